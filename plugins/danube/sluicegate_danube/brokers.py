@@ -10,7 +10,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 def brokers_of(config: DanubeConfig, facts: Mapping[str, str]) -> BrokerPorts:
-    """The brokers that are known, and the gate's ports that stand for them.
+    """The brokers that are known, and the gateway's ports that stand for them.
 
     :param config: of the cluster.
     :param facts: what was remembered before.
@@ -21,7 +21,7 @@ def brokers_of(config: DanubeConfig, facts: Mapping[str, str]) -> BrokerPorts:
 def address_of(url: str) -> Address:
     """Host and port of a broker's URL or of `host:port`; the host in lower case.
 
-    :raises ValueError: if there is no host or no port to be had, or more than that.
+    :raises ValueError: if it is not exactly a host and a port.
     """
     parts = urlsplit(url if "://" in url else f"//{url}")
     port = parts.port or _PORTS.get(parts.scheme)

@@ -1,4 +1,4 @@
-"""gRPC channels to brokers, for the gate's own calls. gRPC's client is loaded by the first one."""
+"""gRPC channels to brokers, for the gateway's own calls. gRPC's client is loaded by the first one."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

@@ -16,7 +16,7 @@ __all__ = ["Admin", "DanubeConfig", "Http2"]
 
 
 class Admin(Strict):
-    """The cluster's admin API (gRPC), which tells the gate which subscriptions a topic has."""
+    """The cluster's admin API (gRPC), which tells the gateway which subscriptions a topic has."""
 
     url: str = Field(
         pattern=r"^https?://[^/\s]+/?$", description="Address of the admin API: http://host:50051."
@@ -25,7 +25,7 @@ class Admin(Strict):
         default=None,
         min_length=1,
         repr=False,
-        description="Token for the gate's own questions; clients never use it. "
+        description="Token for the gateway's own requests; clients never use it. "
         "Better set by environment than in the file.",
     )
 
@@ -41,15 +41,15 @@ class DanubeConfig(NodePortsConfig, GrpcConfig):
     )
     route: Literal["ports", "metadata"] = Field(
         default="ports",
-        description="How clients reach each of several brokers. ports: lookups lead to a port of the gate "
+        description="How clients reach each of several brokers. ports: lookups lead to a port of the gateway "
         "that stands for the broker. metadata: all come to the one address, and clients name the broker in "
         "x-danube-broker-url, as with Danube's own proxy.",
     )
     admin: Admin | None = Field(default=None, description="The cluster's admin API.")
     resume_producers: bool = Field(
         default=False,
-        description="Producers go on when their topic has another owner: the gate creates them there, in the "
-        "client's name. Without it a client is told NOT_FOUND, and has to create its producer again.",
+        description="Producers resume when their topic gets another owner: the gateway creates them there, "
+        "in the client's name. Without it a client gets NOT_FOUND, and has to create its producer again.",
     )
 
     @property

@@ -1,4 +1,4 @@
-"""One Danube cluster behind the gate: its listeners, its sessions, and the gate's own questions to it."""
+"""One Danube cluster behind the gateway: its listeners, sessions, and the gateway's own requests."""
 
 import asyncio
 import logging
@@ -149,7 +149,7 @@ class DanubeFront(GrpcFront):
         }
 
     async def stop(self) -> None:
-        """End the gate's own questions."""
+        """End the gateway's own requests."""
         for task in tuple(self._asking.values()):
             task.cancel()
         await self._lists.close()

@@ -1,4 +1,4 @@
-"""Where topics are served: no client may learn an address by which it would go round the gate.
+"""Where topics are served: no client may learn an address that bypasses the gateway.
 
 Answers of TopicLookup are rewritten as bytes, so that fields which this version does not know stay. Other
 answers carry no address that a client connects to: TopicPartitions names partitions only, and the
@@ -36,7 +36,7 @@ class Lookup:
 
     :param brokers: those that clients may be sent to.
     :param route: as in the configuration.
-    :param client_tls: whether clients speak TLS with the gate.
+    :param client_tls: whether clients speak TLS with the gateway.
     :param tell: called with each broker that is not known, once, if an answer names it; of a bounded number.
     """
 
@@ -56,7 +56,7 @@ class Lookup:
         """Answers that named a broker which is not known."""
 
     def rewrite(self, message: bytes) -> bytes | Refusal | None:
-        """Put the gate in the place of the broker that an answer names.
+        """Put the gateway in place of the broker that an answer names.
 
         :param message: a TopicLookupResponse as the broker wrote it.
         :return: what the client gets instead; None where that is the same; a refusal, by which the call ends,
@@ -112,7 +112,7 @@ class Lookup:
         return self._url(self._brokers.main, connect_url), name, True
 
     def _url(self, gate: Address, like: str) -> str:
-        """An address of the gate in the form of the broker's own: some clients want a scheme."""
+        """An address of the gateway in the form of the broker's own: some clients want a scheme."""
         return f"{self._scheme}://{shown(gate)}" if "://" in like else shown(gate)
 
 

@@ -1,4 +1,4 @@
-"""Creates producers anew at the new owner of their topic, in the name of the client that asks for it."""
+"""Recreates producers at the new owner of their topic, in the name of the client that asks for it."""
 
 import asyncio
 import logging
@@ -118,7 +118,7 @@ class ProducerResumer:
             await asyncio.sleep(_PAUSE_S)
 
     async def _owner(self, broker: Address, wanted: _Wanted) -> Address | None:
-        """The topic's owner, as a broker says; None if it has none that the gate may dial."""
+        """The topic's owner, as a broker says; None if it has none that the gateway may dial."""
         request = varint_field(_REQUEST, 1) + text_field(_LOOKUP_TOPIC, wanted.topic)
         status, answer = await self._call(broker, TOPIC_LOOKUP, request, wanted)
         owner = self._lookup.owner(answer) if status is None else ""

@@ -1,4 +1,4 @@
-"""The gate's own questions to a cluster's admin API: which subscriptions a topic has."""
+"""The gateway's own requests to a cluster's admin API: which subscriptions a topic has."""
 
 import ssl
 from typing import TYPE_CHECKING
@@ -17,9 +17,9 @@ _GRACE_S = 5.0
 
 
 class SubscriptionLists:
-    """Asks one cluster under the gate's own identity.
+    """Asks one cluster under the gateway's own identity.
 
-    gRPC's client takes more memory than the rest of the gate: it is loaded by the first question.
+    gRPC's client takes more memory than the rest of the gateway: it is loaded by the first question.
 
     :param config: of the cluster.
     """

@@ -27,7 +27,7 @@ async def called(call: Awaitable[T]) -> T:
 
 
 class DanubeClient:
-    """A `danube.DanubeClient` of the gate."""
+    """A `danube.DanubeClient` of the gateway."""
 
     def __init__(self, made: Any) -> None:
         self._made = made
@@ -100,7 +100,7 @@ class DanubeConsumer:
 
 @asynccontextmanager
 async def clients(address: str) -> AsyncIterator[DanubeClient]:
-    """A client of the gate at an address; whatever it has opened is closed with the block."""
+    """A client of the gateway at an address; whatever it has opened is closed with the block."""
     from danube import DanubeClientBuilder
 
     made = await DanubeClientBuilder().service_url(f"http://{address}").build()

@@ -83,7 +83,7 @@ class DemoCluster:
     async def __aenter__(self) -> Self:
         """Start the brokers and the controller.
 
-        :raises OSError: if no port can be had.
+        :raises OSError: if no port is available.
         """
         stopping = asyncio.Event()
         controller = Controller(self._store, self._election(_CONTROLLER))

@@ -55,7 +55,7 @@ async def _play(stage: Stage) -> Seen:
 
 
 async def _let_in(attach: Callable[[], Awaitable[T]], stage: Stage) -> T:
-    """Try until a client is let in: a topic that has just moved may have no owner yet.
+    """Try until a client is admitted: a topic that has just moved may have no owner yet.
 
     :raises RefusedError: what it is told last, if it never is.
     """
@@ -105,7 +105,7 @@ async def _refused(producer: DemoProducer, patience_s: float) -> str:
 
 
 def _judge(seen: Seen, log: TopicLog) -> Observation:
-    """By what clients saw; that the topic had another owner then is the gate's word."""
+    """By what clients saw; that the topic had another owner then is the gateway's word."""
     if not seen.facts["owned"]:
         text = "the topic had moved before its broker was killed: this machine stood still for too long"
         return Observation(Verdict.UNSATURATED, text)

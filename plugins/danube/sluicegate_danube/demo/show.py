@@ -32,7 +32,7 @@ _NOTES = (
 
 
 class DanubeDemo:
-    """The reference broker behind the gate, danube-client in front of it."""
+    """The reference broker behind the gateway, danube-client in front of it."""
 
     extra = Extra("sluicegate[danube]", {"danube": "danube-client", "grpc": "grpcio", "hpack": "hpack"})
     label = "in-memory reference broker, not Danube"
@@ -61,7 +61,7 @@ class DanubeDemo:
 
     @asynccontextmanager
     async def backend(self) -> AsyncIterator[Backend]:
-        """Start two reference brokers, and find free ports for a gate in front of them."""
+        """Start two reference brokers, and find free ports for a gateway in front of them."""
         from sluicegate_danube.demo.demo_cluster import DemoCluster
 
         topics = {scene.topic: scene.topic not in _UNRELIABLE for scene in self.scenes}
@@ -76,5 +76,5 @@ class DanubeDemo:
             yield Backend(entry, _NOTES, {failover.GIVE: cluster.give, failover.KILL: cluster.kill})
 
     def clients(self, address: str) -> AbstractAsyncContextManager[DanubeClient]:
-        """danube-client's clients of the gate."""
+        """danube-client's clients of the gateway."""
         return clients(address)

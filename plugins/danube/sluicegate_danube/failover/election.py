@@ -130,7 +130,7 @@ class Election:
             await self._store.revoke(lease)
 
     def forget(self) -> None:
-        """Begin anew, with another lease: the old one is gone, or the leader's key is another's."""
+        """Start again, with another lease: the old one is gone, or the leader's key is another's."""
         self._lease, self._fence = None, None
 
     async def record_foreign_write(self, key: str) -> None:

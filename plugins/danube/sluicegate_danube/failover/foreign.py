@@ -30,7 +30,7 @@ class ForeignWrites:
         self._own.difference_update(keys_there)
 
     def clear(self) -> None:
-        """Begin anew: nothing that this controller wrote is outstanding."""
+        """Start again: nothing that this controller wrote is outstanding."""
         self._own.clear()
 
     def look(self, events: Sequence[Event], fence: Unchanged | None) -> int:

@@ -110,7 +110,7 @@ async def _run(given: argparse.Namespace) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Run until SIGINT or SIGTERM.
 
-    :return: the exit status: 2 if a port cannot be had, or if the policies have mistakes.
+    :return: the exit status: 2 if a port is not available, or if the policies have mistakes.
     """
     try:
         asyncio.run(_run(_arguments(arguments)))

@@ -7,7 +7,7 @@ class RefusedError(Exception):
     """A call that is answered with a status other than OK.
 
     :param code: as Danube answers.
-    :param text: for people.
+    :param text: human-readable.
     """
 
     def __init__(self, code: StatusCode, text: str) -> None:

@@ -19,7 +19,7 @@ def _first(_: pb.StreamMessage, consumers: list[Consumer]) -> Iterable[Consumer]
 
 
 def _in_turn() -> Choose:
-    """Shared: one after the other; one that has no room is passed over."""
+    """Shared: one after the other; one that has no room is skipped."""
     count = 0
 
     def choose(_: pb.StreamMessage, consumers: list[Consumer]) -> Iterable[Consumer]:

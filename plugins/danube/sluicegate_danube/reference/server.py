@@ -124,14 +124,14 @@ class ReferenceBroker:
     async def restart(self, broker: int = 0) -> None:
         """Start a broker that was stopped, on the port that it had.
 
-        :raises OSError: if the port cannot be had.
+        :raises OSError: if the port is not available.
         """
         await self._start(broker)
 
     async def __aenter__(self) -> "ReferenceBroker":
         """Begin to listen.
 
-        :raises OSError: if a port cannot be had.
+        :raises OSError: if a port is not available.
         """
         try:
             for index in range(self.cluster.brokers):
@@ -171,7 +171,7 @@ async def start_server(
     :param address: `host:port` to listen on; port 0 for a free one.
     :param tls: certificate and key; None for plain text.
     :return: the server, and its port.
-    :raises OSError: if the port cannot be had.
+    :raises OSError: if the port is not available.
     """
     server = grpc.aio.server(interceptors=interceptors, options=_OPTIONS)
     services.add_ProducerServiceServicer_to_server(Producing(node), server)

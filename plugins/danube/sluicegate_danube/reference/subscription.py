@@ -181,7 +181,7 @@ class Reliable:
                 return
             self._cursor = max(self._cursor, offset + 1)
             message = self._log[offset]
-            # A message whose key no consumer wants (KeyShared with filters) is passed over, as in Danube.
+            # A message whose key no consumer wants (KeyShared with filters) is skipped, as in Danube.
             for consumer in self._choose(message, present):
                 self._given[offset] = consumer
                 consumer.give(message)

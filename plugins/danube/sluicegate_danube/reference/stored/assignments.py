@@ -29,7 +29,7 @@ class Assignments:
         self._opening: dict[str, asyncio.Task[None]] = {}
 
     async def open_all(self) -> None:
-        """Serve what is assigned now, after the broker has registered anew.
+        """Serve what is assigned now, after the broker has registered again.
 
         The watch may be behind, as after a pause: what it knows may be another broker's by now.
         """

@@ -46,7 +46,7 @@ class PrefixCache:
                 self.take(each)
 
     async def refresh(self) -> None:
-        """List anew, for what must not go by a watch that may be behind.
+        """List again, for what must not go by a watch that may be behind.
 
         :raises StoreError: if the store cannot be reached.
         """

@@ -18,7 +18,7 @@ _LEAST_S = 0.01
 
 
 class Membership:
-    """Registers, stays registered, and registers anew when the lease is gone.
+    """Registers, stays registered, and registers again when the lease is gone.
 
     The broker may serve only while `is_valid`: it goes by the clock, not by what the store was last heard to
     say. A process that was paused for longer than its lease finds out before it answers anyone.

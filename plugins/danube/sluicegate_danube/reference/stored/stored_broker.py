@@ -31,7 +31,7 @@ class StoredBroker:
     """A reference broker that serves what its store assigns to it; an async context manager.
 
     It registers on a lease. When it finds the lease gone, as after a pause of its process, it stops
-    serving at once, closes the connections of its clients, and registers anew. It assigns nothing
+    serving at once, closes the connections of its clients, and registers again. It assigns nothing
     itself: that is the work of a load manager or a failover controller.
 
     :param store: of the cluster; it belongs to the caller.
@@ -91,7 +91,7 @@ class StoredBroker:
     async def __aenter__(self) -> "StoredBroker":
         """Listen, register, and learn what is assigned.
 
-        :raises OSError: if the port cannot be had.
+        :raises OSError: if the port is not available.
         """
         await self._listen()
         self.membership = Membership(
