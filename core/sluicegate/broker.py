@@ -93,7 +93,7 @@ class Dial:
 
 @dataclass(slots=True)
 class PassOn:
-    """Send what was just received on to the other side, as it came; only in `PASS`."""
+    """Send what was just received on to the other side, unchanged; only in `PASS`."""
 
 
 Command: TypeAlias = (
@@ -132,13 +132,13 @@ class Session(Protocol):
 
     @property
     def client(self) -> str:
-        """What tells this client from others in a log line."""
+        """Identifies this client in log lines."""
 
     def receive_client(self, data: bytes, now_ns: int) -> Sequence[Command]:
-        """Bytes from the client; `PASS` if all of them go on as they came."""
+        """Bytes from the client; `PASS` if all of them go on unchanged."""
 
     def receive_upstream(self, data: bytes, now_ns: int) -> Sequence[Command]:
-        """Bytes from the broker; `PASS` if all of them go on as they came."""
+        """Bytes from the broker; `PASS` if all of them go on unchanged."""
 
     def wake(self, now_ns: int, client_gone: bool) -> Sequence[Command]:
         """The time asked for by WakeAt has come; `client_gone` if the peer has hung up meanwhile."""
@@ -147,7 +147,7 @@ class Session(Protocol):
         """The answer to an Ask; an exception instance if the front could not tell."""
 
     def closed(self, now_ns: int) -> None:
-        """Both connections are gone: release attachments, places in lines and held bytes."""
+        """Both connections are closed: release attachments, places in lines and held bytes."""
 
 
 class LoggingInSession(Session, Protocol):
@@ -244,7 +244,7 @@ class Services(Protocol):
 
     @property
     def budget(self) -> Budget:
-        """Bytes that all sessions of this gate may hold together."""
+        """Bytes that all sessions of this gateway may hold together."""
 
     @property
     def broker_tls(self) -> ssl.SSLContext | None:
@@ -340,8 +340,8 @@ class WebServices(Protocol):
         """Set policies in the store; returns once they are in force here and on their way to the workers.
 
         :param name: namespace or topic.
-        :param changes: values by field, in base units or as people write them; None takes a field away.
-        :param actor: who does it, for the history.
+        :param changes: values by field, in base units or with units; None removes a field.
+        :param actor: the author, for the history.
         :raises PolicyRefusedError: if a value does not fit; nothing is changed then.
         :raises PolicyUnavailableError: if the store cannot be written.
         """

@@ -1,7 +1,7 @@
-"""Brokers identified by address: which are known, and the gate's port for each.
+"""Brokers identified by address: which are known, and the gateway's port for each.
 
-A lookup's answer is a broker's word, and a broker named in metadata is a client's. A gate that dials whatever
-it is told can be made to connect anywhere: only brokers that the operator names are known.
+A lookup's answer is a broker's word, and a broker named in metadata is a client's. A gateway that dials
+whatever it is told can be made to connect anywhere: only brokers that the operator names are known.
 """
 
 import re
@@ -102,7 +102,7 @@ class BrokerPorts:
         return address if self.is_known(address) else None
 
     def port_of(self, url: str) -> Address | None:
-        """Where clients reach a broker through the gate, at an address that stands for it alone.
+        """Where clients reach a broker through the gateway, at an address that stands for it alone.
 
         :param url: URL or `host:port` of the broker.
         :return: None if it is not known, or there are too many.
@@ -113,7 +113,7 @@ class BrokerPorts:
         return self.advertised(address)
 
     def advertised(self, address: Address) -> Address:
-        """Where clients reach a known broker through the gate."""
+        """Where clients reach a known broker through the gateway."""
         if address == self._sole:
             return self.main
         return self._config.client_host, self._config.first_node_port + self._place(address)

@@ -259,7 +259,7 @@ class PolicyEngine:
     # -- life -----------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Write out the decision log and close the store; doing it again does nothing."""
+        """Write out the decision log and close the store; idempotent."""
         if self._ending.is_set():
             return
         self._ending.set()

@@ -133,10 +133,10 @@ class BrokerContext(Protocol):
 
     @property
     def policies(self) -> EffectivePolicies:
-        """What the policies now in force say for the whole broker. For any thread; ask again each time."""
+        """The effective policies of the whole broker. For any thread; ask again each time."""
 
     def resolve(self, topic: str) -> EffectivePolicies:
-        """What the policies now in force say for one topic. For any thread."""
+        """The effective policies of one topic. For any thread."""
 
     @property
     def states(self) -> Mapping[str, TopicState]:
@@ -161,7 +161,7 @@ class BrokerContext(Protocol):
         """What the plugins say that a principal may publish; None for as much as it wants."""
 
     def apply(self, call: Callable[[], None]) -> None:
-        """Have something done by the thread that owns the gates. For any thread; it does not wait.
+        """Run a call in the thread that owns the gates. For any thread; it does not wait.
 
         Whatever changes factors, switches or buckets goes through this. What the call raises is counted
         under the plugin's name.

@@ -1,7 +1,7 @@
 """Small questions over HTTP, now and then: metrics of a broker, a query to Prometheus.
 
-A whole HTTP client would take more memory than the gate's own work, so each question has a connection of its
-own. Answers are bounded in size and time.
+A whole HTTP client would take more memory than the gateway's own work, so each question has a connection of
+its own. Answers are bounded in size and time.
 """
 
 import asyncio

@@ -35,7 +35,7 @@ def only_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_a_file_with_mistakes_is_told_in_the_words_of_run(tmp_path: Path) -> None:
-    with pytest.raises(GateError, match=r"the gate ended; its last words: .*max_message_size.*'-1'"):
+    with pytest.raises(GateError, match=r"the gateway ended; its last words: .*max_message_size.*'-1'"):
         async with gate(tmp_path, free_ports(1), {"max_message_size": "-1"}):
             pass
 
@@ -52,5 +52,5 @@ async def test_a_gate_that_is_gone_is_an_error_and_no_endless_wait(tmp_path: Pat
     made = gate(tmp_path, free_ports(1), {"max_message_size": "1KiB"})
     async with made:
         await made.settled()
-    with pytest.raises(GateError, match=r"the gate does not answer \(.*: .*sluicegate ready: "):
+    with pytest.raises(GateError, match=r"the gateway does not answer \(.*: .*sluicegate ready: "):
         await made.settled()

@@ -116,7 +116,7 @@ class Rate:
         return holder.limiter(self.key, self.messages_per_s, self.bytes_per_s, self.burst_seconds, now_ns)
 
     def reason(self, bucket: DualBucket, op: Operation, now_ns: int) -> Reason:
-        """Why an operation does not pass, told for the dimension that it waits for longest."""
+        """The reason of the dimension that an operation waits for longest."""
         short = bucket.shortage(op.messages, op.bytes, now_ns)
         name = self.names[short.by_bytes]
         where = f"topic {op.topic}"

@@ -1,6 +1,6 @@
 """Names of the TLS 1.2 cipher suites that this machine's OpenSSL can use.
 
-OpenSSL passes over unknown names in a list, so a slip would go unnoticed: each name is looked up here. Suites
+OpenSSL ignores unknown names in a list, so a slip would go unnoticed: each name is looked up here. Suites
 of TLS 1.3 are no part of it; all of them are safe, and Python cannot choose among them.
 """
 

@@ -32,7 +32,7 @@ def _prepare() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; the parent waits for this one
     os.nice(_NICE)
     # Arrow loads these two wherever they are installed, which takes longer than all else here, and needs
-    # neither for this: None in their place is how Python says that a module is not to be had.
+    # neither for this: None in their place is how Python says that a module is not available.
     sys.modules.update(dict.fromkeys(("numpy", "pandas")))  # type: ignore[arg-type]
     import pyarrow as pa
 

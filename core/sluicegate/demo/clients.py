@@ -7,7 +7,7 @@ _AT_ONCE = 10
 
 
 class RefusedError(Exception):
-    """The broker or the gate said no; the text is the client's own error on one line."""
+    """The broker or the gateway said no; the text is the client's own error on one line."""
 
 
 class Message(NamedTuple):
@@ -52,7 +52,7 @@ class DemoConsumer(Protocol):
 
 
 class DemoClient(Protocol):
-    """A client library, connected to the gate."""
+    """A client library, connected to the gateway."""
 
     async def producer(self, topic: str, name: str, *, reliable: bool = True) -> DemoProducer:
         """A new producer; on systems that know no registration it attaches when it first publishes.

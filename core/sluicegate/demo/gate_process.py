@@ -1,4 +1,4 @@
-"""The gate of the demo: `sluicegate run` in a process of its own, as a user starts it."""
+"""The gateway of the demo: `sluicegate run` in a process of its own, as a user starts it."""
 
 import asyncio
 import os
@@ -24,11 +24,11 @@ _LAST_LINES = 5
 
 
 class GateError(Exception):
-    """The gate did not come up, or does not answer; the message holds its last words."""
+    """The gateway did not come up, or does not answer; the message holds its last words."""
 
 
 def metric(admin: str, name: str, topic: str = "") -> float | None:
-    """A metric of a gate; blocks.
+    """A metric of a gateway; blocks.
 
     :param admin: URL of its administrative endpoint.
     :param name: the sample's whole name.
@@ -88,11 +88,11 @@ class Gate:
             async with asyncio.timeout(_START_S):
                 while _READY not in self._printed():
                     if self._process.returncode is not None:
-                        raise GateError(f"the gate ended; its last words: {self._last_words()}")
+                        raise GateError(f"the gateway ended; its last words: {self._last_words()}")
                     await asyncio.sleep(_LOOK_S)
         except TimeoutError:
             await self._stop()
-            raise GateError(f"the gate is not ready after {_START_S:.0f} s: {self._last_words()}") from None
+            raise GateError(f"gateway not ready after {_START_S:.0f} s: {self._last_words()}") from None
         except BaseException:
             await self._stop()
             raise
@@ -123,7 +123,7 @@ class Gate:
         try:
             text = _get(f"{self.admin}/metrics")
         except (urllib.error.URLError, OSError) as error:
-            raise GateError(f"the gate does not answer ({error}): {self._last_words()}") from None
+            raise GateError(f"the gateway does not answer ({error}): {self._last_words()}") from None
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
                 found[sample.name] = found.get(sample.name, 0.0) + sample.value

@@ -18,7 +18,7 @@ class PolicyFile:
 
     :param path: where it is written.
     :param state_dir: directory of everything that the gateway keeps.
-    :param admin_port: of the gate's administrative endpoint.
+    :param admin_port: of the gateway's administrative endpoint.
     :param policies: those of the broker's level.
     """
 

@@ -58,7 +58,7 @@ class Outcome:
 
     @property
     def state_dir(self) -> Path:
-        """Where the gate of most scenes kept its state."""
+        """Where the gateway of most scenes kept its state."""
         return self.policy_file.parent / "state"
 
 
@@ -68,7 +68,7 @@ _Found = tuple[Seen, float]
 
 @dataclass(slots=True)
 class _Shown:
-    """A gate with its backends and the clients that play in front of it."""
+    """A gateway with its backends and the clients that play in front of it."""
 
     gate: Gate
     players: Mapping[str, Child]
@@ -126,7 +126,7 @@ class _Shown:
         await self.players[system].tell({"acted": told, "topic": asked["topic"]})
 
     async def rows(self) -> list[Row]:
-        """All rows of the gate's decision log so far."""
+        """All rows of the gateway's decision log so far."""
         await self.gate.settled()
         found: list[Row] = read_decisions(self.gate.file.state_dir / "decisions").to_pylist()
         return found
@@ -166,7 +166,7 @@ class _Demo:
             await player.hear("ready", _START_S)
 
     async def gate(self, stack: AsyncExitStack, file: PolicyFile) -> Gate:
-        """Start a gate that ends with the stack."""
+        """Start a gateway that ends with the stack."""
         while file.takes(file.admin_port):
             file.admin_port = free_ports(1)
         file.write()
@@ -175,7 +175,7 @@ class _Demo:
         self._say(f"$ sluicegate run -c {file.path}")
         return await stack.enter_async_context(gate)
 
-    # -- the scenes that share a gate -------------------------------------------------------------
+    # -- the scenes that share a gateway -------------------------------------------------------------
 
     async def shared(self, chosen: Mapping[str, Sequence[Scene]]) -> list[Played]:
         """Play the scenes that share one gate, in groups as small as the machine needs."""
@@ -249,10 +249,10 @@ class _Demo:
         self._say(f"{observation.verdict.value:10}  {seconds:4.1f} s  {system}: {scene.name}")
         return Played(system, scene, observation, seconds, policies)
 
-    # -- scenes that have a gate to themselves ----------------------------------------------------
+    # -- scenes that have a gateway to themselves ----------------------------------------------------
 
     async def alone(self, system: str, scene: Scene) -> Played:
-        """Play a scene with a backend and a gate to itself."""
+        """Play a scene with a backend and a gateway to itself."""
         assert scene.own is not None  # noqa: S101 - the caller's choice
         directory = self._directory / f"{system}-{scene.name}"
         directory.mkdir()
@@ -285,7 +285,7 @@ async def run_demo(
     :param say: prints a line of progress.
     :param only: names of scenes; all of them if empty.
     :param patience_s: how long a scene waits for something that has to come.
-    :raises GateError: if a gate does not come up, such as for settings of a plugin that is not loaded.
+    :raises GateError: if a gateway does not come up, such as for settings of a plugin that is not loaded.
     :raises ChildError: if a backend does not come up.
     :raises OSError: if a port or a file cannot be had.
     """

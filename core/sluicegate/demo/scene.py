@@ -77,11 +77,11 @@ class Stage(Protocol):
 
     @property
     def directory(self) -> Path:
-        """Of its policy file; a folder of its own for a scene with a gate of its own."""
+        """Of its policy file; a folder of its own for a scene with a gateway of its own."""
 
     @property
     def policies(self) -> Mapping[str, Any]:
-        """What a scene with a gate of its own sets for the whole broker."""
+        """What a scene with a gateway of its own sets for the whole broker."""
 
     @property
     def attempt(self) -> int:
@@ -92,10 +92,10 @@ class Stage(Protocol):
         """How long to wait for what has to come, on however slow a machine; in seconds."""
 
     def clients(self) -> AbstractAsyncContextManager[DemoClient]:
-        """A client of the gate; all that it made is closed with the block."""
+        """A client of the gateway; all that it made is closed with the block."""
 
     async def metric(self, name: str) -> float | None:
-        """A metric of the gate, without a topic or with the scene's; None if it is not there.
+        """A metric of the gateway, without a topic or with the scene's; None if it is not there.
 
         It is up to a second old.
 
@@ -111,7 +111,7 @@ class Stage(Protocol):
         """
 
     def change_policy(self, settings: Mapping[str, Any]) -> None:
-        """Have other settings for the scene's topic written into the policy file, which the gate watches.
+        """Have other settings for the scene's topic written into the policy file, which the gateway watches.
 
         :param settings: all settings of the topic, as in `Scene.settings`.
         """
@@ -189,4 +189,4 @@ class BrokerDemo(Protocol):
         """Start a broker on loopback, in a process of its own; it ends with the block."""
 
     def clients(self, address: str) -> AbstractAsyncContextManager[DemoClient]:
-        """A client of the gate at an address, host:port."""
+        """A client of the gateway at an address, host:port."""

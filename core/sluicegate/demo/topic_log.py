@@ -1,4 +1,4 @@
-"""The rows of the gate's decision log for one topic, in the terms that judges need."""
+"""The rows of the gateway's decision log for one topic, in the terms that judges need."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What plugins give to the engine, looked at where it comes in: everything behind relies on it.
+"""Validates what plugins return to the engine; all later code relies on it.
 
 A check that gives `True`, a coroutine or a delay of NaN would stop every client of its topic far from the
 plugin, in a codec or in the decision log. Here it raises, so that the fault is counted under the plugin's
@@ -40,10 +40,10 @@ _repr.maxother = _repr.maxstring = 80
 
 
 class InvalidAnswerError(Exception):
-    """A plugin gave something that cannot be used.
+    """A plugin returned an unusable value.
 
-    :param text: what it gave, and what was expected.
-    :param usable: what of it can be used all the same.
+    :param text: the value, and what was expected.
+    :param usable: the part of it that is usable.
     """
 
     def __init__(self, text: str, usable: Sequence[Any] = ()) -> None:
@@ -52,7 +52,7 @@ class InvalidAnswerError(Exception):
 
 
 def shown(value: object) -> str:
-    """A value in a few words, whatever its own representation does; a coroutine is closed, as it is lost."""
+    """A short text for a value, even if its own representation fails; a coroutine is closed."""
     if iscoroutine(value):
         value.close()
         return "a coroutine (the function must not be async)"
@@ -63,7 +63,7 @@ def shown(value: object) -> str:
 
 
 def error_text(error: BaseException) -> str:
-    """What a plugin raised, as `TypeName: message`."""
+    """An exception of a plugin, as `TypeName: message`."""
     try:
         text = str(error)
     except Exception:  # noqa: BLE001 - it is a plugin's
@@ -72,11 +72,11 @@ def error_text(error: BaseException) -> str:
 
 
 def several(answer: object, hook: str, kind: type[Each]) -> list[Each]:
-    """What a hook gave that gives lists; None counts as an empty one.
+    """The list that a hook returned; None counts as an empty one.
 
     :param hook: its name, for the error.
     :param kind: what each of them must be.
-    :raises InvalidAnswerError: if it is no list, or something else is in it.
+    :raises InvalidAnswerError: if it is no list, or has an item of another kind.
     """
     if answer is None:
         return []
@@ -97,10 +97,10 @@ def several(answer: object, hook: str, kind: type[Each]) -> list[Each]:
 
 
 def usable_checks(answer: object) -> Sequence[Check]:
-    """What `sluicegate_policy_checks` of a plugin gave; each check raises where its answer cannot be used.
+    """The checks of a plugin's `sluicegate_policy_checks`; each raises if its answer is unusable.
 
-    :raises InvalidAnswerError: if anything of it is wrong. Its `usable` has the sound checks then, and in
-        place of a wrong one that fails closed a check that refuses.
+    :raises InvalidAnswerError: if any of them is wrong. Its `usable` then has the valid checks,
+        and a refusing check for each wrong one that fails closed.
     """
     try:
         given, problem = several(answer, "sluicegate_policy_checks", Check), ""
@@ -141,7 +141,7 @@ def wrong_with_check(check: Any) -> str:
 
 
 def _answering(check: Check) -> Check:
-    """The same check, whose answers are looked at before a gate relies on them."""
+    """A check whose answers are validated before a gate uses them."""
     ask = check.call
 
     def call(op: Operation, now_ns: int) -> Decision | None:
@@ -159,7 +159,7 @@ def _kinds(check: Any) -> list[OperationKind]:
 
 
 def _closed(check: Any, wrong: str) -> Check:
-    """A check in place of one that cannot be used: each call of it fails, and so refuses."""
+    """A replacement for an unusable check: each call fails, and so refuses."""
 
     def call(op: Operation, now_ns: int) -> Decision | None:
         raise InvalidAnswerError(wrong)
@@ -171,9 +171,9 @@ def _closed(check: Any, wrong: str) -> Check:
 
 
 def wrong_with_decision(decision: object, op: Operation) -> str:
-    """What is wrong with a check's answer that is not None; empty if it can be carried out.
+    """What is wrong with a decision of a check; empty if it is valid.
 
-    :param op: the operation that was asked about.
+    :param op: the operation that it decides.
     """
     try:
         return _wrong_with_decision(decision, op)
@@ -245,7 +245,7 @@ def _is_text(value: object, longest: int) -> bool:
 
 
 def usable_rule(answer: object) -> DelayRule | None:
-    """What `sluicegate_delay_rule` gave.
+    """The value that `sluicegate_delay_rule` returned.
 
     :raises InvalidAnswerError: if it is neither None nor a rule that can be kept.
     """
@@ -264,7 +264,7 @@ def usable_rule(answer: object) -> DelayRule | None:
 
 
 def usable_quota(answer: object) -> Quota | None:
-    """What `sluicegate_quota` gave.
+    """The value that `sluicegate_quota` returned.
 
     :raises InvalidAnswerError: if it is neither None nor a quota that a bucket can have.
     """

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 class Attachments:
     """Attachment keys, each with the connections that hold it.
 
-    An attachment lives until its last connection is gone or it is released.
+    An attachment lives until its last connection leaves or it is released.
     """
 
     __slots__ = ("_refs",)

@@ -1,7 +1,7 @@
 """A token bucket with two dimensions, messages and bytes, charged together or not at all.
 
-The bucket starts full, refills continuously and holds `burst_seconds` worth of rate. A need that is larger
-than the bucket passes when the bucket is full and leaves a debt: it could never pass otherwise. Hence in
+The bucket starts full, refills continuously and holds `burst_seconds` worth of rate. A need larger than the
+bucket passes when the bucket is full, and leaves a debt: otherwise it could never pass. Hence in
 every window of T seconds: admitted <= rate * T + max(burst, largest need).
 
 The balance is refilled on every call, never only when it runs short: a lazy refill would let through up
@@ -37,7 +37,7 @@ class Shortage:
 
     @property
     def unit(self) -> str:
-        """What the rates count."""
+        """The unit of the rates."""
         return "bytes/s" if self.by_bytes else "messages/s"
 
 
@@ -129,7 +129,7 @@ class DualBucket:
         return not (have < nbytes and have < self.byte_capacity)
 
     def charge(self, messages: int, nbytes: int, now_ns: int) -> None:
-        """Charge both dimensions whatever is left; the balance may become negative."""
+        """Charge both dimensions unconditionally; the balance may become negative."""
         elapsed = now_ns - self.updated_ns
         have_messages = self.message_balance + elapsed * self.message_rate
         if have_messages > self.message_capacity:
@@ -144,12 +144,12 @@ class DualBucket:
     def wait(
         self, messages: int, nbytes: int, now_ns: int, messages_ahead: int = 0, bytes_ahead: int = 0
     ) -> int:
-        """How long until a need would pass if all that is ahead of it is charged first.
+        """How long until a need would pass after everything ahead of it is charged.
 
         :return: ns; 0 if it would pass now. Nothing is charged.
         """
         have_messages, have_bytes = self.balance(now_ns)
-        wait = 0  # below, half a ns more than enough: floats may fall short of what they promise
+        wait = 0  # below, half a ns more than enough: floats may round down
         short = messages_ahead + min(messages, self.message_capacity) - have_messages
         if short > 0:
             wait = int(short / self.message_rate + 1.5)
@@ -159,7 +159,7 @@ class DualBucket:
         return wait
 
     def shortage(self, messages: int, nbytes: int, now_ns: int) -> Shortage:
-        """Why a need does not pass, told for the dimension that it waits for longest."""
+        """The shortage of the dimension that a need waits for longest."""
         have_messages, have_bytes = self.balance(now_ns)
         if not self.messages_per_s or self.wait(0, nbytes, now_ns) > self.wait(messages, 0, now_ns):
             used = self.byte_capacity - have_bytes + nbytes
@@ -170,7 +170,7 @@ class DualBucket:
     def reconfigure(
         self, messages_per_s: float, bytes_per_s: float, burst_seconds: float, now_ns: int
     ) -> None:
-        """Change the rates. What was saved or owed stays, as far as the new bucket holds it."""
+        """Change the rates. Balance or debt stays, as far as the new bucket holds it."""
         if (messages_per_s, bytes_per_s, burst_seconds) == (
             self.messages_per_s,
             self.bytes_per_s,

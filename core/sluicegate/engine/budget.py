@@ -7,11 +7,11 @@ _SPARE_PARTS = 8
 
 
 class Budget:
-    """So many bytes, shared by all sessions of a gate.
+    """A number of bytes, shared by all sessions of a gateway.
 
-    A session takes what it keeps and gives it back, or is closed. What is in memory already, such as a
-    response that must wait, is charged: that never fails. Once little is left, `on_pressure` is called; the
-    gateway then closes the largest users first.
+    A session takes the bytes that it buffers and gives them back, or is closed. Bytes that are in memory
+    already, such as a waiting response, are charged, which never fails. Once little is left, `on_pressure` is
+    called; the gateway then closes the largest users first.
 
     :param limit: bytes that may be taken together; 0 is unlimited.
     """
@@ -34,7 +34,7 @@ class Budget:
     def take(self, amount: int, spare: int = 0) -> bool:
         """Take `amount` bytes if they are left; False if not, and nothing is taken.
 
-        :param spare: bytes that are to be left to others, who cannot do without.
+        :param spare: bytes that stay reserved for others.
         """
         used = self.used + amount
         limit = self.limit

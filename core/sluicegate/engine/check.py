@@ -1,4 +1,4 @@
-"""What a policy plugin hands to the engine: plain callables, in a stated order."""
+"""What a policy plugin gives to the engine: plain callables, in a defined order."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

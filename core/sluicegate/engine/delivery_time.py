@@ -8,7 +8,7 @@ _MAX_FIRST_SEEN = 100_000
 
 @dataclass(frozen=True, slots=True)
 class DelayRule:
-    """What holds for the delivery time of one topic's messages. A fixed delay beats the longest one."""
+    """The rule for the delivery times of one topic's messages. A fixed delay overrides a maximum."""
 
     fixed_ms: int
     """Milliseconds between publishing and delivery; 0 leaves it to the producer, within `max_ms`."""
@@ -31,8 +31,8 @@ UNKNOWN: Final = -1
 def due_ms(rule: DelayRule, timestamp_ms: int, first_seen_ms: int, arrived_after_ms: int = UNKNOWN) -> int:
     """The earliest time at which a message may be delivered.
 
-    A time stamp counts only if it is credible. One too far ahead would block its partition for as long as it
-    says, and one too far behind would take the message out of the delay. Such a message is due at first sight
+    A time stamp counts only if it is credible. One too far ahead would block its partition until
+    then, and one too far behind would take the message out of the delay. Such a message is due at first sight
     plus the delay.
 
     :param rule: the topic's rule.
@@ -48,7 +48,7 @@ def due_ms(rule: DelayRule, timestamp_ms: int, first_seen_ms: int, arrived_after
 
 
 class FirstSeen:
-    """When the gate first saw messages that have no usable time of their own; the oldest are forgotten."""
+    """When the gateway first saw messages without a usable timestamp; the oldest are evicted."""
 
     __slots__ = ("_seen",)
 
@@ -58,7 +58,7 @@ class FirstSeen:
     def ms(self, message: tuple[str, int, int], now_ms: int) -> int:
         """When a message was first seen.
 
-        :param message: what tells it when it comes again: topic, and two numbers of the broker's.
+        :param message: its identity: topic, and two numbers of the broker's.
         :param now_ms: the wall clock, in ms.
         """
         seen = self._seen.setdefault(message, now_ms)

@@ -1,7 +1,7 @@
-"""Quota factors: what the state of a broker leaves of the rates that are allowed.
+"""Quota factors: the share of the allowed rates that the state of a broker leaves.
 
-A factor multiplies every quota of publishing, and knows none of them; quotas know no factor. Each factor has
-a bucket of its own for each quota, so that releasing one never releases another.
+A factor multiplies every publish quota; factors and quotas are independent. Each factor has its own bucket
+for each quota, so that releasing one never releases another.
 """
 
 from collections import deque
@@ -18,7 +18,7 @@ _REMEMBERED = 64
 
 
 class Factor:
-    """One reason to allow less than the quotas do. It begins at 1.0, without effect.
+    """One reason to allow less than the quotas do. It starts at 1.0, without effect.
 
     Only the thread that owns the gates may set it (`BrokerContext.apply`).
 
@@ -45,7 +45,7 @@ class Factor:
 
     @property
     def text(self) -> str:
-        """What clients are advised to do; what gives it may fail, and the factor holds nevertheless."""
+        """The advice for clients; the factor applies even if the function for it fails."""
         if isinstance(self._text, str):
             return self._text
         try:
@@ -59,7 +59,7 @@ class Factor:
 
         :param value: 0.0 to 1.0.
         :param why: see the attribute.
-        :param known: False if data is missing and this is what holds meanwhile.
+        :param known: False if data is missing and this value applies meanwhile.
         :raises ValueError: if the value is no number from 0 to 1, or the reason is no text; nothing changes.
         """
         given: Any = value
@@ -77,9 +77,9 @@ class Factor:
         self.switch.turn(self.value < 1)
 
     def lowest_since(self, changes: int) -> float:
-        """The lowest value that it has had since it had changed so often; 0 if that is too long ago to know.
+        """The lowest value since a number of changes; 0 if that is too long ago.
 
-        :param changes: what `changes` was then.
+        :param changes: the value of `changes` at that time.
         """
         passed = self.changes - changes + 1
         if passed > len(self._recent):
@@ -121,9 +121,9 @@ class Factors:
         return len(self._by_name)
 
     def minimum(self, policies: EffectivePolicies | None = None) -> float:
-        """The smallest value: what is left of each quota when all of them hold.
+        """The smallest value: the share of each quota that all of them leave.
 
-        :param policies: leaves out what is only observed under them.
+        :param policies: factors that it only observes are left out.
         """
         return min((factor.value for factor in self if not _is_observed(factor, policies)), default=1.0)
 

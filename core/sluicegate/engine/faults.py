@@ -29,12 +29,12 @@ class Fault:
 
     @property
     def kind(self) -> tuple[str, str, str]:
-        """What is equal for faults that are thinned out together, whatever numbers their texts have."""
+        """The key by which repeated faults are limited, with numbers masked."""
         return self.plugin, self.policy, _NUMBER.sub("0", self.error[:_KIND_LENGTH])
 
 
 class GateFaults:
-    """Counts of what went wrong in checks, of all gates together.
+    """Counts of faults in checks, over all gates.
 
     :param report: called with each fault, for the log; it is bounded by the breakers.
     """
@@ -57,7 +57,7 @@ class GateFaults:
 
 
 def plugin_of(check: Check) -> str:
-    """The plugin that a check came from: as it was named, else the module that defines its callable."""
+    """The plugin of a check: its name, else the module that defines its callable."""
     return check.plugin or getattr(check.call, "__module__", None) or type(check.call).__module__
 
 
@@ -81,7 +81,7 @@ class GuardedCheck:
         return self.faults >= FAULTS_TO_OPEN and now_ns < self.open_until_ns
 
     def failed(self, now_ns: int) -> bool:
-        """Note a fault; True if the check is skipped from now on, also after one retry that failed."""
+        """Record a fault; True if the check is skipped from now on, also after a failed retry."""
         self.suspect = True
         self.faults += 1
         if self.faults < FAULTS_TO_OPEN:

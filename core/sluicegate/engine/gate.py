@@ -1,4 +1,4 @@
-"""The compiled policies of one topic: a few plain callables, run in order, and what follows from them."""
+"""The compiled policies of one topic: a few plain callables, run in order, and their outcome."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ _SKIPPED_WHEN_EXEMPT = frozenset({Stage.COUNT, Stage.RATE, Stage.ACCOUNT})
 
 
 class Gate:
-    """What holds for one topic at one policy version, for exempt principals or for all others.
+    """The checks of one topic at one policy version, for exempt principals or for all others.
 
     Made by `compile_gate`. A gate keeps nothing that must outlive it: counts and balances are in `state`.
     """
@@ -102,7 +102,7 @@ class Gate:
         self._sink.decided(self, op, decision, now_ns)
 
     def asks(self, kind: OperationKind) -> bool:
-        """True if any policy wants to be asked about this kind of operation, now or when switched on."""
+        """True if any policy checks this kind of operation, now or when switched on."""
         return bool(self._entries[kind])
 
     def publish(self, op: Operation, now_ns: int) -> Decision | None:
@@ -124,7 +124,7 @@ class Gate:
                     if decision is None and (call := self._third) is not None:
                         place += 1
                         decision = call(op, now_ns)
-        except CAUGHT as error:  # whatever a plugin raises must not stop traffic
+        except CAUGHT as error:  # an exception of a plugin must not stop traffic
             return self._faulted(op, error, self._start + place, now_ns)
         if decision is not None:
             return self._settle(op, decision, self._start + place, now_ns)
@@ -167,7 +167,7 @@ class Gate:
                 decision = call(op, now_ns)
                 if decision is not None:
                     break
-        except CAUGHT as error:  # whatever a plugin raises must not stop traffic
+        except CAUGHT as error:  # an exception of a plugin must not stop traffic
             return self._faulted(op, error, place, now_ns)
         if decision is not None:
             return self._settle(op, decision, place, now_ns)
@@ -181,11 +181,11 @@ class Gate:
         return None
 
     def decide(self, op: Operation, now_ns: int) -> Decision | None:
-        """Decide an operation of any kind; attachments that are let in count from here on.
+        """Decide an operation of any kind; attachments that are admitted count from here on.
 
         :param op: the operation; the same object again if it was held.
         :param now_ns: monotonic time.
-        :return: None to let it go on, else what is to be done.
+        :return: None to allow it, else the decision.
         """
         kind = op.kind
         if kind is OperationKind.PUBLISH:
@@ -209,7 +209,7 @@ class Gate:
             self.state.release(op)
 
     def abandon(self, op: Operation, now_ns: int) -> None:
-        """End an operation's hold: it goes on, or its client is gone or was answered; nothing is charged."""
+        """End a hold: the operation proceeds, was answered, or lost its client; nothing is charged."""
         waiter = op.waiter
         if isinstance(waiter, Waiter):
             waiter.leave()
@@ -221,7 +221,7 @@ class Gate:
     def judge(
         self, op: Operation, now_ns: int, start: int = 0, rewrite: Decision | None = None
     ) -> Decision | None:
-        """Run the checks from the `start`-th on, with every precaution that the compiled ways leave out.
+        """Run the checks from the `start`-th on, with the precautions that the compiled paths omit.
 
         :param op: the operation.
         :param now_ns: monotonic time.
@@ -245,7 +245,7 @@ class Gate:
         return None
 
     def _settle(self, op: Operation, decision: Decision, place: int, now_ns: int) -> Decision | None:
-        """Follow up the first decision that a hot way met, of the check at `place`."""
+        """Complete the first decision of a hot path, by the check at `place`."""
         if decision.action is Action.ALLOW:
             return self.judge(op, now_ns, place + 1)
         if self._checks[op.kind][place].observed:
@@ -256,7 +256,7 @@ class Gate:
         return self._refuse(op, decision, now_ns)
 
     def _faulted(self, op: Operation, error: BaseException, place: int, now_ns: int) -> Decision | None:
-        """Follow up an exception that a hot way met, in the check at `place`."""
+        """Handle an exception on a hot path, in the check at `place`."""
         decision = self._fault(self._checks[op.kind][place], error, now_ns)
         self.recompute_checks()
         if decision is not None:
@@ -286,9 +286,9 @@ class Gate:
         return waiter.decision
 
     def recompute_checks(self) -> None:
-        """Set out what is called: no check that is switched off, and one that has raised with precaution.
+        """Choose the checks to call: none that is switched off, and guarded calls for those that have raised.
 
-        Only between two decisions, as they keep the place of the check that they are at.
+        Only between two decisions, which keep the index of their current check.
         """
         self._checks = tuple(
             tuple(entry for entry in entries if entry.check.switch is None or entry.check.switch.on)
@@ -310,7 +310,7 @@ class Gate:
             return None if entry.check.fail_open else self._closed(entry.check)
         try:
             decision = entry.call(op, now_ns)
-        except CAUGHT as error:  # whatever a plugin raises must not stop traffic
+        except CAUGHT as error:  # an exception of a plugin must not stop traffic
             return self._fault(entry, error, now_ns)
         entry.faults = 0
         return decision
@@ -329,7 +329,7 @@ class Gate:
 
     def _observe(self, op: Operation, decision: Decision, now_ns: int) -> None:
         if isinstance(op.waiter, Waiter) and op.waiter.decision is not None:
-            return  # held by another policy and asked again: it was recorded the first time
+            return  # held by another policy and decided again: it was recorded the first time
         self.state.observed += 1
         self._record(op, replace(decision, observed=True), now_ns)
 

@@ -15,7 +15,7 @@ _PER_SLICE = 500
 class GateCache:
     """Gates of all topics in use.
 
-    Doors ask for a gate by `get` each time. One that keeps a gate from message to message compares it first
+    Callers get a gate by `get` each time. One that keeps a gate from message to message compares it first
     with `live` or `exempt`, as policies may have changed; these dicts stay the same objects for good.
 
     :param compile: `(topic, exempt, now_ns) -> Gate`; takes the state from `state()`.
@@ -82,7 +82,7 @@ class GateCache:
 
     def replace(self) -> None:
         """Drop all gates, as the policies changed: the next look-up of each topic compiles again."""
-        # To take thousands of gates apart holds the loop for long; so many as fit into the cache may wait.
+        # Freeing thousands of gates blocks the loop for long; as many as fit into the cache may wait.
         if len(self._replaced) < self.max_gates:
             self._replaced += (*self.live.values(), *self.exempt.values())
         self.live.clear()
@@ -104,7 +104,7 @@ class GateCache:
                     del gates[topic]
 
     def drop_replaced(self) -> Iterator[None]:
-        """Take the gates of former policies apart; yields between two slices."""
+        """Free the gates of former policies; yields between two slices."""
         while self._replaced:
             del self._replaced[-_PER_SLICE:]
             yield
@@ -112,8 +112,8 @@ class GateCache:
     def _evict(self, gates: dict[str, Gate], now_ns: int) -> None:
         """Make room for one gate: the first that was not used since the last look at it (CLOCK).
 
-        A gate that was used is put behind the others. If the first few all were, one of them goes anyway: to
-        look at thousands would take longer than to compile one again.
+        A gate that was used is put behind the others. If the first few all were, one of them is evicted
+        anyway: scanning thousands would take longer than compiling one again.
         """
         for _ in range(min(len(gates), _LOOKED_AT)):
             topic = next(iter(gates))

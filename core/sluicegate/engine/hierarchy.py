@@ -1,7 +1,7 @@
-"""What holds for a topic: broker, namespace and topic level merged field by field.
+"""The effective policies of a topic: broker, namespace and topic level merged field by field.
 
 At each level the most specific name counts (exact before pattern, long pattern before short), then the
-highest source. A field that the file locks is out of the store's reach at that level and all above it.
+highest source. The store cannot override a field that the file locks, at that level and all above it.
 Ceilings are found in the same way at each level, and the lowest of them holds.
 """
 
@@ -34,8 +34,8 @@ _Merged: TypeAlias = tuple[dict[str, PolicyValue], dict[str, Provenance]]
 class Resolver:
     """Merges the levels of one policy set for its topics.
 
-    Topics to which the same layers apply share what was merged, so that a topic without policies of its own
-    costs next to nothing.
+    Topics with the same layers share the merged result, so that a topic without its own policies costs
+    next to nothing.
 
     :param policy_set: all policies of the broker.
     :param defaults: what holds where no level sets a field.
@@ -62,7 +62,7 @@ class Resolver:
                 self._exact.setdefault((layer.level, layer.name), []).append(index)
 
     def resolve(self, topic: TopicName, level: Level = Level.TOPIC) -> EffectivePolicies:
-        """What holds for one topic.
+        """The effective policies of one topic.
 
         :param level: the closest level to look at; what holds for a namespace is known without a topic.
         """
@@ -75,7 +75,7 @@ class Resolver:
         return EffectivePolicies(topic.full, policy_set.version, *merged, policy_set.observe_only)
 
     def settings(self, topic: TopicName, level: Level) -> Mapping[str, Setting]:
-        """What one level itself says of a topic, by field; what it inherits is left out."""
+        """The fields that one level itself sets for a topic, without inherited ones."""
         layers = [self._policy_set.layers[index] for index in self._applying(topic)]
         chosen = _choose(layers, lambda layer: layer.settings)
         return {name: by_level[level] for name, by_level in chosen.items() if level in by_level}

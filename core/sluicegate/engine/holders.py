@@ -1,7 +1,7 @@
-"""What a thread is busy with, told from its stack: for the watchdog over the event loop.
+"""Derives from a thread's stack what it is busy with, for the watchdog over the event loop.
 
-Functions that know what is being done are entered here once, with what to read from their local variables.
-They pay nothing for it: nothing is called or stored before the watchdog looks.
+Functions register here once, with what to read from their local variables. That costs them nothing: nothing
+is called or stored before the watchdog samples the stack.
 """
 
 from collections.abc import Callable, Mapping
@@ -33,11 +33,11 @@ class Holder:
 
 
 def tell_by(owner: type, method: str, describe: Describe) -> None:
-    """Enter a method that knows what is being done.
+    """Register a method whose frame shows what is being done.
 
     :param owner: the class that has it.
     :param method: its name.
-    :param describe: must not change anything; whatever it raises is passed over.
+    :param describe: must not change anything; its exceptions are ignored.
     :raises KeyError: if there is no such method.
     """
     function: FunctionType = vars(owner)[method]

@@ -1,4 +1,4 @@
-"""Where pressure on a broker is read: how full its memory is, and the backlogs of its topics."""
+"""Sources of pressure on a broker: its memory, and the backlogs of its topics."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass

@@ -1,11 +1,11 @@
-"""What a principal may publish."""
+"""Publish quotas of principals."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """What a principal may publish over all topics of one gate; a stable value that knows no factor."""
+    """The rate that a principal may publish over all topics of one gateway; independent of factors."""
 
     messages_per_s: float = 0
     """Messages per second; 0 is unlimited."""

@@ -1,4 +1,4 @@
-"""Where decisions go."""
+"""Sinks of decisions."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
@@ -12,7 +12,7 @@ class DecisionSink(Protocol):
     """Takes every decision once; both methods run on the path of messages and must not block or raise."""
 
     def allowed(self, gate: "Gate", op: "Operation", now_ns: int, /) -> None:
-        """An operation was allowed without any remark."""
+        """An operation was simply allowed."""
 
     def decided(self, gate: "Gate", op: "Operation", decision: "Decision", now_ns: int, /) -> "Decision":
         """Another decision was taken, or only observed.
@@ -28,9 +28,9 @@ class NullSink:
         self._last_id = 0
 
     def allowed(self, gate: "Gate", op: "Operation", now_ns: int) -> None:
-        """Forget it."""
+        """Ignore it."""
 
     def decided(self, gate: "Gate", op: "Operation", decision: "Decision", now_ns: int) -> "Decision":
-        """Number it and forget it."""
+        """Number it."""
         self._last_id += 1
         return replace(decision, id=str(self._last_id), policy_version=gate.version)

@@ -1,4 +1,4 @@
-"""What outlives a gate: who is attached, which subscriptions exist, what the limiters hold."""
+"""State that outlives a gate: attachments, existing subscriptions, limiters."""
 
 from collections.abc import Iterable, Mapping
 from threading import Lock
@@ -227,12 +227,12 @@ class TopicState(_Limiters):
         return found
 
     def learn_subscriptions(self, names: Iterable[str], asked_ns: int | None = None) -> None:
-        """Take over which subscriptions exist on the broker.
+        """Set which subscriptions exist on the broker.
 
         One with live consumers is kept even if the list lacks it: it may be younger than the list.
 
         :param names: all subscriptions of the topic.
-        :param asked_ns: when the list was asked for; subscriptions let in since then are kept too.
+        :param asked_ns: when the list was asked for; subscriptions admitted since then are kept too.
         """
         existing = frozenset(names)
         for subscription in self.subscriptions.values():
@@ -244,7 +244,7 @@ class TopicState(_Limiters):
         self.subscriptions_known = True
 
     def commit(self, op: Operation, now_ns: int, *, counted: bool) -> None:
-        """Take the place of an attachment that was let in; the caller holds the lock.
+        """Take the place of an attachment that was admitted; the caller holds the lock.
 
         :param op: attaches a producer or a consumer, or creates a subscription.
         :param now_ns: monotonic time.
@@ -287,7 +287,7 @@ class TopicState(_Limiters):
         )
 
     def _prune_subscriptions(self, now_ns: int) -> None:
-        """Drop unused subscriptions; where the list was never learned, existing ones too: no policy asked."""
+        """Drop unused subscriptions; without a listing existing ones too, as no policy needed them."""
         for name, found in tuple(self.subscriptions.items()):
             limits = bool(found.limiters) and not (now_ns and found.is_evictable(now_ns))
             if not ((found.exists and self.subscriptions_known) or found.consumers or limits):

@@ -5,7 +5,7 @@ from weakref import WeakSet
 
 
 class Switched(Protocol):
-    """A gate, or whatever else recomputes its checks when a switch is turned."""
+    """A gate, or another object that recomputes its checks when a switch is turned."""
 
     def recompute_checks(self) -> None:
         """Choose the checks to call, by the switches as they stand."""
@@ -35,7 +35,7 @@ class Switch:
         self._gates.add(gate)
 
     def turn(self, on: bool) -> None:
-        """Turn it on or off; does nothing if it stands like that already."""
+        """Turn it on or off; idempotent."""
         if on == self.on:
             return
         self.on = on

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Work that a gateway does again and again, off the path of messages.
+    """Work that a gateway repeats, off the path of messages.
 
     It runs on an event loop of its own in one thread with the other tasks of the broker, so it must not
-    block. What it finds out comes into force by `BrokerContext.apply`.
+    block. Its results take effect by `BrokerContext.apply`.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What clients are told. Each text names the limit, the current value, the limit's value, the topic and
+"""Error texts for clients. Each text names the limit, the current value, the limit's value, the topic and
 what can be done; the wording follows Danube's, so that its users and tools recognise it.
 """  # noqa: D205
 
@@ -24,7 +24,7 @@ def subscriptions(topic: str, current: int, limit: float) -> str:
 
 
 def subscriptions_unknown(topic: str, limit: float) -> str:
-    """The subscriptions that exist could not be learned yet, and the policy says to wait for that."""
+    """The existing subscriptions are not known yet, and the policy says to wait for them."""
     return (
         f"Subscription limit cannot be checked for topic {topic}. Current: unknown, Limit: {_amount(limit)}. "
         "Try again shortly, or set on_unknown.max_subscriptions_per_topic to 'open' or 'last'."
@@ -153,7 +153,7 @@ def timestamp_ahead(topic: str, ahead_ms: int, limit_ms: int) -> str:
 
 
 def delivery_delay(limit_ms: int) -> str:
-    """A message asks for a longer delay than allowed, in the words of Pulsar (PIP-315), which tools know."""
+    """A message asks for a longer delay than allowed, in Pulsar's words (PIP-315), which tools recognise."""
     return f"Exceeds max allowed delivery delay of {limit_ms} milliseconds"
 
 

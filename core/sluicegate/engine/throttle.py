@@ -11,12 +11,12 @@ PAUSE_NS = SECOND_NS // 4
 
 
 class ThrottledLimit:
-    """What one factor leaves of one quota.
+    """The limit that one factor leaves of one quota.
 
     The quota's own bucket is charged with all that passes, this one only while the factor is below 1. When it
     comes into use it therefore begins with that share of what the quota's bucket holds, and with no more than
-    it can have saved up itself since it was last used: no factor lets a further burst through by coming and
-    going. Since it was last asked it fills at the lowest rate that held meanwhile. Hence, while the factor
+    it can have saved up itself since it was last used: no factor admits another burst by changing back and
+    forth. Since it was last asked it fills at the lowest rate that held meanwhile. Hence, while the factor
     is below 1: admitted <= integral of quota x factor over the time + the largest bucket meanwhile, and where
     a need is larger than the smallest bucket, what it exceeds that by: it passes when the bucket is full.
 
@@ -56,11 +56,11 @@ class ThrottledLimit:
         return self.queue.bucket.wait(op.messages, op.bytes, now_ns)
 
     def charge(self, op: Operation, now_ns: int) -> None:
-        """Charge an operation that goes on."""
+        """Charge an admitted operation."""
         self.queue.bucket.charge(op.messages, op.bytes, now_ns)
 
     def follow(self, now_ns: int) -> None:
-        """Bring the bucket to the rates of now."""
+        """Set the bucket to the current rates."""
         factor, base = self.factor, self._base
         rates = (base.messages_per_s, base.bytes_per_s, base.burst_seconds)
         if factor.changes == self._changes and rates == self._rates and self._turns >= 0:
@@ -84,7 +84,7 @@ class ThrottledLimit:
             bucket.updated_ns = now_ns
 
     def _take_share(self, now_ns: int) -> None:
-        """Let it hold no more than the factor leaves of what the quota's bucket holds."""
+        """Limit its balance to the factor's share of the quota's bucket."""
         bucket, value = self.queue.bucket, self.factor.value
         messages, nbytes = (left * value if left > 0 else left for left in self._base.balance(now_ns))
         bucket.message_balance = min(bucket.message_balance, messages)
@@ -94,7 +94,7 @@ class ThrottledLimit:
 def paused(factor: Factor, topic: str, action: Action = Action.DELAY) -> Decision:
     """The decision at factor 0.
 
-    :param action: REJECT where it is better told at once than waited for.
+    :param action: REJECT if an immediate error is better than waiting.
     """
     text = f"{texts.paused(factor.name, topic, factor.why)} {factor.text}"
     reason = Reason(factor.name, Outcome.PRECONDITION, text)

@@ -1,4 +1,4 @@
-"""What a session is to do at some time; the clock is an argument, as everywhere here."""
+"""Timers of a session; the clock is an argument, as everywhere here."""
 
 import heapq
 from collections.abc import Callable
@@ -9,7 +9,7 @@ _NUMBERS = count()
 
 
 class Timer:
-    """Something to be done at a time, unless it is cancelled."""
+    """A call at a time, unless it is cancelled."""
 
     __slots__ = ("at_ns", "call")
 
@@ -18,14 +18,14 @@ class Timer:
         self.call: Callable[[int], None] | None = call
 
     def cancel(self) -> None:
-        """Do nothing at the time."""
+        """Cancel the call."""
         self.call = None
 
 
 class Timers(list[tuple[int, int, Timer]]):
     """The timers of one session, the first one due in front.
 
-    A list itself, as sessions look at every read whether there are any.
+    A list subclass, as sessions check at every read whether there are any.
     """
 
     __slots__ = ()
@@ -38,7 +38,7 @@ class Timers(list[tuple[int, int, Timer]]):
 
     @property
     def due_ns(self) -> int | None:
-        """When something is to be done next; None if nothing is."""
+        """When the next timer is due; None if there is none."""
         while self and self[0][2].call is None:
             heapq.heappop(self)
         return self[0][0] if self else None

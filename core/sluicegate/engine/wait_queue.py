@@ -1,6 +1,6 @@
 """FIFO queues of held operations, one for each bucket.
 
-The bucket is charged when an operation goes on, by that operation itself. Charging on behalf of one that
+An operation charges the bucket itself, when it proceeds. Charging on behalf of one that
 still sleeps would let the bucket refill before its bytes flow, and break the bound of the bucket.
 
 An operation may wait in several queues, one for each limit that held it. It keeps its place in all of them
@@ -82,7 +82,7 @@ class Waiter:
         """True if it had to wait at its last attempt."""
 
     def held(self, now_ns: int) -> None:
-        """Note in all places of the operation that it is held, by one of the queues or by something else."""
+        """Mark all places of the operation as held, by one of the queues or for another reason."""
         holder = self._holder(now_ns)
         saving = holder is not None and holder.has_turn
         place: Waiter | None = self
@@ -194,8 +194,8 @@ class WaitQueue:
             held = op.waiter
             place = held.place_in(self) if isinstance(held, Waiter) else None
             first, saver = self._first_before(place, held, now_ns)
-            # The operation admitted last may go on within its turn: with one message for each turn, the rate
-            # would depend on how often clients wake. All others get a turn before it has the next.
+            # The operation admitted last may proceed within its turn: with one message for each turn, the
+            # rate would depend on how often clients wake. All others get a turn before it has the next.
             has_turn = first is None or (place is None and op is self._served and now_ns == self._served_ns)
             if has_turn and (wait := self._wait(op, saver, now_ns)) == 0:
                 if place is not None:

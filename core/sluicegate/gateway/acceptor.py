@@ -1,6 +1,6 @@
-"""Listening sockets, accepted from here and not by the event loop.
+"""Listening sockets, which accept here and not in the event loop.
 
-uvloop ends a listener for good when descriptors are used up, or turns clients away without a word.
+uvloop closes a listener for good when descriptors run out, or drops clients silently.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ _PROBES = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
 class Acceptor:
     """One listening socket.
 
-    :param listener: what it stands for; may be replaced by one with the same address.
+    :param listener: its configuration; may be replaced by one with the same address.
     :param bound: the socket, bound and listening.
     :param connections: takes the clients.
     """
@@ -51,7 +51,7 @@ class Acceptor:
         """Listen.
 
         :param inherited: sockets of a process before; the one with this address is used.
-        :raises OSError: if the address cannot be had, with the address in its text.
+        :raises OSError: if the address is not available; the text names it.
         """
         place = f"{listener.host}:{listener.port}"
         try:
@@ -69,17 +69,17 @@ class Acceptor:
 
     @property
     def bound(self) -> socket.socket:
-        """What is listened on."""
+        """The listening socket."""
         return self._socket
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host and port that are listened on, with the port filled in if any was asked for."""
+        """Host and port that are listened on, with the actual port in place of 0."""
         host, port, *_ = self._socket.getsockname()
         return host, port
 
     def close(self) -> None:
-        """Stop listening; doing it again does nothing."""
+        """Stop listening; idempotent."""
         if self._socket.fileno() < 0:
             return
         if self._rest is not None:
@@ -118,7 +118,7 @@ class Acceptor:
         connections.accept(client, peer, self.listener)
 
     def _turn_away(self, error: OSError) -> None:
-        """Use the spare descriptor to close the clients that wait, so that they know; then rest a little."""
+        """Use the spare descriptor to close waiting clients, so that they notice; then pause."""
         self._close_spare()
         for _ in range(_AT_ONCE):
             try:
@@ -138,7 +138,7 @@ class Acceptor:
 
 
 def _probe_when_silent(client: socket.socket) -> None:
-    """Have the kernel close a client whose host is gone, so that it takes no place from others for hours."""
+    """Have the kernel close a client whose host has vanished, so that it frees its place."""
     client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in _PROBES:
         if (option := getattr(socket, name, None)) is not None:  # not every system has all of them

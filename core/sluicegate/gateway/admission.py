@@ -1,4 +1,4 @@
-"""Which clients may connect: places in all, and how many of them one address or one principal may take."""
+"""Which clients may connect: limits in all, for one address, and for one principal."""
 
 import math
 from collections import Counter
@@ -38,7 +38,7 @@ class Admission:
         return ADDRESS if self._by_address[address] >= self._of_address else ""
 
     def remedy(self, refusal: str) -> str:
-        """What a log line says of a refusal, and what to do."""
+        """The log text of a refusal, and its remedy."""
         if refusal == OVERLOAD:
             return "memory is short; see the entry's overload section"
         if refusal == FULL:
@@ -52,7 +52,7 @@ class Admission:
         self._by_address[address] += 1
 
     def left(self, address: str) -> None:
-        """A client is gone."""
+        """A client has disconnected."""
         self._by_address[address] -= 1
         if self._by_address[address] <= 0:
             del self._by_address[address]
@@ -75,5 +75,5 @@ class Admission:
 
 
 def share_of(count: int, share: float) -> int:
-    """A share of places, at least one; rounded up, so that a share of few places shuts no client out."""
+    """A share of places, at least one; rounded up, so that a small share still admits a client."""
     return max(1, math.ceil(count * share))

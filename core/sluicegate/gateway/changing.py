@@ -26,8 +26,8 @@ def change_store(
     :param store: what is changed.
     :param fields: the policy fields that are known.
     :param name: namespace or topic; empty at broker level.
-    :param changes: values by field, in base units or as people write them; None takes a field away.
-    :param actor: who does it, for the history.
+    :param changes: values by field, in base units or with units; None removes a field.
+    :param actor: the author, for the history.
     :param file: what the file says, which the store's values must not contradict.
     :raises PolicyRefusedError: if a field is unknown or a value does not fit; nothing is changed then.
     :raises PolicyUnavailableError: if the store cannot be written.
@@ -50,7 +50,7 @@ def change_store(
 def _refuse_contradictions(
     fields: PolicyFields, layers: Sequence[PolicyLayer], changes: Mapping[str, PolicyValue | None]
 ) -> None:
-    """Refuse changes that would set the broker's fields against each other, where they are not already."""
+    """Refuse changes that make the broker's fields contradict each other, unless they do already."""
     canonical = {fields.aliases.get(name, name): value for name, value in changes.items()}
     after = [_without(layer, canonical) for layer in layers]
     changed = {name: Setting(value, Source.STORE) for name, value in canonical.items() if value is not None}
@@ -61,7 +61,7 @@ def _refuse_contradictions(
 
 
 def _without(layer: PolicyLayer, names: Mapping[str, object]) -> PolicyLayer:
-    """A layer of the broker's level without what the store said of some fields."""
+    """A layer of the broker's level without the store's values of some fields."""
     if layer.level is not Level.BROKER:
         return layer
     kept = {

@@ -1,4 +1,4 @@
-"""One worker process as the supervisor sees it: started, told, listened to, started again."""
+"""The supervisor's end of one worker process: starts it, exchanges messages, restarts it."""
 
 import asyncio
 import logging
@@ -31,9 +31,9 @@ class WorkerProcess:
     """The process in front of one broker.
 
     :param broker: name of its entry.
-    :param start_content: gives what a new process is to be told.
+    :param start_content: gives the first message to a new process.
     :param keep_fact: keeps a key and its value for the broker.
-    :param held: keeps what it listens on, so that clients wait while the process is started again.
+    :param held: keeps its listening sockets, so that clients wait during a restart.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class WorkerProcess:
                 log.warning("worker drains, starting another one", extra={"broker": self.broker})
                 continue
             if not self._has_served:
-                self.held.let_go()  # none serves for a while: clients are better refused than left waiting
+                self.held.let_go()  # none serves for a while: refuse clients rather than let them wait
             if monotonic() - began_at > _STEADY_S:
                 delay = _FIRST_DELAY_S
             log.error(
@@ -146,7 +146,7 @@ class WorkerProcess:
 
     @property
     def _processes(self) -> list[asyncio.subprocess.Process]:
-        """All that run, with those that drain."""
+        """All running processes, draining ones included."""
         return [
             process
             for process in (self._process, *self._leaving)
@@ -185,7 +185,7 @@ class WorkerProcess:
         return await process.wait()
 
     async def _start(self) -> tuple[asyncio.subprocess.Process, socket.socket]:
-        """Start a process with what it is to listen on; returns it and our end of the line to it."""
+        """Start a process with its listening sockets; returns it and our end of the socket to it."""
         ours, theirs = socket.socketpair()
         heard, told = descriptors.pair()
         heard.setblocking(False)
@@ -210,7 +210,7 @@ class WorkerProcess:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
     ) -> None:
-        """Wait for the end of a process that drains; what it has learned is kept."""
+        """Wait for the end of a draining process; its facts are kept."""
         with suppress(messages.BrokenMessageError):
             while (message := await messages.receive(reader)) is not None:
                 if message["kind"] == "fact":

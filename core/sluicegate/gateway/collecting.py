@@ -1,8 +1,8 @@
-"""When the garbage collector of a worker runs, and what it looks at.
+"""When the garbage collector of a worker runs, and what it scans.
 
-A collection holds the event loop, some 0.2 us for each object that it looks at. What lives when the worker
-begins to serve is never looked at again. The young are looked at a few thousand at a time. All others are
-looked at rarely, as they are gates and states of topics in use: no garbage.
+A collection blocks the event loop, some 0.2 us for each scanned object. Objects that live when the worker
+begins to serve are never scanned again. Young ones are scanned a few thousand at a time. All others are
+scanned rarely: they are gates and states of topics in use, no garbage.
 """
 
 import gc
@@ -18,7 +18,7 @@ MIDDLE_COLLECTIONS: Final = 200
 
 
 def begin() -> None:
-    """Apply this to the process; what lives now stays for good."""
+    """Apply this to the process; objects that live now are exempt for good."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(YOUNG, YOUNG_COLLECTIONS, MIDDLE_COLLECTIONS)

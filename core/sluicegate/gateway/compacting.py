@@ -1,7 +1,6 @@
-"""Parquet files of the decision log are made by a process that lives for that only.
+"""Runs a separate process that compacts the decision log into Parquet files.
 
-Workers end their spools and go on; killed ones leave theirs behind. The locks on the files tell which are
-free.
+Workers finish their spools and continue; killed ones leave theirs behind. File locks show which are free.
 """
 
 import asyncio
@@ -26,7 +25,7 @@ def log_directory(config: GatewayConfig) -> Path:
 
 
 class Compactor:
-    """Looks for ended spools now and then, and has them made into Parquet.
+    """Looks for finished spools now and then, and has them compacted into Parquet.
 
     :param config: says where the decision log is and how long it is kept.
     """
@@ -39,7 +38,7 @@ class Compactor:
         self._arguments = (str(self._directory), str(keep.retention_size), str(keep.retention_age / 1000))
 
     async def watch(self) -> None:
-        """Make Parquet of what is ended, until cancelled; at first remove files that are too old as well."""
+        """Compact finished spools until cancelled; first remove files that are too old as well."""
         if not self._enabled:
             return
         found = await asyncio.to_thread(parquet_files, self._directory)
@@ -52,7 +51,7 @@ class Compactor:
             found = await asyncio.to_thread(ended, self._directory)
 
     async def finish(self, deadline_s: float) -> None:
-        """Make Parquet of what is ended, once; what is not ready in time is left for the next start.
+        """Compact finished spools once; the rest is left for the next start.
 
         :param deadline_s: longest time for it.
         """
@@ -72,7 +71,7 @@ class Compactor:
                 self._process.kill()
 
     async def _run(self) -> bool:
-        """Run the process to its end; a process that is not waited for any more is killed.
+        """Run the process to its end; kill it when cancelled.
 
         :return: whether all went well.
         """

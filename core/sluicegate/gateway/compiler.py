@@ -1,4 +1,4 @@
-"""Compiles gates: all policies of a broker, and what plugins make of them for one topic."""
+"""Compiles gates from the policies of a broker and the checks of plugins."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +35,7 @@ class GateCompiler:
     """Keeps the policies of one broker and compiles the gates of its topics.
 
     :param plugins: who is asked for checks and delay rules.
-    :param name_of: what a topic's name says, as the broker's driver tells it.
+    :param name_of: parses a topic's name, from the broker's driver.
     :param policies: the policies to begin with.
     :param sink: takes every decision.
     :param faults: counts what plugins raise.
@@ -76,15 +76,15 @@ class GateCompiler:
 
     @property
     def broker_policies(self) -> EffectivePolicies:
-        """What holds for the whole broker."""
+        """The effective policies of the whole broker."""
         return self._resolver.resolve(TopicName("", ""), Level.BROKER)
 
     def resolve(self, topic: str) -> EffectivePolicies:
-        """What holds for one topic."""
+        """The effective policies of one topic."""
         return self._resolver.resolve(self._name_of(topic))
 
     def replace(self, policies: PolicySet) -> None:
-        """Put other policies into force, all at once: the next look at any topic finds them."""
+        """Replace all policies at once: the next look-up of any topic uses them."""
         self.policies = policies
         self._resolver = Resolver(policies, self._defaults)
         self.gates.replace()
@@ -111,7 +111,7 @@ class GateCompiler:
     def _checks(
         self, topic: TopicName, policies: EffectivePolicies, state: TopicState
     ) -> list[Sequence[Check]]:
-        """What all plugins check; of one that raises or gives something else, what it checked before."""
+        """The checks of all plugins; the last valid ones of a plugin that fails."""
         found: list[Sequence[Check]] = []
         for plugin, ask in self._ask_checks:
             try:
@@ -149,7 +149,7 @@ class GateCompiler:
         return [self.slow.timed(check, topic.full) for check in named]
 
     def _delay(self, topic: TopicName, policies: EffectivePolicies, state: TopicState) -> DelayRule | None:
-        """The first rule that a plugin gives; of one that raises or gives something else, its last one."""
+        """The first rule of a plugin; the last valid one of a plugin that fails."""
         for plugin, ask in self._ask_delay:
             rule: DelayRule | None
             try:
@@ -165,7 +165,7 @@ class GateCompiler:
         return None
 
     def _keep(self, state: TopicState, key: str, plugin: str, given: object) -> None:
-        """Keep what a plugin gave, but nothing for topics that it has nothing to say about."""
+        """Keep a plugin's result, but not an empty one."""
         if plugin in self._own or not (given or _last(state, key, plugin, None)):
             return
         kept = state.plugin_data.setdefault(key, {})
@@ -178,6 +178,6 @@ class GateCompiler:
 
 
 def _last(state: TopicState, key: str, plugin: str, default: Kept) -> Kept:
-    """What a plugin gave for a topic when last it gave something usable."""
+    """The last valid result of a plugin for a topic."""
     kept = state.plugin_data.get(key)
     return kept.get(plugin, default) if isinstance(kept, dict) else default

@@ -103,7 +103,7 @@ class Connections:
         """Write a log line, at most one a second for each event.
 
         :param level: of the logging package.
-        :param event: what lines are thinned out by.
+        :param event: the key by which lines are limited.
         :param text: the line.
         :param fields: further fields of the line; `exc_info` gives a traceback.
         """
@@ -156,7 +156,7 @@ class Connections:
         """Connect a client to a broker.
 
         :param side: the client.
-        :param addresses: of the broker, tried in turn.
+        :param addresses: of the broker, tried one after the other.
         :param name: of the listener that it came to, if that is for one broker.
         :param in_order: begin with the first one each time; else with the one that worked last.
         """
@@ -200,7 +200,7 @@ class Connections:
         self.prober.begin(now_ns)
 
     def descriptors_used_up(self, error: OSError) -> None:
-        """Say so: one client was turned away for want of a descriptor."""
+        """Log that a client was refused for lack of descriptors."""
         self.counts["descriptors_used_up"] += 1
         self.say(
             logging.ERROR,
@@ -210,7 +210,7 @@ class Connections:
         )
 
     def refused(self, peer: str, refusal: str) -> None:
-        """A client was turned away.
+        """A client was refused.
 
         :param peer: its address.
         :param refusal: why, as `refusal` has it.
@@ -224,7 +224,7 @@ class Connections:
         self._live[client] = None
 
     def forget(self, client: ClientSide) -> None:
-        """Both connections of a client are gone."""
+        """Both connections of a client are closed."""
         if client in self._live:
             del self._live[client]
             self.admission.left(client.address)
@@ -233,7 +233,7 @@ class Connections:
     def closing(self, client: ClientSide, counter: str, detail: str, now_ns: int) -> None:
         """A connection is closed for a reason that is counted and logged."""
         self.counts[counter] += 1
-        if counter == _UNREACHABLE:  # told of all clients together
+        if counter == _UNREACHABLE:  # logged for all clients together
             self.reachability.turned_away(now_ns)
             return
         level = logging.DEBUG if counter in _QUIET_ENDS else logging.WARNING
@@ -242,7 +242,7 @@ class Connections:
         )
 
     def session_failed(self, client: ClientSide, error: Exception) -> None:
-        """A session raised: that is a bug; its client is closed, all others are served."""
+        """A session raised, which is a bug: close its client, and serve all others."""
         self.counts["session_faults"] += 1
         kind = f"{type(error).__name__}: {error}"
         self.say(logging.ERROR, f"fault {kind}", f"session raised {kind}", client=client.peer, exc_info=error)
@@ -297,7 +297,7 @@ class Connections:
             self._is_sweeping = False
 
     async def relieve(self, excess: int, counter: str) -> None:
-        """Close the clients that keep most, until so many bytes are given back; at least one.
+        """Close the clients with the largest buffers, until enough bytes are freed; at least one.
 
         :param excess: bytes.
         :param counter: why, for metrics and logs.
@@ -308,7 +308,7 @@ class Connections:
     async def _measure(
         self, clients: tuple[ClientSide, ...], measure: Callable[[ClientSide], int]
     ) -> list[tuple[int, str, ClientSide]]:
-        """What each client keeps, with its user, for those that keep anything."""
+        """The buffered bytes and the user of each client that has any."""
         kept = []
         for place, client in enumerate(clients):
             if size := measure(client):
@@ -324,7 +324,7 @@ class Connections:
             client.abort()
 
     def _hold_to_shares(self, clients: tuple[ClientSide, ...]) -> None:
-        """Close the latest connections of principals that have more than their share."""
+        """Close the newest connections of principals above their share."""
         principals = (
             "" if client.closing_ns or client.principal == ANONYMOUS else client.principal
             for client in clients
@@ -333,14 +333,14 @@ class Connections:
             clients[place].close("principal_share_used_up", "raise principal_share or max_connections")
 
     def queued(self, size: int) -> None:
-        """A client was found not to read: so many bytes wait for it."""
+        """Bytes are queued for a client that does not read."""
         self._queued_since += size
         budget = self.budget
         if budget.used + budget.others + self._queued_since > budget.mark > 0:
             self._pressed()
 
     def _pressed(self) -> None:
-        """Memory is nearly used up: look for the largest users soon, but not all the time."""
+        """Memory is nearly used up: check the largest users soon, but not constantly."""
         if self._relief is None:
             wait_ns = max(0, self._swept_ns + _RELIEF_NS - monotonic_ns())
             self._relief = self.loop.call_later(wait_ns / 1e9, self._sweep_soon)
@@ -352,10 +352,10 @@ class Connections:
     # -- the end ----------------------------------------------------------------------------------
 
     async def drain(self, deadline_s: float, quiet_s: float = 0.3) -> None:
-        """Take nothing new from clients, let what is held or under way end, then close all.
+        """Accept no new requests, let pending ones end, then close all clients.
 
         :param deadline_s: longest time to wait, in seconds.
-        :param quiet_s: a client of a session that cannot tell what is owed is closed after so long without
+        :param quiet_s: if a session does not count its requests, its client is closed after this time without
             bytes.
         """
         await drain(self._live, deadline_s, quiet_s)

@@ -1,4 +1,4 @@
-"""What the gateway of one broker gives to plugins that follow the broker's state: `hooks.BrokerContext`."""
+"""The gateway of one broker, as plugins see it: `hooks.BrokerContext`."""
 
 import copy
 import logging
@@ -84,20 +84,20 @@ class GatewayContext:
 
     @property
     def broker_tls(self) -> ssl.SSLContext | None:
-        """What to speak with the broker where it speaks TLS."""
+        """The TLS files for connections to the broker."""
         return self._tls.broker
 
     def tls_for(self, section: BrokerTls) -> ssl.SSLContext:
-        """What a section of the entry says, such as that of the gateway's own login."""
+        """The TLS files of a section of the entry, such as the gateway's own login."""
         return self._tls.context_for(section)
 
     @property
     def policies(self) -> EffectivePolicies:
-        """What the policies now in force say for the whole broker."""
+        """The effective policies of the whole broker."""
         return self._compiler.broker_policies
 
     def resolve(self, topic: str) -> EffectivePolicies:
-        """What the policies now in force say for one topic."""
+        """The effective policies of one topic."""
         return self._compiler.resolve(topic)
 
     @property
@@ -106,7 +106,7 @@ class GatewayContext:
         return self._compiler.gates.states
 
     def quota(self, principal: str) -> Quota | None:
-        """What the plugins say that a principal may publish."""
+        """The plugins' publish quota for a principal."""
         for ask in self._ask_quota:
             try:
                 with self._compiler.slow.watching(ask.plugin, "sluicegate_quota"):
@@ -119,7 +119,7 @@ class GatewayContext:
         return None
 
     def apply(self, call: Callable[[], None]) -> None:
-        """Have something done by the thread that owns the gates."""
+        """Run a call in the thread that owns the gates."""
         plugin = self.plugin
 
         def guarded() -> None:
@@ -132,7 +132,7 @@ class GatewayContext:
         self._apply(guarded)
 
     def fault(self, plugin: str, error: BaseException | str) -> None:
-        """Count what a plugin raised; for the thread that owns the gates."""
+        """Count an exception of a plugin; for the thread that owns the gates."""
         text = error if isinstance(error, str) else error_text(error)
         self._faults.add(Fault(plugin, "", "", text, opened=False))
 

@@ -1,4 +1,4 @@
-"""What a client has to do in time: say what it wants, log in, and finish a frame that it began."""
+"""Deadlines of a client: its first bytes, its login, and the end of each frame."""
 
 from sluicegate.broker import Session
 from sluicegate.gateway.limits import Limits
@@ -8,7 +8,7 @@ _HALF_CLOSED_NS = 30_000_000_000
 
 
 class Deadlines:
-    """Those of one client.
+    """The deadlines of one client.
 
     :param now_ns: monotonic time of its connecting.
     """
@@ -26,8 +26,8 @@ class Deadlines:
         :param session: None until its broker is connected.
         :param now_ns: monotonic time.
         :param limits: the time-outs; 0 for never.
-        :param is_paused: whether it is not read from; the time of its frame stands then.
-        :param has_said: whether bytes of it wait for the session.
+        :param is_paused: whether reading is paused, which stops the time of its frame.
+        :param has_said: whether bytes of it are queued for the session.
         """
         if self._login_from_ns and self._is_login_late(session, now_ns, limits.login_ns, has_said):
             return "login_timed_out", "no whole request or no accepted login in time"
@@ -40,7 +40,7 @@ class Deadlines:
             self._login_from_ns = 0
             return False
         if session is None and has_said:
-            return False  # it waits for its broker, not we for it
+            return False  # it waits for its broker, not we for the client
         return 0 < login_ns < now_ns - self._login_from_ns
 
     def _is_frame_late(self, session: Session, now_ns: int, frame_ns: int, is_paused: bool) -> bool:
@@ -57,7 +57,7 @@ def is_idle(last_ns: int, now_ns: int, limits: Limits, *, is_half_closed: bool) 
     :param last_ns: when one of them last did.
     :param now_ns: monotonic time.
     :param limits: the time-outs; 0 for never.
-    :param is_half_closed: whether the client has said all.
+    :param is_half_closed: whether the client has closed its side.
     """
     longest_ns = _HALF_CLOSED_NS if is_half_closed else limits.idle_ns
     return 0 < longest_ns < now_ns - last_ns

@@ -33,8 +33,8 @@ class Dialler:
         """Connect to one address.
 
         :param make: makes the protocol of the connection.
-        :raises OSError: if it cannot be had; TimeoutError if nothing came back in time.
-        :raises UnicodeError: if the host can be no host's name.
+        :raises OSError: if it is not available; TimeoutError if nothing came back in time.
+        :raises UnicodeError: if the host is no valid name.
         """
         host, port = place
         tls = self._tls
@@ -55,7 +55,7 @@ class Dialler:
 class _Probe(asyncio.Protocol):
     """One connection that is made to see whether the broker answers.
 
-    :param greeting: what it is asked; empty if a connection is proof enough.
+    :param greeting: sent to it; empty if a connection suffices.
     """
 
     def __init__(self, greeting: bytes) -> None:
@@ -65,19 +65,19 @@ class _Probe(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The broker accepted."""
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's are none by inheritance
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's are not instances of it
         if self._greeting:
             self._transport.write(self._greeting)
         else:
             self.answered.set_result(None)
 
     def data_received(self, data: bytes) -> None:
-        """The broker says something: it is alive."""
+        """The broker has sent bytes: it is alive."""
         if not self.answered.done():
             self.answered.set_result(None)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is gone."""
+        """The connection is closed."""
         if not self.answered.done():
             self.answered.set_exception(ConnectionError("closes connections without an answer"))
 
@@ -91,7 +91,7 @@ class _Probe(asyncio.Protocol):
 class Prober:
     """Probes the addresses of one broker when they are due.
 
-    :param reachability: says which, and is told what came of it.
+    :param reachability: chooses them, and gets the results.
     :param dialler: connects.
     :param greeting: bytes that the broker answers at once, to any sender; empty if there are none.
     """
@@ -110,7 +110,7 @@ class Prober:
             task.add_done_callback(self._tasks.discard)
 
     async def first(self, limit_s: float) -> None:
-        """Probe all addresses, and wait for a short time for what comes of it.
+        """Probe all addresses, and wait a short time for the results.
 
         :param limit_s: longest time to wait; slower probes go on.
         """
@@ -141,7 +141,7 @@ class Prober:
             async with asyncio.timeout(_ANSWER_S):
                 await probe.answered
         except TimeoutError as error:
-            # No TimeoutError: clients can be connected, and it is for them to wait or to leave.
+            # No TimeoutError: clients can be connected, and may wait or leave.
             raise ConnectionError(f"accepts connections and says nothing within {_ANSWER_S:g} s") from error
         finally:
             probe.close()

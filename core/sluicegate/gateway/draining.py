@@ -1,4 +1,4 @@
-"""The end of a gateway's connections: what is under way ends first, and clients are told to go elsewhere."""
+"""Drains a gateway's connections: pending requests end first, and clients are sent elsewhere."""
 
 import asyncio
 from collections.abc import Collection
@@ -18,11 +18,11 @@ _AT_ONCE = 100
 
 
 async def drain(live: Collection[ClientSide], deadline_s: float, quiet_s: float) -> None:
-    """Take nothing new from clients, and close each as soon as nothing is held or under way for it.
+    """Accept no new requests, and close each client as soon as it has no pending ones.
 
     :param live: the clients; those that are closed leave it.
-    :param deadline_s: longest time for it, in seconds; who is left then is the caller's to close.
-    :param quiet_s: where the session does not know what is owed, a client is closed after so long without
+    :param deadline_s: longest time for it, in seconds; the caller closes the remaining clients.
+    :param quiet_s: if a session does not count its requests, its client is closed after this time without
         bytes.
     """
     until_ns = monotonic_ns() + int(deadline_s * 1e9)
@@ -44,7 +44,7 @@ async def drain(live: Collection[ClientSide], deadline_s: float, quiet_s: float)
 
 
 def _see_off(client: ClientSide, now_ns: int, quiet_ns: int) -> None:
-    """Close a client if nothing is left to do for it."""
+    """Close a client if it has no pending requests."""
     ending = getattr(client.session, "ending", None)
     if ending is None:
         owed_ns = ANSWER_NS if client.unanswered else quiet_ns
@@ -54,7 +54,7 @@ def _see_off(client: ClientSide, now_ns: int, quiet_ns: int) -> None:
     try:
         commands = ending(now_ns)
         if commands and isinstance(commands[-1], Close):
-            client.pause(ENDING)  # what is not read is not to reset the connection
+            client.pause(ENDING)  # unread bytes must not reset the connection
         if commands:
             client.carry_out(commands)
     except Exception as error:  # noqa: BLE001 - whatever a session raises ends its own client only

@@ -1,4 +1,4 @@
-"""What follows the state of a broker: factors, pressure sources and tasks of all plugins."""
+"""Plugin parts that follow the state of a broker: factors, pressure sources and tasks."""
 
 import json
 from collections.abc import Callable

@@ -80,13 +80,13 @@ class EngineHost:
         return self.compiler.policies
 
     def replace(self, policies: PolicySet) -> None:
-        """Put other policies into force, in one step."""
+        """Replace all policies in one step."""
         old = self.policies.version
         self.compiler.replace(policies)
         log.info("policies changed", extra={"from_version": old, "to_version": policies.version})
 
     def notify(self, hook: str) -> None:
-        """Call a hook of all plugins that takes only a log; what they raise is counted."""
+        """Call a hook of all plugins that takes only a log; their exceptions are counted."""
         for ask in self.plugins.implementations(hook):
             own = logging.getLogger(f"sluicegate.plugin.{ask.plugin}")
             try:

@@ -13,7 +13,7 @@ _EXPIRED = timedelta()
 
 
 class ExpiryWarnings:
-    """Says of each certificate when a threshold is passed; from the last one on, once a day.
+    """Logs when the time left of a certificate falls below a threshold; below the last one, once a day.
 
     :param before: how long before the end the thresholds are; none for no warnings at all.
     """
@@ -24,7 +24,7 @@ class ExpiryWarnings:
         """By file: the threshold last told, the end that it was told of, and when."""
 
     def look(self, section: str, expiries: Iterable[Expiry], now: datetime) -> None:
-        """Warn where it is time to.
+        """Log due warnings.
 
         :param section: the section of the file, such as `tls.client`.
         """

@@ -1,9 +1,9 @@
 """Reading that shares the event loop with all other connections.
 
-A read that is known to take little goes to the session at once. A larger one is cut into pieces and takes
-turns with those of other connections (`turns`), so a client that sends one small request waits for a slice of
-others' work, not for all that they have sent. How many bytes take little is learned from each connection, for
-each direction: 64 KiB of a batch pass in a few microseconds, 500 bytes of tiny requests take a millisecond.
+A cheap read goes to the session at once. An expensive one is cut into slices that alternate with those of
+other connections (`turns`), so a client with one small request waits for a slice of others' work, not for all
+of it. How many bytes take little is learned from each connection, for each direction: 64 KiB of a batch pass
+in a few microseconds, 500 bytes of tiny requests take a millisecond.
 
 What reading waits for is a set of reasons, kept as bits, so that pausing twice or resuming what was not
 paused does no harm.
@@ -60,14 +60,14 @@ class PacedReading(asyncio.Protocol):
         """True once a large read took longer than that lets expect."""
 
     def pause(self, reason: int) -> None:
-        """Stop reading for a further reason."""
+        """Stop reading, for one more reason."""
         if not self._pauses:
             self._pauses = reason
             self.hold_back_reading()
         self._pauses |= reason
 
     def resume(self, reason: int) -> None:
-        """Take one reason back; reading goes on when none is left."""
+        """Remove one reason to pause; reading resumes when none is left."""
         if not self._pauses & reason:
             return
         self._pauses &= ~reason
@@ -87,7 +87,7 @@ class PacedReading(asyncio.Protocol):
         return bool(self.closing_ns) or transport.is_closing()
 
     def _may_read(self) -> bool:
-        """Whether this end may still say anything."""
+        """Whether this end may still send bytes."""
         return True
 
     @property
@@ -104,7 +104,7 @@ class PacedReading(asyncio.Protocol):
 
     @abstractmethod
     def _hand_on(self, data: bytes, now_ns: int) -> None:
-        """Give bytes to the session and do what it says."""
+        """Pass bytes to the session and run its commands."""
 
     @abstractmethod
     def _is_stopped(self) -> bool:
@@ -115,7 +115,7 @@ class PacedReading(asyncio.Protocol):
         """A large read has been handed on to its end."""
 
     def _learn(self, count: int, spent_ns: int) -> None:
-        """Take note of how long so many bytes took."""
+        """Record how long a number of bytes took."""
         cheap = self._cheap_bytes
         if spent_ns > CHEAP_NS or count >= cheap:
             fitting = count * CHEAP_NS // max(1, spent_ns)
@@ -126,7 +126,7 @@ class PacedReading(asyncio.Protocol):
         """Work on a large read: now, as far as that does not keep others waiting, and then in turns."""
         turns, now_ns, count = self._turns, monotonic_ns(), len(data)
         may_begin = turns.may_begin(now_ns)
-        if may_begin and count <= _PIECE * self._cheap_bytes:  # the way of bulk: nothing to cut
+        if may_begin and count <= _PIECE * self._cheap_bytes:  # bulk: nothing to cut
             self._hand_on_bulk(data, now_ns)
             self._handed_on(count)
             return
@@ -204,21 +204,21 @@ class PacedReading(asyncio.Protocol):
     # -- bytes that are kept back -------------------------------------------------------------------
 
     def _put_back(self, data: bytes) -> None:
-        """Keep bytes that go before all others that are kept."""
+        """Put bytes before all other buffered bytes."""
         if self._pending is None:
             self._pending = []
         self._pending.insert(0, data)
         self._pending_bytes += len(data)
 
     def _put_behind(self, data: bytes) -> None:
-        """Keep bytes that come after all others that are kept."""
+        """Put bytes after all other buffered bytes."""
         if self._pending is None:
             self._pending = []
         self._pending.append(data)
         self._pending_bytes += len(data)
 
     def _taken_back(self) -> bytes:
-        """All bytes that are kept, which no longer are."""
+        """Take all buffered bytes."""
         pending = self._pending or ()
         data = pending[0] if len(pending) == 1 else b"".join(pending)
         self._drop_pending()

@@ -3,7 +3,7 @@
 A supervisor offers what it and its workers listen on to a successor that is started with `--take-over`, and
 drains once the successor serves. A worker whose supervisor was killed offers its own to the next supervisor.
 
-The talk is one exchange: the offer (several messages if there are many sockets), then, once the successor
+The protocol is one exchange: the offer (several messages if there are many sockets), then, once the successor
 accepts clients, `{"serving": its process id}`. A connection that ends without that changes nothing.
 """
 
@@ -40,7 +40,7 @@ class HandoverServer:
 
     :param place: directory of the Unix socket; made if it is missing.
     :param name: of the Unix socket; one that is there already is replaced.
-    :param offer: gives the sockets; None while they are not to be had.
+    :param offer: gives the sockets; None while they are unavailable.
     :param retire: called with the successor's process id once it serves.
     :raises OSError: if the Unix socket cannot be made.
     """
@@ -72,7 +72,7 @@ class HandoverServer:
         self._loop.add_reader(self._socket, self._accept)
 
     def close(self) -> None:
-        """Offer nothing any more; doing it again does nothing."""
+        """Stop offering; idempotent."""
         if self._socket.fileno() < 0:
             return
         self._loop.remove_reader(self._socket)
@@ -140,7 +140,7 @@ class HandoverServer:
 
 
 class Predecessor:
-    """A process of before that still accepts clients.
+    """An earlier process that still accepts clients.
 
     :param pid: its process id.
     :param sockets: what it listens on.
@@ -158,7 +158,7 @@ class Predecessor:
         self._line.close()
 
     def leave(self) -> None:
-        """Let it go on as if nothing had been asked; doing it after `retire` does nothing."""
+        """Let it continue as before; does nothing after `retire`."""
         self._line.close()
 
 
@@ -166,7 +166,7 @@ def predecessors(place: Path, *, replace: bool) -> list[Predecessor]:
     """The processes whose listening sockets are to be taken over.
 
     :param place: the directory of their Unix sockets.
-    :param replace: also take over from a supervisor that lives; else only from workers without one.
+    :param replace: also take over from a running supervisor; else only from workers without one.
     """
     found = []
     for path in sorted(place.glob(f"*{_SUFFIX}")):
@@ -206,7 +206,7 @@ def _ask(path: Path) -> Predecessor | None:
 
 @contextmanager
 def _address(path: Path) -> Iterator[str]:
-    """A path as the address of a Unix socket, however long it is."""
+    """The address of a Unix socket for a path of any length."""
     if len(os.fsencode(path)) <= _LONGEST_PATH:
         yield str(path)
         return

@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 
 
 class HeldListeners:
-    """The supervisor's end: what one worker listens on, by the listener's name.
+    """The supervisor's end: the listening sockets of one worker, by the listener's name.
 
     :param sockets: what the first process is to listen on.
     """
@@ -27,7 +27,7 @@ class HeldListeners:
         return self._sockets
 
     def follow(self, channel: socket.socket) -> None:
-        """Take over what a new process opens and closes from now on.
+        """Track the sockets that a new process opens and closes from now on.
 
         :param channel: to the process, non-blocking; owned from here on.
         """
@@ -36,7 +36,7 @@ class HeldListeners:
         asyncio.get_running_loop().add_reader(channel, self._hear)
 
     def unfollow(self) -> None:
-        """Listen to the process no more; its sockets stay."""
+        """Stop tracking the process; its sockets stay."""
         if self._channel is not None:
             asyncio.get_running_loop().remove_reader(self._channel)
             self._channel.close()
@@ -84,7 +84,7 @@ class Announcer:
         self._send({"listener": name}, [bound])
 
     def closed(self, name: str) -> None:
-        """A listener is closed, though the process goes on."""
+        """A listener is closed while the process continues."""
         self._send({"listener": name}, [])
 
     def _send(self, message: Mapping[str, object], sockets: list[socket.socket]) -> None:

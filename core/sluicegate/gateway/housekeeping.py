@@ -26,7 +26,7 @@ _TICKS_TO_DROP = 60
 
 
 class Housekeeping:
-    """The periodic work of one worker, and what it finds out.
+    """The periodic work of one worker, and its results.
 
     :param host: the broker's policy engine.
     :param front: the broker's front.
@@ -62,7 +62,7 @@ class Housekeeping:
         self._ticking = asyncio.get_running_loop().create_task(self._tick_on(connections))
 
     async def end(self) -> None:
-        """Tick no more; doing it again does nothing."""
+        """Stop ticking; idempotent."""
         if self._ticking is not None:
             self._ticking.cancel()
             with suppress(asyncio.CancelledError):
@@ -70,7 +70,7 @@ class Housekeeping:
             self._ticking = None
 
     async def guarded(self, what: str, call: Callable[[], Awaitable[None]]) -> None:
-        """Await a call; what it raises is counted and logged, and clients are served on."""
+        """Await a call; exceptions are counted and logged, and clients are still served."""
         try:
             await call()
         except Exception as error:
@@ -118,7 +118,7 @@ class Housekeeping:
         await self.guarded("samples", lambda: self.samples.refresh(gates, now_ns))
         try:
             self._on_tick()
-        except Exception:  # logged; the next second is as good
+        except Exception:  # logged; the next tick tries again
             log.exception("once-a-second work failed")
 
 

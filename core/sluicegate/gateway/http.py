@@ -52,7 +52,7 @@ class HttpServer:
         beyond that, one that waits is closed for each that comes.
     :param head_s: longest time for the head of a request, seconds.
     :param inherited: listening sockets of a process before; the one with this address is used.
-    :raises OSError: if the address cannot be had.
+    :raises OSError: if the address is not available.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class HttpServer:
 
     @property
     def bound(self) -> socket.socket:
-        """What is listened on."""
+        """The listening socket."""
         return self._socket
 
     @property

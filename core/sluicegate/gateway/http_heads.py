@@ -1,6 +1,6 @@
 """HTTP connections between requests: how long the head of one may take, and how many connections may wait.
 
-A server that waits for heads without end is full once enough clients have begun one and say no more.
+A server without this limit is full once enough clients have begun a head and stalled.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ class Waiting:
             oldest.transport.close()
 
     def remove(self, connection: "Protocol") -> None:
-        """Count a connection no more, as it is gone or has a request in progress."""
+        """Stop counting a connection: it is closed or has a request in progress."""
         found = self._by_address.get(connection.address)
         if found is not None and connection in found:
             del found[connection]
@@ -93,7 +93,7 @@ class Protocol(H11Protocol):
             self._end()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing is due any more."""
+        """Stop counting the connection."""
         self._end()
         super().connection_lost(exc)
 

@@ -53,7 +53,7 @@ class EmbeddedGateway:
         environ: Mapping[str, str] = os.environ,
         make_sink: MakeSink | None = None,
     ) -> "EmbeddedGateway":
-        """A gateway as a file says.
+        """Make a gateway from a file.
 
         :raises ConfigErrors: if the file has mistakes.
         :raises PluginError: if a plugin cannot be loaded.
@@ -66,7 +66,7 @@ class EmbeddedGateway:
     async def __aenter__(self) -> Self:
         """Serve.
 
-        :raises OSError: if a listener cannot be had; nothing is served then.
+        :raises OSError: if a listener cannot be opened; nothing is served then.
         """
         raise_descriptor_limit()
         try:
@@ -113,7 +113,7 @@ class EmbeddedGateway:
         return self.worker(broker).address(listener)
 
     def set_policies(self, layers: Sequence[PolicyLayer]) -> int:
-        """Put other policies into force for all brokers.
+        """Replace the policies of all brokers.
 
         :return: their version.
         """

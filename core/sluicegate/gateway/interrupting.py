@@ -1,4 +1,4 @@
-"""Have the main thread call something between two of its instructions, and so look at its own stack.
+"""Makes the main thread call a function between two of its instructions, to sample its own stack.
 
 One thread must not walk the stack of another that runs: CPython 3.11 was seen to end with a segmentation
 fault in `frame.f_back`. `Py_AddPendingCall` has the main thread do it itself, as a signal handler would, but
@@ -58,12 +58,12 @@ def interrupt_main(look: Look) -> None:
 
 
 def interrupt_nobody(look: Look) -> None:
-    """For a thread that cannot be interrupted: `look` learns at once that nothing is known."""
+    """For a thread that cannot be interrupted: call `look` at once, without a stack."""
     look(None)
 
 
 def interruption() -> Callable[[Look], None]:
-    """The way to look at the present thread: only the main one can be interrupted."""
+    """The way to sample the current thread: only the main one can be interrupted."""
     return interrupt_main if get_ident() == main_thread().ident else interrupt_nobody
 
 

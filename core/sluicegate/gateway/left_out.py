@@ -23,7 +23,7 @@ class LeftOut:
 
     @property
     def problem(self) -> str:
-        """Why it is left out, for people."""
+        """Why it is left out, as text."""
         verb = "is" if len(self.missing) == 1 else "are"
         return f"{', '.join(self.missing)} {verb} not installed"
 

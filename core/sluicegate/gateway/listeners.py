@@ -17,7 +17,7 @@ class Listeners:
     """Opens, moves and closes listeners by name.
 
     :param inherited: listening sockets of the process before this one; those not used are closed.
-    :param announcer: is told which listeners are open.
+    :param announcer: reports which listeners are open.
     """
 
     def __init__(self, inherited: Inherited | None = None, announcer: Announcer | None = None) -> None:
@@ -32,7 +32,7 @@ class Listeners:
         After `close` it opens none.
 
         :param connections: takes the clients.
-        :raises OSError: if the address cannot be had.
+        :raises OSError: if the address is not available.
         """
         known = self._acceptors.get(listener.name)
         if known is not None:

@@ -1,6 +1,6 @@
 """Listening sockets: bound here, or taken over from the process that listened on the address before.
 
-A socket that is handed on keeps its queue of clients, so none of them is refused while processes change.
+An inherited socket keeps its queue of clients, so none of them is refused while processes change.
 """
 
 import os
@@ -27,7 +27,7 @@ class Inherited:
     def take(self, name: str, host: str, port: int) -> socket.socket | None:
         """The socket that is bound to an address.
 
-        :param name: of the listener: where any port will do (0), it gets the one that it had.
+        :param name: of the listener: with port 0, it gets its previous port.
         :param host: an address, not a host's name.
         """
         for place, (known, bound) in enumerate(self._sockets):
@@ -54,7 +54,7 @@ def bind(
     :param name: of the listener.
     :param host: an address, not a host's name.
     :param inherited: where to look for it first.
-    :raises OSError: if the address cannot be had.
+    :raises OSError: if the address is not available.
     """
     found = inherited.take(name, host, port) if inherited is not None else None
     return found or socket.create_server((host, port), family=family, backlog=_BACKLOG)

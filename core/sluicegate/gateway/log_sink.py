@@ -18,7 +18,7 @@ class LogSink:
 
     :param config: says where and how much is written.
     :param broker: the broker whose decisions they are.
-    :param plugins: who sees the decisions (`sluicegate_decisions`).
+    :param plugins: the plugins that get the decisions (`sluicegate_decisions`).
     :param compacting: whether this process makes the Parquet files; else another one does.
     """
 

@@ -1,4 +1,4 @@
-"""The gateway's own log: lines for people or JSON on standard error, never one for each message."""
+"""The gateway's own log: text or JSON lines on standard error, never one for each message."""
 
 import logging
 import sys

@@ -1,4 +1,4 @@
-"""The sink of all gates of a broker: hands decisions on to the decision log, and tells people of them.
+"""The sink of all gates of a broker: hands decisions on to the decision log, and logs them.
 
 Lines are thinned out: one a second for each topic and policy, with a count of those left out. Rate limiting
 that goes on is told twice: when it starts, and once more when it has lasted.

@@ -107,14 +107,14 @@ class ClientSide(PausableReading):
 
     @property
     def name(self) -> str:
-        """What tells this client from others in a log line."""
+        """Identifies this client in log lines."""
         return self.session.client if self.session is not None else self.peer
 
     # -- what the event loop calls ----------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The client is connected, and TLS agreed on if there is any."""
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's are none by inheritance
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's are not instances of it
         self.to_client = self._transport.write
         self._sides += 1
         self._transport.set_write_buffer_limits(HIGH_WATER, LOW_WATER)
@@ -259,7 +259,7 @@ class ClientSide(PausableReading):
             self.close()
 
     def side_lost(self) -> None:
-        """One of the two connections is gone for good."""
+        """One of the two connections is closed."""
         self._sides -= 1
         if self._sides == 0:
             self.connections.forget(self)
@@ -270,7 +270,7 @@ class ClientSide(PausableReading):
         self.close()
 
     def close(self, counter: str = "", detail: str = "") -> None:
-        """Send what is queued, then close both sides; doing it again does nothing.
+        """Send what is queued, then close both sides; idempotent.
 
         :param counter: name of the reason in metrics and logs; empty if it needs no mention.
         :param detail: more for the log.

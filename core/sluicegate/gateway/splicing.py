@@ -153,7 +153,7 @@ class Splice:
             self.end()
 
     def end(self) -> None:
-        """Stop, whatever is left; doing it again does nothing."""
+        """Stop, whatever is left; idempotent."""
         if not self._is_open:
             return
         self._is_open = False

@@ -109,7 +109,7 @@ class Supervisor:
             site.renew_tls()
 
     async def end(self, drain_s: float | None = None) -> None:
-        """Drain and end all workers, then close file and store; doing it again does nothing.
+        """Drain and end all workers, then close file and store; idempotent.
 
         :param drain_s: longest time for draining; as configured if None.
         """

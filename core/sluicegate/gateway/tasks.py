@@ -95,7 +95,7 @@ class TaskThread:
         return self._first.wait(timeout_s)
 
     def stop(self) -> None:
-        """Cancel what runs, and end the thread; doing it again does nothing."""
+        """Cancel what runs, and end the thread; idempotent."""
         loop, ending = self._loop, self._ending
         if loop is None or ending is None or not self._thread.is_alive():
             return

@@ -1,6 +1,6 @@
 """A watchdog over a worker's event loop: it names what holds the loop, while it does.
 
-A thread asks the loop for a sign of life. If none comes in time, it has the loop's thread look at its own
+A thread asks the loop for a heartbeat. If none comes in time, it has the loop's thread look at its own
 stack (`interrupting`). So the loop pays one callback for each question, and nothing for any message. Time in
 which the machine had no processor for the loop does not count, where the kernel tells it (Linux).
 """
@@ -101,7 +101,7 @@ class Watchdog:
         self._thread.start()
 
     def stop(self) -> None:
-        """Watch no longer; doing it again does nothing."""
+        """Watch no longer; idempotent."""
         if self._thread is not None:
             self._running.release()
             self._thread.join()
@@ -116,7 +116,7 @@ class Watchdog:
                 return
 
     def look(self) -> None:
-        """Ask the loop for a sign of life, or look what it does if one is overdue; in the watchdog's thread.
+        """Ask the loop for a heartbeat, or look what it does if one is overdue; in the watchdog's thread.
 
         :raises RuntimeError: if the loop is closed.
         """
@@ -160,7 +160,7 @@ class Watchdog:
         )
 
     def answered(self) -> None:
-        """The loop gives a sign of life; called by the loop."""
+        """The loop gives a heartbeat; called by the loop."""
         holder, self._holder = self._holder, None
         look, self._look = self._look, None
         late = look.seen if look is not None and (holder is None or holder.held_by == OTHER) else None

@@ -38,7 +38,7 @@ class SupervisedServices:
 
     @property
     def broker_tls(self) -> ssl.SSLContext | None:
-        """What to speak with the broker where it speaks TLS."""
+        """The TLS files for connections to the broker."""
         return self._tls.broker
 
     def recall(self, prefix: str) -> Mapping[str, str]:
@@ -58,7 +58,7 @@ class WebListener:
     :param site: what it serves.
     :param tls: its TLS files.
     :param inherited: listening sockets of a process before.
-    :raises OSError: if its address or a TLS file cannot be had.
+    :raises OSError: if its address is not available or a TLS file cannot be read.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ def open_listener(
     """Open the listener of a broker's web site; None if its driver has none, or its entry asks for none.
 
     :param inherited: listening sockets of a process before.
-    :raises OSError: if its address or a TLS file cannot be had.
+    :raises OSError: if its address is not available or a TLS file cannot be read.
     """
     web = getattr(plugins.drivers[config.system], "web", None)
     if web is None:

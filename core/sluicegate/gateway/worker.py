@@ -51,7 +51,7 @@ class Worker:
     :param log_stats: gives the counters of the decision log.
     :param slow_ms: calls of plugins that take so long are told of; 0 for never.
     :param inherited: listening sockets of the process before this one; those not used are closed.
-    :param announcer: is told which listeners are open.
+    :param announcer: reports which listeners are open.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Worker:
         return self._host.tls.broker
 
     def tls_for(self, section: BrokerTls) -> ssl.SSLContext:
-        """What a section of the entry says, such as that of the gateway's own login."""
+        """The TLS files of a section of the entry, such as the gateway's own login."""
         return self._host.tls.context_for(section)
 
     def wall_ms(self, now_ns: int) -> int:
@@ -125,7 +125,7 @@ class Worker:
 
         A worker that drains or stops opens none any more.
 
-        :raises OSError: if the address cannot be had.
+        :raises OSError: if the address is not available.
         """
         await self._listeners.open(listener, self._running)
 
@@ -159,7 +159,7 @@ class Worker:
     async def start(self) -> None:
         """Begin to serve; returns once clients are accepted.
 
-        :raises OSError: if a listener or a TLS file cannot be had.
+        :raises OSError: if a listener cannot be opened or a TLS file cannot be read.
         """
         self._loop = loop = asyncio.get_running_loop()
         contexts = self._host.tls.open()
@@ -188,7 +188,7 @@ class Worker:
             self._watchdog.start()
 
     def replace(self, policies: PolicySet) -> None:
-        """Put other policies into force, in one step."""
+        """Replace all policies in one step."""
         self._host.replace(policies)
         self._policy_changes += 1
 
@@ -225,7 +225,7 @@ class Worker:
         await self.stop()
 
     async def stop(self) -> None:
-        """Close everything at once; doing it again does nothing."""
+        """Close everything at once; idempotent."""
         await self._housekeeping.end()
         if self._watchdog is not None:
             await asyncio.to_thread(self._watchdog.stop)

@@ -86,7 +86,7 @@ class WorkerMain:
     async def run(self, reader: asyncio.StreamReader) -> None:
         """Serve until told to end.
 
-        :raises OSError: if a listener or a TLS file cannot be had.
+        :raises OSError: if a listener cannot be opened or a TLS file cannot be read.
         """
         loop = asyncio.get_running_loop()
         offering: handover.HandoverServer | None = None

@@ -76,7 +76,7 @@ class AdminServer(HttpServer):
     :param host: address to listen on.
     :param port: port; 0 takes a free one.
     :param inherited: listening sockets of a process before; the one with this address is used.
-    :raises OSError: if the address cannot be had.
+    :raises OSError: if the address is not available.
     """
 
     def __init__(self, observed: Observed, host: str, port: int, inherited: Inherited | None = None) -> None:

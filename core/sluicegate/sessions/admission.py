@@ -131,7 +131,7 @@ class Hold:
 
 
 def allowed(decision: Decision | None) -> Decision | None:
-    """None if an attachment may go on: there is nothing in it that could be rewritten."""
+    """None if an attachment may proceed: there is nothing in it that could be rewritten."""
     return None if decision is None or decision.action is Action.REWRITE else decision
 
 

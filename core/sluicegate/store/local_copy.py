@@ -107,7 +107,7 @@ def _settings(layers: Sequence[PolicyLayer]) -> Iterator[list[object]]:
 
 
 def _layers(settings: Sequence[Sequence[Any]]) -> tuple[PolicyLayer, ...]:
-    """The other way round.
+    """The inverse.
 
     :raises ValueError: if a setting has no known shape.
     """

@@ -73,7 +73,7 @@ class PolicyStore(Protocol):
         """Set one field; the caller has checked the value (`PolicyFields.parse`).
 
         :param name: namespace or topic, exact or with `*`; empty at broker level.
-        :param actor: who does it, for the history.
+        :param actor: the author, for the history.
         :return: the new version, or the present one if the value is set already.
         :raises StoreError: if the store cannot be written.
         """

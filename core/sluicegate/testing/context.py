@@ -75,7 +75,7 @@ class ManualContext:
 
     @property
     def policies(self) -> EffectivePolicies:
-        """What holds for the whole broker."""
+        """The effective policies of the whole broker."""
         return self.resolve("")
 
     def tls_for(self, section: Any) -> ssl.SSLContext:
@@ -83,7 +83,7 @@ class ManualContext:
         return context_for_broker(section)
 
     def resolve(self, topic: str) -> EffectivePolicies:
-        """What holds for one topic."""
+        """The effective policies of one topic."""
         return EffectivePolicies(topic, self.version, dict(self.values), {})
 
     @property

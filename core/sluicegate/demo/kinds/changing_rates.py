@@ -30,7 +30,7 @@ class NeverCameError(Exception):
 async def publishing(
     producer: DemoProducer, size: int, at_once: int, pace_s: float = 0.0
 ) -> AsyncIterator[list[str]]:
-    """Publish all the time within the block, as fast as the gate and the pace permit.
+    """Publish all the time within the block, as fast as the gateway and the pace permit.
 
     :param at_once: messages under way at the same time.
     :param pace_s: least time between two messages of one of them, in seconds.

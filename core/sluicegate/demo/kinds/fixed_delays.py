@@ -94,7 +94,7 @@ def _judge(seen: Seen, log: TopicLog, in_order: bool) -> Observation:
 
 
 def _early_release(published_ms: Sequence[float], log: TopicLog) -> float:
-    """By how many ms the gate let a message go too early, on its own clock; 0 where the broker holds them.
+    """By how many ms the gateway let a message go too early, on its own clock; 0 where the broker holds them.
 
     The n-th message that it lets go is at best the n-th that was published.
     """

@@ -1,4 +1,4 @@
-"""How scenes of rates are judged: at most, always; at least, for as long as the gate held clients back."""
+"""How scenes of rates are judged: at most, always; at least, for as long as the gateway held clients back."""
 
 from collections.abc import Sequence
 
@@ -17,15 +17,15 @@ def by_law(
     unit: str,
     faults: list[str],
 ) -> Observation:
-    """Hold what the gate's log says against the law of its limit.
+    """Hold what the gateway's log says against the law of its limit.
 
     :param faults: what is wrong already.
     """
     if (surplus := limit.surplus(admitted)) > 0:
-        faults.append(f"the gate admitted {surplus:,.0f} {unit} more than the limit permits")
+        faults.append(f"the gateway admitted {surplus:,.0f} {unit} more than the limit permits")
     waited = limit.waiting(admitted, held)
     if (missing := limit.shortfall(admitted, held, IN_FLIGHT)) > 0:
-        faults.append(f"the gate admitted {missing:,.0f} {unit} less than the limit owes")
+        faults.append(f"the gateway admitted {missing:,.0f} {unit} less than the limit owes")
     text = f"{seen.text}; clients were held back for {waited:.1f} s"
     if faults:
         return Observation(Verdict.DIFFERENT, f"{text}; {'; '.join(faults)}", seen.error)

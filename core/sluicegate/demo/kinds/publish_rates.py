@@ -66,7 +66,7 @@ def _delaying(
 
 
 async def _publish(stage: Stage, producers: int) -> Seen:
-    """Publish as fast as the gate lets us."""
+    """Publish as fast as the gateway lets us."""
     answered: list[tuple[float, float]] = []
     errors: list[str] = []
     async with stage.clients() as client:

@@ -47,7 +47,7 @@ def labels_of(text: str) -> dict[str, str]:
 
 
 def series(text: str, name: str) -> Iterator[tuple[Mapping[str, str], float]]:
-    """Labels and values of all series of a name; lines that cannot be read are passed over.
+    """Labels and values of all series of a name; lines that cannot be read are skipped.
 
     :param text: an answer, whole.
     :param name: without labels.

@@ -62,7 +62,7 @@ class PolicyText:
         callback = [f"#   {_told(one)}" for one in others if one.key == CALLBACK]
         lines = [
             f"# Made by `sluicegate import strimzi {_shown(basename(self.file))}`.",
-            "# Once clients use the gate, take the plug-in's properties off the brokers, or both hold.",
+            "# Once clients use the gateway, take the plug-in's properties off the brokers, or both hold.",
             *callback,
             "",
             "brokers:",

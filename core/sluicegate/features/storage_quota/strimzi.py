@@ -70,7 +70,7 @@ def import_strimzi(text: str, file: str) -> Imported:
 def _take(made: PolicyText, name: str, one: Property) -> None:
     """Take over one property."""
     if name.startswith(_ADMIN) and name != f"{_ADMIN}bootstrap.servers":
-        why = "how the plug-in connects to the brokers; the gate has 'tls' and 'identity' in its entry"
+        why = "how the plug-in connects to the brokers; the gateway has 'tls' and 'identity' in its entry"
         made.leave_out(one, f"{why}.", is_secret=True)
         return
     take = _TAKE.get(name)
@@ -223,7 +223,7 @@ def _principals(made: PolicyText, one: Property) -> None:
     if not principals:
         made.leave_out(one, "it names no user.")
         return
-    note = "They skip counts, rates and factors of the gate, other policies only if named."
+    note = "They skip counts, rates and factors of the gateway, other policies only if named."
     listed = ", ".join(quoted(name) for name in principals)
     made.entry += [*made.about(one, note), f"exempt: {{ principals: [{listed}] }}"]
 

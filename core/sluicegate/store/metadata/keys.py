@@ -7,7 +7,7 @@ def key_bytes(key: str) -> bytes:
 
 
 def key_text(key: bytes) -> str:
-    """The other way round."""
+    """The inverse."""
     return key.decode(errors="surrogateescape")
 
 
