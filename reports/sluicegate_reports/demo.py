@@ -53,7 +53,7 @@ def show(directory: Path, systems: Sequence[str], plain: bool) -> Sequence[str]:
     """Compare the systems, and print what was found.
 
     :param directory: the demo's; a folder `comparison` is made in it.
-    :param systems: kinds of broker that can be had here.
+    :param systems: kinds of broker that are available here.
     :param plain: no colours, and ASCII only.
     :return: what is not as it should be, see `wrong`.
     """
@@ -66,8 +66,8 @@ def show(directory: Path, systems: Sequence[str], plain: bool) -> Sequence[str]:
     screen = _Screen(plain)
     lacking = lacks()
     screen.say(
-        "\nThe comparison: one scenario against each system, one after the other, through the gate and, for "
-        "Danube, with the interceptor in the reference broker. Real brokers have a native door besides: "
+        "\nThe comparison: one scenario against each system, one after the other, through the gateway and, "
+        "for Danube, with the interceptor in the reference broker. Real brokers have a native door besides: "
         "sluicegate compare run mixed",
         "bold",
     )
@@ -131,7 +131,7 @@ def _name(cell: Cell) -> str:
 
 
 def above_the_law(run: Run, directory: Path) -> Iterator[str]:
-    """Rates that a gate's own log shows to have been exceeded in some window."""
+    """Rates that a gateway's own log shows to have been exceeded in some window."""
     tried = {
         (trial.policy, trial.system, trial.door, trial.topic): trial
         for trial in run.trials

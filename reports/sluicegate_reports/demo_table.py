@@ -54,7 +54,7 @@ def clients_table(directory: Path, arms: Sequence[Arm], *, plain: bool) -> Table
 
 
 def counted(directory: Path) -> dict[_Place, Counter[str]]:
-    """Clients and messages of a run by what became of them; those that a gate held are `delayed`.
+    """Clients and messages of a run by what became of them; those that a gateway held are `delayed`.
 
     Acknowledged is what a broker has taken from producers.
 

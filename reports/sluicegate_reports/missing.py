@@ -7,7 +7,7 @@ from sluicegate_reports.registry import door
 from sluicegate_reports.results import Arm, Cell, Results, Verdict
 
 NOTHING = "Nothing is missing: every arm of the scenario ran and was measured."
-UNCONFIRMED = "kept by the gate's log alone, no client confirms it"
+UNCONFIRMED = "kept by the gateway's log alone, no client confirms it"
 MEANINGS = {
     Verdict.NOT_APPLICABLE: "No system has any of these policies at the doors that were tried.",
     Verdict.EXACT: "Every arm did what the policies say, to the message.",

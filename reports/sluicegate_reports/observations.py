@@ -1,6 +1,6 @@
 """Observations: the one schema of what clients see, and their writer.
 
-The decision log tells what a gate did; observations tell what became of it at the client, and are all that
+The decision log tells what a gateway did; observations tell what became of it at the client, and are all that
 there is of a system's own policies. They lie beside the log, as `run=<id>/system=<s>/part-*.parquet`.
 Add columns at the end and raise `VERSION`, as `sluicegate.decisions.columns` tells.
 """

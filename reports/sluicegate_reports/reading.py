@@ -1,7 +1,7 @@
 """Reads decision logs and observations into DataFrames, whatever state their directories are in.
 
 The process that starts a job looks at each file's end (a few ms a file) and gives Spark those that are whole
-and of a known version; the others are named, never passed over in silence. A path must be the same on this
+and of a known version; the others are named, never skipped in silence. A path must be the same on this
 machine and where Spark runs, and a store must be reached from both. A store that fails ends the job: a file
 that cannot be fetched is not taken for a damaged one. A file may be damaged inside and end well: Spark then
 fails on it, and `thorough` finds it by reading everything once.

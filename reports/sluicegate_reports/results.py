@@ -135,7 +135,7 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Skew:
-    """By how much a client's clock differs from the gate's."""
+    """By how much a client's clock differs from the gateway's."""
 
     client: str
     system: str

@@ -13,7 +13,7 @@ _TOLD_US = 100
 
 
 def skews(facts: RunFacts, found: Measures) -> Iterator[Skew]:
-    """What the runner asked before each arm, then what messages show of each gate and client."""
+    """What the runner asked before each arm, then what messages show of each gateway and client."""
     yield from facts.skews
     for row in found.skews:
         low, high = row["at_least_us"], row["at_most_us"]
@@ -56,8 +56,8 @@ def _of_arm(name: str, rows: Rows) -> Iterator[str]:
             if max(-least, most) > _DAY_US:
                 span = f"about {least / _DAY_US:,.1f} days"
             yield (
-                f"{which}: the gate's clock differs from the clients' by {span}; the middle was taken off "
-                "the gate's times"
+                f"{which}: the gateway's clock differs from the clients' by {span}; the middle was taken off "
+                "the gateway's times"
             )
     yield from _apart(name, [row for row in rows if row["at_least_us"] <= row["at_most_us"]])
 
@@ -73,7 +73,7 @@ def _apart(name: str, rows: Rows) -> Iterator[str]:
         yield (
             f"{name}: clocks disagree by {apart_us / 1000:,.1f} ms or more: "
             f"{_pair(highest)} and {_pair(lowest)}; "
-            "one difference was taken off all of the gate's times, so theirs are off by up to that"
+            "one difference was taken off all of the gateway's times, so theirs are off by up to that"
         )
 
 

@@ -49,7 +49,7 @@ def figures_of(number: int, trial: Trial, found: Measures) -> Figures:
         figures = rate_figures(number, trial, found, source)
         if source == CLIENTS:
             return {**figures, **delivered}
-        # A gate's times are its own: it never stands still for want of a reader.
+        # A gateway's times are its own: it never stands still for want of a reader.
         return {**figures, "stalled_us": None, **_beside(number, trial, found, figures), **delivered}
     own = {
         Family.COUNT: lambda: _counts(number, found),
@@ -68,7 +68,7 @@ def _beside(number: int, trial: Trial, found: Measures, log: Figures) -> Figures
     elsewhere = max(0.0, refused - (log.get("refused_messages") or 0))
     payload, reading = trial.policy.endswith("_bytes"), trial.measured.operation == "dispatch"
     if elsewhere or payload or reading:
-        # Refused by the broker, without what frames carry, or not read yet: less is no sign of the gate's.
+        # Refused by the broker, without what frames carry, or not read yet: less is no sign of the gateway's.
         seen["below"] = None
     if trial.measured.operation != "publish":
         elsewhere = max(elsewhere, (log.get("admitted_messages") or 0) - (seen.get("admitted_messages") or 0))

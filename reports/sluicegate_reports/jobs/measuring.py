@@ -210,7 +210,7 @@ class _Rates:
 
     @property
     def bases(self) -> tuple[DataFrame, DataFrame]:
-        """The two that a pass over the logs makes, one each; all figures are made of them."""
+        """The two that a ignore the logs makes, one each; all figures are made of them."""
         return slots.by_client(self.flows, self.width_us), chunks.chunks(self.flows, _JUDGED_US)
 
     def small(self, sums: DataFrame, rows: DataFrame) -> dict[str, DataFrame]:

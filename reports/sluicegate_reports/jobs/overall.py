@@ -167,7 +167,7 @@ def _cost(run: str, found: Measures) -> Iterator[Section]:
     headings = (*columns[:3], *(f"{heading} (ns)" for heading in table.columns[3:]))
     lie = tuple(_timed(run, str(row[0]), str(row[1])) for row in table.rows)
     table = replace(table, columns=headings, origins=lie)
-    text = "Time that decisions took in the gate, of those that were timed."
+    text = "Time that decisions took in the gateway, of those that were timed."
     yield Section("Cost of decisions", text, (chart,), (table,), overall=True)
 
 

@@ -73,7 +73,7 @@ def _phases(run: RunFacts) -> Markup:
 
 def _clocks(run: RunFacts) -> Markup:
     if not run.skews:
-        return join(tag("h3", "Clocks"), _unknown("Clocks of clients against the gate"))
+        return join(tag("h3", "Clocks"), _unknown("Clocks of clients against the gateway"))
     rows = (
         [
             skew.client,

@@ -57,7 +57,7 @@ def doors() -> Mapping[str, Door]:
 
 
 def door(name: str) -> Door:
-    """The door of a name; a door that is not registered is taken to have a gate."""
+    """The door of a name; a door that is not registered is taken to have a gateway."""
     return doors().get(name) or Door(name)
 
 
@@ -86,7 +86,7 @@ def check() -> None:
 
 
 def forget() -> None:
-    """Look for entry points anew at the next call: packages have come or gone meanwhile."""
+    """Look for entry points again at the next call: packages may have been installed or removed meanwhile."""
     for cached in (_extensions, _systems, _doors, _policies, _metrics):
         cached.cache_clear()
 

@@ -42,7 +42,7 @@ class TooLate:
 
     @property
     def others(self) -> str:
-        """What the candidate would do to those that were let in."""
+        """What the candidate would do to those that were admitted."""
         if not self.limit_ms or self.limit_ms >= self.recorded_ms:
             return "none would be refused"
         return "not known: the log does not tell what they asked for"

@@ -60,7 +60,7 @@ def demand(decisions: DataFrame, *, counts: bool, unacked: bool) -> DataFrame:
 
 def _numbered(rows: DataFrame, names: Column) -> DataFrame:
     """The topic, and the client and kind of operation, as numbers."""
-    # A null would be passed over, so that `a, null` and `null, a` were the same.
+    # A null would be skipped, so that `a, null` and `null, a` were the same.
     place, who = (
         F.xxhash64(*(F.coalesce(name, F.lit("\0")) for name in columns)) for columns in (_PLACE, WHO)
     )

@@ -234,7 +234,7 @@ def _load(scenario: str, plugins: "Plugins") -> "LoadedScenario":
 
 
 def _refuse_unused(systems: tuple[str, ...], places: Mapping[str, tuple[str, ...] | str | None]) -> None:
-    """An address of a system that is not played would be passed over, and its broker never judged."""
+    """An address of a system that is not played would be skipped, and its broker never judged."""
     for name, value in places.items():
         system = name.removesuffix("_admin")
         if value and system not in systems:

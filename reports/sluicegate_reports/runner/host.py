@@ -1,4 +1,4 @@
-"""The process of a gate or a reference broker: `python -m sluicegate_reports.runner.host ORDER.json`.
+"""The process of a gateway or a reference broker: `python -m sluicegate_reports.runner.host ORDER.json`.
 
 It is what `sluicegate run` does, in one process, with a decision log that belongs to the comparison run.
 """
@@ -49,7 +49,7 @@ async def _gate(order: Mapping[str, Any]) -> AsyncIterator[dict[str, Any]]:
     from sluicegate.gateway.in_process import EmbeddedGateway
 
     async with AsyncExitStack() as stack:
-        # The log asks less of a gate than the engine's protocol promises; mypy cannot tell for attributes.
+        # The log asks less of a gateway than the engine's protocol promises; mypy cannot tell for attributes.
         gateway = EmbeddedGateway.from_file(
             order["file"],
             environ={},

@@ -45,7 +45,7 @@ class Places:
         """A broker within the block.
 
         :param name: kafka, kafka-strimzi, pulsar, danube.
-        :raises UnavailableError: if it cannot be had, with the reason and the remedy.
+        :raises UnavailableError: if it is not available, with the reason and the remedy.
         """
         if name in self.given:
             yield await self._given(name)

@@ -1,4 +1,4 @@
-"""Creates topics on the brokers themselves before the clients start, never through a gate."""
+"""Creates topics on the brokers themselves before the clients start, never through a gateway."""
 
 from collections.abc import Mapping
 

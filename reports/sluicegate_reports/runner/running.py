@@ -163,7 +163,7 @@ class Comparison:
         return topics(self.loaded.scenario, arm.client, f"{arm.door}-{suffix}")
 
     def _resolver(self, arm: Arm) -> Callable[[str], EffectivePolicies]:
-        """What holds for a topic of an arm, as the gate itself reads it."""
+        """What holds for a topic of an arm, as the gateway itself reads it."""
         directory = self.directory / "arms" / f"{arm.system}-{arm.door}"
         directory.mkdir(parents=True, exist_ok=True)
         file = directory / "policies.yaml"

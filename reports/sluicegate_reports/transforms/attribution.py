@@ -1,15 +1,16 @@
-"""Which policy refused a client: clients get a code and a text, the gate's rows name the policy.
+"""Which policy refused a client: clients get a code and a text, the gateway's rows name the policy.
 
 What is told is looked at in this order, and the first that says anything holds:
 
 1. `id`: the decision's id in the text, and the row of that decision;
-2. `text`: words that the gate or a system uses of one policy alone;
+2. `text`: words that the gateway or a system uses of one policy alone;
 3. `log`: at gates, rows of refusals of the same topic, subscription and client within the time of the
    attempt; of clients that the log does not know by name (all of Pulsar's have one name), of any such client;
 4. `code`: where there is no decision log, policies that answer with that code and are set on the topic.
 
-What more than one policy may have done is told as that, and never given to one of them. A refusal at a gate
-that the log knows nothing of, with a code that policies answer with, may be theirs all the same (`no row`).
+What more than one policy may have done is told as that, and never given to one of them. A refusal at a
+gateway that the log knows nothing of, with a code that policies answer with, may be theirs all the same (`no
+row`).
 """
 
 from collections.abc import Mapping
@@ -78,7 +79,7 @@ def attributed(
 
 
 def texts() -> tuple[tuple[str, str], ...]:
-    """Words of the gate's and of all systems' refusals, each with the one policy that it means."""
+    """Words of the gateway's and of all systems' refusals, each with the one policy that it means."""
     return (*_TEXTS, *(told for system in systems().values() for told in system.texts))
 
 

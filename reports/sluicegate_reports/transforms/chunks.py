@@ -19,7 +19,7 @@ def chunks(flows: DataFrame, judged_us: int) -> DataFrame:
     """The chunks of each lane in which there is anything.
 
     :param flows: see `flows`.
-    :param judged_us: up to so long after a lane's start what a gate did not let pass is kept too.
+    :param judged_us: up to so long after a lane's start what a gateway did not let pass is kept too.
     :return: `lane`, `source`, `chunk` (0 begins with the lane), `admitted` and `limited` (sorted; of what a
         gate refused or dropped), `window_ms` (the longest).
     """

@@ -169,7 +169,8 @@ def _of_subscriptions(rows: DataFrame) -> DataFrame:
 def _points() -> Column:
     """The moments of an event; of one time, in the order that speaks for the system.
 
-    One that was turned away otherwise may have had a place until then: a gate let it in, the broker did not.
+    One that was turned away otherwise may have had a place until then: a gateway let it in, the broker did
+    not.
     """
 
     def point(at: str, place: int, surely: int = 0, came: int = 0, went: int = 0, asks: str = "") -> Column:

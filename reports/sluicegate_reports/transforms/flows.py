@@ -6,11 +6,12 @@ is: 0, or the length of a summary's window), `action`:
 
 - `admitted`: it passed; a producer's message when it was acknowledged, a consumer's when it came;
 - `refused`, `dropped`; `held`: it has to wait, and is admitted later as a row of its own;
-- `offered`: a client wants it (clients only: what a gate is asked is what it admits, refuses and drops);
+- `offered`: a client wants it (clients only: what a gateway is asked is what it admits, refuses and drops);
 - `failed`: no answer came to a client, or none that tells whether it passed;
 - `otherwise`: refused, dropped or held by another policy, so that this limit was not asked.
 
-`messages` is how many a row stands for, `until_us` until when a gate said that it holds it (null of others).
+`messages` is how many a row stands for, `until_us` until when a gateway said that it holds it (null of
+others).
 """
 
 from pyspark.sql import Column, DataFrame
@@ -125,7 +126,7 @@ def from_observations(observations: DataFrame, lanes: DataFrame) -> DataFrame:
 
 def _joined(rows: DataFrame, lanes: DataFrame, begin: str, end: str) -> DataFrame:
     # A window belongs to the lane if a part of it does.
-    # What a gate decided just before belongs to a first trial too: clocks are known to some ms, and one
+    # What a gateway decided just before belongs to a first trial too: clocks are known to some ms, and one
     # message less in a bucket that was full makes every later refusal look wrong.
     of_gate = begin.startswith("gate")
     early_us = F.when(F.col("full"), _EDGE_US).otherwise(0) if of_gate else F.lit(0)

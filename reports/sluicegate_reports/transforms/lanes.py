@@ -35,7 +35,7 @@ def lanes(
 ) -> DataFrame:
     """The trials of rates that were carried out, one row each.
 
-    :param skew_us: how much later a gate's clock is than the clients', by system and door.
+    :param skew_us: how much later a gateway's clock is than the clients', by system and door.
     :return: columns of `SCHEMA`; `lane` is the trial's place in `trials`, times are us since 1970;
         `full` is false of trials that follow others on their topic, whose buckets may be spent.
     """

@@ -9,8 +9,8 @@ _STALLED_US = 1_000_000
 def pressure(slots: DataFrame, lanes: DataFrame, width_us: int) -> DataFrame:
     """How long each slot of a lane was without pressure.
 
-    A gate's clients are under pressure while it refuses or holds what they ask for, and while they wait and
-    nothing is admitted. Where there is no log, waiting is all that is seen: producers that wait for any
+    A gateway's clients are under pressure while it refuses or holds what they ask for, and while they wait
+    and nothing is admitted. Where there is no log, waiting is all that is seen: producers that wait for any
     answer are taken to be held back, and consumers always, since what waits for them is not seen.
 
     It goes on after a refusal or the end of a hold for as long as a full bucket lasts: a bucket that was

@@ -24,7 +24,7 @@ _SLACK_US = 2
 def refusals(chunks: DataFrame, lanes: DataFrame, within_us: int) -> DataFrame:
     """Judge the log of each lane with a row for each decision; those with summed up allows have no row here.
 
-    What a gate holds is not judged: it waits for its turn behind others, however much the bucket holds.
+    What a gateway holds is not judged: it waits for its turn behind others, however much the bucket holds.
     Where Spark runs, Python must have this package.
 
     :param chunks: see `chunks`, with what was refused within this time.

@@ -1,6 +1,6 @@
 """Clock skew of gates and clients, from the times at which each saw a message.
 
-A gate admits a message after its client sent it and before its client is told. Whatever the order in which
+A gateway admits a message after its client sent it and before its client is told. Whatever the order in which
 messages were decided, that is true of the n-th of each when all three are sorted by time: of n matched pairs
 with a <= b the sorted lists have it too. So each message bounds the difference from both sides, and the
 narrowest bounds hold. Where the log tells of k more messages than were acknowledged (the broker refused them,

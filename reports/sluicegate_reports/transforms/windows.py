@@ -33,7 +33,7 @@ def rate_error(
 
     A window counts for `below` if its clients were under pressure for half of it. It is then compared with
     what they could have got: what a full bucket lost while they were not, and what was left in it for them at
-    the window's end, is no error of the gate's.
+    the window's end, is no error of the gateway's.
 
     :param slots: see `slots.by_client`.
     :param lanes: see `lanes.lanes`.

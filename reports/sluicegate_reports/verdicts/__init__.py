@@ -4,7 +4,7 @@ A verdict compares one trial's figures with what the policy says; docs/reports.m
 
 | module | judges |
 | --- | --- |
-| `rates` | rates, by the gate's log and by its clients: off, within, exact, disputed or too slow to tell |
+| `rates` | rates, by the gateway's log and by its clients: off, within, exact, disputed or too slow to tell |
 | here | counts, sizes and delays asked for (no wrong answer), fixed delays, unacknowledged messages |
 | `delivery` | what became of the messages, which takes part in every verdict |
 | `metrics` | figures that other packages bring, each by its own rule |

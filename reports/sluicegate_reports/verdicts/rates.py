@@ -1,6 +1,6 @@
 """Verdicts on rates: each error is a share of what a window admits, and the worst one counts.
 
-A gate is judged by its log and by what its clients saw. Where one of the two is off and the other shows
+A gateway is judged by its log and by what its clients saw. Where one of the two is off and the other shows
 nothing, or both tell of different amounts, the trial is disputed. What the log alone shows to be kept is
 unconfirmed.
 """

@@ -47,7 +47,7 @@ def test_a_run_without_observations_is_judged_by_its_log(spark: SparkSession, tm
     assert told.keys().isdisjoint({"lost_messages", "early_messages"})
     assert told["unconfirmed_cells"].measured == 1
     assert not told["unconfirmed_cells"].passed
-    gap = "kafka proxy, max_publish_rate: kept by the gate's log alone, no client confirms it"
+    gap = "kafka proxy, max_publish_rate: kept by the gateway's log alone, no client confirms it"
     assert gap in gaps(found)
     for text in (page(found), markdown(found), to_json(found).decode(), _printed(found)):
         assert "unconfirmed" in text

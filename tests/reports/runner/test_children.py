@@ -18,7 +18,7 @@ async def test_a_process_that_ends_is_reported_with_its_last_output(tmp_path: Pa
     async with Talker(
         "the gate", "sluicegate_reports.runner.host", ["/nowhere.json"], tmp_path / "log"
     ) as gate:
-        with pytest.raises(UnavailableError, match=r"the gate ended; its last words: .*FileNotFoundError"):
+        with pytest.raises(UnavailableError, match=r"the gateway ended; its last words: .*FileNotFoundError"):
             await gate.hear("ready", 30)
 
 

@@ -23,9 +23,9 @@ _TIMEOUT_S = 3600
 def fetch(wanted: JarSet, say: Callable[[str], None]) -> Path:
     """Make sure that the jars of a set are there, and complete.
 
-    :param say: takes a line for people before a long wait.
+    :param say: takes a line of text before a long wait.
     :return: their folder.
-    :raises UnavailableError: if they cannot be had; with the remedy.
+    :raises UnavailableError: if they are not available; with the remedy.
     """
     java()
     if os.environ.get(wanted.variable):

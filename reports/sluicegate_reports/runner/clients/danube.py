@@ -70,7 +70,7 @@ async def _hang_up(client: Any) -> None:
 async def make_topics(address: str, topics: Iterable[str]) -> None:
     """Make reliable topics, which Danube does when a first producer comes.
 
-    :param address: the broker's own, not a gate's: the producers that make them must not count.
+    :param address: the broker's own, not a gateway's: the producers that make them must not count.
     :raises RefusedError: if the broker makes one of them not.
     """
     try:

@@ -1,4 +1,4 @@
-"""The `brokers:` entry of a gate in front of each kind of broker."""
+"""The `brokers:` entry of a gateway in front of each kind of broker."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ _NODE_PORTS = 8
 
 
 def entry_of(broker: Broker, scenario: Scenario) -> dict[str, Any]:
-    """The entry of a gate in front of a broker.
+    """The entry of a gateway in front of a broker.
 
     :raises OSError: if there are no free ports.
     """

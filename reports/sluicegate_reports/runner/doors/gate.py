@@ -1,4 +1,4 @@
-"""The gate's file and its process, which the doors of the gate share."""
+"""The gateway's file and its process, which the doors of the gateway share."""
 
 import json
 from collections.abc import AsyncIterator, Mapping
@@ -31,7 +31,7 @@ def write_file(file: Path, entry: Mapping[str, Any], policies: str, state_dir: P
 async def hosted(
     name: str, order: Mapping[str, Any], directory: Path, notes: list[str] | None = None
 ) -> AsyncIterator[tuple[Talker, Mapping[str, Any]]]:
-    """A gate or a reference broker in a process of its own.
+    """A gateway or a reference broker in a process of its own.
 
     :param name: for messages and files.
     :param order: what `host` is told.
@@ -61,7 +61,7 @@ async def _lost(process: Talker) -> list[str]:
 
 
 def order_of(setting: Setting, role: str, file: Path) -> dict[str, Any]:
-    """The order for the process of a gate."""
+    """The order for the process of a gateway."""
     return {
         "role": role,
         "file": str(file),

@@ -1,4 +1,4 @@
-"""The systems' own policies, without a gate."""
+"""The systems' own policies, without a gateway."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""The proxy: the gate stands between stock clients and the broker."""
+"""The proxy: the gateway stands between stock clients and the broker."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
