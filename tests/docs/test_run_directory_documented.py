@@ -29,7 +29,7 @@ def test_every_column_of_the_observations_is_documented_as_it_is() -> None:
 
 
 def test_the_rules_of_verdicts_are_documented_with_their_bounds() -> None:
-    rules = REPORTS[REPORTS.index("## When a policy counts as kept") : REPORTS.index("### Who was let in")]
+    rules = REPORTS[REPORTS.index("## When a policy counts as kept") : REPORTS.index("### Who was admitted")]
     bases = {policy.removesuffix("_bytes") for policy in policies()}
     assert [policy for policy in bases if f"`{policy}`" not in rules] == []
     for told in (
