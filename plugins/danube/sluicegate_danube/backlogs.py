@@ -1,6 +1,6 @@
 """Backlogs of Danube's topics, measured against configured quotas, as Danube has none of its own.
 
-Brokers that publish metrics say how far each subscription is behind. Without them the gateway knows what
+Metrics of brokers, if published, show the lag of each subscription. Without them the gateway knows what
 consumers got and did not acknowledge, where `max_unacked_messages_per_consumer` has it count that.
 """
 
@@ -39,7 +39,7 @@ async def of_brokers(context: BrokerContext, config: BacklogConfig) -> Mapping[s
 
 
 async def of_gate(context: BrokerContext, config: BacklogConfig) -> Mapping[str, Backlog]:
-    """Backlogs by what the gateway itself saw delivered and not acknowledged."""
+    """Backlogs from the deliveries and acknowledgements that the gateway itself saw."""
     return {name: backlog(unacked(state), state, config) for name, state in tuple(context.states.items())}
 
 

@@ -16,7 +16,7 @@ __all__ = ["Admin", "DanubeConfig", "Http2"]
 
 
 class Admin(Strict):
-    """The cluster's admin API (gRPC), which tells the gateway which subscriptions a topic has."""
+    """The cluster's admin API (gRPC), which lists the subscriptions of a topic."""
 
     url: str = Field(
         pattern=r"^https?://[^/\s]+/?$", description="Address of the admin API: http://host:50051."

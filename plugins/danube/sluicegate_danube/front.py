@@ -82,7 +82,7 @@ class DanubeFront(GrpcFront):
         calls.owners.on_change = _owner_changed
 
     def _looked_up(self, topic: str, answer: bytes, now_ns: int) -> None:
-        """A broker has said who serves a topic."""
+        """A lookup has named the owner of a topic."""
         owner = self._lookup.owner(answer) if self._lookup is not None else ""
         if owner:
             self._started.calls.owners.learned(topic, owner, now_ns)

@@ -34,7 +34,7 @@ def _nobody(broker: str) -> None:
 class Lookup:
     """Rewrites answers of TopicLookup.
 
-    :param brokers: those that clients may be sent to.
+    :param brokers: the known brokers.
     :param route: as in the configuration.
     :param client_tls: whether clients speak TLS with the gateway.
     :param tell: called with each broker that is not known, once, if an answer names it; of a bounded number.

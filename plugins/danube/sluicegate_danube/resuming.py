@@ -144,7 +144,7 @@ class ProducerResumer:
         """Call a broker.
 
         :return: None and its answer, or what it refuses with.
-        :raises _NotYetError: if it is not there, or says that another time may do.
+        :raises _NotYetError: if it is unreachable, or asks to retry.
         """
         import grpc.aio
 
@@ -168,7 +168,7 @@ def _producer_id(answer: bytes) -> int:
 
 
 def renamed(message: bytes, path: Path, value: int) -> bytes:
-    """A message with another number at a path; all else stays as it is.
+    """Replace the number at a path of a message; everything else stays.
 
     :raises ValueError: if it is no protobuf message.
     """

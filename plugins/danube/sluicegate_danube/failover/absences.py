@@ -1,4 +1,4 @@
-"""Which brokers are gone: their registrations, for how long, and where the brokers were."""
+"""Absent brokers: since when, and their former addresses."""
 
 from collections.abc import Callable
 
@@ -23,7 +23,7 @@ class Absences:
         self._addresses: dict[int, str] = {}
 
     def note(self, view: ClusterView) -> None:
-        """Take over who is registered now."""
+        """Update the registered brokers."""
         now_ns, absent = self._now_ns(), list(view.absent())
         self._since_ns = {broker: self._since_ns.get(broker, now_ns) for broker in absent}
         addresses = {broker: self._addresses[broker] for broker in absent if broker in self._addresses}
@@ -40,7 +40,7 @@ class Absences:
         return min((due_ns for due_ns in due if due_ns > self._now_ns()), default=None)
 
     def since_ns(self, broker: int) -> int:
-        """When an absent broker was first seen to be gone; now, if it is back."""
+        """When an absent broker was first missed; now, if it is back."""
         return self._since_ns.get(broker, self._now_ns())
 
     def address(self, broker: int) -> str:

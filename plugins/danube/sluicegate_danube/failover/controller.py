@@ -28,7 +28,7 @@ _ROUNDS = 4
 class Controller:
     """Moves topics of dead brokers to live ones. Several may run: the elected one acts.
 
-    It waits for nothing by itself: `runner.run` calls it when there is something to do, or a test does.
+    It never waits: `runner.run` or a test calls it when there is something to do.
 
     :param store: the cluster's metadata.
     :param election: its part in the election.
@@ -54,7 +54,7 @@ class Controller:
         self._unlisted: dict[int, set[str]] = {}
 
     def see(self, seen: Listing | Sequence[Event]) -> bool:
-        """Take over what the store tells.
+        """Apply a listing or a change of the store.
 
         :param seen: what `follow` gives of `/cluster/`.
         :return: whether there may be something to do.
@@ -171,7 +171,7 @@ class Controller:
         return self.view.owned.get(broker, set()) - self._unlisted.get(broker, set())
 
     def _leads(self, leading: bool) -> None:
-        """Note whether this controller leads, and tell of a change."""
+        """Record whether this controller leads, and log a change."""
         if leading != self.figures.leading:
             self.figures.leading = leading
             self._failovers.clear()

@@ -67,7 +67,7 @@ class Election:
     async def refuse_foreign(self) -> None:
         """Look for another load manager.
 
-        :raises ForeignLoadManagerError: if there is one, and it was not said to take over from it.
+        :raises ForeignLoadManagerError: if there is one, and take-over was not requested.
         """
         if self._take_over:
             return
@@ -130,11 +130,11 @@ class Election:
             await self._store.revoke(lease)
 
     def forget(self) -> None:
-        """Start again, with another lease: the old one is gone, or the leader's key is another's."""
+        """Start again with another lease: the old one has expired, or the leader's key has another holder."""
         self._lease, self._fence = None, None
 
     async def record_foreign_write(self, key: str) -> None:
-        """Have controllers that start within the next minute know of another load manager.
+        """Make another load manager known to controllers that start within the next minute.
 
         :param key: what it wrote.
         """
@@ -167,7 +167,7 @@ class Election:
                 return False
         except ValueShapeError:
             return True
-        # A controller's two keys go together. If it has died just now, the leader's is gone as well.
+        # A controller's two keys go together. If it has just died, the leader's key has expired too.
         return await self._store.get(LEADER) == leader
 
 

@@ -32,7 +32,7 @@ class Failovers:
         self._running: dict[int, Failover] = {}
 
     def clear(self) -> None:
-        """Forget them: another controller goes on."""
+        """Forget them: another controller continues."""
         self._running.clear()
 
     def released(self, broker: int, address: str, since_ns: int, topics: Iterable[str]) -> None:

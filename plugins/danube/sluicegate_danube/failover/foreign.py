@@ -10,7 +10,7 @@ _RECORDED_NS = 30_000_000_000
 
 
 class ForeignWrites:
-    """Tells what this controller wrote from what it did not.
+    """Distinguishes this controller's writes from foreign ones.
 
     :param now_ns: monotonic time.
     """

@@ -1,4 +1,4 @@
-"""Where a Danube cluster keeps its metadata: the paths of its store, built and parsed.
+"""Builds and parses the paths of a Danube cluster's metadata.
 
 Paths are exactly Danube's. Who writes them:
 

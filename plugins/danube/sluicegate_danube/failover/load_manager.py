@@ -19,7 +19,7 @@ class LeadershipLostError(Exception):
 class LoadManager:
     """Plans on a view of the cluster, and changes the store only where the view is still right.
 
-    Each method can end anywhere: what it has not done, the next call does.
+    Each method can be interrupted: the next call does the rest.
 
     :param store: the cluster's metadata.
     :param fence: what every change rests on besides its own conditions: the leader's key.
@@ -52,7 +52,7 @@ class LoadManager:
         """
         owned = view.owned.get(broker, set())
         wanted = sorted(owned if topics is None else owned & set(topics))
-        # Planned before anything is awaited: the view goes on changing meanwhile.
+        # Planned before the first await, as the view changes meanwhile.
         moves = [release(view, broker, topic, wish) for topic in wanted]
         alone = await unlisted(self._store, wanted)
         done = await self._commit([move for move in moves if move.topic not in alone])
@@ -60,10 +60,10 @@ class LoadManager:
         return [move.topic for move in done], alone
 
     async def assign(self, view: ClusterView, only: Collection[str] | None = None) -> list[Move]:
-        """Give the topics that wait to brokers.
+        """Assign waiting topics to brokers.
 
         :param only: leave others waiting.
-        :return: what was done; a topic that no broker may have goes on waiting.
+        :return: the assignments; a topic that fits no broker keeps waiting.
         """
         moves = plan(view, only)
         for move in moves:

@@ -1,6 +1,6 @@
 """The two halves of a move as transactions: release a topic of its owner, give it to another broker.
 
-Each topic's half is made whole or not at all, and only if nothing that it rests on has changed since it was
+Each topic's half is atomic, and only if nothing that it rests on has changed since it was
 read. So a topic is at every revision either assigned to one broker or entered as unassigned. Moves of several
 topics share a transaction, up to the store's bound.
 """

@@ -25,7 +25,7 @@ class Ranking:
         self._weights = {broker: _weight(view.usage(broker)) for broker in self._topics}
 
     def get_next_broker(self, wish: Wish) -> int | None:
-        """The broker that had better have one more topic; None if no broker may.
+        """The best broker for one more topic; None if there is none.
 
         :param wish: what the topic's unassigned entry asks for.
         """

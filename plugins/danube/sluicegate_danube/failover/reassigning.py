@@ -19,7 +19,7 @@ class CannotReassignError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What to move; the topics of dead brokers, and those that wait, if nothing is said."""
+    """What to move; by default the topics of dead brokers and waiting ones."""
 
     topics: Collection[str] = ()
     source: int | None = None
@@ -42,7 +42,7 @@ class Reassigned:
 def choose(view: ClusterView, wanted: Wanted) -> list[tuple[str, int, Wish]]:
     """The topics to move: name, present owner, and what the entry is to ask for.
 
-    :raises CannotReassignError: if a topic or broker is not there, or the target takes no topics.
+    :raises CannotReassignError: if a topic or broker does not exist, or the target accepts no topics.
     """
     if wanted.target is not None and not view.is_active(wanted.target):
         raise CannotReassignError(f"broker {wanted.target} is not active: name one that is")

@@ -1,4 +1,4 @@
-"""Runs a controller until it is told to stop: the only module of failover that waits."""
+"""Runs a controller until it is stopped: the only module of failover that waits."""
 
 import asyncio
 import logging
@@ -63,7 +63,7 @@ class _Worker:
                 self._wanted.set()
 
     async def keep(self) -> None:
-        """Renew the lease, whatever else takes long."""
+        """Renew the lease, in parallel to all other work."""
         while True:
             await asyncio.sleep(self._renewal_s)
             await self._tried(self._controller.keep)
@@ -102,7 +102,7 @@ class _Worker:
             log.warning("the metadata store answers again")
 
     def _failed(self, error: StoreError) -> None:
-        """Note an error; the first of a row is told."""
+        """Record an error; only the first of a series is logged."""
         self._controller.failed(error)
         if not self._failing:
             self._failing = True

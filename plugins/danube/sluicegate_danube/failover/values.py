@@ -13,7 +13,7 @@ _PERCENT = {"CPU", "Memory"}
 
 
 class ValueShapeError(Exception):
-    """A value is not what its key calls for."""
+    """A value does not fit its key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def takes_topics(value: bytes) -> bool:
 
 
 def usage_of_broker(value: bytes) -> float:
-    """A load report: CPU and memory in use, the mean of the percentages that it tells; 0 if it tells none."""
+    """A load report: CPU and memory in use, the mean of its percentages; 0 if it has none."""
     said = _read(value)
     usages = said.get("resources_usage", []) if isinstance(said, dict) else None
     if not isinstance(usages, list) or not all(isinstance(usage, dict) for usage in usages):

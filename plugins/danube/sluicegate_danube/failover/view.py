@@ -88,7 +88,7 @@ class ClusterView:
     def is_active(self, broker: int) -> bool:
         """Whether a broker may be given topics.
 
-        It is registered, its state is `active` or not told, and no newer registration has its address: a
+        It is registered, its state is `active` or unknown, and no newer registration has its address: a
         broker that starts again under another id leaves an old registration behind until that expires.
         """
         return (
@@ -119,7 +119,7 @@ class ClusterView:
         )
 
     def _set(self, key: str, entry: Entry | None) -> None:
-        """Take over what a key holds now."""
+        """Apply the new value of a key."""
         self.problems.pop(key, None)
         match keys.parse(key):
             case keys.Registration(broker):
@@ -161,9 +161,9 @@ class ClusterView:
         read: Callable[[bytes], T],
         instead: T | None = None,
     ) -> None:
-        """Keep what a value says; one of no known shape is a problem.
+        """Store a parsed value; one of unknown shape is a problem.
 
-        :param instead: what to take it for then, if anything.
+        :param instead: the value to use instead, if any.
         """
         known.pop(name, None)
         if entry is None:
