@@ -37,7 +37,7 @@ def texts(table: Table, run: RunFacts, most: int) -> Iterator[list[tuple[str, Va
 def scaled_columns(table: Table) -> Table:
     """A table whose columns are in units of a fitting size, as its charts are; shares are percents.
 
-    A column tells its unit in brackets at the end of its name. In a table with a column `measure` each row
+    A column has its unit in brackets at the end of its name. In a table with a column `measure` each row
     tells its own there.
     """
     columns, values = list(table.columns), [list(row) for row in table.rows]
@@ -89,7 +89,7 @@ def cell_text(value: Value) -> str:
 
 
 def left_out(table: Table, shown: int) -> str:
-    """How many rows are shown, if not all; empty otherwise."""
+    """A note on how many rows are shown, if not all; else empty."""
     total = max(table.total or 0, len(table.rows))
     return f"{shown:,} of {total:,} rows" if shown < total else ""
 

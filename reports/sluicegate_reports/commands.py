@@ -57,7 +57,7 @@ def compare(directory: Place, out: Place | None, form: str | None, fail_on: tupl
 @click.argument("results_file", type=FILE, metavar="RESULTS.json")
 @_options
 def render(results_file: Place, out: Place | None, form: str | None, fail_on: tuple[Wanted, ...]) -> None:
-    """Report again what was found; needs neither Spark nor Java.
+    """Report earlier results again; needs neither Spark nor Java.
 
     RESULTS.json is what a command of `sluicegate report` wrote with `--format json`.
     """

@@ -105,9 +105,9 @@ def lacks() -> str:
 
 
 def wrong(results: Results) -> Iterator[str]:
-    """What no slow or busy machine explains: with `above_the_law` it decides the demo's exit code.
+    """Faults that no slow or busy machine explains: with `above_the_law` it decides the demo's exit code.
 
-    That is a wrong answer to what is answered yes or no, a message that came too early or not at all. How
+    That is a wrong answer to a yes-or-no decision, a message that came too early or not at all. How
     near rates came to their limits, and how late messages were, depends on what else the machine did at that
     moment: that stands in the report, and decides nothing here.
     """

@@ -1,4 +1,4 @@
-"""Counts what the clients of a run saw, in plain Python without Spark."""
+"""Counts the observations of a run's clients, in plain Python without Spark."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -31,7 +31,7 @@ _Place = tuple[str, str]
 
 
 def clients_table(directory: Path, arms: Sequence[Arm], *, plain: bool) -> Table:
-    """A line for each arm; one that was not played says why.
+    """A line for each arm; for one that was not played, the reason.
 
     :param directory: of a small run, all of which is read.
     :param plain: ASCII only.
@@ -54,7 +54,7 @@ def clients_table(directory: Path, arms: Sequence[Arm], *, plain: bool) -> Table
 
 
 def counted(directory: Path) -> dict[_Place, Counter[str]]:
-    """Clients and messages of a run by what became of them; those that a gateway held are `delayed`.
+    """Clients and messages of a run by outcome; those that a gateway held are `delayed`.
 
     Acknowledged is what a broker has taken from producers.
 

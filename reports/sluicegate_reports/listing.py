@@ -56,7 +56,7 @@ def listing(folder: Listed) -> Listing:
 def is_table(folder: Place) -> bool:
     """Whether a compacted log is a Delta table too.
 
-    :raises PlaceError: if a store does not tell.
+    :raises PlaceError: if a store does not answer.
     """
     try:
         return (folder / _TABLE_LOG).exists()

@@ -8,7 +8,7 @@ from sluicegate_reports.places import place
 
 
 class LocationType(click.Path):
-    """A path of this machine, looked at at once, or a URL, looked at when it is used; gives a `Place`.
+    """A local path, checked at once, or a URL, checked at its use; converts to a `Place`.
 
     :param folder: whether it names a folder; else a file.
     :param exists: whether it has to be there.
@@ -18,9 +18,9 @@ class LocationType(click.Path):
         super().__init__(exists=exists, file_okay=not folder, dir_okay=folder)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Read what was given.
+        """Convert an argument.
 
-        :raises click.BadParameter: if a path of this machine is not what is wanted.
+        :raises click.BadParameter: if a local path is unsuitable.
         """
         wanted = place(value)
         if wanted.is_local:

@@ -1,4 +1,4 @@
-"""Says in sentences what a comparison found and what it does not cover."""
+"""Summarizes a comparison and its gaps in sentences."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ def lead(results: Results) -> str:
 def counted(results: Results) -> str:
     """How many places of the matrix have which verdict, and how many thresholds were passed.
 
-    Native doors are told apart, as thresholds judge gates.
+    Native doors are counted apart, as thresholds judge gateways.
     """
     told = []
     for native in (False, True):

@@ -61,7 +61,7 @@ class Event(StrEnum):
 
 
 class Observation(NamedTuple):
-    """One row, without what is the same for all rows of a writer."""
+    """One row, without the columns that are constant for a writer."""
 
     time: int
     """us since 1970, by the client's clock."""

@@ -111,7 +111,7 @@ class Place:
     def open(self) -> "pa.NativeFile":
         """Open a file to read any part of it.
 
-        :raises OSError: if it is not there, or cannot be read.
+        :raises OSError: if it is missing or unreadable.
         """
         store, inner = _store(self.url)
         return store.open_input_file(inner)
@@ -119,7 +119,7 @@ class Place:
     def read_bytes(self) -> bytes:
         """All of a file.
 
-        :raises OSError: if it is not there, or cannot be read.
+        :raises OSError: if it is missing or unreadable.
         """
         if self.is_local:
             return self.path.read_bytes()
@@ -203,7 +203,7 @@ class Written:
             store, inner = _store(self._unfinished.url)
             store.delete_file(inner)
         except OSError:
-            return  # what is left begins with a dot, and readers pass it over
+            return  # what is left begins with a dot, and readers ignore it
 
 
 Location: TypeAlias = str | os.PathLike[str] | Place
@@ -295,7 +295,7 @@ def _of_fsspec(scheme: str, authority: str) -> "tuple[fs.FileSystem, str]":
 
 
 def told(error: BaseException) -> str:
-    """The essence of what went wrong with a place: one line."""
+    """One line on what went wrong with a place."""
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         return error.strerror
     return (str(error).splitlines() or [type(error).__name__])[0]

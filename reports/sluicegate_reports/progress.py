@@ -19,20 +19,20 @@ Told = Callable[[int, int], None]
 
 
 def _unheard(done: int, parts: int) -> None:
-    """Nobody looks."""
+    """Ignore progress."""
 
 
 _heard: ContextVar[Told] = ContextVar("heard", default=_unheard)
 
 
 def tell(done: int, parts: int) -> None:
-    """Say how much of the job is done; called by the thread that runs it."""
+    """Report how much of the job is done; called by the thread that runs it."""
     _heard.get()(done, parts)
 
 
 @contextmanager
 def working(name: str, console: Console | None = None) -> Iterator[None]:
-    """Show a bar while the block runs, and take it away at its end.
+    """Show a progress bar while the block runs.
 
     :param name: what is done, such as `comparing`.
     :param console: where to; by default standard error.

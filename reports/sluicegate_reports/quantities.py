@@ -82,7 +82,7 @@ def together(values: Sequence[float | None], unit: str) -> list[str]:
 
 
 def part(value: float, whole: float, unit: str) -> str:
-    """One quantity of another: `99 of 100 messages`, `96.5 KiB of 1.2 MiB`; one unit is said once."""
+    """One quantity of another: `99 of 100 messages`, `96.5 KiB of 1.2 MiB`; a common unit is written once."""
     told, of = quantity(value, unit), quantity(whole, unit)
     number_, _, name = told.partition(" ")
     return f"{number_ if of.endswith(f' {name}') else told} of {of}"

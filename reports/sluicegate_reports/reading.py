@@ -1,4 +1,4 @@
-"""Reads decision logs and observations into DataFrames, whatever state their directories are in.
+"""Reads decision logs and observations into DataFrames, in any state of their directories.
 
 The process that starts a job looks at each file's end (a few ms a file) and gives Spark those that are whole
 and of a known version; the others are named, never skipped in silence. A path must be the same on this
@@ -71,7 +71,7 @@ class Log:
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """What tells one kind of file from another."""
+    """Properties of one kind of file."""
 
     what: str
     columns: Sequence[Column]
@@ -110,7 +110,7 @@ def read_decisions(spark: SparkSession, directory: Listed, *, thorough: bool = F
 
 
 def read_observations(spark: SparkSession, directory: Listed, *, thorough: bool = False) -> Log:
-    """Read observations; what a killed runner left unfinished is named as left out.
+    """Read observations; files that a killed runner left unfinished are reported as left out.
 
     :param directory: the run's `observations`; one that is empty or missing has no rows.
     :param thorough: read all of each file beforehand, to leave out those that are damaged inside.
@@ -166,7 +166,7 @@ def _became(spool: Place) -> Place | None:
 
 
 def _take_spool(file: File, form: _Form, spools: list[pa.Table], left_out: list[LeftOut]) -> bool:
-    """Read what a spool holds, or say why not; gives False if it is gone."""
+    """Read a spool, or record why not; False if it no longer exists."""
     if not file.place.is_local:
         left_out.append(LeftOut(file.place, "is a spool: it is read only on the machine that wrote it"))
         return True
@@ -188,7 +188,7 @@ def _take_spool(file: File, form: _Form, spools: list[pa.Table], left_out: list[
 
 
 def _looked_at(file: File, form: _Form, *, thorough: bool) -> str | Told:
-    """Why a file is left out, or what it tells of its rows.
+    """Why a file is left out, or the statistics of its rows.
 
     :raises PlaceError: if a store does not give it.
     """
@@ -215,7 +215,7 @@ def _judged(file: pq.ParquetFile, form: _Form, *, thorough: bool) -> str | Told:
 
 
 def _damage(path: Place, error: Exception, form: _Form, *, thorough: bool) -> str | Told:
-    """What is wrong with a file that could not be read: of a store, told from its bytes alone."""
+    """What is wrong with an unreadable file; in a store, judged by its bytes alone."""
     if not path.is_local:
         try:
             content = path.read_bytes()

@@ -30,7 +30,7 @@ class ResultsError(Exception):
 
 
 class Verdict(StrEnum):
-    """How near an arm came to what the policy says; the order of the members is from best to worst."""
+    """How closely an arm follows the policy; the order of the members is from best to worst."""
 
     NOT_APPLICABLE = "not_applicable"
     """The system has no such policy at this door, and says so in docs/capabilities.md."""
@@ -382,7 +382,7 @@ def of_log(
     notes: tuple[str, ...],
     thresholds: tuple[Threshold, ...] = (),
 ) -> Results:
-    """What a job found where there is no run and nothing to judge: a section for each table.
+    """The results of a job without a run and without verdicts: a section for each table.
 
     :param facts: what was read and how, by name.
     :param tables: None in them is what is not known, such as the principals of a window: it is left empty.

@@ -25,7 +25,7 @@ from sluicegate_reports.verdicts import Finding, judge, worst_finding
 
 
 def compare_run(spark: SparkSession, directory: Listed) -> Results:
-    """Compare what a run recorded.
+    """Compare the arms of a recorded run.
 
     :param directory: of the run, a path or a URL; Spark must find it under the same.
     :raises RunError: if it is no run's, see `runs.read_run`.
@@ -86,7 +86,7 @@ def judged(run: Run, found: Measures) -> Sequence[Finding]:
 def results_of(
     run: Run, found: Measures, notes: Sequence[str] = (), findings: Sequence[Finding] | None = None
 ) -> Results:
-    """Put what was found where it belongs.
+    """Assemble the results.
 
     :param notes: what is missing or was left out.
     :param findings: of the trials, see `judged`, if they were made before.
@@ -173,7 +173,7 @@ def _unseen(run: Run, found: Measures) -> Iterator[str]:
     lanes = (*found.seconds, *found.judged)
     numbers = {row["trial"] for row in by_number} | {row["lane"] for row in lanes}
     seen |= {(run.trials[number].system, run.trials[number].door) for number in numbers}
-    for arm in run.facts.arms if seen else ():  # that there is not one row at all is said elsewhere
+    for arm in run.facts.arms if seen else ():  # an empty log is reported elsewhere
         if not arm.missing and (arm.system, arm.door) not in seen:
             yield f"{arm.name}: it was played, and the logs have nothing of it: is a part of them missing?"
 

@@ -62,7 +62,7 @@ def figures_of(number: int, trial: Trial, found: Measures) -> Figures:
 
 
 def _beside(number: int, trial: Trial, found: Measures, log: Figures) -> Figures:
-    """What clients saw of a rate that a log tells of: names begin with `rates.SEEN`."""
+    """Clients' figures of a rate that a log covers; names begin with `rates.SEEN`."""
     seen = dict(rate_figures(number, trial, found, CLIENTS))
     refused = (seen.get("answered") or 0) - (seen.get("admitted_messages") or 0)
     elsewhere = max(0.0, refused - (log.get("refused_messages") or 0))
@@ -93,7 +93,7 @@ def _delivered(trial: Trial, found: Measures) -> Figures:
 
 
 def source_of(number: int, found: Measures) -> str:
-    """Whether the decision log tells of a trial, or only the clients."""
+    """Whether the decision log covers a trial, or only the clients."""
     return LOG if any(row["lane"] == number and row["source"] == LOG for row in found.overshoots) else CLIENTS
 
 

@@ -50,9 +50,9 @@ class Followed:
 def follow(
     spark: SparkSession, directory: Location, state: Location, *, files_per_batch: int = FILES_PER_BATCH
 ) -> Followed:
-    """Take in what is new in a decision log, and give the sums of everything.
+    """Process the new files of a decision log, and return all sums.
 
-    Only finished files are taken in: a gateway finishes one after 5 minutes at most.
+    Only finished files are processed: a gateway finishes one after 5 minutes at most.
 
     :param directory: the log's; its path or URL must stay the same from call to call.
     :param state: where checkpoint and sums are kept; made if it does not exist. One call at a time.
@@ -134,7 +134,7 @@ def _batches(found: list[Stored]) -> int:
 
 
 def _take_in(spark: SparkSession, directory: Place, state: Place, files_per_batch: int) -> int:
-    """Read what is new; returns how many rows that were."""
+    """Read new files; returns the number of rows."""
     source = spark.readStream.schema(decisions_ddl()).option("maxFilesPerTrigger", files_per_batch)
     source = source.option("maxFileAge", _ANY_AGE)
     stream = source.parquet(str(directory / FOLLOWED))

@@ -97,7 +97,7 @@ def put(sums: Place, batch: DataFrame, number: int) -> None:
 
 
 def merge(spark: SparkSession, sums: Place) -> None:
-    """Make few folders of many. Made again, it ends what a call that was killed began.
+    """Make few folders of many. A repeated call completes one that was killed.
 
     Call it only while Spark's checkpoint knows all batches to be done: one that is computed again would find
     its place taken.
@@ -106,7 +106,7 @@ def merge(spark: SparkSession, sums: Place) -> None:
         with partitions_for(spark, 0):
             _write(sums, together(spark, due), f"{due[0].first}-{due[-1].last}")
     counting = stored(sums)
-    # Also what a call left half removed: its mark may be gone while its rows are there.
+    # Also folders that a call has removed in part: the mark may be missing while the rows are there.
     for each in {each for each, _ in _folders(sums)}:
         if any(other.covers(each) for other in counting):
             each.folder.remove()
@@ -129,7 +129,7 @@ def _write(sums: Place, rows: DataFrame, name: str) -> None:
 
 
 def _due(found: list[Stored]) -> list[Stored]:
-    """Those that are merged next, none if there are too few: the same ones, whatever came after them."""
+    """Those that are merged next, none if there are too few: the same ones, regardless of later ones."""
     for _, group in groupby(found, key=lambda each: each.level):
         alike = list(group)
         if len(alike) >= MERGED_AT_ONCE:

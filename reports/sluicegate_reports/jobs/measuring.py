@@ -158,7 +158,7 @@ def _apart(
     observations: DataFrame | None,
     read_until: Mapping[tuple[str, str], datetime],
 ) -> Iterator[_Query]:
-    """What one of the logs tells by its own clock."""
+    """Figures of one log by its own clock."""
     if observations is not None:
         ends = lanes.ends(spark, read_until)
         yield "deliveries", partial(delivery.delivery, observations, IDLE_S, ends)

@@ -45,7 +45,7 @@ def of_trial(run: str, trial: Trial, source: str, ahead_us: Mapping[tuple[str, s
             ),
         )
     events = _RATE_EVENTS[trial.measured.operation] if family is Family.RATE else _EVENTS[family]
-    # What came before a trial counts too: who was there already, what had not been acknowledged.
+    # Earlier events count too: attached clients, and unacknowledged messages.
     whole = family in (Family.COUNT, Family.UNACKED)
     in_phase = family in (Family.SIZE, Family.ASKED_DELAY, Family.DELAY)
     when = f"time < {_moment(trial.end)}" if whole else _between(trial.start, trial.end)

@@ -102,7 +102,7 @@ def _table(policy: str, mine: Numbered, found: Measures, of: _OriginOf) -> Table
 
 
 def _refusals(policy: str, mine: Numbered, found: Measures, of: _OriginOf) -> Iterator[Table]:
-    """Who refused those that were not let in, and how that is known."""
+    """Who refused clients, and how that is known."""
     rows: list[tuple[tuple[Value, ...], Origin]] = []
     for number, trial, _ in mine:
         for row in found.attachments:

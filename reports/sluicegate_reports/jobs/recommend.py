@@ -118,7 +118,7 @@ def recommended(
 
 
 def _brokers(found: Sequence[tuple[str, str]]) -> Iterator[Broker]:
-    """An entry for each system and name; a name that several systems have is told apart, as a file must."""
+    """An entry for each system and name; shared names are made unique, as a file requires."""
     names = [name for _, name in found]
     for system, name in found:
         yield Broker(name if names.count(name) == 1 else f"{name}-{system}", system)

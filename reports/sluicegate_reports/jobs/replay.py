@@ -75,7 +75,7 @@ def replay_frame(decisions: DataFrame, candidate: Candidate) -> DataFrame:
 
 
 def findings(found: Replay) -> Results:
-    """Run a replay, and tell what it found."""
+    """Run a replay, and report its results."""
     rows = found.frame.collect()
     delays = Delays(found.candidate)
     brokers = _brokers(found)
@@ -115,7 +115,7 @@ def _refused_for_delay(found: Replay) -> list[dict[str, Any]]:
 
 
 def _brokers(found: Replay) -> list[tuple[str, str, bool]]:
-    """System and gateway of all brokers in the log, and whether it tells of them in windows."""
+    """System and gateway of all brokers in the log, and whether it has them in windows."""
     by = found.demand.groupBy("system", "gateway").agg((F.max("window") > 0).alias("windows"))
     return sorted(tuple(row) for row in by.collect())
 

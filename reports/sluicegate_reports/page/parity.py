@@ -81,7 +81,7 @@ def _systems(arms: list[Arm], run: RunFacts) -> list[Markup]:
 
 
 def _doors(arms: list[Arm], run: RunFacts) -> list[Markup]:
-    """Leave out what the heading of the system already says."""
+    """Omit what the heading of the system already says."""
     return [
         tag("th", arm.door, _note("" if arm.label == run.label(arm.system) else arm.label), scope="col")
         for arm in arms

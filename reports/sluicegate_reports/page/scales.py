@@ -82,7 +82,7 @@ class Linear:
         """Multiples of the step."""
         first = math.ceil(self.start / self.step - _NEARLY)
         last = math.floor(self.end / self.step + _NEARLY)
-        # Rounding takes off what the multiplication leaves behind: 0.30000000000000004.
+        # Rounding removes the error of the multiplication: 0.30000000000000004.
         return [Tick(float(f"{self.step * index:.12g}")) for index in range(first, last + 1)]
 
     def place(self, value: float) -> float:

@@ -26,7 +26,7 @@ def table(shown: Table, run: RunFacts, anchor: str, most: int, most_origins: int
 
     :param anchor: its id.
     :param most: rows.
-    :param most_origins: rows whose place in the logs is told.
+    :param most_origins: rows whose place in the logs is shown.
     """
     if not shown.rows:
         return tag("p", "None.", class_="absent", id=anchor)
@@ -45,7 +45,7 @@ def table(shown: Table, run: RunFacts, anchor: str, most: int, most_origins: int
 
 @dataclass(frozen=True, slots=True)
 class _Drawn:
-    """One table as it is drawn: in one piece, or in blocks that each begin with whose a row is."""
+    """One table as it is drawn: in one piece, or in blocks that each begin with the row's owner."""
 
     title: str
     columns: Sequence[str]

@@ -30,7 +30,7 @@ class Lack:
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """One kind of broker. With a name alone it counts as one of which nothing is known."""
+    """One kind of broker. With only a name it counts as unknown."""
 
     name: str
     """As in the column `system`."""

@@ -101,7 +101,7 @@ class _Line:
                 self._try(attempt, at_ns)
 
     def wake(self, now_ns: int) -> None:
-        """Let those come again whose time has come."""
+        """Retry those that are due."""
         while self._waiting and self._waiting[0][0] <= now_ns:
             at_ns, _, attempt = heapq.heappop(self._waiting)
             self._try(attempt, at_ns)

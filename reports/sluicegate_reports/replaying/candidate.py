@@ -88,14 +88,14 @@ class Candidate:
 
     @property
     def unacked(self) -> bool:
-        """Whether it matters what is acknowledged."""
+        """Whether acknowledgements matter."""
         return self.sets(_UNACKED)
 
 
 def read_candidate(path: Path, environ: Mapping[str, str] = os.environ) -> Candidate:
     """Read a policy file, with the installed plugins and those it names; its store is not looked at.
 
-    :raises CandidateError: if it has mistakes, each of which is told with its place and remedy.
+    :raises CandidateError: if it has mistakes, each of which is reported with its place and remedy.
     """
     try:
         modules = loading.plugin_modules(path, environ)
@@ -125,7 +125,7 @@ def _sets(layer: PolicyLayer, name: str) -> bool:
 
 
 def _applied(policies: PolicySet, *, across: bool) -> PolicySet:
-    """The policies without what is only observed.
+    """The policies without observe-only ones.
 
     :param across: only what holds across topics; otherwise only what is replayed topic by topic.
     """

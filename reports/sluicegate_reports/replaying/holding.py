@@ -8,14 +8,14 @@ NEVER_NS = 1 << 62
 
 
 class Waiting(Protocol):
-    """Something that wants to go on at a time."""
+    """Something that is due at a time."""
 
     def wake(self, now_ns: int) -> None:
         """It is that time."""
 
 
 class Holding:
-    """All that waits, by the time at which it wants to go on."""
+    """Everything that waits, by due time."""
 
     __slots__ = ("_heap", "_number", "due_ns")
 
@@ -32,9 +32,9 @@ class Holding:
         self.due_ns = self._heap[0][0]
 
     def wake(self, now_ns: int) -> int:
-        """Wake all whose time has come, each at its own.
+        """Wake all that are due, each at its own time.
 
-        :return: when the next one wants to go on.
+        :return: when the next one is due.
         """
         heap = self._heap
         while heap and heap[0][0] <= now_ns:

@@ -83,9 +83,9 @@ class Source:
         return self._gate
 
     def follow(self, decision: Decision, now_ns: int) -> int:
-        """See to what `ask` gave.
+        """Handle the result of `ask`.
 
-        :return: when something that is held wants to go on.
+        :return: when a held operation is due.
         """
         if decision is not _SEEN_TO:
             op = self.op
@@ -111,7 +111,7 @@ class Source:
         self._line_up()
 
     def wake(self, now_ns: int) -> None:
-        """Ask again for what is held, then for what waits behind it."""
+        """Decide held operations again, then those that wait behind them."""
         held, op = self._held, self._held_op
         if held is None:
             return
@@ -217,7 +217,7 @@ class Source:
     def _careful(self, op: Operation, now_ns: int) -> Decision:
         """As a gate, where something is held here, or was held by the record."""
         if self._recorded.passes(op.messages, op.bytes):
-            # It was asked when it was held, which is a row of its own.
+            # It was decided when it was held, which is a separate row.
             self.totals.operations -= 1
             self.totals.messages -= op.messages
             self._line_up()

@@ -95,7 +95,7 @@ class Walker:
         self._walk(sources, codes.tolist(), rows)
 
     def finish(self) -> pa.RecordBatch:
-        """Let what is held go on as it would, and give all that was counted."""
+        """Let held operations proceed as they would, and return all counts."""
         self._holding.wake(NEVER_NS)
         for bounds in self._bounds.values():
             if bounds is not None:

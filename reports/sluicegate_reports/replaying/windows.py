@@ -47,7 +47,7 @@ class _Slot:
 class WindowBounds:
     """Bounds for one topic and kind of operation.
 
-    :param policies: what the candidate says for the topic.
+    :param policies: the candidate's effective policies of the topic.
     :param operation: publish or dispatch.
     :param range_: counts up in it.
     """
@@ -139,7 +139,7 @@ def limit_name(policies: EffectivePolicies, operation: str) -> str | None:
 
 
 def waits(policies: EffectivePolicies, operation: str) -> bool:
-    """Whether what is above the rate waits, as against being refused or dropped."""
+    """Whether operations above the rate wait, rather than being refused or dropped."""
     options = [f"on_limit.{name}" for name in _NAMES[operation]]
     chosen = next((option for option in options if policies.level(option)), options[0])
     return policies.text(chosen, "delay") == "delay"

@@ -57,7 +57,7 @@ class Talker(Child):
 
 
 def ask_clock(command: Mapping[str, Any]) -> bool:
-    """Tell this process's clock if that is what the runner asks; called in the child.
+    """Report this process's clock if the runner asks for it; called in the child.
 
     :return: False if it is something else.
     """

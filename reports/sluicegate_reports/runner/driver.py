@@ -44,7 +44,7 @@ async def _tell(watch: Watch, clock: Clock) -> None:
 
 
 async def _listen(playing: "asyncio.Task[None]") -> None:
-    """Answer the runner; when it is gone, so is the reason to go on."""
+    """Answer the runner; exit when it ends."""
     async for command in commands():
         if not ask_clock(command):
             break

@@ -112,7 +112,7 @@ _ROLES = {"gate": _gate, "kafka": _kafka, "pulsar": _pulsar, "danube": _danube}
 
 
 async def run(order: Mapping[str, Any]) -> None:
-    """Serve until the runner is gone or says that it is enough."""
+    """Serve until the runner ends or stops this process."""
     async with _ROLES[order["role"]](order) as ready:
         say({"ready": ready})
         async for command in commands():

@@ -55,7 +55,7 @@ def due(stretch: Stretch) -> Iterator[float]:
 def within(stretches: Sequence[Stretch], start_s: float, stop_s: float) -> list[Stretch]:
     """The intervals during which a client is present, cut at its arrival and departure.
 
-    A ramp that is cut goes on from the rate that it has there.
+    A cut ramp starts at the rate that it has at the cut.
     """
     found = []
     for each in stretches:

@@ -25,7 +25,7 @@ _PULSAR_LABEL = "in-memory reference broker, not Pulsar"
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """How each broker is had.
+    """How to reach or start each broker.
 
     `given` names addresses by system and the admin API by `pulsar-admin` and `danube-admin`; what is not
     given is started from its jars, or is a stand-in if `embedded` says so.

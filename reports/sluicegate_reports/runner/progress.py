@@ -1,4 +1,4 @@
-"""Progress on the terminal: a bar for each arm with what its clients have seen so far."""
+"""Progress on the terminal: a bar for each arm with its clients' counts so far."""
 
 from collections.abc import Mapping
 from types import TracebackType

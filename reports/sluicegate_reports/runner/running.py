@@ -91,7 +91,7 @@ class Comparison:
     _versions: dict[str, str] = field(default_factory=dict)
 
     async def play(self) -> Run:
-        """Play all arms; an arm that cannot be played is noted in the facts, and the others go on.
+        """Play all arms; an arm that cannot be played is recorded in the facts, and the others continue.
 
         :raises OSError: if the run's directory cannot be written.
         """
@@ -285,7 +285,7 @@ def estimate_s(loaded: LoadedScenario, arms: list[Arm], *, starts_brokers: bool)
 
 
 def tidy(directory: Path) -> None:
-    """Remove what the brokers that were started have stored; what they printed stays."""
+    """Remove the data of the started brokers; their output stays."""
     for broker in (directory / "brokers").glob("*"):
         shutil.rmtree(broker / "data", ignore_errors=True)
     if os.environ.get("SLUICEGATE_KEEP_STATE") != "1":

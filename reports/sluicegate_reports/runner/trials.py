@@ -109,7 +109,7 @@ def _subscriptions(plan: ArmPlan, topic: str) -> list[str]:
 
 
 def _tried(plan: ArmPlan, topic: str, policy: str, index: int) -> bool:
-    """Whether clients do in a phase what a policy is about."""
+    """Whether clients do in a phase what a policy limits."""
     family = policies()[policy].family
     producers = [each for each in plan.producers if each.topic == topic]
     consumers = [each for each in plan.consumers if each.topic == topic]
@@ -149,9 +149,9 @@ def _saturated(plan: ArmPlan, held: EffectivePolicies, policy: str, phase: Phase
 
 
 def _publish_limits(held: EffectivePolicies, plan: ArmPlan, but: str, *, in_bytes: bool) -> Iterator[float]:
-    """What the publish rates let through, in messages or bytes a second.
+    """The rate that the publish policies admit, in messages or bytes a second.
 
-    :param but: the policy that is looked at itself.
+    :param but: the policy under test.
     """
     sizes = [each.size for each in plan.producers if each.topic == held.topic]
     size = min(sizes, default=1)
@@ -166,7 +166,7 @@ def _is_there(producer: ProducerPlan, phase: PhasePlan) -> bool:
 
 
 def phases(plan: ArmPlan, played: Played) -> Iterator[tuple[str, datetime, datetime]]:
-    """Name, beginning and end of each phase as it was played; nothing if it was not."""
+    """Name, beginning and end of each played phase."""
     if played.zero is None or not math.isfinite(plan.phases[-1].end_s):
         return
     for phase in plan.phases:

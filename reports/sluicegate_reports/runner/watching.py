@@ -1,4 +1,4 @@
-"""Records what the clients of one arm see, with the phase that it belongs to."""
+"""Records the observations of one arm's clients, with their phases."""
 
 import time
 from collections import Counter

@@ -41,9 +41,9 @@ class Child:
         return self._process.pid
 
     def wait_until(self, ready: Callable[[], bool], failure: str, timeout_s: float) -> None:
-        """Return once `ready` says so.
+        """Return once `ready` returns True.
 
-        :param failure: what is to be said when it does not in time, such as "did not listen".
+        :param failure: the error text after a time-out, such as "did not listen".
         :raises UnavailableError: if the process ends or `timeout_s` passes before that.
         """
         deadline = time.monotonic() + timeout_s

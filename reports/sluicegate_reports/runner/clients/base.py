@@ -9,8 +9,8 @@ from sluicegate_reports.runner.plan import ConsumerPlan, ProducerPlan
 class RefusedError(Exception):
     """The system refused, with a code of its protocol.
 
-    :param code: what the client calls it.
-    :param text: what the client was told with it.
+    :param code: its name in the client.
+    :param text: its message.
     """
 
     def __init__(self, code: str, text: str = "") -> None:
@@ -47,7 +47,7 @@ class DrivenProducer(Protocol):
     async def attach(self) -> None:
         """Connect and register.
 
-        :raises RefusedError: if it is not let in.
+        :raises RefusedError: if it is refused.
         """
 
     async def publish(self, payload: bytes) -> None:
@@ -66,7 +66,7 @@ class DrivenConsumer(Protocol):
     async def attach(self, deliver: OnDelivery) -> None:
         """Join, and begin to receive.
 
-        :raises RefusedError: if it is not let in.
+        :raises RefusedError: if it is refused.
         """
 
     async def close(self) -> None:

@@ -87,7 +87,7 @@ class _Producer:
             raise _said(error) from None
 
     async def close(self) -> None:
-        # It tries to send what it holds as long as requests may take.
+        # It keeps sending buffered messages until the request time-out.
         with suppress(TimeoutError, KafkaError):
             await asyncio.wait_for(self._client.stop(), _CLOSE_S)
 
