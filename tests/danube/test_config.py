@@ -1,4 +1,4 @@
-"""What a Danube entry may say."""
+"""Options of a Danube entry."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Lookups: whatever a broker answers, clients learn no address but the gate's own."""
+"""Lookups return no address but the gateway's own."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The gate's own requests to the admin API."""
+"""The gateway's own requests to the admin API."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

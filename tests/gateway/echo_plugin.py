@@ -1,4 +1,4 @@
-"""A broker room for tests: lines of text, whose first word says what the session is to do."""
+"""A broker plugin for tests: lines of text, whose first word is a command for the session."""
 
 import asyncio
 from collections.abc import Mapping, Sequence

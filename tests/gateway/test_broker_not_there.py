@@ -1,4 +1,4 @@
-"""`sluicegate run` in front of a broker that is not there, comes, hangs and goes: what is told where."""
+"""`sluicegate run` in front of a broker that is absent, starts, hangs and stops: logs and metrics."""
 
 import re
 import socket

@@ -1,4 +1,4 @@
-"""TLS files that change while clients are connected, and what log and snapshot tell of them."""
+"""TLS files that change while clients are connected, and their log lines and snapshot."""
 
 import asyncio
 import logging

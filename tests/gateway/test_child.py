@@ -1,4 +1,4 @@
-"""A worker's process as the supervisor keeps it."""
+"""A worker's process, managed by the supervisor."""
 
 import asyncio
 import socket

@@ -1,4 +1,4 @@
-"""How a client's connection ends when its broker cannot be dialled: in order, whatever it has sent before."""
+"""A client's connection ends cleanly when its broker cannot be dialled."""
 
 import asyncio
 import socket

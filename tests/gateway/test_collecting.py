@@ -1,4 +1,4 @@
-"""The garbage collector of a worker never looks at many objects at once while topics come."""
+"""The garbage collector of a worker scans few objects at a time while topics are added."""
 
 import gc
 from collections.abc import Iterator

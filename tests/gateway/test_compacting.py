@@ -1,4 +1,4 @@
-"""Parquet files are made by a process of their own, which is not awaited longer than configured."""
+"""A separate process makes Parquet files; shutdown waits for it at most as configured."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Sockets that another process has, too: what is done here changes nothing there."""
+"""Sockets shared with another process: changes here do not affect it."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""Probes over real sockets: what they take for an answer, and what they say of a broker without one."""
+"""Probes over real sockets: what counts as an answer, and the result without one."""
 
 import asyncio
 import socket

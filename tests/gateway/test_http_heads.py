@@ -1,4 +1,4 @@
-"""Clients that begin a request and say no more do not keep a server from others."""
+"""Clients that begin a request and stall do not block a server."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

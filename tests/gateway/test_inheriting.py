@@ -1,4 +1,4 @@
-"""What a worker makes of the listening sockets that it was started with, and what its supervisor keeps."""
+"""A worker's inherited listening sockets, and those that its supervisor keeps."""
 
 import socket
 from time import monotonic_ns

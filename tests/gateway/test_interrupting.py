@@ -1,4 +1,4 @@
-"""The main thread looks at its own stack when asked to; in a process of its own, as a fault would hang it."""
+"""The main thread samples its own stack on request; in a subprocess, as a fault would hang it."""
 
 import subprocess
 import sys

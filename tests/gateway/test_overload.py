@@ -1,4 +1,4 @@
-"""A worker's own memory: what is done at which share of its limit, and told."""
+"""A worker's own memory: actions and log lines at each share of its limit."""
 
 import asyncio
 from collections.abc import Iterator

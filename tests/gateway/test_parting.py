@@ -1,4 +1,4 @@
-"""A session that held much is ended in turns of the event loop, and nothing that it raises reaches others."""
+"""A session with many resources ends in slices, and its exceptions affect no others."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -36,7 +36,7 @@ class Parting:
         self.done: list[int] = []
 
     def parting(self, now_ns: int) -> Iterator[None]:
-        """The connection is gone."""
+        """The connection is closed."""
         for number in range(self.slices):
             if number == self.fails_at:
                 raise RuntimeError("slice")
@@ -48,7 +48,7 @@ class Plain:
     """A session that is ended at once, and raises."""
 
     def closed(self, now_ns: int) -> None:
-        """The connection is gone."""
+        """The connection is closed."""
         raise RuntimeError("closed")
 
 

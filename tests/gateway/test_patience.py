@@ -1,4 +1,4 @@
-"""How long the gateway waits for clients: for first bytes, for a login, for the end of what was begun."""
+"""How long the gateway waits for clients: for first bytes, for a login, for the end of a frame."""
 
 import asyncio
 from time import monotonic_ns

@@ -1,4 +1,4 @@
-"""What plugins ask to be published."""
+"""Metrics of plugins."""
 
 import threading
 

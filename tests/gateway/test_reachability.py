@@ -1,4 +1,4 @@
-"""What is told of a broker's addresses, by a clock that the tests set."""
+"""Log lines about a broker's addresses, by a manual clock."""
 
 import logging
 import socket

@@ -39,7 +39,7 @@ def test_rate_limiting_is_logged_when_it_starts_and_while_it_lasts(caplog: pytes
         (logging.INFO, "rate limiting started"),
         (logging.WARNING, "rate limiting sustained for 10 s, 101 operations held"),
     ]
-    sink.decided(GATE, OP, decision(Action.DELAY), 60 * SECOND)  # after a quiet time it starts anew
+    sink.decided(GATE, OP, decision(Action.DELAY), 60 * SECOND)  # after a quiet time it starts again
     assert caplog.records[-1].getMessage() == "rate limiting started"
 
 

@@ -1,4 +1,4 @@
-"""Bytes that the kernel moves from the broker to the client."""
+"""Splicing: the kernel moves bytes from the broker to the client."""
 
 import asyncio
 import os

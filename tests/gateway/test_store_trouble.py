@@ -60,7 +60,7 @@ def forget_connection(store: SqliteStore) -> None:
 
 
 def reopened(lab: Lab, monkeypatch: pytest.MonkeyPatch, uri: str, pragma: str) -> Repair:
-    """Have the store open its file anew, in another way."""
+    """Have the store open its file again, in another way."""
     connect = sqlite3.connect
 
     def open_so(path: Path, **options: Any) -> sqlite3.Connection:

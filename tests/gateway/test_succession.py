@@ -1,4 +1,4 @@
-"""What the service manager is told."""
+"""Notifications to the service manager."""
 
 import socket
 from pathlib import Path

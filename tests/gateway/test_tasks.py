@@ -1,4 +1,4 @@
-"""Tasks: whatever one does, it is counted, logged and run again, and the others go on."""
+"""Tasks: a failing one is counted, logged and restarted, and the others continue."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Exceptions that no caller can take: a server name that is no ASCII, by which certificates are chosen."""
+"""Unraisable exceptions: a server name that is not ASCII, while a certificate is chosen."""
 
 import ssl
 import sys

@@ -63,7 +63,7 @@ class Lab:
 
 
 class Stacks:
-    """A gate with a slow check, which keeps what the watchdog would tell in the middle of it."""
+    """A gateway with a slow check, which keeps what the watchdog would tell in the middle of it."""
 
     def __init__(self) -> None:
         self.seen: list[Holder] = []

@@ -1,4 +1,4 @@
-"""A broker's web site in the supervisor: what it reads, and how soon what it sets is in force."""
+"""A broker's web site in the supervisor: what it reads, and how soon its changes take effect."""
 
 import json
 import os
@@ -53,7 +53,7 @@ def ask(url: str, method: str = "GET") -> tuple[int, dict[str, Any]]:
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, int, str]]:
     """The site's URL, the broker's port, and the line that said that all is ready."""
     port = closed_port()
-    with socket.create_server(("127.0.0.1", 0)) as broker:  # its backlog is all that the gate needs of it
+    with socket.create_server(("127.0.0.1", 0)) as broker:  # its backlog is all that the gateway needs of it
         process = command(tmp_path_factory.mktemp("served"), port, 0, broker.getsockname()[1])
         assert process.stdout is not None
         ready = process.stdout.readline()

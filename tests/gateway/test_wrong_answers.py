@@ -1,4 +1,4 @@
-"""Whatever plugins give, clients are served: it is named, counted, and fails open or closed as it says."""
+"""Invalid results of plugins are reported and counted, and fail open or closed; clients are served."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -74,7 +74,7 @@ class Lab:
         return self.compiler.gates.get("t", False, NOW)
 
     def again(self) -> Gate:
-        """The gate after a change of policies."""
+        """The gateway after a change of policies."""
         self.version += 1
         self.compiler.replace(self.policies())
         return self.gate()

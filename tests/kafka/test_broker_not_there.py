@@ -45,7 +45,7 @@ async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 @asynccontextmanager
 async def gate(directory: Path, port: int) -> AsyncIterator[EmbeddedGateway]:
-    """A gate in front of a bootstrap port."""
+    """A gateway in front of a bootstrap port."""
     own = free_ports(4)
     entry = {
         "name": "main",

@@ -1,4 +1,4 @@
-"""An aiokafka producer while the gate's certificate is renewed, and the gate's own admin client."""
+"""An aiokafka producer while the gateway's certificate is renewed, and the gateway's own admin client."""
 
 import asyncio
 import ssl

@@ -1,4 +1,4 @@
-"""Pulsar's own producer while the gate's certificate is renewed."""
+"""Pulsar's own producer while the gateway's certificate is renewed."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The messages that the gate reads and writes are Danube's."""
+"""The messages that the gateway reads and writes are Danube's."""
 
 from sluicegate_danube.admin.topics_pb2 import SubscriptionListResponse, TopicRequest
 

@@ -1,4 +1,4 @@
-"""What clients are told by each policy."""
+"""The error of each policy, as clients see it."""
 
 from tests.danube.conformance.steps import TOPIC, Refused
 

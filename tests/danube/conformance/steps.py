@@ -35,7 +35,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Case:
-    """One behaviour of the gate: the same through every door."""
+    """One behaviour of the gateway: the same through every door."""
 
     name: str
     policies: Mapping[str, Any]

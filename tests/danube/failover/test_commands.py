@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class StoredWorld:
-    """A `World` in a file; each use opens it anew, as other programs do."""
+    """A `World` in a file; each use reopens it, as other programs do."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

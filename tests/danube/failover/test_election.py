@@ -1,4 +1,4 @@
-"""Who leads: one controller of several, and none where another load manager does."""
+"""Leader election: one controller of several, and none beside another load manager."""
 
 import pytest
 from tests.danube.failover.world import CONTROLLER_TTL_S, World, entries, turn

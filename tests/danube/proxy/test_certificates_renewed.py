@@ -1,4 +1,4 @@
-"""Danube's own clients while the gate's certificate is renewed."""
+"""Danube's own clients while the gateway's certificate is renewed."""
 
 from pathlib import Path
 

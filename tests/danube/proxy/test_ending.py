@@ -1,4 +1,4 @@
-"""Calls that end before they are answered: their places are given back, and what was held never goes on."""
+"""Calls that end before their response: they release their places, and held ones are never forwarded."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""A broker dies behind the gate: lookups, counts, policies and limits, with Danube's own client."""
+"""A broker dies behind the gateway: lookups, counts, policies and limits, with Danube's own client."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -260,7 +260,7 @@ async def test_a_silent_producer_keeps_its_only_place_or_is_refused(
 
 
 async def check_health(client: DanubeClient, low: TopicProducer) -> None:
-    """The new owner knows a producer by its old id, through the gate."""
+    """The new owner knows a producer by its old id, through the gateway."""
     connection = await client.connection_manager.get_connection(low.broker_addr, low.connect_url)
     request = pb.HealthCheckRequest(client=pb.HealthCheckRequest.Producer, id=low.producer_id)
     answer = await services.HealthCheckStub(connection.channel).HealthCheck(request)
@@ -270,7 +270,7 @@ async def check_health(client: DanubeClient, low: TopicProducer) -> None:
 async def test_a_producer_of_a_reliable_topic_resumes_after_a_gateway_restart(
     tmp_path: Path, store: MemoryMetadata, brokers: dict[int, StoredBroker], topic: str
 ) -> None:
-    """The gate knows it by its own word alone, until the broker says that it does not know it."""
+    """The gateway knows it by its own word alone, until the broker says that it does not know it."""
     await provide(store, topic, brokers[A], reliable=True)
     async with AsyncExitStack() as stack:
         by = await stack.enter_async_context(gate(tmp_path, addresses(brokers), resume_producers=True))

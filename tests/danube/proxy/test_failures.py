@@ -1,4 +1,4 @@
-"""Brokers that go away: clients come back through the gate by themselves."""
+"""Brokers that go away: clients come back through the gateway by themselves."""
 
 import asyncio
 from pathlib import Path
@@ -41,7 +41,7 @@ async def test_clients_reconnect_when_their_broker_is_back(
         await asyncio.wait_for(sending, LONG_S)
         await producer.send(b"after")
         received = await _take_until(consumer, b"after")
-        # What was under way may have been stored twice, as without the gate; nothing is lost.
+        # What was under way may have been stored twice, as without the gateway; nothing is lost.
         assert [payload for payload in (b"meanwhile", b"after") if payload not in received] == []
 
 

@@ -1,7 +1,7 @@
-"""h2spec, the conformance tests of HTTP/2: the gate shows nothing that its upstream alone does not show.
+"""h2spec, the conformance tests of HTTP/2: the gateway shows nothing that its upstream alone does not show.
 
-Upstreams are no more perfect than others, so each is tested alone and through the gate. They are no Danube:
-grpc-go, and Node's nghttp2, which takes the RFC more seriously.
+Upstreams are no more perfect than others, so each is tested alone and through the gateway. They are no
+Danube: grpc-go, and Node's nghttp2, which takes the RFC more seriously.
 """
 
 import asyncio
@@ -25,8 +25,8 @@ SECTIONS = (
 )
 CASES = 146
 NOT_HERE = {
-    # They set a table of 128 and of 4,096 bytes, whatever was announced. The gate announces 0, and anything
-    # above that is an error: so says RFC 7541 section 6.3, and so does the case hpack/6.3/1.
+    # They set a table of 128 and of 4,096 bytes, whatever was announced. The gateway announces 0, and
+    # anything above that is an error: so says RFC 7541 section 6.3, and so does the case hpack/6.3/1.
     "generic/5/14",
     "generic/5/15",
     # It opens one stream more than may be open, but upstreams that answer at once end some meanwhile.
@@ -55,7 +55,7 @@ async def failing(directory: Path, port: int, path: str, *cases: str, wait_s: in
 
 def read(report: Path) -> Iterator[tuple[str, bool]]:
     """The cases of one report, and whether they passed or do not apply."""
-    # No parser of XML reads it: what servers say stands there as it came, whatever its bytes.
+    # No parser of XML reads it: what servers say stands there unchanged, whatever its bytes.
     for suite in report.read_bytes().split(b'<testsuite name="')[1:]:
         name, *cases = suite.split(b"<testcase ")
         section = name.partition(b'package="')[2].partition(b'"')[0].decode()

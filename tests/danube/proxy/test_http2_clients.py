@@ -45,7 +45,7 @@ CALLS_BY_NAME = {
 
 @asynccontextmanager
 async def through(reference: ReferenceBroker, directory: Path) -> AsyncIterator[Gate]:
-    """A gate that refuses large messages of the topic."""
+    """A gateway that refuses large messages of the topic."""
     async with gate(directory, reference.addresses, on_topic(TOPIC, max_message_size=1_000)) as made:
         yield made
 

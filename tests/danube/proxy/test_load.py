@@ -1,4 +1,4 @@
-"""A grpc-go client through the gate, with many calls at once: `peer call`, built by `make grpc-go`.
+"""A grpc-go client through the gateway, with many calls at once: `peer call`, built by `make grpc-go`.
 
 It shares no code with Python's gRPC, and sends frames as other Go clients do.
 """

@@ -1,4 +1,4 @@
-"""Policies on danube-client's traffic through the gate."""
+"""Policies on danube-client's traffic through the gateway."""
 
 import asyncio
 import time
@@ -157,7 +157,7 @@ async def test_the_client_retries_publishes_over_the_rate(
 
 
 def assert_law(through: Gate, kind: OperationKind, limit: Limit, count: int) -> None:
-    """All that passed keeps to a limit in every window, by the gate's own clock."""
+    """All that passed keeps to a limit in every window, by the gateway's own clock."""
     passed = [
         Admitted(each.now_ns / 1e9, each.op.messages)
         for each in through.sink.records
@@ -171,7 +171,7 @@ def assert_law(through: Gate, kind: OperationKind, limit: Limit, count: int) -> 
 async def test_delayed_publishes_keep_their_order_and_all_arrive(
     reference: ReferenceBroker, topic: str, tmp_path: Path
 ) -> None:
-    """Calls side by side have no order of their own: what counts is how they come to the gate."""
+    """Calls side by side have no order of their own: what counts is how they come to the gateway."""
     policies = on_topic(topic, max_publish_rate="50/s", on_limit={"max_publish_rate": "delay"})
     sizes = range(1, 71)
     async with (

@@ -1,4 +1,4 @@
-"""A worker of the gateway that starts again knows no clients; they go on with the ids that they have."""
+"""A restarted worker knows no clients; they continue with their ids."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Several brokers: wherever a topic is served, its clients come through the gate."""
+"""Several brokers: clients reach every topic through the gateway."""
 
 import asyncio
 from pathlib import Path

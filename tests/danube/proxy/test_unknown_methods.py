@@ -1,4 +1,4 @@
-"""Methods that the gate does not know, for which no policy can hold."""
+"""Methods that the gateway does not know, for which no policy can hold."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the reference broker refuses, as Danube does, and the bounds of what it keeps."""
+"""Refusals of the reference broker, as Danube's, and the bounds of its memory."""
 
 import grpc
 import pytest

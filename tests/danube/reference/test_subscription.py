@@ -1,4 +1,4 @@
-"""A reliable subscription loses nothing, whatever its consumers do."""
+"""A reliable subscription loses no messages."""
 
 from collections.abc import Callable
 

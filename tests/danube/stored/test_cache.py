@@ -1,4 +1,4 @@
-"""What a broker knows before it serves a topic: the watch, a short wait, then one question to the store."""
+"""How a broker learns of a topic before it serves it: the watch, a short wait, then one read of the store."""
 
 import asyncio
 import json

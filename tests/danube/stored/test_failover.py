@@ -1,4 +1,4 @@
-"""A broker dies, its topics move: seen by Danube's own client, without a gate."""
+"""A broker dies, its topics move: seen by Danube's own client, without a gateway."""
 
 import asyncio
 from collections.abc import AsyncIterator

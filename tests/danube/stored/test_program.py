@@ -60,7 +60,7 @@ async def give(store: MetadataStore, topic: str, broker_id: int) -> None:
 async def test_a_process_paused_beyond_its_lease_owns_nothing(
     tmp_path: Path, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SIGSTOP, its topic moves, SIGCONT: it registers anew, and says whose the topic is."""
+    """SIGSTOP, its topic moves, SIGCONT: it registers again, and says whose the topic is."""
     monkeypatch.setattr(sqlite_file, "_BUSY_S", LONG_S)  # either may stall while it has the lock
     url = f"sqlite:///{tmp_path / 'metadata.db'}"
     opened = open_metadata(url)

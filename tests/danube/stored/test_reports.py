@@ -1,4 +1,4 @@
-"""A broker tells its load on its lease, in the shape that the failover controller reads."""
+"""A broker reports its load on its lease, in the format that the failover controller reads."""
 
 import json
 

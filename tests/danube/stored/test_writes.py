@@ -1,4 +1,4 @@
-"""What a broker writes beside its work, while its store is away or slow."""
+"""A broker's background writes, while its store is unreachable or slow."""
 
 import asyncio
 from functools import partial

@@ -1,4 +1,4 @@
-"""A gate in this process, in front of a reference broker."""
+"""A gateway in this process, in front of a reference broker."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -18,14 +18,14 @@ from sluicegate_grpc.semantics.calls import Calls
 def write_file(
     directory: Path, addresses: Sequence[str], policies: Mapping[str, Any], entry: Mapping[str, Any]
 ) -> Path:
-    """The file of a gate in front of a broker, whose admin API is asked at its first address.
+    """The file of a gateway in front of a broker, whose admin API is asked at its first address.
 
     :param addresses: `host:port` of each broker.
     :param policies: as in the file.
     :param entry: more of the broker's entry.
     """
     path = directory / "gateway.yaml"
-    port = free_ports(5)  # lookups tell them, so that the gate must know them
+    port = free_ports(5)  # lookups tell them, so that the gateway must know them
     told = {
         "name": "danube",
         "system": "danube",
@@ -41,7 +41,7 @@ def write_file(
 
 
 class Gate:
-    """A gate that serves.
+    """A gateway that serves.
 
     :param sink: has every decision.
     """
@@ -69,7 +69,7 @@ class Gate:
 
     @property
     def calls(self) -> Calls:
-        """Who is attached, as the gate sees it."""
+        """Who is attached, as the gateway sees it."""
         front: Any = self.gateway.worker()._front
         calls: Calls = front._started.calls
         return calls
@@ -94,7 +94,7 @@ class Gate:
 async def gate(
     directory: Path, addresses: Sequence[str], policies: Mapping[str, Any] | None = None, **entry: Any
 ) -> AsyncIterator[Gate]:
-    """A gate within the block. Parameters as for `write_file`."""
+    """A gateway within the block. Parameters as for `write_file`."""
     sink = RecordingSink()
     path = write_file(directory, addresses, policies or {}, entry)
     async with EmbeddedGateway.from_file(path, make_sink=lambda _: sink) as gateway:
@@ -108,7 +108,7 @@ def on_topic(name: str, **settings: Any) -> dict[str, Any]:
 
 @asynccontextmanager
 async def channel(of: Gate) -> AsyncIterator[grpc.aio.Channel]:
-    """A plain channel to a gate, for bare stubs."""
+    """A plain channel to a gateway, for bare stubs."""
     # A channel of its own connection: grpc shares those of equal channels in one process.
     async with grpc.aio.insecure_channel(of.address, [("grpc.use_local_subchannel_pool", 1)]) as made:
         yield made

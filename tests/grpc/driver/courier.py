@@ -1,4 +1,4 @@
-"""A gRPC broker that the project knows nothing of, and the plugin that has its method map.
+"""A gRPC broker unknown to the project, and the plugin with its method map.
 
 The broker is written with grpcio alone. Its messages are `{1: topic, 2: producer, 3: payload}` for `Send`,
 and `{1: topic, 2: subscription}` for `Follow`, whose responses are `{1: payload}`.

@@ -1,4 +1,4 @@
-"""Which driver serves the system of a method map, and what its entry in the file may say."""
+"""Which driver serves the system of a method map, and the options of its entry."""
 
 import base64
 import json

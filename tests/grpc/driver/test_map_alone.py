@@ -1,4 +1,4 @@
-"""`sluicegate run` in front of a gRPC broker of which it has a method map and nothing else."""
+"""`sluicegate run` in front of a gRPC broker known only by a method map."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ TOPIC = b"parcels.eu"
 
 @dataclass(slots=True)
 class CourierGate(GateProcess):
-    """A gate whose file names the plugin with the map."""
+    """A gateway whose file names the plugin with the map."""
 
     def entry(self) -> dict[str, Any]:
         """As `GateProcess.entry`."""
@@ -31,7 +31,7 @@ class CourierGate(GateProcess):
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """The broker, the gate in front of it, and a stock client at the gate."""
+    """The broker, the gateway in front of it, and a stock client at the gateway."""
 
     post: Post
     gate: CourierGate

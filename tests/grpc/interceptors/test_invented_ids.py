@@ -1,4 +1,4 @@
-"""Producer ids that a handler does not know take no place, whichever interceptor asks for them."""
+"""Producer ids that a handler does not know take no place, with any interceptor."""
 
 from dataclasses import replace
 from typing import Any

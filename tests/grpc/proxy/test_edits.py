@@ -1,4 +1,4 @@
-"""Metadata that the gate adds to requests, or takes from them."""
+"""Metadata that the gateway adds to requests, or takes from them."""
 
 import pytest
 from tests.grpc.proxy.splice.oracle import service

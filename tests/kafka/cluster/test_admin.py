@@ -1,4 +1,4 @@
-"""The gate's own requests, as far as they can be checked without a broker."""
+"""The gateway's own requests, as far as they can be checked without a broker."""
 
 from io import BytesIO
 from typing import Any

@@ -1,4 +1,4 @@
-"""The gate's own login while the broker refuses it: retried ever less often, logged with the reason."""
+"""The gateway's own login while the broker refuses it: retried ever less often, logged with the reason."""
 
 import asyncio
 import struct

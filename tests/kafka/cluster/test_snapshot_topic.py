@@ -115,7 +115,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
 
 
 class Reader:
-    """The topic as a gate reads it, and what it refused and forgot."""
+    """The topic as a gateway reads it, and what it refused and forgot."""
 
     def __init__(self) -> None:
         self.refused: list[str] = []

@@ -1,4 +1,4 @@
-"""Records compressed as Kafka's clients do it, by libraries other than the gate's."""
+"""Records compressed as Kafka's clients do it, by libraries other than the gateway's."""
 
 import gzip
 import struct

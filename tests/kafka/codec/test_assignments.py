@@ -1,4 +1,4 @@
-"""Assignments of group members, and the gate's own requests about them, against kio."""
+"""Assignments of group members, and the gateway's own requests about them, against kio."""
 
 import struct
 from typing import Any

@@ -112,7 +112,7 @@ def new_topic(kafka: KafkaBroker) -> NewTopic:
 
 @pytest.fixture(scope="package")
 def gate(kafka: KafkaBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
-    """A gate in front of the session's broker; each test applies its own policies, for topics of its own."""
+    """A gateway in front of the session's broker; each test sets policies for its own topics."""
     with Gate(tmp_path_factory.mktemp("gate") / "run", kafka.bootstrap) as running:
         yield running
 

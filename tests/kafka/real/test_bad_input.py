@@ -1,4 +1,4 @@
-"""Hostile, broken and silent peers at a gate that serves other clients at the same time.
+"""Hostile, broken and silent peers at a gateway that serves other clients at the same time.
 
 Each is closed or answered alone, with a log line and a counter; memory stays bounded; others notice nothing.
 """
@@ -35,14 +35,14 @@ _MIB = 1 << 20
 
 @pytest.fixture(scope="module")
 def upstream(kafka: KafkaBroker) -> Iterator[MoodyUpstream]:
-    """The bootstrap address of the gate; the node's own port leads to the broker itself."""
+    """The bootstrap address of the gateway; the node's own port leads to the broker itself."""
     with MoodyUpstream(kafka.bootstrap) as upstream:
         yield upstream
 
 
 @contextmanager
 def reading_all(directory: Path, upstream: MoodyUpstream, **broker: str) -> Iterator[Gate]:
-    """A gate with policies that make it read everything."""
+    """A gateway with policies that make it read everything."""
     policies = {"max_producers_per_topic": 100, "max_publish_rate": "1000k/s", "max_dispatch_rate": "1000k/s"}
     with Gate(directory, upstream.bootstrap, policies, broker) as gate:
         gate.eventually(lambda: "listener='node-1'" in gate.output(), "the node is listened for")
@@ -51,7 +51,7 @@ def reading_all(directory: Path, upstream: MoodyUpstream, **broker: str) -> Iter
 
 @pytest.fixture(scope="module")
 def patient(upstream: MoodyUpstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
-    """A gate with the default time-outs, which closes no slow client."""
+    """A gateway with the default time-outs, which closes no slow client."""
     with reading_all(tmp_path_factory.mktemp("patient"), upstream) as gate:
         yield gate
 
@@ -84,7 +84,7 @@ def other(gate: Gate, kafka: KafkaBroker, new_topic: NewTopic) -> Iterator[Stead
 
 
 def node(gate: Gate) -> str:
-    """The gate's address of the one node."""
+    """The gateway's address of the one node."""
     return f"127.0.0.1:{gate.port + 2}"
 
 

@@ -25,7 +25,7 @@ _NODES = (1, 2, 3)
 _POLICIES = {
     "topics": [
         {"name": "single", "max_producers_per_topic": 1},
-        # Not to be reached; but to know that, the gate asks the nodes for all groups.
+        # Not to be reached; but to know that, the gateway asks the nodes for all groups.
         *({"name": name, "max_subscriptions_per_topic": 5} for name in ("stays", "moves")),
     ]
 }
@@ -39,7 +39,7 @@ def gate(kafka_cluster: KafkaCluster, tmp_path_factory: pytest.TempPathFactory) 
 
 
 def node_port(gate: Gate, node_id: int) -> int:
-    """Where clients reach a node through the gate."""
+    """Where clients reach a node through the gateway."""
     return gate.port + 1 + node_id
 
 
@@ -213,7 +213,7 @@ def _timeout(seconds: float) -> dict[str, Any]:
 def test_nodes_that_come_and_go(gate: Gate, kafka_cluster: KafkaCluster, tmp_path: Any, topic: str) -> None:
     """A node stops and comes back, at its old address or at another one.
 
-    For a gate that started meanwhile, it is one that has never been there.
+    For a gateway that started meanwhile, it is one that has never been there.
     """
     create_topic(kafka_cluster.bootstrap, topic, partitions=3, copies=3, min_insync_replicas="1")
     third = kafka_cluster.nodes[2]
@@ -262,7 +262,7 @@ def _accepts(port: int) -> bool:
 
 
 def _reads_from(gate: Gate, topic: str) -> None:
-    """A group reads through the gate."""
+    """A group reads through the gateway."""
     consumer = Consumer(
         {"bootstrap.servers": gate.bootstrap, "group.id": f"of {gate.port}", "auto.offset.reset": "earliest"}
     )

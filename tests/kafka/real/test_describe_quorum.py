@@ -1,4 +1,4 @@
-"""Kafka's own tools describe the quorum through the gate and learn no address behind it."""
+"""Kafka's own tools describe the quorum through the gateway and learn no address behind it."""
 
 import re
 

@@ -87,7 +87,7 @@ def is_one_run(duplicated: list[Entry], stored: list[Stored]) -> bool:
 def test_broker_killed_while_clients_produce(
     own_kafka: KafkaBroker, producers: Producers, tmp_path: Path
 ) -> None:
-    """The same run direct and through the gate, with one kill for both: both histories are as good."""
+    """The same run direct and through the gateway, with one kill for both: both histories are as good."""
     direct = [f"direct-{kind}" for kind in producers.kinds]
     through = [f"through-{kind}" for kind in producers.kinds]
     for topic in (*direct, *through):
@@ -115,7 +115,7 @@ def test_broker_killed_while_clients_produce(
             assert_clean(kind, one, read_topic(own_kafka.bootstrap, one.topic), in_order=in_order)
 
 
-# -- the gate -----------------------------------------------------------------------------------------
+# -- the gateway -----------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -165,7 +165,7 @@ def drain(gate: Gate, producers: Sequence[Steady]) -> None:
 
 
 def take_over(gate: Gate, producers: Sequence[Steady]) -> None:
-    """Have another gate take over, as an upgrade does."""
+    """Have another gateway take over, as an upgrade does."""
     gate.take_over()
 
 

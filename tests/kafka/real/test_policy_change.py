@@ -43,7 +43,7 @@ def started(kafka: KafkaBroker, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 @pytest.fixture
 def gate(started: Gate) -> Iterator[Gate]:
-    """The gate with the file that it began with."""
+    """The gateway with the file that it began with."""
     policies, broker, text = started.policies, started.broker, started.file.read_text()
     yield started
     started.broker = broker

@@ -28,7 +28,7 @@ SMALL = {
 
 @pytest.fixture(scope="module")
 def full_gate(kafka: KafkaBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
-    """A gate whose log tells of each batch."""
+    """A gateway whose log tells of each batch."""
     with Gate(tmp_path_factory.mktemp("full") / "run", kafka.bootstrap, settings=FULL) as running:
         yield running
 
@@ -128,7 +128,7 @@ def test_a_hold_longer_than_the_clients_time_out(
 
     with ThreadPoolExecutor(len(topics)) as pool:
         logs = dict(zip(topics, pool.map(publish, topics), strict=True))
-    # What a client has given up, the gate must not forward when its time has come.
+    # What a client has given up, the gateway must not forward when its time has come.
     time.sleep(4 if any(log.errored for log in logs.values()) else 0.5)
     for mode, log in logs.items():
         judge(log, read_topic(kafka.bootstrap, topics[mode])).assert_clean()

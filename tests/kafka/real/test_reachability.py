@@ -1,4 +1,4 @@
-"""How a gate notices that a real broker answers, stalls and recovers."""
+"""How a gateway notices that a real broker answers, stalls and recovers."""
 
 from pathlib import Path
 

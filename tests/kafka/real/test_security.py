@@ -1,4 +1,4 @@
-"""TLS on either side, SASL through the gate, and the principals that result."""
+"""TLS on either side, SASL through the gateway, and the principals that result."""
 
 import os
 import ssl
@@ -57,14 +57,14 @@ def locked(
 
 
 def client_side(security: Security, *, ask_certificate: bool = False) -> dict[str, str]:
-    """The gate's TLS towards clients."""
+    """The gateway's TLS towards clients."""
     identity = security.authority.issue("gate")
     side = {"cert": os.fspath(identity.certificate), "key": os.fspath(identity.key)}
     return side | ({"client_ca": os.fspath(security.authority.certificate)} if ask_certificate else {})
 
 
 def broker_side(security: Security, *, certificate: bool = False) -> dict[str, str]:
-    """The gate's TLS towards the broker."""
+    """The gateway's TLS towards the broker."""
     side = {"ca": os.fspath(security.authority.certificate)}
     if certificate:
         identity = security.authority.issue("gate-as-client")
@@ -73,7 +73,7 @@ def broker_side(security: Security, *, certificate: bool = False) -> dict[str, s
 
 
 def goes_through(gate: Gate, node: KafkaBroker, topic: str, settings: dict[str, Any]) -> None:
-    """Produce and consume through the gate, and compare."""
+    """Produce and consume through the gateway, and compare."""
     create_topic(node.bootstrap, topic)
     log = send_with_confluent(gate.bootstrap, topic, 50, settings=settings)
     assert len(log.acked) == 50
@@ -153,7 +153,7 @@ _POLICIES = {
 
 @pytest.fixture(scope="module")
 def gate(locked: KafkaBroker, security: Security, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
-    """In front of the SASL listener; alice is exempt, and the gate itself logs in as bob."""
+    """In front of the SASL listener; alice is exempt, and the gateway itself logs in as bob."""
     identity = {"mechanism": "SCRAM-SHA-512", "username": "bob", "password": security.users["bob"]}
     broker = {"exempt": {"principals": ["User:alice"]}, "identity": identity}
     upstream = f"127.0.0.1:{locked.ports.sasl}"
@@ -269,7 +269,7 @@ async def test_aiokafka_logs_in(gate: Gate, locked: KafkaBroker, security: Secur
 def test_the_gate_lists_groups_under_its_own_identity(
     gate: Gate, locked: KafkaBroker, security: Security, tmp_path: Any
 ) -> None:
-    """With a login the gate knows which groups exist; without one it does not, and takes none for now."""
+    """With a login the gateway knows which groups exist; without one it does not, and takes none for now."""
     create_topic(locked.bootstrap, "listed")
     committed = Consumer({"bootstrap.servers": locked.bootstrap, "group.id": "there-before"})
     commit(committed, "listed")
@@ -336,7 +336,7 @@ def commit(consumer: Consumer, topic: str) -> None:
 
 
 def attempt(gate: Gate, consumer: Consumer, group: str, topic: str) -> str:
-    """Try to join: `in`, `refused`, or `waits` if the gate has the client try again."""
+    """Try to join: `in`, `refused`, or `waits` if the gateway has the client try again."""
 
     def put_off() -> int:
         return len(gate.decisions(topic=topic, subscription=group, reason="precondition"))
@@ -366,7 +366,7 @@ def attempt(gate: Gate, consumer: Consumer, group: str, topic: str) -> str:
     return told
 
 
-# -- the gate's own login -----------------------------------------------------------------------------
+# -- the gateway's own login -----------------------------------------------------------------------------
 
 STORAGE = {"source": "log_dirs", "interval": "200ms"}
 LIMITS = {"storage_hard_min_free_bytes": 1}

@@ -217,7 +217,7 @@ def test_slow_readers_over_the_budget_are_closed(kafka: KafkaBroker, content: st
         gate.eventually(lambda: gate.metric("sluicegate_buffer_budget_used_up_total") > 0, "it is counted")
         assert read_fast(gate.bootstrap) == content
         gate.eventually(lambda: gate.metric("sluicegate_buffered_bytes") <= 64 * _MIB, "the rest fits")
-        # The gate looks once a second; until then it may keep what they asked for.
+        # The gateway looks once a second; until then it may keep what they asked for.
         assert watch.grown_mib < 2 * 39 * _SLOW
         assert "closing connection: buffer_budget_used_up" in gate.output()
         for reader in greedy:

@@ -1,4 +1,4 @@
-"""Limits on subscriptions while the gate cannot learn which exist, and for groups without members."""
+"""Limits on subscriptions while the gateway cannot learn which exist, and for groups without members."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,7 +51,7 @@ def committed(bootstrap: str, group: str, topic: str) -> int:
 
 @pytest.fixture
 def upstream(kafka: KafkaBroker) -> Iterator[MoodyUpstream]:
-    """The broker, but it hangs up on the gate itself; clients go through."""
+    """The broker, but it hangs up on the gateway itself; clients go through."""
     with MoodyUpstream(kafka.bootstrap) as upstream:
         upstream.on(_OWN, hang_up)
         yield upstream
@@ -59,7 +59,7 @@ def upstream(kafka: KafkaBroker) -> Iterator[MoodyUpstream]:
 
 @pytest.fixture
 def unknowing(upstream: MoodyUpstream, tmp_path: Path) -> Iterator[Gate]:
-    """A gate that cannot learn which groups exist."""
+    """A gateway that cannot learn which groups exist."""
     with Gate(tmp_path / "unknowing", upstream.bootstrap) as gate:
         yield gate
 
@@ -90,7 +90,7 @@ def test_while_groups_cannot_be_listed_on_unknown_decides(
     waiting = [joins("pause", group) for group in ("there-before", "new")]
     # Nothing is known, so nothing is too much.
     assert [settled(joins("open", group)) for group in ("one", "two")] == ["", ""]
-    # What came through the gate is known.
+    # What came through the gateway is known.
     assert settled(joins("last", "one")) == ""
     assert settled(joins("last", "two")).startswith(full(family, protocol))
 

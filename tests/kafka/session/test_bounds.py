@@ -1,4 +1,4 @@
-"""What one client can make the gate keep is bounded, whatever it sends."""
+"""What one client can make the gateway keep is bounded, whatever it sends."""
 
 import datetime
 import struct
@@ -136,7 +136,7 @@ def test_bounds_on_requests_do_not_apply_to_responses() -> None:
 
 @pytest.mark.parametrize("api", ["produce", "fetch", "join"])
 def test_the_number_of_topics_in_a_request_is_bounded(api: str) -> None:
-    """Each topic that is new to the gate costs it some 70 us."""
+    """Each topic that is new to the gateway costs it some 70 us."""
     wire = Wire(Bench(max_dispatch_rate=10, max_consumers_per_topic=1))
     names = [f"{number:x}" for number in range(10_001)]
     frames = {

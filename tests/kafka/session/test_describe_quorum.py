@@ -1,4 +1,4 @@
-"""Controllers cannot be reached through the gate, and their addresses stay behind it."""
+"""Controllers cannot be reached through the gateway, and their addresses stay behind it."""
 
 from importlib import import_module
 from typing import Any

@@ -21,7 +21,7 @@ _TOKENS = {
 
 
 class Login:
-    """A client that logs in through the gate, and a broker that says what a test wants."""
+    """A client that logs in through the gateway, and a broker that says what a test wants."""
 
     def __init__(self) -> None:
         bench = Bench()

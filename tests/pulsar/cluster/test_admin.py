@@ -1,4 +1,4 @@
-"""The gate's own requests to the admin API: what is asked, and whatever may come back."""
+"""The gateway's own requests to the admin API: requests, and all kinds of responses."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

@@ -1,4 +1,4 @@
-"""No field that carries an address is forgotten; what becomes of them is told in `session/test_lookup`."""
+"""Every address field is covered; `session/test_lookup` tests their rewriting."""
 
 import re
 

@@ -41,7 +41,7 @@ def test_overlong_tags_are_read(extra: int) -> None:
     """Readers of varints take them all, so a count must not hide behind one."""
     tag = b"\x58" if extra == 0 else b"\xd8" + b"\x80" * (extra - 1) + b"\x00"
     raw = a_metadata().SerializeToString() + tag + b"\x64"
-    # protobuf takes no tag of more than five bytes; the gate looks closer at what it does not take.
+    # protobuf takes no tag of more than five bytes; the gateway looks closer at what it does not take.
     assert messages_in(raw) == (100 if extra < 5 else 0)
 
 

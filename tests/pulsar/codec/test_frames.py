@@ -1,4 +1,4 @@
-"""Frames: every command, every part, and sizes that lie."""
+"""Frames: every command, every part, and false sizes."""
 
 import google_crc32c
 import pytest
@@ -66,7 +66,7 @@ def test_a_type_may_have_other_encodings() -> None:
     [
         b"\x08\x12" + _A_SEND,
         _A_SEND + b"\x08\x12",
-        # A broker that does not know the second type takes the first: the message would go round the gate.
+        # A broker that does not know the second type takes the first: the message would bypass the gateway.
         _A_SEND + b"\x08\xe7\x07",
         _A_SEND + b"\x88\x00\xe7\x07",
         # As long as one field that fills the command, but another.

@@ -116,7 +116,7 @@ def test_delivery_times_of_the_client_are_removed(data: st.DataObject, deliver_a
 
 
 def test_an_unterminated_field_does_not_swallow_the_time() -> None:
-    """A last field that claims more than there is would hide the gate's own field inside it."""
+    """A last field that claims more than there is would hide the gateway's own field inside it."""
     for last in (b"\x7a\x09", b"\x7a\x02", b"\xa1\x06", b"\xa5\x06\0\0", b"\x80"):
         raw = a_metadata().SerializeToString() + last
         with pytest.raises(ProtocolError):

@@ -1,4 +1,4 @@
-"""Whose a receipt or an error is, against protobuf."""
+"""The producer of a receipt or an error, against protobuf."""
 
 import pytest
 from hypothesis import given, settings

@@ -148,7 +148,7 @@ def new_namespace(admin: Admin) -> NewNamespace:
 
 @pytest.fixture(scope="package")
 def gate(pulsar: PulsarBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
-    """A gate in front of the session's broker; each test applies its own policies, for topics of its own."""
+    """A gateway in front of the session's broker; each test sets policies for its own topics."""
     directory = tmp_path_factory.mktemp("gate") / "run"
     with Gate(directory, pulsar.address, admin_url=pulsar.admin_url) as running:
         yield running

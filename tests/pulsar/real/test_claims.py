@@ -1,4 +1,4 @@
-"""Claims of commands, before a real broker; and rules that no policy may be a way round."""
+"""Claims of commands, before a real broker; and rules that no policy may weaken."""
 
 import struct
 import time
@@ -75,7 +75,7 @@ def test_a_chunked_message_is_limited_as_a_whole(gate: Gate, new_topic: NewTopic
 def test_an_exclusive_subscription_has_one_consumer_under_any_limit(
     gate: Gate, new_topic: NewTopic, family: Family, allowed: int
 ) -> None:
-    """Brokers see to that themselves; a gate that answered for them could let another one in."""
+    """Brokers see to that themselves; a gateway that answered for them could let another one in."""
     topic = new_topic()
     limit(gate, topic, max_consumers_per_subscription=allowed, max_consumers_per_topic=allowed)
     url, kind = gate.service_url, Subscription.EXCLUSIVE

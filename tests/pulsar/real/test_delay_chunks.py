@@ -80,7 +80,7 @@ def test_chunks_that_the_broker_sends_out_of_order_make_one_message(
 def test_a_client_that_waits_for_receipts_between_chunks_gets_an_error(
     new_gate: NewGate, new_topic: NewTopic, java: JavaFamily
 ) -> None:
-    """It would wait until its own time-out, as the gate waits for the rest."""
+    """It would wait until its own time-out, as the gateway waits for the rest."""
     topic = new_topic()
     gate = new_gate({"topics": [{"name": topic, **LARGE}]}, max_hold="1s")
     consumer = java.consume(gate.service_url, topic, "one")

@@ -1,4 +1,4 @@
-"""Brokers whose delayed delivery is switched off deliver at once; the gate delays in their place."""
+"""Brokers whose delayed delivery is switched off deliver at once; the gateway delays in their place."""
 
 from collections.abc import Iterator
 
@@ -61,7 +61,7 @@ def test_a_topic_with_delays_disabled(gate: Gate, admin: Admin, new_topic: NewTo
 def test_delays_disabled_while_messages_wait_at_the_broker(
     gate: Gate, admin: Admin, new_topic: NewTopic, python: PythonFamily
 ) -> None:
-    """The policy changes at the broker itself, without the gate's knowledge."""
+    """The policy changes at the broker itself, without the gateway's knowledge."""
     topic = new_topic()
     gate.apply({"topics": [{"name": topic, "fixed_delivery_delay": "5s"}]})
     consumer = python.consume(gate.service_url, topic, "one")

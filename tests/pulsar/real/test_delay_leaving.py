@@ -1,4 +1,4 @@
-"""Consumers that go while messages are withheld for a fixed delay: others get them, as if from the start."""
+"""Consumers that leave while messages are withheld for a fixed delay: others get those messages."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""What a fixed delay is good for: the broker has next to nothing to remember."""
+"""A fixed delay keeps the broker's delayed-delivery state small."""
 
 import random
 import time

@@ -1,4 +1,4 @@
-"""What is left of a fixed delay's promises when a process dies in the middle of it all."""
+"""What a fixed delay still promises when a process dies."""
 
 import time
 from collections import Counter
@@ -40,8 +40,8 @@ def now_ms() -> int:
 class Run:
     """One topic while a producer fills it and a consumer of each kind empties it.
 
-    :param url: of the broker or the gate.
-    :param deliver_after_ms: what the producer asks for, where there is no gate to do so.
+    :param url: of the broker or the gateway.
+    :param deliver_after_ms: what the producer asks for, where there is no gateway to do so.
     """
 
     family: Family
@@ -114,7 +114,7 @@ class Run:
         for one in received:
             first = seen.setdefault(one.entry, one)
             # An acknowledgement may have been lost with the process. After that nothing may be twice, unless
-            # the broker says of itself that it delivers anew.
+            # the broker says of itself that it delivers again.
             again = first is not one and first.at_ms > back_ms and one.redelivered <= first.redelivered
             assert not again, f"{kind}: {first} and again {one}"
 
@@ -128,7 +128,7 @@ def backlog(admin: Admin, topic: str) -> int:
 def test_the_broker_is_killed_while_clients_work(
     own_pulsar: PulsarBroker, python: PythonFamily, java: JavaFamily, tmp_path: Path
 ) -> None:
-    """One kill for the same work done directly and through the gate."""
+    """One kill for the same work done directly and through the gateway."""
     families: list[Family] = [java, python]  # the slower one to begin is first
     topics = {
         (way, family.name): f"persistent://public/default/{way}-{family.name}"

@@ -1,4 +1,4 @@
-"""Each policy through the gate: the client is told what Pulsar itself would tell it, then the decision."""
+"""Each policy through the gateway: the client gets Pulsar's own error, then the decision id."""
 
 import re
 import time

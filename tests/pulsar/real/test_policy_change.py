@@ -1,4 +1,4 @@
-"""Policies that change while clients work: at once, for live producers, without an error to anybody."""
+"""Policies that change while clients work: at once, for live producers, without errors."""
 
 import os
 import subprocess

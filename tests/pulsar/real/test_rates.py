@@ -1,4 +1,4 @@
-"""Rates on a real broker: what passes in a window, and who is not slowed down by another one's limit."""
+"""Rates on a real broker: what passes in a window, and that other clients are not slowed down."""
 
 from collections.abc import Callable, Iterator
 from itertools import product
@@ -28,7 +28,7 @@ def limit(rate: float) -> Limit:
 
 @pytest.fixture(scope="module")
 def full_gate(pulsar: PulsarBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
-    """A gate whose log tells of each message or batch."""
+    """A gateway whose log tells of each message or batch."""
     directory = tmp_path_factory.mktemp("full") / "run"
     with Gate(directory, pulsar.address, settings=FULL, admin_url=pulsar.admin_url) as running:
         yield running

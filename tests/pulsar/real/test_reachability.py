@@ -1,4 +1,4 @@
-"""What a gate finds out about a real broker: that it answers, stalls and comes back."""
+"""What a gateway finds out about a real broker: that it answers, stalls and comes back."""
 
 from pathlib import Path
 

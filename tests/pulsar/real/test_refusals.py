@@ -1,4 +1,4 @@
-"""Refusals in mid-stream: the refused is not stored, the rest is, once and in order, and clients go on."""
+"""Refusals in mid-stream: a refused message is not stored, all others are, once and in order."""
 
 from typing import Any
 
@@ -85,4 +85,4 @@ def test_a_limit_of_all_topics_is_announced_to_clients_that_support_it(
     errors = {one.value[:3]: one.error for one in published}
     assert errors == {"m:0": "", "m:1": ERRORS["java"], "m:2": ""}
     assert [one.value for one in read_topic(pulsar.service_url, topic)] == ["m:0", "m:2"] * 2
-    gate.apply({})  # other tests share the gate, and this limit holds for their topics too
+    gate.apply({})  # other tests share the gateway, and this limit holds for their topics too

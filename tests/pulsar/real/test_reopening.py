@@ -1,4 +1,4 @@
-"""Producers that send more than may wait: closed alone and opened anew, with stock clients at work."""
+"""Producers that overflow their queue: closed alone and reopened, with stock clients at work."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A gate takes over from another one beside a real Pulsar, and its clients do not notice."""
+"""A gateway takes over from another one beside a real Pulsar, and its clients do not notice."""
 
 from benchmarks.harness.gateway import knocking
 from tests.pulsar.real.conftest import NewGate, NewTopic

@@ -1,4 +1,4 @@
-"""The gate without policies: stock clients and admin clients work as they do without it."""
+"""The gateway without policies: stock clients and admin clients work as they do without it."""
 
 import pytest
 from tests.pulsar.real.conftest import NewGate, NewTopic

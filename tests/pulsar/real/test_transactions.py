@@ -18,7 +18,7 @@ LIMIT, LARGE = 500, 2_000
 
 @pytest.fixture(scope="module")
 def gate(transactional_pulsar: PulsarBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
-    """A gate in front of the node with transactions."""
+    """A gateway in front of the node with transactions."""
     directory = tmp_path_factory.mktemp("gate") / "run"
     with Gate(directory, transactional_pulsar.address, admin_url=transactional_pulsar.admin_url) as running:
         yield running

@@ -25,7 +25,7 @@ FIXED = {"fixedDeliveryDelayInMillis": 3_600_000}
 
 @pytest.fixture
 def web(gate: Gate) -> Iterator[Admin]:
-    """The admin API through the gate."""
+    """The admin API through the gateway."""
     with closing(gate.web()) as found:
         yield found
 

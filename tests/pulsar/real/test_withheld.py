@@ -1,4 +1,4 @@
-"""What the gate withholds from consumers of a real broker: late enough, in order, nothing lost or doubled."""
+"""Messages withheld from consumers of a real broker: on time, in order, none lost or doubled."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""The admin API answers a gate as Pulsar's would."""
+"""The admin API answers a gateway as Pulsar's would."""
 
 from collections.abc import Iterator
 

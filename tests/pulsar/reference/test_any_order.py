@@ -1,4 +1,4 @@
-"""Whatever happens in whichever order, nothing is lost, too early or delivered twice."""
+"""In any order of events, nothing is lost, early or delivered twice."""
 
 from collections.abc import Sequence
 

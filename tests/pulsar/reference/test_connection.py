@@ -1,4 +1,4 @@
-"""One client's bytes in, the broker's bytes out; bad input ends or answers that client only."""
+"""One client's bytes in, the broker's bytes out; bad input affects that client only."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Entries wait for their time, and are looked for once a tick."""
+"""Entries wait for their time, and are polled once a tick."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Keys of entries, and where they fall."""
+"""Keys of entries, and the consumers that they map to."""
 
 import base64
 from typing import Any

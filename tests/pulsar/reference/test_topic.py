@@ -1,4 +1,4 @@
-"""A topic's log, its bounds, and the names and policies that it goes by."""
+"""A topic's log, its bounds, names and policies."""
 
 import pytest
 from tests.pulsar.reference.lab import NOW, TOPIC

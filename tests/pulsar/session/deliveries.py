@@ -119,5 +119,5 @@ def refused(wire: Wire) -> tuple[int, str]:
 
 
 def state_of(wire: Wire, topic: str = TOPIC) -> TopicState:
-    """What the gate knows of a topic."""
+    """What the gateway knows of a topic."""
     return wire.shared.gates.states[topic]

@@ -1,4 +1,4 @@
-"""Frames as clients and brokers send them, and how to read those that the gate sends."""
+"""Frames as clients and brokers send them, and how to read those that the gateway sends."""
 
 from collections.abc import Mapping
 

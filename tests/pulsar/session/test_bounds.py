@@ -1,4 +1,4 @@
-"""What one client can make the gate keep is bounded: large commands, and requests without a response."""
+"""What one client can make the gateway keep is bounded: large commands, and requests without a response."""
 
 import struct
 

@@ -1,4 +1,4 @@
-"""A gateway that ends tells Pulsar clients to open everything anew, once no message of theirs is in doubt."""
+"""A gateway that ends tells Pulsar clients to reopen everything, once no message of theirs is in doubt."""
 
 import pytest
 from tests.pulsar.session.deliveries import attach
@@ -23,7 +23,7 @@ def test_a_client_is_asked_to_reopen_producers_and_consumers() -> None:
 
 
 def test_a_producer_is_closed_only_after_its_receipts() -> None:
-    """A client sends again what has no receipt when it opens its producer anew."""
+    """A client sends again what has no receipt when it reopens its producer."""
     wire = opened(Bench(), "a")
     wire.client_sends(send(0), send(1))
     wire.broker_sends(receipt(0))

@@ -60,7 +60,7 @@ async def test_global_and_local_together_are_refused(lab: Lab, query: str) -> No
     "path", [f"{TOPIC}?isGlobal=false", f"{TOPIC}?isGlobal=", f"{NAMESPACE}?isGlobal=true"]
 )
 async def test_other_values_mean_the_local_policy(lab: Lab, path: str) -> None:
-    """Namespaces have one policy, and brokers pass over the parameter."""
+    """Namespaces have one policy, and brokers ignore the parameter."""
     assert (await lab.set(path, {**NATIVE, **FIXED})).status_code == 204
     assert (await lab.get(path)).json()["fixedDeliveryDelayInMillis"] == 5000
 

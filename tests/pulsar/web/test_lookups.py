@@ -1,4 +1,4 @@
-"""Lookups over HTTP lead to the gate."""
+"""Lookups over HTTP lead to the gateway."""
 
 import json
 import logging

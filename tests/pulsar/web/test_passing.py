@@ -1,4 +1,4 @@
-"""What the gateway has no part in passes as it came."""
+"""What the gateway has no part in passes unchanged."""
 
 import asyncio
 import gzip
@@ -240,7 +240,7 @@ async def test_redirects_to_known_brokers_are_rewritten_to_the_gateway(
             assert followed.status_code == 200
             assert second.seen[-1].target == f"{place}?authoritative=true"
 
-            # The gate's own requests follow as well, with the caller's credentials.
+            # The gateway's own requests follow as well, with the caller's credentials.
             admin.fixed[TOPIC] = (307, {"location": f"{other}{TOPIC}?authoritative=true"}, b"")
             headers = {"authorization": "Bearer a"}
             changed = await lab.set(TOPIC, {"fixedDeliveryDelayInMillis": 9}, headers=headers)

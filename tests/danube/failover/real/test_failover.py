@@ -18,7 +18,7 @@ from sluicegate_danube.reference.stored import create_topic
 
 
 async def provision(store: MetadataStore, topic: str, world: World) -> None:
-    """Make a topic while only A runs; returns once A serves it, as the gate says."""
+    """Make a topic while only A runs; returns once A serves it, as the gateway says."""
     a = world.brokers[0]
     assert await create_topic(store, topic, policy={"max_message_size": 4096})
     await until_at(a.url, topic, a.url)
@@ -26,7 +26,7 @@ async def provision(store: MetadataStore, topic: str, world: World) -> None:
 
 
 def set_policy(world: World, topic: str, field: str, value: int) -> None:
-    """Set a policy where the gate has its policies, and wait until it is in force."""
+    """Set a policy where the gateway has its policies, and wait until it is in force."""
     before = world.gate.output().count("policies changed broker=")
     policies = sluicegate_metadata_store(f"{world.store_url}?timeout={LONG_S}s")
     assert policies is not None
@@ -97,7 +97,7 @@ async def test_etcd_is_killed_and_restarted_in_the_middle(
         await durable.assert_untouched(store)
         await producer.send(b"after")  # an unchanged client goes on
         await goes_through(client, topic, "again")
-        set_policy(world, topic, "max_message_size", 10)  # the gate follows etcd again, too
+        set_policy(world, topic, "max_message_size", 10)  # the gateway follows etcd again, too
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             await producer.send(b"more than that")
         assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT

@@ -1,4 +1,4 @@
-"""Two at once: controllers that both want to act, and a broker that does not know that it was replaced."""
+"""Split brain: two controllers that want to act, and a broker that was replaced unnoticed."""
 
 import asyncio
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Whose a call is, by the client's certificate."""
+"""The principal of a call, from the client's certificate."""
 
 from pathlib import Path
 from typing import Any

@@ -138,7 +138,7 @@ class Talk:
         return self.wire.client.seen[stream]
 
     def refused(self, stream: int) -> tuple[str, str]:
-        """Status and text of a call that the gate ended."""
+        """Status and text of a call that the gateway ended."""
         assert self.wire.server.seen.get(stream) is None, "the broker heard of it"
         return self.client(stream).status, self.client(stream).headers.get("grpc-message", "")
 

@@ -1,4 +1,4 @@
-"""What clients are answered in place of a broker that cannot be connected, as h2 reads it."""
+"""The response to clients whose broker is unreachable, as h2 reads it."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Clients that break the rules of one call while the gate holds it: the gate answers, as no broker can."""
+"""Clients that break the rules of one call while the gateway holds it: the gateway resets that call."""
 
 import pytest
 from tests.grpc.proxy.splice.oracle import gate, service

@@ -1,4 +1,4 @@
-"""Requests: what goes on as it came, what waits, what is refused, and what is given back."""
+"""Requests: forwarded, held or refused, and what each releases."""
 
 import gzip
 

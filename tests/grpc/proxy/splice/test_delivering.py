@@ -1,4 +1,4 @@
-"""Streams of messages: paced without loss, dropped only where that may be, held until they are due."""
+"""Streams of messages: paced without loss, dropped only if unreliable, held until they are due."""
 
 import gzip
 from typing import Any

@@ -1,4 +1,4 @@
-"""Windows of one direction: what is kept is given back at once, and never twice."""
+"""Windows of one direction: withheld bytes are credited at once, and never twice."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The gate's first frame is SETTINGS (RFC 9113 section 3.4), also for clients that do not wait for it."""
+"""The gateway's first frame is SETTINGS (RFC 9113 section 3.4), also for clients that do not wait for it."""
 
 import pytest
 from tests.bench import START
@@ -69,7 +69,7 @@ def test_the_brokers_settings_follow_and_each_side_sees_its_own_acknowledgement(
     then = to_broker(session, frame(SETTINGS, ACK))
 
     assert [(each.type, each.flags) for each in told] == [(SETTINGS, 0), (SETTINGS, ACK)]
-    assert passed == b""  # the gate's own SETTINGS came first
+    assert passed == b""  # the gateway's own SETTINGS came first
     assert then == frame(SETTINGS, ACK)
     session.closed(START)
 

@@ -1,4 +1,4 @@
-"""Lookups tell who serves a topic, and other brokers answer in place of one that is not there."""
+"""Lookups name the owner of a topic, and other brokers stand in for an absent one."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Producers that their broker does not know any more are created anew; their clients keep their ids."""
+"""Producers that their broker has forgotten are recreated; their clients keep their ids."""
 
 import gzip
 from dataclasses import replace
@@ -177,7 +177,7 @@ def test_a_connection_may_close_while_a_producer_is_resumed() -> None:
 
 
 def test_a_producer_known_by_its_claim_is_created_under_that_name() -> None:
-    """As after a restart of the gate."""
+    """As after a restart of the gateway."""
     of = Bench(max_producers_per_topic=1)
     stream = of.call(PUBLISH, service.message((1, TOPIC), (2, 7), (3, b"x"), (4, "p")))
     of.answer(stream, status=5)

@@ -1,4 +1,4 @@
-"""A session as a whole: its broker, its questions, its principal, answers that are told otherwise."""
+"""A session as a whole: its broker, questions, principal and rewritten responses."""
 
 from hashlib import sha256
 

@@ -1,4 +1,4 @@
-"""A read full of small frames is looked at in several turns of the event loop, and order is kept."""
+"""A read full of small frames is handled in several turns of the event loop, in order."""
 
 import struct
 from itertools import pairwise

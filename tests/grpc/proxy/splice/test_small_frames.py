@@ -1,4 +1,4 @@
-"""What is kept of many small frames takes about as much memory as the gate says that it holds."""
+"""Many small frames take about as much memory as the gateway accounts for."""
 
 import tracemalloc
 

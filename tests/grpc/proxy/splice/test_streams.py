@@ -1,4 +1,4 @@
-"""How many streams one connection may have open, and what they cost."""
+"""The stream limit of one connection, and the memory of its streams."""
 
 import pytest
 from tests.bench import SECOND, START, Bench
@@ -88,7 +88,7 @@ def test_settings_announce_the_stream_limit(said: bytes, told: int) -> None:
 
 @pytest.mark.parametrize("path", [service.OTHER, service.PUBLISH])
 def test_idle_streams_are_bounded_in_number_and_memory(path: str) -> None:
-    """5,000 requests without an end; those of PUBLISH are held by the gate, for their message."""
+    """5,000 requests without an end; those of PUBLISH are held by the gateway, for their message."""
     client = Client(Limits(streams=LIMIT))
     for number in range(5_000):
         client.send(headers(2 * number + 1, path))

@@ -1,4 +1,4 @@
-"""Publishes by ids that this gate has not given: known by the name in the message, however it comes."""
+"""Publishes by ids that this gateway has not given: identified by the name in the message."""
 
 import gzip
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Answers of a broker that cannot be read end the connection, and leave no client counted."""
+"""Unreadable responses of a broker end the connection, and leave no client counted."""
 
 import pytest
 from tests.bench import SECOND, START

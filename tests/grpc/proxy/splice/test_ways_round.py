@@ -1,4 +1,4 @@
-"""Requests that a server and the gate could read differently: no policy can be got round by them."""
+"""Requests that a server and the gateway could read differently: they bypass no policy."""
 
 import pytest
 from hpack import Encoder

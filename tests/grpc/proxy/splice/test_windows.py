@@ -1,4 +1,4 @@
-"""Each step of flow control alone: who gets leave for what, and the largest window that there is."""
+"""Each step of flow control alone: credit, and the largest window."""
 
 import pytest
 

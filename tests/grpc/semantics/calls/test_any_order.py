@@ -1,4 +1,4 @@
-"""Whatever calls do in whatever order, the counts are within the limits, and in the end nothing counts."""
+"""Calls in any order: counts stay within the limits, and fall to zero in the end."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Who counts, for how long, and what a call is decided as."""
+"""Which clients count, for how long, and the operation of a call."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Another broker serves a topic: who counts, what stays, what the decision log has."""
+"""A topic moves to another broker: counts, remaining state, and the decision log."""
 
 import pytest
 from tests.grpc.lab import TOPIC
@@ -19,7 +19,7 @@ def test_attachments_at_the_old_owner_no_longer_count() -> None:
     owners.learned(TOPIC, "b:1", 1)
     assert (lab.producers, owners.changes, owners.released) == (0, 1, 1)
     lab.producer("new", 8, Caller("me", "peer:2"))
-    # one that was alive all the time attaches anew by its next message, if there is room
+    # one that was alive all the time attaches again by its next message, if there is room
     _, decision = lab.calls.publish(method("Send"), values(topic=TOPIC, producer=7, payload=1), lab.me, 2)
     assert decision is not None
     assert decision.action is Action.REJECT

@@ -1,4 +1,4 @@
-"""Producers that publish by an id which this gate has not given: they count until the broker has answered."""
+"""Producers that publish by an id unknown to this gateway: they count until the broker has answered."""
 
 from dataclasses import replace
 from typing import Any

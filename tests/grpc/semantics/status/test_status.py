@@ -1,4 +1,4 @@
-"""What a refused call is told, read as clients of the richer error model read it."""
+"""The status of a refused call, as clients of the richer error model read it."""
 
 from dataclasses import replace
 

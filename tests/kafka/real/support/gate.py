@@ -1,4 +1,4 @@
-"""The gate in front of a Kafka, as its users run it."""
+"""The gateway in front of a Kafka, as its users run it."""
 
 from dataclasses import dataclass, field
 from typing import Any

@@ -109,7 +109,7 @@ class Verdict:
         assert not examples, f"history is not clean: {self.counts}, such as {examples}"
 
     def assert_no_worse_than(self, direct: "Verdict") -> None:
-        """Fail if any kind is more frequent than in the same run made without a gate."""
+        """Fail if any kind is more frequent than in the same run made without a gateway."""
         worse = {name: (count, direct.counts.get(name, 0)) for name, count in self.counts.items()}
         worse = {name: pair for name, pair in worse.items() if pair[0] > pair[1]}
         assert not worse, f"more than in the direct run (here, direct): {worse}"

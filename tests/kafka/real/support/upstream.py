@@ -34,7 +34,7 @@ class MoodyUpstream:
 
     @property
     def bootstrap(self) -> str:
-        """Where the gate connects."""
+        """Where the gateway connects."""
         return f"127.0.0.1:{self.port}"
 
     def on(self, word: bytes, answer: Answer) -> None:

@@ -28,7 +28,7 @@ class StoredLog:
         return stored
 
     def publish(self, wire: Wire, records: int, timestamp_ms: int) -> None:
-        """Append one batch through the gate."""
+        """Append one batch through the gateway."""
         wire.client_sends(produce({_TOPIC: batch(*[b"x"] * records, timestamp_ms=timestamp_ms)}))
         offset = self.end
         assert len(wire.forwarded()) == 1

@@ -337,7 +337,7 @@ def test_a_silent_fetch_connection_of_a_member_is_replaced_too() -> None:
 
 
 def beats(wire: Wire, group: str, member: str) -> int | None:
-    """A heartbeat; the error code that the gate answers itself, None if the broker is asked."""
+    """A heartbeat; the error code that the gateway answers itself, None if the broker is asked."""
     entity = beat_request.HeartbeatRequest(group_id=group, generation_id=i32(1), member_id=member)
     wire.client_sends(request(entity))
     if wire.forwarded():

@@ -65,7 +65,7 @@ class Answers:
 
 
 def wire(answers: Mapping[tuple[OperationKind, str], Action], **policies: int) -> tuple[Wire, Answers]:
-    """A client of a gate with such a policy; the broker has no groups yet."""
+    """A client of a gateway with such a policy; the broker has no groups yet."""
     plugin = Answers(answers)
     made = Wire(Bench({}, [plugin], **policies))
     made.shared.listing.learned({}, made.now, made.now)

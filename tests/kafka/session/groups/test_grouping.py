@@ -12,7 +12,7 @@ GROUP_MAX_SIZE_REACHED = 81
 
 
 def joins(wire: Wire, group: str, member: str, *topics: str) -> int:
-    """Join and, if the gate lets it, have the broker agree; the error code that the client sees."""
+    """Join and, if the gateway lets it, have the broker agree; the error code that the client sees."""
     wire.client_sends(join(group, *(topics or ("t",)), member=member))
     if wire.forwarded():
         wire.broker_sends(joined(member))

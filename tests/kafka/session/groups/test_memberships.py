@@ -71,7 +71,7 @@ def fetches(wire: Wire, topic: str = "t", client_id: str = "app") -> int:
 
 
 def joins(wire: Wire, group: str, member: str, *topics: str, client_id: str = "app") -> int:
-    """Join and, if the gate lets it, have the broker agree; the error code that the client sees."""
+    """Join and, if the gateway lets it, have the broker agree; the error code that the client sees."""
     wire.forwarded()
     wire.client_sends(join(group, *topics, member=member, client_id=client_id))
     if wire.forwarded():

@@ -71,7 +71,7 @@ def told(assigned: Mapping[str, Sequence[int]] | None, correlation_id: int = 1, 
 
 
 def named(frame: bytes) -> bytes:
-    """The broker's answer to the gate's question for topic names."""
+    """The broker's answer to the gateway's question for topic names."""
     asked = decode_request(frame, METADATA, 12)
     known = {topic_id: name for name, topic_id in IDS.items()}
     entity = metadata_response.MetadataResponse(
@@ -103,7 +103,7 @@ def assigned(wire: Wire, partitions: Mapping[str, Sequence[int]] | None, **optio
 
 
 def answers_questions(wire: Wire) -> None:
-    """Answer what the gate asks in the client's name."""
+    """Answer what the gateway asks in the client's name."""
     for frame in wire.forwarded():
         if int.from_bytes(frame[:2], "big") == METADATA:
             wire.broker_sends(named(frame))

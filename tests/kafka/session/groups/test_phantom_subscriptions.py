@@ -1,4 +1,4 @@
-"""A subscription that is refused, by the gate or by the broker, does not count on any topic."""
+"""A subscription that is refused, by the gateway or by the broker, does not count on any topic."""
 
 import datetime
 from importlib import import_module
@@ -18,7 +18,7 @@ GROUP_FULL = 81
 
 
 def wire() -> Wire:
-    """Topic b is full; of what the broker has, the gate knows."""
+    """Topic b is full; of what the broker has, the gateway knows."""
     bench = Bench()
     bench.set_topic("b", max_subscriptions_per_topic=1)
     made = Wire(bench)

@@ -19,7 +19,7 @@ LIMIT = 1_000
 
 
 def inspecting_wire(**options: PolicyValue) -> Wire:
-    """A connection to a gate that looks into compressed batches."""
+    """A connection to a gateway that looks into compressed batches."""
     policies: dict[str, PolicyValue] = {"max_message_size": LIMIT, "inspect": True}
     return Wire(Bench(**(policies | options)))
 

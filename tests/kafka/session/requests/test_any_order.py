@@ -54,7 +54,7 @@ class Broker:
         self.seen: list[int] = []
 
     def serve(self) -> None:
-        """Answer what has come; what the gate says meanwhile may wake a held request."""
+        """Answer what has come; what the gateway says meanwhile may wake a held request."""
         answers = b""
         for frame in self._wire.forwarded():
             correlation_id = int.from_bytes(frame[4:8], "big")

@@ -1,4 +1,4 @@
-"""Responses leave in the order of their requests, whether the broker or the gate made them."""
+"""Responses leave in the order of their requests, whether the broker or the gateway made them."""
 
 from sluicegate.broker import ToClient
 from sluicegate.engine.budget import Budget

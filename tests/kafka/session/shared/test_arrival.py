@@ -39,7 +39,7 @@ def test_a_high_watermark_bounds_what_came_since_the_one_before() -> None:
     st.sampled_from([50, 1_000, HOUR_MS]),
 )
 def test_every_record_arrived_within_its_bounds(events: list[tuple[int, str, int]], delay_ms: int) -> None:
-    """Batches come through the gate (p) or another way (d), and consumers fetch (f)."""
+    """Batches come through the gateway (p) or another way (d), and consumers fetch (f)."""
     arrivals, now, arrived = Arrivals(), NOW, list[int]()
     for pause, kind, records in events:
         now += pause

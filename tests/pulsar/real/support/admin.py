@@ -1,4 +1,4 @@
-"""Pulsar's admin REST API over plain HTTP, at a broker or at the gate's web listener.
+"""Pulsar's admin REST API over plain HTTP, at a broker or at the gateway's web listener.
 
 Topics are full names, `persistent://public/default/orders`, namespaces `public/default`; a target is either.
 """
@@ -113,7 +113,7 @@ class Admin:
         return found
 
     def unload(self, topic: str, destination: str | None = None) -> None:
-        """Have a topic's bundle served anew; its clients reconnect.
+        """Have a topic's bundle served again; its clients reconnect.
 
         :param destination: `host:port` of the web service of the broker that is to serve it.
         """

@@ -1,4 +1,4 @@
-"""What a test may ask of a client library, so that one test runs with each of them."""
+"""The interface to client libraries, so that one test runs with each of them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

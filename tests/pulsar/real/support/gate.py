@@ -1,4 +1,4 @@
-"""The gate in front of a Pulsar, as its users run it."""
+"""The gateway in front of a Pulsar, as its users run it."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,7 +32,7 @@ class Gate(GateProcess):
         return f"http://127.0.0.1:{self.web_port}"
 
     def web(self) -> Admin:
-        """The admin API through the gate."""
+        """The admin API through the gateway."""
         return Admin(self.web_url)
 
     def entry(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What producers were told, held against what the topic holds.
+"""Compares producers' receipts with the stored messages.
 
 Values are of the form `lane:number` (`family.numbered`), padded with blanks perhaps; each lane is what one
 producer sent, in the order of its numbers.

@@ -1,6 +1,7 @@
-"""How Pulsar 4.2 itself answers where its own policies refuse; measured by test_native.py.
+"""How Pulsar 4.2 itself answers when its own policies refuse; measured by test_native.py.
 
-Tests of the gate compare with these: a client must not be able to tell the gate's answer from the broker's.
+Tests of the gateway compare with these: a client must not be able to tell the gateway's answer from the
+broker's.
 """
 
 from dataclasses import dataclass
@@ -60,7 +61,7 @@ ATTACHING = {
 """What is answered to PRODUCER and SUBSCRIBE, by the gate's name of the policy."""
 
 SENDING = {
-    # Of metadata and payload together, where the gate counts the payload alone.
+    # Of metadata and payload together, where the gateway counts the payload alone.
     "max_message_size": Native(
         "maxMessageSize",
         ServerError.NOT_ALLOWED_ERROR,

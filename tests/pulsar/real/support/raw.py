@@ -15,7 +15,7 @@ _PROTOCOL_VERSION = 21
 
 
 class RawClient:
-    """One connection to a broker or a gate, on which the handshake is done.
+    """One connection to a broker or a gateway, on which the handshake is done.
 
     :param address: `host:port`.
     :param version: what the client calls itself; refusals of messages depend on it.

@@ -1,4 +1,4 @@
-"""A producer that goes on sending while a test pulls the rug from under it."""
+"""A producer that keeps sending while a test breaks something."""
 
 import threading
 import time

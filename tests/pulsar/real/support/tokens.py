@@ -1,4 +1,4 @@
-"""Logins by token (JWT with a shared secret), for brokers that ask who their clients are."""
+"""Logins by token (JWT with a shared secret), for brokers with authentication."""
 
 import base64
 import hashlib

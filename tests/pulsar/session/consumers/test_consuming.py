@@ -1,4 +1,4 @@
-"""Who may consume: limits of consumers and subscriptions, and when a place is free again."""
+"""Limits of consumers and subscriptions, and when a place is free again."""
 
 import pytest
 from tests.pulsar.session.deliveries import (

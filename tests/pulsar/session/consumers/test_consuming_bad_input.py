@@ -1,4 +1,4 @@
-"""Damage in what either side sends ends one connection or passes; it raises nothing and leaves nothing."""
+"""Damaged bytes of either side end one connection or pass; they raise nothing and leave nothing behind."""
 
 import pytest
 from hypothesis import given, settings
@@ -118,7 +118,7 @@ def test_times_of_any_size_are_accepted() -> None:
 
 @pytest.mark.parametrize("asked", ["subscribe", "unsubscribe"])
 def test_a_request_id_used_twice_does_not_hide_a_consumer(asked: str) -> None:
-    """The answer to another request makes the gate believe that a consumer is gone which the broker has."""
+    """Two requests of one id could make the gateway release a consumer that the broker still has."""
     wire = Wire(Bench(fixed_delivery_delay=30_000))
     unseen = frame("get_last_message_id", consumer_id=9, request_id=2)
     if asked == "subscribe":

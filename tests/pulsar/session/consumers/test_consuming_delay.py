@@ -1,4 +1,4 @@
-"""Fixed delays where the broker delivers at once: the gate withholds messages until they are due."""
+"""Fixed delays where the broker delivers at once: the gateway withholds messages until they are due."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ DELAY_MS = 1500
 
 
 def delayed(**options: Any) -> Wire:
-    """A connection to a gate with a fixed delay."""
+    """A connection to a gateway with a fixed delay."""
     policies = {name: value for name, value in options.items() if name != "kind"}
     wire = Wire(Bench(fixed_delivery_delay=DELAY_MS, **policies))
     attach(wire, kind=options.get("kind", EXCLUSIVE))
@@ -30,7 +30,7 @@ def delayed(**options: Any) -> Wire:
 
 
 def wall_ms(wire: Wire) -> int:
-    """The wall clock at the gate."""
+    """The wall clock at the gateway."""
     return wire.shared.wall_ms(wire.now)
 
 
@@ -57,7 +57,7 @@ def test_messages_are_withheld_until_due_and_never_early(kind: int) -> None:
 
 @pytest.mark.parametrize("told_by", ["broker", "gate"])
 def test_a_backdated_message_is_delayed_from_its_arrival(told_by: str) -> None:
-    """The broker tells when it came if it is set to, else the delivery time that a gate gave it does."""
+    """The broker tells when it came if it is set to, else the delivery time that a gateway gave it does."""
     wire = delayed()
     received_ms = wall_ms(wire) - 500
     name = "broker_ms" if told_by == "broker" else "deliver_at_time"
@@ -85,7 +85,7 @@ def test_messages_delayed_by_the_broker_pass_at_once(kind: int) -> None:
 @pytest.mark.parametrize("active", [True, False])
 @pytest.mark.parametrize("kind", [SHARED, KEY_SHARED])
 def test_messages_the_broker_failed_to_delay_are_withheld(kind: int, active: bool) -> None:
-    """Whether its delayed delivery is active can change at any time, and not only through the gate."""
+    """Whether its delayed delivery is active can change at any time, and not only through the gateway."""
     wire = delayed(kind=kind, delayed_delivery_active=active)
     wire.broker_sends(message(1, publish_time=wall_ms(wire)))
     wire.wait(1.4)
@@ -220,7 +220,7 @@ def test_a_publish_time_too_far_ahead_is_ignored() -> None:
     wire.broker_sends(far)
     wire.wait(1)
     assert delivered(wire) == []
-    # When it comes again, as after the loss of its consumer, the delay does not begin anew.
+    # When it comes again, as after the loss of its consumer, the delay does not start again.
     wire.broker_sends(frame("close_consumer", consumer_id=0, request_id=2**64 - 1))
     wire.answered()
     attach(wire, request_id=2, kind=EXCLUSIVE)
@@ -247,7 +247,7 @@ def test_receive_time_respects_a_rewritten_delivery_time() -> None:
     assert delivered(wire) == []
     wire.wait(0.2)
     assert delivered(wire) == [1]
-    # One that no gate can have written was asked for by a client before the delay was set.
+    # One that no gateway can have written was asked for by a client before the delay was set.
     wire.broker_sends(message(2, publish_time=1, deliver_at_time=now_ms + 100_000))
     wire.wait(1.4)
     assert delivered(wire) == []

@@ -1,4 +1,4 @@
-"""Whatever broker and client do: order, permits, bounds and due times hold, and nothing is lost."""
+"""For any behaviour of broker and client: order, permits, bounds and due times hold, and nothing is lost."""
 
 from dataclasses import dataclass, field
 
@@ -104,7 +104,7 @@ class Run:
         return self.stored_ms + self.entries[number].ahead_ms
 
     def serve(self) -> None:
-        """What the gate has sent reaches the broker, which sends what it may."""
+        """What the gateway has sent reaches the broker, which sends what it may."""
         for command in self.wire.forwarded():
             if command.type == TYPES.FLOW:
                 self.permits += command.flow.message_permits
@@ -117,7 +117,7 @@ class Run:
             self.cursor += 1
 
     def arrive(self) -> int:
-        """What the gate has sent reaches the client; tells how many messages."""
+        """What the gateway has sent reaches the client; tells how many messages."""
         now_ms = self.wire.shared.wall_ms(self.wire.now)
         messages = 0
         for answer in self.wire.answered():
@@ -133,7 +133,7 @@ class Run:
         return messages
 
     def settle(self) -> None:
-        """What the gate has sent reaches both sides, and nothing is amiss."""
+        """What the gateway has sent reaches both sides, and nothing is amiss."""
         if self.is_overfull:
             return
         self.serve()
@@ -151,7 +151,7 @@ class Run:
     """Entries that were acknowledged at the last redelivery."""
 
     def send(self, count: int) -> None:
-        """Some of what the broker sent reaches the gate."""
+        """Some of what the broker sent reaches the gateway."""
         frames = []
         for number in self.pipe[:count]:
             entry = self.entries[number]
@@ -203,7 +203,7 @@ class Run:
 
     @property
     def is_overfull(self) -> bool:
-        """Whether the gate had the consumer begin anew."""
+        """Whether the gateway had the consumer start again."""
         return self.wire.shared.counts["consumer_overfull"] > 0
 
     def step(self, what: str, value: int) -> None:

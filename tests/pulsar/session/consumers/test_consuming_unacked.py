@@ -1,4 +1,4 @@
-"""How much may be on its way to one consumer: delivered and not acknowledged."""
+"""The limit of unacknowledged messages of one consumer."""
 
 import pytest
 from tests.pulsar.session.deliveries import (
@@ -26,7 +26,7 @@ def limited(kind: int = EXCLUSIVE, limit: int = LIMIT) -> Wire:
 
 
 def unacked(wire: Wire) -> int:
-    """Messages that the gate counts."""
+    """Messages that the gateway counts."""
     return sum(state_of(wire).subscription("sub").unacked.values())
 
 

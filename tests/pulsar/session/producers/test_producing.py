@@ -24,7 +24,7 @@ def producers(bench: Bench, topic: str = TOPIC) -> int:
 
 
 def opened(bench: Bench, *names: str, **options: object) -> Wire:
-    """A connection with producers 0, 1, ... that the broker has let in under these names."""
+    """A connection with producers 0, 1, ... that the broker has admitted under these names."""
     wire = Wire(bench, **options)  # type: ignore[arg-type]
     for number, name in enumerate(names):
         wire.client_sends(producer(number, request_id=number))

@@ -101,7 +101,7 @@ def test_damage_at_any_position_raises_nothing_and_leaves_nothing_behind(data: s
 
 
 def test_a_request_id_used_twice_does_not_hide_a_producer() -> None:
-    """The answer to another request makes the gate believe that a producer is gone which the broker has."""
+    """Two requests of one id could make the gateway release a producer that the broker still has."""
     wire = Wire(Bench(max_publish_rate=1_000))
     wire.client_sends(frame("get_last_message_id", consumer_id=9, request_id=5), producer(0, 5))
     wire.sent_up()

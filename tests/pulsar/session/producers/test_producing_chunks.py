@@ -83,7 +83,7 @@ def test_a_tick_is_added_for_brokers_that_are_not_strict() -> None:
 
 
 def test_nothing_overtakes_chunks_that_wait() -> None:
-    """Clients take a receipt out of turn for a reason to connect anew."""
+    """Clients take a receipt out of turn for a reason to reconnect."""
     wire = opened()
     first, last = chunks(2)
     wire.client_sends(first, send(1, publish_time=NOW))
@@ -102,7 +102,7 @@ def test_interleaved_chunks_are_forwarded_once_all_are_complete() -> None:
 
 
 def test_a_resent_message_is_forwarded_once_complete() -> None:
-    """What has its receipt is not sent again by a client that has connected anew."""
+    """What has its receipt is not sent again by a client that has reconnected."""
     wire = opened()
     wire.client_sends(chunks(3)[2])
     assert sent(wire) == [(0, NOW + 1_000)]
@@ -280,7 +280,7 @@ class TestEnds:
 
 
 class TestReopening:
-    """A producer of which more comes than may wait is opened anew, and sends again what has no receipt."""
+    """A producer that overflows its queue is reopened, and resends what has no receipt."""
 
     def test_chunks_resent_by_the_client(self) -> None:
         wire = opened({"max_publish_rate": 1, "max_message_size": 50}, publish_queue={"messages": 2})
@@ -313,7 +313,7 @@ class TestReopening:
 
 
 class TestRefusedInPart:
-    """A client that opens its producer anew sends what has no receipt: of a refused message only the rest."""
+    """A client that reopens its producer sends what has no receipt: of a refused message only the rest."""
 
     def refused_in_part(self) -> tuple[Wire, list[bytes]]:
         """A message whose first two chunks have their empty receipts, when the error has yet to come."""

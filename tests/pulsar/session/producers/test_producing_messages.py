@@ -1,4 +1,4 @@
-"""What becomes of messages: they pass as they came, or are refused so that only they fail."""
+"""Messages pass unchanged, or are refused so that only they fail."""
 
 import pytest
 from google.protobuf.message import Message

@@ -1,6 +1,7 @@
 """Whatever happens in whatever order: messages reach the broker once and in order, and so do answers.
 
-Producers that the gate closes are opened anew by their client, now or later, and send again what is pending.
+Producers that the gateway closes are reopened by their client, now or later, and send again what is
+pending.
 """
 
 from collections import deque
@@ -33,7 +34,7 @@ _steps = st.lists(
 
 
 class _Producer:
-    """A client's producer: it keeps what has no answer, and sends it again when it is opened anew."""
+    """A client's producer: it keeps what has no answer, and sends it again when it is reopened."""
 
     def __init__(self, number: int, topic: str) -> None:
         self.number = number
@@ -151,7 +152,7 @@ class _Ends:
         self.look()
 
     def reopen(self, number: int) -> None:
-        """The client opens a producer anew that was closed."""
+        """The client reopens a producer that was closed."""
         each = self.producers[number]
         request_id = 1_000 + len(self.requests)
         if each.is_open or each.is_done or each in self.requests.values():
@@ -183,7 +184,7 @@ class _Ends:
             each.stored.append(command.send.sequence_id)
             each.unanswered.append(command.send.sequence_id)
         elif command.type == pb.BaseCommand.PRODUCER:
-            # The broker had closed it, or the gate had given it up.
+            # The broker had closed it, or the gateway had given it up.
             self.producers[command.producer.producer_id].is_at_broker = True
             self.wire.broker_sends(
                 producer_success(command.producer.request_id, command.producer.producer_name)

@@ -1,4 +1,4 @@
-"""A producer of which more comes than may wait is closed alone, and opened anew by its client."""
+"""A producer that overflows its queue is closed alone, and reopened by its client."""
 
 import tracemalloc
 from collections.abc import Callable
@@ -29,7 +29,7 @@ def acknowledge(wire: Wire, *numbers: int) -> None:
 
 
 def closes(wire: Wire) -> list[int]:
-    """Ids of the producers that the client was told to open anew since the last call."""
+    """Ids of the producers that the client was told to open again since the last call."""
     return [
         answer.close_producer.producer_id
         for answer in wire.answered()
@@ -45,7 +45,7 @@ def overflowing(bench: Bench, **options: object) -> Wire:
 
 
 def closed(bench: Bench) -> Wire:
-    """The same, once its client was told to open it anew."""
+    """The same, once its client was told to reopen it."""
     wire = overflowing(bench)
     wire.wait(3.1)
     acknowledge(wire, 0, 1, 2, 3)

@@ -1,4 +1,4 @@
-"""No client learns an address by which it would go round the gate."""
+"""No client learns an address that bypasses the gateway."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The gate in front of a Danube cluster, as its users run it."""
+"""The gateway in front of a Danube cluster, as its users run it."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +12,7 @@ _MOST_BROKERS = 4
 
 @dataclass(slots=True)
 class Gate(GateProcess):
-    """`upstream` is the addresses of all brokers, in the order of their ports at the gate."""
+    """`upstream` is the addresses of all brokers, in the order of their ports at the gateway."""
 
     port: int = field(default_factory=lambda: free_run(1 + _MOST_BROKERS))
 
@@ -22,7 +22,7 @@ class Gate(GateProcess):
         return f"http://{self.bootstrap}"
 
     def url_of(self, broker: Broker) -> str:
-        """Where the gate leads clients whose topic is at a broker."""
+        """Where the gateway leads clients whose topic is at a broker."""
         return f"http://127.0.0.1:{self.port + 1 + self.upstream.split(',').index(broker.address)}"
 
     def entry(self) -> dict[str, Any]:

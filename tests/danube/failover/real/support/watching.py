@@ -22,7 +22,7 @@ _ends = count(1)
 
 @asynccontextmanager
 async def channel(url: str) -> AsyncIterator[grpc.aio.Channel]:
-    """A plain channel to a broker or the gate; it connects again at once when its connection is lost."""
+    """A plain channel to a broker or the gateway; it connects again at once when its connection is lost."""
     options = [("grpc.use_local_subchannel_pool", 1), ("grpc.initial_reconnect_backoff_ms", 50)]
     options.append(("grpc.max_reconnect_backoff_ms", 50))
     async with grpc.aio.insecure_channel(url.removeprefix("http://"), options) as made:

@@ -1,4 +1,4 @@
-"""All processes of a failover: etcd, brokers, controllers and a gate, shared by the tests."""
+"""All processes of a failover: etcd, brokers, controllers and a gateway, shared by the tests."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ _TAIL_LINES = 15
 
 
 class World:
-    """An etcd and a gate that run, brokers and controllers that the tests start.
+    """An etcd and a gateway that run, brokers and controllers that the tests start.
 
     :param directory: for all logs and data.
     """
@@ -36,7 +36,7 @@ class World:
     @classmethod
     @contextmanager
     def running(cls, directory: Path) -> Iterator[Self]:
-        """Start etcd and the gate; all ends with the block."""
+        """Start etcd and the gateway; all ends with the block."""
         with Etcd(directory / "etcd") as etcd:
             world = cls(directory, etcd)
             with world.cluster, world.gate:
@@ -44,7 +44,7 @@ class World:
 
     @property
     def store_url(self) -> str:
-        """Where the gate has its policies: in the same etcd."""
+        """Where the gateway has its policies: in the same etcd."""
         return f"{self.etcd.url}/sluicegate-policies"
 
     @property

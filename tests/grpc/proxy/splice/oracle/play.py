@@ -61,7 +61,7 @@ class Play:
     :param seed: of the shapes of frames; 0 leaves h2's own.
     :param shrinks: True if windows of streams may get smaller; less is sent then than the connection's window
         takes. Where both happen, bytes that found no room there may come when the stream's window is already
-        smaller: the gate does not follow the windows of streams that no policy watches.
+        smaller: the gateway does not follow the windows of streams that no policy watches.
     """
 
     seed: int

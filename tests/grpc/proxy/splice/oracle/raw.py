@@ -109,7 +109,7 @@ class Raw:
         return any(found.flags & END_STREAM for found in self._of(stream, {HEADERS}))
 
     def status(self, stream: int) -> str:
-        """`grpc-status` of a call that the gate has refused."""
+        """`grpc-status` of a call that the gateway has refused."""
         (found,) = self._of(stream, {HEADERS})
         return {str(name): str(value) for name, value in Decoder().decode(found.payload)}["grpc-status"]
 

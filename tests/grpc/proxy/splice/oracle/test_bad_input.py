@@ -1,4 +1,4 @@
-"""Hostile clients: each gets the code that it deserves, is counted by name, and harms no other client."""
+"""Hostile clients: each gets the right error code, is counted by name, and harms no other client."""
 
 import pytest
 from h2.exceptions import ProtocolError

@@ -1,4 +1,4 @@
-"""Messages that are not what they say: their calls end with the right status, and nothing else does."""
+"""Malformed messages: only their calls end, with the right status."""
 
 import gzip
 import zlib

@@ -1,4 +1,4 @@
-"""The oracle sees what it is there for: sessions that meddle with frames do not get past it."""
+"""The oracle detects sessions that change frames."""
 
 from collections.abc import Callable, Sequence
 

@@ -1,4 +1,4 @@
-"""Whatever two HTTP/2 peers do, and however their bytes are cut, the session between them breaks nothing.
+"""A session between two HTTP/2 peers breaks nothing, for any calls and any fragmentation.
 
 h2 on both sides raises at every breach of the protocol; see `endings` for what else must hold.
 """
