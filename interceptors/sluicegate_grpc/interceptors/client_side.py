@@ -26,7 +26,7 @@ class ClientPolicies(Generic[Metadata, Lists]):
 
     :param engine: decides, such as a `sluicegate.embedded.PolicyEngine`.
     :param methods: which method is which operation; others pass, and are counted.
-    :param principal: says whose a call is, by its metadata; ANONYMOUS if it is left out.
+    :param principal: gives the principal of a call from its metadata; ANONYMOUS if it is left out.
     :param ghost_release_s: after so long without a stream or a call, a producer or consumer does not count.
     :param list_subscriptions: tells which subscriptions a topic has, or None if that is not known now; if it
         is left out, those count that were made by these calls.
@@ -52,7 +52,7 @@ class ClientPolicies(Generic[Metadata, Lists]):
         self._streams = count(1)
 
     def policed(self, details: Any, *, response_streaming: bool) -> Policed | None:
-        """What the map says of a call's method."""
+        """The method map's entry for a call."""
         name = details.method  # bytes in grpc.aio, whatever its type says
         policed = self.enforcer.policed(name if isinstance(name, str) else name.decode())
         if policed is not None:
@@ -60,10 +60,10 @@ class ClientPolicies(Generic[Metadata, Lists]):
         return policed
 
     def caller(self, details: Any) -> Caller:
-        """Whose call it is."""
+        """The caller of a call."""
         return self.enforcer.caller(self._principal(details.metadata), self._name)
 
     def stream_caller(self, details: Any) -> Caller:
-        """One that goes with its stream."""
+        """A caller that lives as long as its stream."""
         name = f"{self._name} stream {next(self._streams)}"
         return self.enforcer.caller_of_its_own(self._principal(details.metadata), name)

@@ -30,7 +30,8 @@ class ServerPolicies(Generic[Context, Lists]):
 
     :param engine: decides, such as a `sluicegate.embedded.PolicyEngine`.
     :param methods: which method is which operation; others pass, and are counted.
-    :param principal: says whose a call is; the client certificate's common name or ANONYMOUS if left out.
+    :param principal: gives the principal of a call; the client certificate's common name or ANONYMOUS if left
+        out.
     :param ghost_release_s: after so long without a stream or a call, a producer or consumer does not count.
     :param list_subscriptions: tells which subscriptions a topic has, or None if that is not known now; if it
         is left out, those count that were made since the server started.
@@ -105,7 +106,7 @@ class ServerPolicies(Generic[Context, Lists]):
         return self.enforcer.caller(self._principal(context), context.peer())
 
     def _stream_caller(self, context: Any) -> Caller:
-        """One that goes with its stream: what only it attached is released then."""
+        """A caller that lives as long as its stream: its attachments are released with it."""
         client = f"{context.peer()} stream {next(self._streams)}"
         return self.enforcer.caller_of_its_own(self._principal(context), client)
 

@@ -34,8 +34,8 @@ def policy_client_interceptors(
 ) -> list[aio.ClientInterceptor]:
     """Interceptors for all four kinds of calls: `grpc.aio.insecure_channel(..., interceptors=[...])`.
 
-    They are four, as grpc.aio takes an interceptor for the first kind only that it offers. Use those of one
-    call for one channel, or for several that are one client.
+    There are four, as grpc.aio uses an interceptor only for the first kind of call that it supports. Use
+    those of one call for one channel, or for several that are one client.
 
     The parameters are those of `ClientPolicies`; `list_subscriptions` is asynchronous.
     """
@@ -51,13 +51,13 @@ def policy_client_interceptors(
 
 
 class _Client(ClientPolicies["aio.Metadata | None", ListSubscriptions]):
-    """What the four share."""
+    """What the four interceptors share."""
 
     _proving: ClassVar[set[asyncio.Future[None]]] = set()
     """Tasks that only the event loop would refer to, and weakly."""
 
     async def police(self, policed: Policed, values: Values | Missing, caller: Caller) -> None:
-        """Let a message of a publisher pass, or take notice of another.
+        """Let a message of a publisher pass, or record another.
 
         :raises RefusedError: if it is refused.
         """
@@ -75,9 +75,9 @@ class _Client(ClientPolicies["aio.Metadata | None", ListSubscriptions]):
         return police
 
     async def _proceed(self, proceed: Callable[[], Awaitable[Any]], producer: Id | None) -> Any:
-        """Make a call that may go on.
+        """Make a call that may proceed.
 
-        :param producer: counts by its own word until the server has answered; None if it is known.
+        :param producer: counts by an unconfirmed claim until the server has answered; None if it is known.
         """
         if producer is None:
             return await proceed()
@@ -250,14 +250,14 @@ class _Attaching:
         self._has_ended = False
 
     async def begin(self, request: Any) -> None:
-        """Decide it by the first request."""
+        """Decide the attachment by the first request."""
         waiting = self._client.enforcer.attach(self._policed, self._policed.read_sent(request), self._caller)
         self._attachment = await finish(waiting, self._client.lists)
         if self._has_ended:
             self._attachment.failed()
 
     def end(self, response: Any) -> None:
-        """Its call has ended."""
+        """The call has ended."""
         self._has_ended = True
         if self._attachment is not None:
             if response is not None:
@@ -276,14 +276,14 @@ class _Opening:
         self.paced: Paced | None = None
 
     async def begin(self, request: Any) -> None:
-        """Decide it by the first request."""
+        """Decide the attachment by the first request."""
         waiting = self._client.enforcer.open(self._policed, self._policed.read_sent(request), self._caller)
         self.paced = Paced(await finish(waiting, self._client.lists))
         if self._has_ended:
             self.paced.close()
 
     def end(self) -> None:
-        """Its call has ended."""
+        """The call has ended."""
         self._has_ended = True
         if self.paced is not None:
             self.paced.close()

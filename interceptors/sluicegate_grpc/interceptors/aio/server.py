@@ -165,7 +165,7 @@ class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], aio.Se
             attachment.failed()
 
     async def _proving(self, handler: Awaitable[Any], producer: Id | None, context: Context) -> Any:
-        """Run a handler that tells whether it knows a producer, which counts by its own word."""
+        """Run a handler whose response confirms an unconfirmed producer."""
         is_known = False
         try:
             response = await handler
@@ -177,7 +177,7 @@ class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], aio.Se
     async def _police(
         self, policed: Policed, values: Values | Missing, caller: Caller, context: Context
     ) -> None:
-        """Let a message of a publisher pass, or take notice of another; a refused one ends the call."""
+        """Let a message of a publisher pass, or record another; a refused one ends the call."""
         try:
             if policed.method.role is not Role.PUBLISH:
                 self.enforcer.note(policed, values, caller)
@@ -230,7 +230,7 @@ class _Requests:
         return aio.EOF
 
     async def during(self, handler: Awaitable[Any]) -> Any:
-        """Run the handler; who published by its stream alone is gone with it."""
+        """Run the handler; producers that only its stream attached are released with it."""
         try:
             return await handler
         finally:
@@ -238,11 +238,11 @@ class _Requests:
 
 
 class _Context:
-    """The context of a call, with policies on what is written and read by it; all else is the server's own.
+    """The context of a call, with policies on its reads and writes; everything else is the server's own.
 
     :param serialize: makes bytes of a response.
     :param requests: what is read.
-    :param paced: by what the responses are paced, if they are.
+    :param paced: paces the responses, if they are messages.
     """
 
     def __init__(
@@ -277,9 +277,9 @@ class _Context:
 
 
 def _responding(behavior: Any, policed: Policed) -> Callable[[Any, _Context], Awaitable[None]]:
-    """A handler that streams its responses, of either style, as a coroutine that writes them.
+    """Run a response-streaming handler of either style as a coroutine that writes responses.
 
-    As a coroutine it is where the server cancels it; a generator would be told when it is collected.
+    The server cancels a coroutine at once; a generator notices only when it is collected.
     """
     if not inspect.isasyncgenfunction(behavior):
         writing: Callable[[Any, _Context], Awaitable[None]] = _asynchronous(behavior, policed)
@@ -304,7 +304,7 @@ def _asynchronous(behavior: Any, policed: Policed) -> Any:
 
 
 async def _first(reads: AsyncIterator[Read]) -> Read:
-    """The first request of a stream. Not by `anext`, whose default the server's iterators do not bear."""
+    """The first request of a stream. Not by `anext`: the server's iterators do not support its default."""
     async for read in reads:
         return read
     return Missing.MORE, None

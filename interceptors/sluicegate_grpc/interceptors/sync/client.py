@@ -37,8 +37,8 @@ class PolicyClientInterceptor(
 ):
     """Applies policies to the calls of a channel: `grpc.intercept_channel(channel, ...)`.
 
-    A call that has to wait blocks its thread, one by which a producer or consumer attaches until it is
-    answered, even where it was asked for as a future.
+    A call that has to wait blocks its thread, an attaching call blocks until its
+    response, even as a future.
 
     Its parameters are those of `ClientPolicies`.
     """
@@ -72,7 +72,7 @@ class PolicyClientInterceptor(
         try:
             call = continuation(client_call_details, sent)
             with suppress(grpc.FutureCancelledError):
-                call.exception()  # waits: a future could not say afterwards why its requests were refused
+                call.exception()  # waits, as a future could not report later why its requests were refused
         finally:
             sent.ended()
         return call if sent.refusal is None else PolicyRpcError(sent.refusal)
@@ -122,7 +122,7 @@ class PolicyClientInterceptor(
         return call
 
     def police(self, policed: Policed, values: Values | Missing, caller: Caller, patience: Patience) -> None:
-        """Let a message of a publisher pass, or take notice of another.
+        """Let a message of a publisher pass, or record another.
 
         :raises RefusedError: if it is refused.
         """
@@ -134,7 +134,7 @@ class PolicyClientInterceptor(
     def _proceed(
         self, proceed: Callable[[], Any], policed: Policed, values: Values | Missing, caller: Caller
     ) -> Any:
-        """Make a call that may go on, and see whether the server knows its producer."""
+        """Make an admitted call, and see whether the server knows its producer."""
         producer = self.enforcer.unproven(policed, values, caller)
         if producer is None:
             return proceed()
@@ -202,7 +202,7 @@ class _Call:
 class _Deliveries(_Call):
     """Responses that are messages to a consumer, each when it may be delivered.
 
-    What has arrived before the call ended is delivered; only who cancels the call has it end at once.
+    What has arrived before the call ended is delivered; only a cancellation ends it at once.
     """
 
     def __init__(self, call: Any, paced: Paced, patience: Patience) -> None:
@@ -219,7 +219,7 @@ class _Deliveries(_Call):
     def __next__(self) -> Any:
         while True:
             response = next(self._call)
-            with suppress(EndedError):  # the call itself says next how it has ended
+            with suppress(EndedError):  # the call itself reports next how it has ended
                 if self._paced.passes(encoded(response)):
                     return response
 
@@ -271,12 +271,12 @@ class _Requests:
         return request
 
     def ended(self) -> None:
-        """The call has ended: who published by it alone is gone, and nothing more is sent."""
+        """The call has ended: release the producers that only it attached, and send nothing more."""
         self._patience.end()
         self._interceptor.enforcer.gone(self._caller)
 
     def raise_if_refused(self) -> None:
-        """Tell why the stream was cancelled.
+        """Raise the refusal that cancelled the stream.
 
         :raises PolicyRpcError: if a request was refused.
         """

@@ -120,7 +120,7 @@ class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], grpc.S
     # -- what they share ------------------------------------------------------------------------------
 
     def _police(self, policed: Policed, values: Values | Missing, caller: Caller, context: Context) -> None:
-        """Let a message of a publisher pass, or take notice of another; a refused one ends the call."""
+        """Let a message of a publisher pass, or record another; a refused one ends the call."""
         try:
             if policed.method.role is not Role.PUBLISH:
                 self.enforcer.note(policed, values, caller)
@@ -131,7 +131,7 @@ class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], grpc.S
 
     @contextmanager
     def _proving(self, producer: Id | None, context: Context) -> Iterator[None]:
-        """Run a handler that tells whether it knows a producer, which counts by its own word."""
+        """Run a handler whose response confirms an unconfirmed producer."""
         is_known = False
         try:
             yield
@@ -163,7 +163,7 @@ class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], grpc.S
             _end(context, error)
         try:
             response = respond()
-            # Handlers are not stopped when their call is cancelled, so whether the client waits is asked.
+            # Handlers continue when their call is cancelled, so check whether the client still waits.
             if is_ok(context) and context.is_active():
                 attachment.answered(serialize(response))
             return response
@@ -188,7 +188,7 @@ class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], grpc.S
         paced = Paced(delivery, patience)
         gone = True
         try:
-            # It is told by the callback of a cancelled call: the server does not close its iterators.
+            # The callback of a cancelled call closes it: the server does not close its iterators.
             if context.add_callback(paced.close):
                 for response in respond():
                     data = serialize(response)

@@ -26,7 +26,7 @@ _parse = MessageMetadata.FromString
 
 
 class MessageHead(NamedTuple):
-    """What the gate asks about a MESSAGE."""
+    """What the gateway asks about a MESSAGE."""
 
     consumer_id: int
     ledger_id: int
@@ -66,7 +66,7 @@ def consumer_of(data: bytes, start: int, stop: int) -> int:
 
 
 def _read(data: bytes, start: int, stop: int) -> Message:
-    """The command, by a short cut when it is as brokers write it."""
+    """The command, on a fast path when it is as brokers write it."""
     size = command_size(data, start, stop)
     at = start + _MESSAGE_AT
     if data[start + 8 : start + 11] == _MESSAGE_HEAD and data[start + 11] == size - 4 < _FLAG:
