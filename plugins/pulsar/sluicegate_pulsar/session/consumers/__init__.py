@@ -1,1 +1,1 @@
-"""Consuming: who consumes what, and when a message is delivered."""
+"""Consuming: admission of consumers, and delivery of messages."""

@@ -28,7 +28,7 @@ _LONGEST_NS = 30_000_000_000
 
 
 class Kept(NamedTuple):
-    """A chunk that waited."""
+    """A waiting chunk."""
 
     frame: bytes
     entry: Entry
@@ -37,7 +37,7 @@ class Kept(NamedTuple):
 
 
 class _Incomplete:
-    """A message of which chunks are still to come."""
+    """A message with missing chunks."""
 
     __slots__ = ("expected", "until_ns", "waiting")
 
@@ -69,7 +69,7 @@ class ChunkOrder:
         return self.held_bytes > 0
 
     def keep(self, data: bytes, start: int, stop: int, head: MessageHead, now_ns: int) -> bool:
-        """Keep a chunk if others of its message have to come first.
+        """Buffer a chunk if others of its message have to come first.
 
         :param data: a buffer that holds the frame from `start` to `stop`.
         :return: False if it may go on now.
@@ -94,14 +94,14 @@ class ChunkOrder:
         return True
 
     def passed(self, chunk: MetadataHead) -> list[Kept]:
-        """A chunk goes on.
+        """A chunk is forwarded.
 
-        :return: the chunks that waited for it, in order; they go on behind it.
+        :return: the chunks that waited for it, in order, which follow it.
         :raises OverfullError: if too many messages wait for chunks.
         """
         message, chunk_id = self._message(chunk), _id_of(chunk)
         if 0 < chunk_id < message.expected:
-            return []  # it came before, which its client can tell
+            return []  # a duplicate, which its client detects
         message.expected = chunk_id + 1
         followers = message.waiting.pop(chunk_id, [])
         while message.expected in message.waiting:
@@ -113,7 +113,7 @@ class ChunkOrder:
         return followers
 
     def overdue(self, now_ns: int) -> list[Kept]:
-        """Chunks that have waited for too long, which go on as they are."""
+        """Chunks that have waited too long, which are forwarded unchanged."""
         found: list[Kept] = []
         for message in self._messages.values():
             if message.waiting and now_ns >= message.until_ns:
@@ -125,13 +125,13 @@ class ChunkOrder:
         return found
 
     def clear(self) -> None:
-        """Forget all: the broker sends it again, from the first chunk on."""
+        """Forget all: the broker resends it from the first chunk."""
         for message in self._messages.values():
             self._release(_all(message))
         self._messages.clear()
 
     def _message(self, chunk: MetadataHead) -> _Incomplete:
-        """What is known of a chunk's message, which is now the last to be forgotten."""
+        """The state of a chunk's message, which becomes the last to be evicted."""
         key = key_of(chunk.uuid)
         message = self._messages.pop(key, None)
         if message is None:

@@ -1,8 +1,8 @@
-"""One consumer: what is withheld for it, and when that goes on.
+"""One consumer: its withheld messages, and their delivery.
 
 Messages are withheld in the order in which the broker sent them, until they are due, within the rates, and
-the consumer has acknowledged enough. What is dropped was never delivered: the broker has it, and sends it
-again.
+the consumer has acknowledged enough. A dropped message was never delivered: the broker still has it, and
+resends it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -46,7 +46,7 @@ class Consumer:
     :param shared: the front's state.
     :param connection: the consumer's.
     :param attach: the operation by which it was admitted; names topic, subscription and consumer.
-    :param subscribe: what the client asked for.
+    :param subscribe: the client's command.
     :param entry_bytes: size to expect of an entry; 0 if nothing is known.
     """
 
@@ -102,7 +102,7 @@ class Consumer:
         self._numbers = count()
         self._at_limit = False
         """True while it has to acknowledge first."""
-        # Once more came early than there was room for, permits have to be counted, and so all is read.
+        # Once early messages have overflowed, permits have to be counted, so everything is read.
         self._glances = not self.one_by_one and self._reliable and not entry_bytes
         """True where the broker sees to delays: a message that is late enough passes without being read."""
         self._op = self._operation(_DISPATCH)
@@ -130,14 +130,14 @@ class Consumer:
     # -- policies -----------------------------------------------------------------------------------
 
     def watch(self, gate: Gate) -> None:
-        """Find out what is to be looked at under the current policies."""
+        """Determine what has to be read under the current policies."""
         # Brokers deliver at once on subscriptions that keep an order, on topics that are not persistent, and
-        # wherever their delayed delivery is switched off, at any time: so the gateway looks at every message.
+        # wherever their delayed delivery is switched off, at any time: so the gateway reads every message.
         self.watched = gate.asks(_DISPATCH) or gate.delay is not None
         """True if its messages have to be read."""
         counts = self._reliable and gate.asks(_ACKNOWLEDGE)
         if self.counts and not counts:
-            # What it acknowledges from here on goes by unseen.
+            # Its acknowledgements from here on pass unread.
             self._unacked.clear()
             known = gate.state.subscriptions.get(self.attach.subscription)
             if known is not None:
@@ -147,7 +147,7 @@ class Consumer:
         self._glances = self._glances and not counts and not gate.asks(_DISPATCH)
 
     def policies_changed(self, now_ns: int) -> None:
-        """Go by other policies from here on."""
+        """Apply changed policies."""
         self.watch(self._current(now_ns))
         if self._queue:
             self.pump(now_ns)
@@ -201,7 +201,7 @@ class Consumer:
         return False
 
     def _follow(self, gate: Gate, chunks: Iterable[Kept], now_ns: int) -> None:
-        """Chunks that have waited go on."""
+        """Forward chunks that have waited."""
         for kept in chunks:
             self.permits.grant(-kept.messages)
             frame = kept.frame
@@ -212,9 +212,9 @@ class Consumer:
     def _arrived(
         self, gate: Gate, data: bytes, start: int, stop: int, head: MessageHead, now_ns: int
     ) -> bool:
-        """A message in its turn; True if it passes as it came."""
+        """Handle a message in its turn; True if it passes unchanged."""
         messages = head.messages
-        # All messages that brokers do not keep have the same id, 0:0, and none ever comes again.
+        # All non-persistent messages have the id 0:0, and none is ever redelivered.
         entry = (head.ledger_id, head.entry_id) if self._reliable else (0, next(self._numbers))
         if self.counts:
             self._acknowledge(gate, self._unacked.forget(entry), now_ns)
@@ -241,7 +241,7 @@ class Consumer:
         return False
 
     def _is_due(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
-        """Whether a message is certainly due; False also where it has to be read to tell."""
+        """Whether a message is certainly due; False also if it has to be parsed first."""
         rule = self._current(now_ns).delay
         if rule is None or rule.clock != "publish_time":
             return False
@@ -255,13 +255,13 @@ class Consumer:
         return published_ms + rule.fixed_ms <= wall_ms and deliver_at_ms <= wall_ms
 
     def _unreadable(self, data: bytes, start: int, stop: int) -> bool:
-        """The client will say what is wrong with it; from here on the number of permits is unknown."""
+        """The client reports what is wrong with it; from here on the number of permits is unknown."""
         self._shared.count("unreadable_message_passed")
         self.permits.exact = False
         return self.in_turn(data, start, stop)
 
     def in_turn(self, data: bytes, start: int, stop: int) -> bool:
-        """A frame that is not to overtake messages; True if it passes unchanged."""
+        """A frame that must not overtake messages; True if it passes unchanged."""
         if not self._queue:
             return True
         self._withhold(Withheld(data[start:stop], None))
@@ -273,14 +273,14 @@ class Consumer:
         except OverfullError:
             if self._reliable:
                 raise
-            # The broker would have dropped it too, for want of permits, and it has nothing to send again.
+            # The broker would have dropped it too, without permits, and cannot resend it.
             self._shared.count("dispatch_dropped")
             self.permits.grant(item.messages)
 
     def _wait_ns(
         self, gate: Gate, messages: int, payload_bytes: int, dates: Dates | None, now_ns: int
     ) -> int:
-        """How long a message has to wait; 0 if it goes now, and is charged for; _DROP if it never goes."""
+        """How long a message has to wait; 0 if it passes now, and is charged; _DROP if it is dropped."""
         rule = gate.delay
         if rule is not None and dates is not None:
             wait_ms = due_in_ms(rule, dates, self._shared, now_ns)
@@ -311,7 +311,7 @@ class Consumer:
             self._acknowledge(gate, self._unacked.forget_surplus(), now_ns)
 
     def pump(self, now_ns: int) -> None:
-        """Send on what is due."""
+        """Deliver what is due."""
         queue = self._queue
         gate = self._current(now_ns)
         if self._chunks:
@@ -351,9 +351,9 @@ class Consumer:
         self.pump(now_ns)
 
     def begin_anew(self, now_ns: int) -> None:
-        """The broker will send again what is not acknowledged: forget what is withheld, but its permits."""
+        """The broker resends what is not acknowledged: discard withheld messages, but keep their permits."""
         if not self._reliable:
-            return  # what the broker does not keep it cannot send again
+            return  # the broker cannot resend non-persistent messages
         self._drop(now_ns)
         if self.counts:
             self._acknowledge(self._current(now_ns), self._unacked.clear(), now_ns)
@@ -366,7 +366,7 @@ class Consumer:
         self._at_limit = False
 
     def gone(self, now_ns: int) -> None:
-        """The consumer is no more: forget what is withheld, and give its place back."""
+        """The consumer is closed: discard its withheld messages, and release its place."""
         self._drop(now_ns)
         if self._timer is not None:
             self._timer.cancel()
@@ -401,7 +401,7 @@ class Consumer:
         return self._queue.held_bytes + self._chunks.held_bytes
 
     def flow(self) -> None:
-        """Pass on the permits that there is room for."""
+        """Forward the permits that there is room for."""
         if not self._at_limit:
             self._send_flow(self.permits.take(self._held_bytes))
 
@@ -416,13 +416,13 @@ class Consumer:
     def acknowledging(self, ack: pb.Ack, now_ns: int) -> Iterator[None]:
         """The client acknowledges messages, in slices if there are many ids."""
         if len(ack.message_id) > _IDS_PER_SLICE:
-            yield  # to have read so many took long enough
+            yield  # parsing so many took long enough
         yield from self._take_off(self._unacked.acknowledged(ack), now_ns)
         if self._queue and self._at_limit:
             self.pump(now_ns)
 
     def redelivering(self, ids: Sequence[pb.MessageIdData], now_ns: int) -> Iterator[None]:
-        """The client asks for single messages to be delivered again, to any consumer; in slices, too."""
+        """The client requests redelivery of single messages, to any consumer; in slices, too."""
         if not self.counts:
             return
         if len(ids) > _IDS_PER_SLICE:

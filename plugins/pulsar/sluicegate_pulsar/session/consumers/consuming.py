@@ -1,4 +1,4 @@
-"""Consuming: the consumers of one connection come and go."""
+"""Consuming: the consumers of one connection."""
 
 from collections.abc import Iterator
 
@@ -34,7 +34,7 @@ class Consuming:
 
     @property
     def client_handlers(self) -> dict[int, Handler]:
-        """What this room always looks at of the client's."""
+        """Handlers of the client's commands that are always active."""
         return {
             _TYPES.SUBSCRIBE: self._subscribe,
             _TYPES.UNSUBSCRIBE: self._unsubscribe,
@@ -43,11 +43,11 @@ class Consuming:
 
     @property
     def broker_handlers(self) -> dict[int, Handler]:
-        """What this room always looks at of the broker's."""
+        """Handlers of the broker's commands that are always active."""
         return {_TYPES.CLOSE_CONSUMER: self._closed_by_broker}
 
     def begin(self, client: dict[int, Handler], broker: dict[int, Handler]) -> None:
-        """The connection is open; to these handlers of its streams others are added at times."""
+        """The connection is open; handlers are added to its streams on demand."""
         self._delivering.begin(client, broker)
 
     def policies_changed(self, now_ns: int) -> None:
@@ -55,7 +55,7 @@ class Consuming:
         self._delivering.policies_changed(now_ns)
 
     def closes(self) -> Iterator[bytes]:
-        """What tells the client to reopen its consumers, elsewhere."""
+        """Commands that make the client reopen its consumers elsewhere."""
         for consumer_id, consumer in self._delivering.consumers.items():
             if consumer.is_live:
                 close = pb.CloseConsumer(consumer_id=consumer_id, request_id=NO_REQUEST)
@@ -77,7 +77,7 @@ class Consuming:
         present = self._delivering.consumers.get(consumer_id)
         if present is not None or consumer_id in self._subscribing.held:
             if present is not None and present.is_for(topic, subscribe.subscription):
-                return True  # the broker has words of its own for that, and changes nothing
+                return True  # the broker has its own error for that, and changes nothing
             text = f"consumer id {consumer_id} is in use on this connection"
             return self._refuse(subscribe, ServerError.NOT_ALLOWED_ERROR, text)
         if len(self._delivering.consumers) + len(self._subscribing.held) >= _MAX_CONSUMERS:
@@ -90,7 +90,7 @@ class Consuming:
         return False
 
     def _admit(self, subscribe: pb.Subscribe, request: Request, gate: Gate, now_ns: int) -> None:
-        """A SUBSCRIBE goes to the broker, whose answer decides."""
+        """A SUBSCRIBE is forwarded; the broker's response decides."""
         consumer = Consumer(
             self._shared,
             self._connection,

@@ -1,6 +1,6 @@
-"""Delivery to the consumers of one connection, and which of its frames have to be looked at.
+"""Delivery to the consumers of one connection, and the handlers that it needs.
 
-Where no policy asks about delivery, messages, permits and acknowledgements pass unread: their handlers are
+Where no policy applies to delivery, messages, permits and acknowledgements pass unread: their handlers are
 taken out of both streams, and put back when policies change or a consumer comes that needs them.
 """
 
@@ -26,7 +26,7 @@ _MAX_SIZES = 1_000
 
 
 class Delivering:
-    """What goes to and fro for the consumers of one connection."""
+    """Frames of both directions for the consumers of one connection."""
 
     __slots__ = (
         "_closing",
@@ -69,7 +69,7 @@ class Delivering:
         self._choose_handlers()
 
     def _choose_handlers(self) -> None:
-        """Look at what some consumer needs; the others' then pass at little cost."""
+        """Install the handlers that some consumer needs; frames of others then pass at little cost."""
         client, broker = self._live_handlers
         consumers = self.consumers.values()
         watched = any(consumer.watched for consumer in consumers)
@@ -102,7 +102,7 @@ class Delivering:
             self._choose_handlers()
 
     def remove(self, consumer: Consumer, now_ns: int) -> None:
-        """A consumer is no more; idempotent."""
+        """Remove a closed consumer; idempotent."""
         if self.consumers.get(consumer.consumer_id) is consumer:
             del self.consumers[consumer.consumer_id]
             consumer.gone(now_ns)
@@ -127,7 +127,7 @@ class Delivering:
         self._closing[consumer_id] = self._closing.get(consumer_id, 0) + 1
 
     def _overfull(self, consumer: Consumer, now_ns: int) -> None:
-        """More came for a consumer than may be withheld: it has to start again, with fewer permits."""
+        """A consumer's buffer overflows: it has to reopen, with fewer permits."""
         self._shared.count("consumer_overfull")
         if len(self._entry_bytes) >= _MAX_SIZES:
             self._entry_bytes.pop(next(iter(self._entry_bytes)))
@@ -136,7 +136,7 @@ class Delivering:
         self._connection.answer(_close_frame(consumer.consumer_id, NO_REQUEST))
 
     def shut(self, consumer: Consumer, now_ns: int) -> None:
-        """Forget a consumer and have the broker forget it too; does nothing if it is forgotten already.
+        """Close a consumer here and at the broker; idempotent.
 
         Clients choose the ids of responses: by using one twice they can make the broker's answer to
         one request look like that to another. A consumer that the broker has after all would pass no policy.
@@ -200,7 +200,7 @@ class Delivering:
         return self._pass_after(consumer.acknowledging(ack, now_ns), data, start, stop, now_ns)
 
     def _pass_after(self, slices: Iterator[None], data: bytes, start: int, stop: int, now_ns: int) -> bool:
-        """Let a frame pass once something is done that may take long; True if it passes unchanged."""
+        """Let a frame pass after work that may take long; True if it passes unchanged."""
         for _ in slices:
             frame = data[start:stop]
             if not self._shared.budget.take(len(frame)):
@@ -230,7 +230,7 @@ class Delivering:
         return True
 
     def _seek(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
-        """Where a seek succeeds, clients drop what they have; most brokers close the consumer as well."""
+        """After a successful seek clients drop what they have; most brokers close the consumer as well."""
         seek = parse_command(data, start, stop).seek
         consumer = self.consumers.get(seek.consumer_id)
         if consumer is not None and consumer.watched:
@@ -252,7 +252,7 @@ class Delivering:
 
 
 def _choose(handlers: dict[int, Handler], wanted: bool, some: dict[int, Handler]) -> None:
-    """Put handlers in or take them out."""
+    """Add or remove handlers."""
     for kind, handler in some.items():
         if wanted:
             handlers[kind] = handler

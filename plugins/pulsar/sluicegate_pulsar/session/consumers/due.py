@@ -17,7 +17,7 @@ from sluicegate_pulsar.session.shared.shared import Shared
 
 
 class Dates(NamedTuple):
-    """What is known of a message's times, in ms of the wall clock."""
+    """The known times of a message, in ms of the wall clock."""
 
     published_ms: int
     received_ms: int | None
@@ -30,7 +30,7 @@ def dates_of(
     """Read the times of a message from the broker.
 
     :param data: the buffer that holds the frame.
-    :param key: topic, ledger id and entry id: what tells the message when it comes again.
+    :param key: topic, ledger id and entry id, which identify a redelivered message.
     """
     published_ms = head.metadata.publish_time
     wall_ms = shared.wall_ms(now_ns)
@@ -54,7 +54,7 @@ def _noted_ms(data: bytes, head: MessageHead, rule: DelayRule, wall_ms: int) -> 
     if stored_ms is not None or deliver_at_ms is None:
         return stored_ms
     received_ms = deliver_at_ms - rule.fixed_ms
-    # A later one was asked for by a client, before the delay was set.
+    # A later one was requested by a client, before the delay was set.
     return received_ms if 0 <= received_ms <= wall_ms else None
 
 

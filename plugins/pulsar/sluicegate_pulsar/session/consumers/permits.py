@@ -35,7 +35,7 @@ class Permits:
         """Granted, and not passed on yet; below 0 if more was passed on."""
 
     def grant(self, messages: int) -> None:
-        """The client can take so many more messages; or was granted for some that it will never see.
+        """Add permits of the client, or permits for messages that it never sees.
 
         :param messages: below 0 to take back what was granted for a message that the client sees after all.
         """
@@ -52,7 +52,7 @@ class Permits:
         self.entry_bytes = size if size >= expected else expected - (expected - size) // _DECAY
 
     def take(self, withheld_bytes: int) -> int:
-        """Permits that are to be passed on now; they count as passed on from here.
+        """Take the permits to forward now.
 
         :param withheld_bytes: what the consumer has in the gateway.
         """
@@ -65,7 +65,7 @@ class Permits:
             if room < 1:
                 if withheld_bytes:
                     return 0
-                room = 1  # an entry larger than the whole room goes alone
+                room = 1  # an entry larger than the whole room passes alone
             ready = min(waiting, room - self.outstanding)
             if ready <= 0 or (ready < waiting and ready * _LEAST_SHARE < room and self.outstanding > 0):
                 return 0

@@ -38,7 +38,7 @@ class Subscribing(Waiting):
         self._admit = admit
 
     def request(self, subscribe: pb.Subscribe, topic: str, frame: bytes, now_ns: int) -> bool:
-        """A client wants to consume.
+        """Decide a SUBSCRIBE.
 
         :param topic: full name.
         :param frame: the whole frame.

@@ -1,4 +1,4 @@
-"""What was delivered to one consumer and is not acknowledged yet."""
+"""Messages delivered to one consumer and not acknowledged yet."""
 
 from collections.abc import Iterable
 
@@ -15,7 +15,7 @@ _MASK64 = 2**64 - 1
 class Unacked:
     """Entries delivered to one consumer, each with the messages in it that are not acknowledged.
 
-    All methods but `delivered` and `acknowledged` return how many messages they took off.
+    All methods but `delivered` and `acknowledged` return how many messages they removed.
     """
 
     __slots__ = ("_entries",)
@@ -31,23 +31,23 @@ class Unacked:
         self._entries[entry] = messages
 
     def forget(self, entry: Entry) -> int:
-        """Take an entry off, as it will come again or has come again."""
+        """Remove an entry that is or will be redelivered."""
         return self._entries.pop(entry, 0)
 
     def forget_surplus(self) -> int:
-        """Take the oldest off if there are too many."""
+        """Remove the oldest if there are too many."""
         if len(self._entries) <= _MAX_ENTRIES:
             return 0
         return self._entries.pop(next(iter(self._entries)))
 
     def clear(self) -> int:
-        """Take all off."""
+        """Remove all."""
         messages = sum(self._entries.values())
         self._entries.clear()
         return messages
 
     def acknowledged(self, ack: pb.Ack) -> Iterable[int]:
-        """Take off what a client acknowledges, id by id as the result is read."""
+        """Remove acknowledged messages, id by id as the result is iterated."""
         if ack.ack_type != pb.Ack.CUMULATIVE:
             return map(self._one, ack.message_id)
         # Brokers take a cumulative acknowledgement of one message only.

@@ -18,7 +18,7 @@ class OverfullError(Exception):
 
 @dataclass(slots=True)
 class Withheld:
-    """One frame that waits."""
+    """One withheld frame."""
 
     frame: bytes
     """Empty once the broker has sent the same entry again."""
@@ -31,7 +31,7 @@ class Withheld:
 
 
 class WithheldQueue:
-    """What waits for one consumer; its bytes count for its connection and for all clients together."""
+    """Withheld frames of one consumer; their bytes count for its connection and for all clients."""
 
     __slots__ = ("_by_entry", "_connection", "_items", "_replaced", "_shared", "held_bytes")
 
@@ -48,14 +48,14 @@ class WithheldQueue:
 
     @property
     def first(self) -> Withheld:
-        """Whose turn is next."""
+        """The first frame."""
         return self._items[0]
 
     def append(self, item: Withheld) -> int:
-        """Put a frame behind the others.
+        """Append a frame.
 
-        :return: permits of an earlier frame of the same entry, which is gone for it: the broker started again
-            behind what it had sent, and only the later one is in order.
+        :return: permits of an earlier frame of the same entry, which it replaces: the broker has restarted
+            delivery, and only the later one is in order.
         :raises OverfullError: if there is no room.
         """
         size = len(item.frame)
@@ -81,7 +81,7 @@ class WithheldQueue:
         return messages
 
     def take_first(self) -> None:
-        """Forget the first, which goes on or is dropped."""
+        """Remove the first frame."""
         item = self._items.popleft()
         if item.entry is not None:
             del self._by_entry[item.entry]
