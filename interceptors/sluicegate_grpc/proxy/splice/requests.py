@@ -82,7 +82,7 @@ class RequestReader:
         self.has_no_table = False
         """True once the client knows that there is no table."""
         self._leaves_out = not shared.edits
-        """Whether requests are one that differ only in what is volatile; those written anew are not."""
+        """Whether requests are one that differ only in what is volatile; those written again are not."""
 
     def read(self, block: bytes) -> Request:
         """Parse a header block.

@@ -65,7 +65,7 @@ class Aliases(dict[Id, int]):
         super().__init__()
         self.resumer = resumer
         self.resumed = 0
-        """Producers that were created anew."""
+        """Producers that were recreated."""
         self._passing: set[bytes] = set()
 
     def add(self, producer: int, created: int) -> None:

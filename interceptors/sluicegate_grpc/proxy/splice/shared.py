@@ -98,7 +98,7 @@ class Shared:
     unknown_methods: UnknownMethods = field(default_factory=lambda: UnknownMethods("pass"))
     """What becomes of calls of methods that the map does not name."""
     aliases: Aliases | None = None
-    """Ids of producers that were created anew at the new owner of their topic; None if they are not."""
+    """Ids of producers that were recreated at the new owner of their topic; None if they are not."""
     broker: str = "the broker"
     """What clients are told of that cannot be connected."""
     accepted: dict[bytes, None] = field(default_factory=dict)
