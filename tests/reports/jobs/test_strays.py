@@ -47,8 +47,8 @@ def test_a_gate_clock_ten_years_off_is_corrected(spark: SparkSession, tmp_path: 
     recorded.make_run(tmp_path, gate_ahead_us=-_TEN_YEARS_US)
     found = compare_run(spark, tmp_path)
     assert found.notes == (
-        "kafka proxy: the gate's clock differs from the clients' by about -3,650.0 days; the middle "
-        "was taken off the gate's times",
+        "kafka proxy: the gateway's clock differs from the clients' by about -3,650.0 days; the middle "
+        "was taken off the gateway's times",
     )
     assert set(verdicts(found, "proxy").values()) == {Verdict.EXACT}
 

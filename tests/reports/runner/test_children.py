@@ -16,7 +16,7 @@ def test_a_clock_is_compared_with_the_middle_of_the_question() -> None:
 
 async def test_a_process_that_ends_is_reported_with_its_last_output(tmp_path: Path) -> None:
     async with Talker(
-        "the gate", "sluicegate_reports.runner.host", ["/nowhere.json"], tmp_path / "log"
+        "the gateway", "sluicegate_reports.runner.host", ["/nowhere.json"], tmp_path / "log"
     ) as gate:
         with pytest.raises(UnavailableError, match=r"the gateway ended; its last words: .*FileNotFoundError"):
             await gate.hear("ready", 30)
