@@ -5,53 +5,51 @@ chunk that the broker reads after that time overtakes those that it read before 
 libraries drop a message whose chunks come out of order, and it stays unacknowledged until the consumer
 connects again. So a chunk waits here until all chunks before it have come.
 
-A chunk before it may never come: another consumer has it, or this one has acknowledged it. After `max_hold`,
-or 30 s, the chunks that wait go on as they are.
+A chunk before it may never come: another consumer has it, or this one has acknowledged it. When nothing has
+come for a while, the chunks that wait go on as they are.
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Final
 
-from sluicegate_pulsar.codec.message_frames import MessageHead
 from sluicegate_pulsar.codec.metadata import MetadataHead
-from sluicegate_pulsar.session.consumers.unacked import Entry
-from sluicegate_pulsar.session.consumers.withheld import OverfullError
+from sluicegate_pulsar.session.consumers.withheld import OverfullError, Withheld
 from sluicegate_pulsar.session.producer_state.chunks import key_of
 from sluicegate_pulsar.session.requests.connection import Connection
 from sluicegate_pulsar.session.shared.shared import Shared
 
-_MOST_MESSAGES = 100
-"""Incomplete messages of one consumer; the Java client keeps 10 unless told otherwise."""
-
-_LONGEST_NS = 30_000_000_000
+_LONGEST_NS: Final = 30_000_000_000
 """Half of the time after which the Java client drops an incomplete message."""
-
-
-class Kept(NamedTuple):
-    """A waiting chunk."""
-
-    frame: bytes
-    entry: Entry
-    messages: int
-    """Permits that the broker counts for it."""
+_MOST_MESSAGES: Final = 1_000
+"""Incomplete messages of one consumer; client libraries keep at most 100 unless told otherwise."""
 
 
 class _Incomplete:
-    """A message with missing chunks."""
+    """A message of which chunks are still to come."""
 
     __slots__ = ("expected", "until_ns", "waiting")
 
     def __init__(self) -> None:
         self.expected = 0
         """The chunk that goes on next."""
-        self.waiting: dict[int, list[Kept]] = {}
+        self.waiting: dict[int, list[Withheld]] = {}
         """By chunk id: a producer that sent again may have stored a chunk more than once."""
         self.until_ns = 0
         """When those that wait go on all the same."""
 
+    def take(self) -> list[Withheld]:
+        """The chunks that wait, in order; they wait no longer."""
+        found = [item for chunk_id in sorted(self.waiting) for item in self.waiting[chunk_id]]
+        if self.waiting:
+            self.expected = max(self.waiting) + 1
+            self.waiting.clear()
+        return found
+
 
 class ChunkOrder:
     """Chunks that came before their predecessors; their bytes count for the connection and for all clients.
+
+    The bytes of chunks that go on still count: whoever gets them gives them back.
 
     :param shared: the front's state.
     :param connection: the consumer's.
@@ -63,102 +61,94 @@ class ChunkOrder:
         self._shared = shared
         self._connection = connection
         self._messages: dict[str, _Incomplete] = {}
+        """By what chunks have in common; the one whose chunk came last stands last."""
         self.held_bytes = 0
 
     def __bool__(self) -> bool:
         return self.held_bytes > 0
 
-    def keep(self, data: bytes, start: int, stop: int, head: MessageHead, now_ns: int) -> bool:
-        """Buffer a chunk if others of its message have to come first.
+    def is_early(self, chunk: MetadataHead) -> bool:
+        """Whether a chunk has to wait for others of its message."""
+        message = self._messages.get(key_of(chunk.uuid))
+        return (0 if message is None else message.expected) < _id_of(chunk) < chunk.chunks
 
-        :param data: a buffer that holds the frame from `start` to `stop`.
-        :return: False if it may go on now.
-        :raises OverfullError: if there is no room, or too many messages wait for chunks.
+    def keep(self, chunk: MetadataHead, item: Withheld, now_ns: int) -> list[Withheld]:
+        """Keep a chunk that `is_early`, in place of the same entry if that came before.
+
+        :return: chunks of another message that go on, as there are too many messages.
+        :raises OverfullError: if there is no room.
         """
-        chunk_id, message = _id_of(head.metadata), self._message(head.metadata)
-        if chunk_id <= message.expected:
-            return False
-        size = stop - start
+        size = len(item.frame)
         too_much = self.held_bytes + size > self._shared.config.consumer_buffer
         if too_much or not self._shared.budget.take(size):
             raise OverfullError
-        if not message.waiting:
-            message.until_ns = now_ns + min(self._shared.max_hold_ns, _LONGEST_NS)
-        entry = (head.ledger_id, head.entry_id)
-        same = message.waiting.setdefault(chunk_id, [])
-        self._release(kept for kept in same if kept.entry == entry)
-        same[:] = [kept for kept in same if kept.entry != entry]
-        same.append(Kept(data[start:stop], entry, head.messages))
         self.held_bytes += size
         self._connection.held_bytes += size
-        return True
+        message, surplus = self._message(chunk)
+        message.until_ns = now_ns + _LONGEST_NS
+        same = message.waiting.setdefault(_id_of(chunk), [])
+        self._forget(other for other in same if other.entry == item.entry)
+        same[:] = [*(other for other in same if other.entry != item.entry), item]
+        return surplus
 
-    def passed(self, chunk: MetadataHead) -> list[Kept]:
-        """A chunk is forwarded.
+    def passed(self, chunk: MetadataHead, now_ns: int) -> list[Withheld]:
+        """A chunk goes on that is not early.
 
-        :return: the chunks that waited for it, in order, which follow it.
-        :raises OverfullError: if too many messages wait for chunks.
+        :return: the chunks that go on behind it, in order.
         """
-        message, chunk_id = self._message(chunk), _id_of(chunk)
-        if 0 < chunk_id < message.expected:
-            return []  # a duplicate, which its client detects
-        message.expected = chunk_id + 1
-        followers = message.waiting.pop(chunk_id, [])
+        chunk_id = _id_of(chunk)
+        if not 0 <= chunk_id < chunk.chunks:
+            return []  # its client says what is wrong with it
+        message, behind = self._message(chunk)
+        if chunk_id in (0, message.expected):  # the first one begins the message again
+            message.expected = chunk_id + 1
+        message.until_ns = now_ns + _LONGEST_NS
+        taken = message.waiting.pop(chunk_id, [])
         while message.expected in message.waiting:
-            followers += message.waiting.pop(message.expected)
+            taken += message.waiting.pop(message.expected)
             message.expected += 1
         if message.expected >= chunk.chunks:
+            taken += message.take()
             del self._messages[key_of(chunk.uuid)]
-        self._release(followers)
-        return followers
+        return behind + self._going_on(taken)
 
-    def overdue(self, now_ns: int) -> list[Kept]:
-        """Chunks that have waited too long, which are forwarded unchanged."""
-        found: list[Kept] = []
+    def overdue(self, now_ns: int) -> list[Withheld]:
+        """Chunks that have waited for too long, which go on as they are."""
+        found: list[Withheld] = []
         for message in self._messages.values():
             if message.waiting and now_ns >= message.until_ns:
                 self._shared.count("chunks_out_of_order")
-                found += _all(message)
-                message.expected = max(message.waiting) + 1
-                message.waiting.clear()
-        self._release(found)
-        return found
+                found += message.take()
+        return self._going_on(found)
 
     def clear(self) -> None:
-        """Forget all: the broker resends it from the first chunk."""
+        """Forget all: the broker sends it again, from the first chunk on."""
         for message in self._messages.values():
-            self._release(_all(message))
+            self._forget(message.take())
         self._messages.clear()
 
-    def _message(self, chunk: MetadataHead) -> _Incomplete:
-        """The state of a chunk's message, which becomes the last to be evicted."""
-        key = key_of(chunk.uuid)
+    def _message(self, chunk: MetadataHead) -> tuple[_Incomplete, list[Withheld]]:
+        """What is known of a chunk's message, and chunks of another one that is forgotten for it."""
+        key, surplus = key_of(chunk.uuid), []
         message = self._messages.pop(key, None)
         if message is None:
-            if len(self._messages) >= _MOST_MESSAGES:
-                self._forget_one()
             message = _Incomplete()
+            if len(self._messages) >= _MOST_MESSAGES:
+                surplus = self._going_on(self._messages.pop(next(iter(self._messages))).take())
+                if surplus:
+                    self._shared.count("chunks_out_of_order")
         self._messages[key] = message
-        return message
+        return message, surplus
 
-    def _forget_one(self) -> None:
-        """The oldest message of which nothing waits: a further chunk of it goes on after `max_hold`."""
-        for key, message in self._messages.items():
-            if not message.waiting:
-                del self._messages[key]
-                return
-        raise OverfullError
+    def _going_on(self, items: list[Withheld]) -> list[Withheld]:
+        self.held_bytes -= sum(len(item.frame) for item in items)
+        return items
 
-    def _release(self, chunks: Iterable[Kept]) -> None:
-        size = sum(len(kept.frame) for kept in chunks)
+    def _forget(self, items: Iterable[Withheld]) -> None:
+        size = sum(len(item.frame) for item in items)
         self.held_bytes -= size
         self._connection.held_bytes -= size
         self._shared.budget.give(size)
-
-
-def _all(message: _Incomplete) -> list[Kept]:
-    """The chunks that wait, in order."""
-    return [kept for chunk_id in sorted(message.waiting) for kept in message.waiting[chunk_id]]
 
 
 def _id_of(chunk: MetadataHead) -> int:

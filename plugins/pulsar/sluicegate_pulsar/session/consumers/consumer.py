@@ -15,7 +15,7 @@ from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import command_frame
 from sluicegate_pulsar.codec.message_frames import MessageHead, read_message, times_of
-from sluicegate_pulsar.session.consumers.chunk_order import ChunkOrder, Kept
+from sluicegate_pulsar.session.consumers.chunk_order import ChunkOrder
 from sluicegate_pulsar.session.consumers.due import Dates, dates_of, due_in_ms
 from sluicegate_pulsar.session.consumers.permits import Permits
 from sluicegate_pulsar.session.consumers.unacked import Entry, Unacked
@@ -185,29 +185,30 @@ class Consumer:
 
     def _chunk(self, gate: Gate, data: bytes, start: int, stop: int, head: MessageHead, now_ns: int) -> bool:
         """A chunk waits for those before it, and those that waited for it follow."""
-        if self._chunks.keep(data, start, stop, head, now_ns):
+        chunk = head.metadata
+        if self._chunks.is_early(chunk):
+            entry = (head.ledger_id, head.entry_id)
+            item = Withheld.of(data, start, stop, head, entry, self._dates(gate, data, head, entry, now_ns))
+            self._append(self._chunks.keep(chunk, item, now_ns))
             # The client does not see it yet, so the broker gets a permit for the chunk that is missing.
             self.permits.grant(head.messages)
             self.flow()
             self._wake(_LONGEST_WAIT_NS, now_ns)
             return False
-        followers = self._chunks.passed(head.metadata)
         passes = self._arrived(gate, data, start, stop, head, now_ns)
+        followers = self._chunks.passed(chunk, now_ns)
         if not followers:
             return passes
         if passes:
             self._connection.answer(data[start:stop])
-        self._follow(gate, followers, now_ns)
+        self._append(followers)
+        self.pump(now_ns)
         return False
 
-    def _follow(self, gate: Gate, chunks: Iterable[Kept], now_ns: int) -> None:
-        """Forward chunks that have waited."""
-        for kept in chunks:
-            self.permits.grant(-kept.messages)
-            frame = kept.frame
-            head = read_message(frame, 0, len(frame))
-            if self._arrived(gate, frame, 0, len(frame), head, now_ns):
-                self._connection.answer(frame)
+    def _append(self, chunks: Iterable[Withheld]) -> None:
+        """Withhold chunks in their turn that have waited for others."""
+        for item in chunks:
+            self.permits.grant(self._queue.append_held(item) - item.messages)
 
     def _arrived(
         self, gate: Gate, data: bytes, start: int, stop: int, head: MessageHead, now_ns: int
@@ -218,13 +219,9 @@ class Consumer:
         entry = (head.ledger_id, head.entry_id) if self._reliable else (0, next(self._numbers))
         if self.counts:
             self._acknowledge(gate, self._unacked.forget(entry), now_ns)
-        rule = gate.delay
-        dates = None
-        if rule is not None:
-            dates = dates_of(data, head, rule, self._shared, (self._topic, *entry), now_ns)
-        payload_bytes = stop - head.parts.payload
+        dates = self._dates(gate, data, head, entry, now_ns)
         if not self._queue:
-            wait_ns = self._wait_ns(gate, messages, payload_bytes, dates, now_ns)
+            wait_ns = self._wait_ns(gate, messages, stop - head.parts.payload, dates, now_ns)
             if wait_ns == 0:
                 self._passed(gate, entry, messages, now_ns)
                 if self.permits.waiting:
@@ -235,10 +232,14 @@ class Consumer:
                 self.flow()
                 return False
             self._wake(wait_ns, now_ns)
-        if dates is None:  # a delay may be set while it waits for its rate
-            dates = Dates(head.metadata.publish_time, None)
-        self._withhold(Withheld(data[start:stop], entry, messages, payload_bytes, dates))
+        self._withhold(Withheld.of(data, start, stop, head, entry, dates))
         return False
+
+    def _dates(self, gate: Gate, data: bytes, head: MessageHead, entry: Entry, now_ns: int) -> Dates | None:
+        rule = gate.delay
+        if rule is None:
+            return None
+        return dates_of(data, head, rule, self._shared, (self._topic, *entry), now_ns)
 
     def _is_due(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
         """Whether a message is certainly due; False also if it has to be parsed first."""
@@ -315,7 +316,7 @@ class Consumer:
         queue = self._queue
         gate = self._current(now_ns)
         if self._chunks:
-            self._follow(gate, self._chunks.overdue(now_ns), now_ns)
+            self._append(self._chunks.overdue(now_ns))
             self._wake(_LONGEST_WAIT_NS, now_ns)
         while queue:
             if not self._connection.may_go_on():

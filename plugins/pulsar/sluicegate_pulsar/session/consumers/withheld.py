@@ -3,6 +3,7 @@
 from collections import deque
 from dataclasses import dataclass
 
+from sluicegate_pulsar.codec.message_frames import MessageHead
 from sluicegate_pulsar.session.consumers.due import Dates
 from sluicegate_pulsar.session.consumers.unacked import Entry
 from sluicegate_pulsar.session.requests.connection import Connection
@@ -28,6 +29,18 @@ class Withheld:
     """Permits that the broker counts for it."""
     payload_bytes: int = 0
     dates: Dates | None = None
+
+    @classmethod
+    def of(
+        cls, data: bytes, start: int, stop: int, head: MessageHead, entry: Entry, dates: Dates | None
+    ) -> "Withheld":
+        """A message whose frame is in a buffer.
+
+        :param dates: None where no delay is set.
+        """
+        if dates is None:  # a delay may be set while it waits for its rate
+            dates = Dates(head.metadata.publish_time, None)
+        return cls(data[start:stop], entry, head.messages, stop - head.parts.payload, dates)
 
 
 class WithheldQueue:
@@ -62,8 +75,12 @@ class WithheldQueue:
         too_much = self._items and self.held_bytes + size > self._shared.config.consumer_buffer
         if too_much or not self._shared.budget.take(size):
             raise OverfullError
-        self.held_bytes += size
         self._connection.held_bytes += size
+        return self.append_held(item)
+
+    def append_held(self, item: Withheld) -> int:
+        """Append a frame whose bytes count already; see `append`."""
+        self.held_bytes += len(item.frame)
         self._items.append(item)
         if item.entry is None:
             return 0
