@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, NamedTuple, TypeAlias
+from typing import Annotated, ClassVar, Literal, NamedTuple, Self, TypeAlias
 
 from pydantic import Field, field_validator, model_validator
 
@@ -30,6 +30,8 @@ OnLimit: TypeAlias = Literal["delay", "reject", "drop"]
 OnUnknown: TypeAlias = Literal["pause", "open", "last"]
 ListenPort: TypeAlias = Annotated[int, Field(ge=0, le=65535, strict=True)]
 """A port to listen on; 0 takes a free one, which only tests and demos want."""
+FirstPort: TypeAlias = Annotated[int, Field(ge=1, le=65_535, strict=True)]
+"""The first of a range of ports."""
 
 
 class Contradiction(NamedTuple):
@@ -260,6 +262,35 @@ class BrokerConfig(Strict):
         :return: empty if the name is possible, or if that is not certain.
         """
         return ""
+
+
+class NodePortsConfig(BrokerConfig):
+    """An entry whose brokers have a port each at the gateway, beside the one that all clients know."""
+
+    node_port_base: FirstPort | None = Field(
+        default=None,
+        description="First of the ports that stand for single brokers; the listening port + 1 if unset.",
+    )
+
+    @property
+    def first_node_port(self) -> int:
+        """The port of the first broker."""
+        return self.node_port_base if self.node_port_base is not None else self.listen.port + 1
+
+    @property
+    def leads_to_nodes(self) -> bool:
+        """Whether clients are led to ports of single brokers."""
+        return True
+
+    @model_validator(mode="after")
+    def _node_ports_begin_somewhere(self) -> Self:
+        """A listener on any free port has no next port."""
+        if self.leads_to_nodes and not self.listen.port and self.node_port_base is None:
+            raise refuse(
+                "'listen.port' is 0, so nothing says where the ports of single brokers begin",
+                "set 'node_port_base' to the first of a range of free ports, or 'listen.port' to a port",
+            )
+        return self
 
 
 class Admin(Strict):

@@ -52,10 +52,10 @@ def _uses(root: Node, admin: Admin | None, brokers: Iterable[tuple[int, BrokerCo
         path: Path = ("admin", "port")
         ports = Ports(admin.host, admin.port, 1, ("port",), "the admin endpoint")
         yield _Use(ports, "the admin endpoint", path, _is_written(root, path))
-    for index, broker in brokers:
-        for ports in broker.ports():
-            path = ("brokers", index, *ports.key)
-            yield _Use(ports, f"{ports.noun} of broker {broker.name!r}", path, _is_written(root, path))
+    taken = [(index, broker.name, ports) for index, broker in brokers for ports in broker.ports()]
+    for index, name, ports in taken:
+        path = ("brokers", index, *ports.key)
+        yield _Use(ports, f"{ports.noun} of broker {name!r}", path, _is_written(root, path))
 
 
 def _is_written(root: Node, path: Path) -> bool:

@@ -7,8 +7,15 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from sluicegate.config.models import BrokerConfig, BrokerTls, ClientTls, Ports, Strict
-from sluicegate.config.node_ports import FirstPort, NodePortsConfig
+from sluicegate.config.models import (
+    BrokerConfig,
+    BrokerTls,
+    ClientTls,
+    FirstPort,
+    NodePortsConfig,
+    Ports,
+    Strict,
+)
 from sluicegate.config.units import Count, Duration, HostPort, Size, refuse
 from sluicegate.model import Level
 from sluicegate_kafka.codec.request_sizes import API_KEYS

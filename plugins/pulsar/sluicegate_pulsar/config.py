@@ -6,8 +6,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from sluicegate.broker_ports import node_ports
-from sluicegate.config.models import Listen, Ports, Strict
-from sluicegate.config.node_ports import NodePortsConfig
+from sluicegate.config.models import Listen, NodePortsConfig, Ports, Strict
 from sluicegate.config.units import Count, Size, refuse
 from sluicegate.model import Level
 from sluicegate_pulsar.names import could_be_namespace, could_be_topic
