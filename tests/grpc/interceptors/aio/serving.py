@@ -1,12 +1,15 @@
 """A tiny broker on grpc.aio with the interceptor, and a channel to it."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from types import MappingProxyType
 from typing import Any
 
+import grpc
 from grpc import aio
-from tests.grpc.lab import MAP, Broker, P, handlers, message
+from tests.grpc.lab import MAP, SERVICE, Broker, P, message
+from tests.grpc.lab import handlers as service
 
 from sluicegate.embedded import PolicyEngine
 from sluicegate_grpc.aio import PolicyServerInterceptor
@@ -98,11 +101,19 @@ class Served:
 
 @asynccontextmanager
 async def serving(
-    engine: PolicyEngine, broker: Broker | None = None, **options: Any
+    engine: PolicyEngine,
+    broker: Broker | None = None,
+    handlers: Mapping[str, Any] = MappingProxyType({}),
+    **options: Any,
 ) -> AsyncIterator[Served]:
+    """A server with the interceptor.
+
+    :param handlers: take the place of the broker's own, by name.
+    """
     served = Served(engine, broker or Broker(), **options)
     server = aio.server(interceptors=[served.interceptor])
-    server.add_generic_rpc_handlers((handlers(served.behaviors),))
+    chosen = grpc.method_handlers_generic_handler(SERVICE, dict(handlers))
+    server.add_generic_rpc_handlers((chosen, service(served.behaviors)))
     served.port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     try:

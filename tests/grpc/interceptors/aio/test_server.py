@@ -489,3 +489,15 @@ async def test_a_role_that_does_not_fit_its_method_is_rejected(streaming: bool) 
 
 def test_the_map_of_these_tests_names_the_service() -> None:
     assert all(name.startswith(f"/{SERVICE}/") for name in MAP.methods)
+
+
+async def test_an_attaching_call_may_end_with_a_code_alone() -> None:
+    """grpc.aio lets handlers return nothing then, and no serializer is asked."""
+
+    async def taken(request: bytes, context: Any) -> None:
+        context.set_code(CODE.ALREADY_EXISTS)
+
+    handler = grpc.unary_unary_rpc_method_handler(taken, response_serializer=bytes)
+    async with serving(engine(max_consumers_per_topic=1), handlers={"Subscribe": handler}) as served:
+        found = await refused(served.unary("Subscribe", subscribe("a", "new")))
+        assert found.code is CODE.ALREADY_EXISTS
