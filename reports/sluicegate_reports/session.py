@@ -46,6 +46,14 @@ LAPTOP_SETTINGS: Mapping[str, str] = {
 neither `spark-submit` nor the environment says otherwise."""
 _PARTITIONS = "spark.sql.shuffle.partitions"
 _PARTITION_ROWS = 250_000
+_FEW_ROWS = 20_000
+_OF_FEW: Mapping[str, str] = {
+    _PARTITIONS: "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""For few rows, to compile code and to plan anew after each exchange takes longer than the work."""
 
 
 def spark_session(
@@ -80,12 +88,33 @@ def is_little(size: int) -> bool:
 @contextmanager
 def partitions_for(spark: "SparkSession", rows: int) -> Iterator[None]:
     """Have shuffles within the block make no more partitions than so many rows need."""
-    before = spark.conf.get(_PARTITIONS, "200") or "200"
-    spark.conf.set(_PARTITIONS, str(min(int(before), max(2, rows // _PARTITION_ROWS))))
+    most = int(spark.conf.get(_PARTITIONS, "200") or "200")
+    with _settings(spark, {_PARTITIONS: str(min(most, max(2, rows // _PARTITION_ROWS)))}):
+        yield
+
+
+def is_few(rows: int) -> bool:
+    """Whether a query over so many rows had better be one task, and interpreted."""
+    return rows <= _FEW_ROWS
+
+
+@contextmanager
+def planned_for(spark: "SparkSession", rows: int) -> Iterator[None]:
+    """Have queries within the block planned for so many rows, see `partitions_for` and `is_few`."""
+    with partitions_for(spark, rows), _settings(spark, _OF_FEW if is_few(rows) else {}):
+        yield
+
+
+@contextmanager
+def _settings(spark: "SparkSession", settings: Mapping[str, str]) -> Iterator[None]:
+    before = {name: spark.conf.get(name) or "" for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
     try:
         yield
     finally:
-        spark.conf.set(_PARTITIONS, before)
+        for name, value in before.items():
+            spark.conf.set(name, value)
 
 
 def _started_elsewhere() -> bool:

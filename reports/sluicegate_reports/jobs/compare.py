@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from sluicegate_reports import reading, registry
 from sluicegate_reports.jobs import clocks, strays
@@ -20,7 +20,7 @@ from sluicegate_reports.places import Place
 from sluicegate_reports.reading import Log
 from sluicegate_reports.results import Cell, Results, RunFacts, Verdict, worst
 from sluicegate_reports.runs import DECISIONS, OBSERVATIONS, Run, Trial, read_run
-from sluicegate_reports.session import partitions_for
+from sluicegate_reports.session import is_few, planned_for
 from sluicegate_reports.verdicts import Finding, judge, worst_finding
 
 
@@ -51,13 +51,13 @@ def _compared(
 ) -> tuple[Results, Sequence[Finding]]:
     decisions = reading.read_decisions(spark, listed.within(DECISIONS), thorough=thorough)
     observations = reading.read_observations(spark, listed.within(OBSERVATIONS), thorough=thorough)
-    with partitions_for(spark, decisions.rows + observations.rows):
+    with planned_for(spark, decisions.rows + observations.rows):
         astray = strays.astray(run, observations)
-        seen = strays.without(strays.played(run, observations), astray) if observations.rows else None
+        seen = strays.without(_played(run, observations), astray) if observations.rows else None
         found = measure(
             spark,
             run.trials,
-            strays.played(run, decisions) if decisions.rows else None,
+            _played(run, decisions) if decisions.rows else None,
             seen,
             {(arm.system, arm.door): arm.read_until for arm in run.facts.arms if arm.read_until},
         )
@@ -65,6 +65,12 @@ def _compared(
     findings = list(strays.explained(run.trials, judged(run, found), astray))
     notes = (*_notes(listed.folder, run, decisions, observations), *strays.notes(astray))
     return results_of(run, found, notes, findings), findings
+
+
+def _played(run: Run, log: Log) -> DataFrame:
+    """The rows of the run's systems; of few rows in one task, so that its steps exchange nothing."""
+    frame = strays.played(run, log)
+    return frame.coalesce(1) if is_few(log.rows) else frame
 
 
 def judged(run: Run, found: Measures) -> Sequence[Finding]:

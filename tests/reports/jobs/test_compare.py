@@ -11,18 +11,6 @@ from sluicegate_reports.results import Cell, Results, Verdict, from_json, to_jso
 from sluicegate_reports.runs import DECISIONS, OBSERVATIONS, RunError
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("run")
-    recorded.make_run(directory)
-    return directory
-
-
-@pytest.fixture(scope="module")
-def results(spark: SparkSession, run: Path) -> Results:
-    return compare_run(spark, run)
-
-
 def cell(results: Results, policy: str, system: str, door: str) -> Cell:
     (found,) = [c for c in results.matrix if (c.policy, c.system, c.door) == (policy, system, door)]
     return found
