@@ -115,6 +115,9 @@ class Sending(Protocol):
     def published(self) -> list[Published]:
         """What it was told so far, in the order of the answers."""
 
+    def stop(self) -> None:
+        """Send no further message; those that are sent may still be answered."""
+
     def close(self) -> list[Published]:
         """Wait until all is answered, close the producer, and return what it was told."""
 
@@ -155,7 +158,7 @@ class Family(Protocol):
         It gives no message up, whatever a library's default: a stalled machine may take long to answer.
 
         :param keys: keys of the messages, in turn.
-        :param interval_ms: pause after each message.
+        :param interval_ms: pause after each message; the producer is returned before all are sent.
         :param client: further settings of the client, by the library's own names.
         :param settings: further settings of the producer, by the library's own names.
         :raises RefusedError: if it cannot attach.

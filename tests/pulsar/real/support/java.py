@@ -244,13 +244,17 @@ class JavaClient:
         """As `Sending.close` and `Receiving.close`."""
         if self._sends:
             until(lambda: self._told("answered", "done"), "all is answered", 2 * ANSWER_S)
-        self.abandon()
+        self.stop()
         until(lambda: self._told("done"), "closed")
         self._raise_error()
         return self.published
 
     def abandon(self) -> None:
         """Stop without waiting for answers."""
+        self.stop()
+
+    def stop(self) -> None:
+        """As `Sending.stop`."""
         self._family.ask("stop", self._number)
 
     def _published(self, event: Event) -> Published:

@@ -67,7 +67,7 @@ class PythonFamily:
         settings: Mapping[str, Any] | None = None,
     ) -> "PythonProducer":
         """As `Family.produce`."""
-        own = _FORMS[form] | {"send_timeout_millis": 1_000 * ANSWER_S}
+        own = _FORMS[form] | {"send_timeout_millis": 1_000 * ANSWER_S, "block_if_queue_full": True}
         if form is Form.ENCRYPTED:
             own |= {"encryption_key": _KEY_NAME, "crypto_key_reader": self._reader}
         message: dict[str, Any] = {"properties": dict(properties or {})}
@@ -76,7 +76,10 @@ class PythonFamily:
         if deliver_at_ms is not None:
             message["deliver_at"] = deliver_at_ms
         producer = PythonProducer(connect(url, **(client or {})), topic, own | dict(settings or {}))
-        producer.send(values, keys, message, interval_ms / 1_000)
+        if interval_ms:
+            producer.send_slowly(values, keys, message, interval_ms / 1_000)
+        else:
+            producer.send(values, keys, message)
         return producer
 
     def consume(
@@ -120,6 +123,8 @@ class PythonProducer:
         self._client = client
         self._published: list[Published] = []
         self._sent = 0
+        self._stopping = threading.Event()
+        self._slow: threading.Thread | None = None
         try:
             self._producer = client.create_producer(topic, **settings)
         except pulsar.PulsarException as error:
@@ -131,19 +136,36 @@ class PythonProducer:
         """As `Sending.published`."""
         return list(self._published)
 
-    def send(
-        self, values: Sequence[str], keys: Sequence[str], message: Mapping[str, Any], interval_s: float
-    ) -> None:
+    def send(self, values: Sequence[str], keys: Sequence[str], message: Mapping[str, Any]) -> None:
         """Send values; their answers come in another thread."""
         for number, value in enumerate(values):
             key = {"partition_key": keys[number % len(keys)]} if keys else {}
             self._sent += 1
             self._producer.send_async(value.encode(), self._noted(value), **message, **key)
-            if interval_s:
-                time.sleep(interval_s)
+
+    def send_slowly(
+        self, values: Sequence[str], keys: Sequence[str], message: Mapping[str, Any], interval_s: float
+    ) -> None:
+        """Send values in a thread, with a pause after each, until all are sent or `stop` is called."""
+
+        def run() -> None:
+            for number, value in enumerate(values):
+                if self._stopping.is_set():
+                    return
+                self.send([value], keys[number % len(keys) :][:1] if keys else (), message)
+                self._stopping.wait(interval_s)
+
+        self._slow = threading.Thread(target=run, name="python producer", daemon=True)
+        self._slow.start()
+
+    def stop(self) -> None:
+        """As `Sending.stop`."""
+        self._stopping.set()
 
     def close(self) -> list[Published]:
         """As `Sending.close`."""
+        if self._slow:
+            self._slow.join()
         try:
             with suppress(pulsar.PulsarException):
                 self._producer.flush()
@@ -154,6 +176,9 @@ class PythonProducer:
 
     def abandon(self) -> None:
         """Stop without waiting for answers."""
+        self.stop()
+        if self._slow:
+            self._slow.join()
         self._client.shutdown()
 
     def _noted(self, value: str) -> Any:

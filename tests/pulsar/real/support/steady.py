@@ -15,10 +15,7 @@ class Steady:
 
     def __init__(self, python: PythonFamily, url: str, topic: str, interval_s: float = 0.005) -> None:
         # A window as of a producer that is patient: when it is full, the producer waits itself.
-        settings = {
-            "block_if_queue_full": True,
-            "max_pending_messages": 100,
-        }
+        settings = {"max_pending_messages": 100}
         self.producer = python.produce(url, topic, [], settings=settings)
         self._interval_s = interval_s
         self._ending = threading.Event()
@@ -50,5 +47,6 @@ class Steady:
     def _run(self) -> None:
         number = 0
         while not self._ending.is_set():
-            self.producer.send([f"steady:{number}"], [], {}, self._interval_s)
+            self.producer.send([f"steady:{number}"], [], {})
             number += 1
+            self._ending.wait(self._interval_s)
