@@ -497,7 +497,7 @@ async def test_an_attaching_call_may_end_with_a_code_alone() -> None:
     async def taken(request: bytes, context: Any) -> None:
         context.set_code(CODE.ALREADY_EXISTS)
 
-    handler = grpc.unary_unary_rpc_method_handler(taken, response_serializer=bytes)
+    handler: Any = grpc.unary_unary_rpc_method_handler(taken, response_serializer=bytes)
     async with serving(engine(max_consumers_per_topic=1), handlers={"Subscribe": handler}) as served:
         found = await refused(served.unary("Subscribe", subscribe("a", "new")))
         assert found.code is CODE.ALREADY_EXISTS
