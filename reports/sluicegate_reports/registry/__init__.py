@@ -1,4 +1,4 @@
-"""The parts of a comparison: systems, doors, policies and metrics, built in or from other packages.
+"""The parts of a comparison, built in or from other packages: systems, doors, policies, metrics, clients.
 
 A package adds its own by an entry point of the group `sluicegate.reports`, which names an `Extension`.
 What nobody registered takes part too, as a system or a door of which nothing is known.
@@ -12,10 +12,22 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from sluicegate_reports.registry.arms import DOORS, SYSTEMS, Door, System
+from sluicegate_reports.registry.kinds import KINDS, Kind
 from sluicegate_reports.registry.measured import POLICIES, Family, Measured
 from sluicegate_reports.registry.metrics import METRICS, Bound, Metric
 
-__all__ = ["GROUP", "Bound", "Door", "Extension", "Family", "Measured", "Metric", "RegistryError", "System"]
+__all__ = [
+    "GROUP",
+    "Bound",
+    "Door",
+    "Extension",
+    "Family",
+    "Kind",
+    "Measured",
+    "Metric",
+    "RegistryError",
+    "System",
+]
 
 GROUP = "sluicegate.reports"
 """The group of entry points."""
@@ -36,6 +48,10 @@ class Extension:
     """By name in the file."""
     metrics: tuple[Metric, ...] = ()
     """Each with a name that no other metric has, and a transform."""
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    """How comparison runs play a system, by its name; a plugin of the gateway has to serve it."""
+    arms: tuple[str, ...] = ()
+    """Places of further arms, each an `Arm` of `sluicegate_reports.runner.doors` as `module:name`."""
 
 
 def systems() -> Mapping[str, System]:
@@ -66,6 +82,16 @@ def policies() -> Mapping[str, Measured]:
     return _policies()
 
 
+def kinds() -> Mapping[str, Kind]:
+    """All kinds of broker that comparison runs can play, ours first."""
+    return _kinds()
+
+
+def arm_places() -> list[str]:
+    """Places of the arms of other packages, as `module:name`."""
+    return [place for _, extension in _extensions() for place in extension.arms]
+
+
 def metrics() -> tuple[Metric, ...]:
     """All metrics, ours first, in the order of their columns."""
     return _metrics()
@@ -81,13 +107,13 @@ def check() -> None:
 
     :raises RegistryError: if something of it cannot be used.
     """
-    for read in (_systems, _doors, _policies, _metrics):
+    for read in (_systems, _doors, _policies, _metrics, _kinds):
         read()
 
 
 def forget() -> None:
     """Look for entry points again at the next call: packages may have been installed or removed meanwhile."""
-    for cached in (_extensions, _systems, _doors, _policies, _metrics):
+    for cached in (_extensions, _systems, _doors, _policies, _metrics, _kinds):
         cached.cache_clear()
 
 
@@ -130,6 +156,11 @@ def _doors() -> Mapping[str, Door]:
 @cache
 def _policies() -> Mapping[str, Measured]:
     return _joined("policy", POLICIES, lambda of: of.policies.items())
+
+
+@cache
+def _kinds() -> Mapping[str, Kind]:
+    return _joined("kind", KINDS, lambda of: of.kinds.items())
 
 
 @cache

@@ -3,7 +3,7 @@
 import asyncio
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,12 +36,12 @@ class _Names(_ParamType):
     """Names with commas between them.
 
     :param what: for messages.
-    :param known: names that may be given.
+    :param known: gives the names that may be given, those of other packages too.
     """
 
     name = "names"
 
-    def __init__(self, what: str, known: tuple[str, ...]) -> None:
+    def __init__(self, what: str, known: Callable[[], Iterable[str]]) -> None:
         self._what = what
         self._known = known
 
@@ -52,13 +52,12 @@ class _Names(_ParamType):
         if isinstance(value, tuple):
             return value
         given = tuple(part.strip() for part in str(value).split(",") if part.strip())
+        known = tuple(self._known())
         for each in given:
-            if each not in self._known:
-                self.fail(
-                    f"unknown {self._what} {each!r}: expected some of {', '.join(self._known)}", param, ctx
-                )
+            if each not in known:
+                self.fail(f"unknown {self._what} {each!r}: expected some of {', '.join(known)}", param, ctx)
         if not given:
-            self.fail(f"no {self._what} is named: expected some of {', '.join(self._known)}", param, ctx)
+            self.fail(f"no {self._what} is named: expected some of {', '.join(known)}", param, ctx)
         return tuple(dict.fromkeys(given))
 
 
@@ -84,6 +83,27 @@ class _Addresses(_ParamType):
             self.fail(f"{context['problem']}: {context['remedy']}", param, ctx)
 
 
+class _Place(_ParamType):
+    """NAME=host:port of a system that another package brings."""
+
+    name = "place"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, tuple[str, ...]]:
+        """Read the name and the addresses."""
+        if isinstance(value, tuple):
+            return value
+        name, _, addresses = str(value).partition("=")
+        others = [each for each in registry.kinds() if each not in SYSTEMS]
+        if name in SYSTEMS:
+            self.fail(f"{name} has an option of its own: --{name} {addresses or 'HOST:PORT'}", param, ctx)
+        if name not in others:
+            expected = ", ".join(others) or "none, as no package brings one"
+            self.fail(f"unknown system {name!r}: systems of other packages are {expected}", param, ctx)
+        return name, _Addresses().convert(addresses, param, ctx)
+
+
 class _Url(_ParamType):
     """http://host:port."""
 
@@ -98,6 +118,13 @@ class _Url(_ParamType):
 
 
 _DOORS = ("proxy", "interceptor", "native")
+"""Those that are played unless others are asked for."""
+
+
+def _known_doors() -> Iterable[str]:
+    from sluicegate_reports.runner.doors import known_doors
+
+    return known_doors()
 
 
 @click.command("run")
@@ -109,16 +136,29 @@ _DOORS = ("proxy", "interceptor", "native")
     help="Directory of the run, which must be new or empty; compare-NAME if it is left out.",
 )
 @click.option(
-    "--systems", type=_Names("system", SYSTEMS), default=SYSTEMS, help="Some of kafka,pulsar,danube."
+    "--systems",
+    type=_Names("system", registry.kinds),
+    default=SYSTEMS,
+    help="Some of kafka,pulsar,danube, and of the systems of installed packages.",
 )
 @click.option(
-    "--doors", type=_Names("door", _DOORS), default=_DOORS, help="Some of proxy,interceptor,native."
+    "--doors",
+    type=_Names("door", _known_doors),
+    default=_DOORS,
+    help="Some of proxy,interceptor,native, and of the doors of installed packages.",
 )
 @click.option("--kafka", type=_Addresses(), help="A Kafka that runs; else one is started from its jars.")
 @click.option("--pulsar", type=_Addresses(), help="A Pulsar that runs; else one is started from its jars.")
 @click.option("--pulsar-admin", type=_Url(), help="Its admin API.")
 @click.option("--danube", type=_Addresses(), help="A Danube that runs; else the reference broker is started.")
 @click.option("--danube-admin", type=_Url(), help="Its admin API.")
+@click.option(
+    "--at",
+    type=_Place(),
+    multiple=True,
+    metavar="NAME=HOST:PORT",
+    help="Where a system of an installed package runs; may be given several times.",
+)
 @click.option(
     "--repeat",
     type=click.IntRange(1, 100),
@@ -135,6 +175,7 @@ def run(
     out: Path | None,
     systems: tuple[str, ...],
     doors: tuple[str, ...],
+    at: tuple[tuple[str, tuple[str, ...]], ...],
     repeat: int,
     embedded: bool,
     **places: tuple[str, ...] | str | None,
@@ -153,6 +194,7 @@ def run(
     except PluginError as error:
         raise click.ClickException(str(error)) from None
     loaded = _load(scenario, plugins)
+    places.update(at)
     _refuse_unused(systems, places)
     given = _given(loaded, places)
     arms = _arms(systems, doors)
@@ -203,6 +245,7 @@ def compare() -> None:
     """Compare how the systems keep the same policies."""
     try:
         registry.check()
+        _known_doors()
     except registry.RegistryError as error:
         raise click.UsageError(str(error)) from None
 
@@ -238,7 +281,7 @@ def _refuse_unused(systems: tuple[str, ...], places: Mapping[str, tuple[str, ...
     for name, value in places.items():
         system = name.removesuffix("_admin")
         if value and system not in systems:
-            option = f"--{name.replace('_', '-')}"
+            option = f"--{name.replace('_', '-')}" if system in SYSTEMS else f"--at {name}"
             raise click.UsageError(
                 f"{option} is of no use with --systems {','.join(systems)}: "
                 f"add {system} there, or leave it out"
@@ -250,7 +293,7 @@ def _given(
 ) -> dict[str, tuple[str, ...]]:
     """Addresses by name of the broker; options win over the scenario."""
     found: dict[str, tuple[str, ...]] = {}
-    for system in SYSTEMS:
+    for system in registry.kinds():
         place = getattr(loaded.scenario.systems, system)
         if place is not None:
             found[system] = tuple(str(address) for address in place.bootstrap)

@@ -20,8 +20,9 @@ from sluicegate.config.models import PolicyModel
 from sluicegate.config.tree import Node, parse
 from sluicegate.config.units import DURATION
 from sluicegate.config.validation import suggest, translate
+from sluicegate_reports.registry import kinds
 from sluicegate_reports.runner.names import namespace_pattern, topic_pattern
-from sluicegate_reports.runner.scenario import Scenario
+from sluicegate_reports.runner.scenario import SYSTEMS, AdministeredPlace, Places, Scenario
 
 _Path = tuple[str | int, ...]
 
@@ -70,11 +71,15 @@ def load_scenario(path: str | os.PathLike[str], policy_models: Iterable[type[Pol
 
 
 def scenario_model(fields: PolicyFields) -> type[Scenario]:
-    """The model of a whole scenario file, policies included."""
+    """The model of a whole scenario file: policies, and systems of other packages, included."""
     make: Any = create_model  # its overloads cannot know types that are made at run time
+    others = [name for name in kinds() if name not in SYSTEMS]
+    place = (AdministeredPlace | None, Field(default=None, description="One that runs."))
+    places: type[Places] = make("Places", __base__=Places, **dict.fromkeys(others, place))
     made: type[Scenario] = make(
         "ScenarioFile",
         __base__=Scenario,
+        systems=(places, Field(default=places(), description="Where the systems are.")),
         policies=(
             fields.policies_model(),
             Field(description="Policies as in the configuration file; topics by the names they have here."),

@@ -9,12 +9,11 @@ from pathlib import Path
 
 from sluicegate import __version__
 from sluicegate_reports.runner.clients import label
-from sluicegate_reports.runner.scenario import SYSTEMS
 
 _LIBRARIES = ("grpcio", "pyarrow", "uvloop", "confluent-kafka")
 
 
-def versions(systems: tuple[str, ...] = SYSTEMS) -> dict[str, str]:
+def versions(systems: tuple[str, ...]) -> dict[str, str]:
     """Version of each program and library in use."""
     found = {"sluicegate": __version__, "python": platform.python_version()}
     for system in systems:

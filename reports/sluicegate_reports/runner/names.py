@@ -5,7 +5,7 @@ broker already holds is touched: `orders` is `orders--proxy-k3x9qa` behind the p
 Policies name them by pattern, so one text of policies holds for all arms.
 """
 
-from sluicegate_reports.runner.kinds import KINDS
+from sluicegate_reports.registry import kinds
 
 SEPARATOR = "--"
 """Between a scenario's name of a topic and the arm's suffix; no name there has two dashes in a row."""
@@ -14,10 +14,10 @@ SEPARATOR = "--"
 def full_name(system: str, namespace: str, name: str, suffix: str) -> str:
     """The name that a topic has on a system.
 
-    :param system: one of KINDS.
+    :param system: one of `registry.kinds`.
     :param suffix: of the arm, such as `proxy-k3x9qa`.
     """
-    return KINDS[system].topic.format(namespace=namespace, name=f"{name}{SEPARATOR}{suffix}")
+    return kinds()[system].topic.format(namespace=namespace, name=f"{name}{SEPARATOR}{suffix}")
 
 
 def topic_pattern(name: str) -> str:

@@ -20,6 +20,7 @@ from sluicegate_reports.runner.doors.native_kafka import strimzi_properties
 _JVM = ("-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _DIAL_S = 3.0
 _KAFKA_LABEL = "librdkafka mock cluster, not a Kafka broker"
+_STARTED = ("kafka", "kafka-strimzi", "pulsar", "danube")
 _PULSAR_LABEL = "in-memory reference broker, not Pulsar"
 
 
@@ -44,12 +45,17 @@ class Places:
     async def open(self, name: str) -> AsyncIterator[Broker]:
         """A broker within the block.
 
-        :param name: kafka, kafka-strimzi, pulsar, danube.
+        :param name: kafka, kafka-strimzi, pulsar, danube, or a kind of another package that is given.
         :raises UnavailableError: if it is not available, with the reason and the remedy.
         """
         if name in self.given:
             yield await self._given(name)
             return
+        if name not in _STARTED:
+            raise UnavailableError(
+                f"the runner cannot start one: give its address by --at {name}=HOST:PORT, "
+                "or below systems: in the scenario"
+            )
         directory = self.directory / name
         directory.mkdir(parents=True, exist_ok=True)
         if name == "danube" or self.embedded:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sluicegate_reports.runner.kinds import KINDS
+from sluicegate_reports.registry import kinds
 from sluicegate_reports.runner.names import full_name
 from sluicegate_reports.runner.pacing import Stretch, within
 from sluicegate_reports.runner.scenario import Consumer, Producer, Scenario
@@ -88,7 +88,7 @@ class Target:
     system: str
     door: str
     kind: str
-    """Kind of broker, one of KINDS."""
+    """Kind of broker, one of `registry.kinds`."""
     client: str
     """As in `ArmPlan`."""
     suffix: str
@@ -107,6 +107,7 @@ def make_plan(scenario: Scenario, target: Target) -> ArmPlan:
     names = topics(scenario, target.kind, target.suffix)
     partitions = {topic.name: topic.partitions for topic in scenario.topics}
     phases = _phases(scenario)
+    kind = kinds()[target.kind]
     producers = [
         _producer(each, number, names[each.topic], scenario, partitions[each.topic])
         for each in scenario.producers
@@ -129,8 +130,8 @@ def make_plan(scenario: Scenario, target: Target) -> ArmPlan:
         tuple(producers),
         tuple(consumers),
         scenario.drain / 1000,
-        KINDS[target.kind].asks_delays,
-        KINDS[target.kind].acknowledges_each,
+        kind.asks_delays,
+        kind.acknowledges_each,
     )
 
 

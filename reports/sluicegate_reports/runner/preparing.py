@@ -1,7 +1,9 @@
 """Creates topics on the brokers themselves before the clients start, never through a gateway."""
 
 from collections.abc import Mapping
+from pkgutil import resolve_name
 
+from sluicegate_reports.registry import kinds
 from sluicegate_reports.runner.brokers.processes import UnavailableError
 from sluicegate_reports.runner.doors.base import Broker
 from sluicegate_reports.runner.doors.native_pulsar import topic_path
@@ -14,28 +16,22 @@ async def prepare_topics(broker: Broker, scenario: Scenario, names: Mapping[str,
     :param names: full names by the scenario's names.
     :raises UnavailableError: if the broker refuses.
     """
-    if broker.embedded:
-        return
-    if broker.system == "kafka":
-        await _kafka(broker, {names[each.name]: each.partitions for each in scenario.topics})
-    if broker.system == "danube":
-        await _danube(broker, list(names.values()))
-    if broker.system == "pulsar" and broker.admin:
-        namespaces = {each.namespace for each in scenario.topics}
-        await _pulsar(broker.admin, namespaces, list(names.values()))
+    place = kinds()[broker.system].prepare
+    if place and not broker.embedded:
+        await resolve_name(place)(broker, scenario, names)
 
 
-async def _kafka(broker: Broker, wanted: Mapping[str, int]) -> None:
+async def kafka(broker: Broker, scenario: Scenario, names: Mapping[str, str]) -> None:
+    """As `prepare_topics`, on Kafka."""
     from aiokafka.admin import AIOKafkaAdminClient, NewTopic
     from aiokafka.errors import KafkaError, TopicAlreadyExistsError
 
+    wanted = [NewTopic(names[each.name], each.partitions, 1) for each in scenario.topics]
     admin = AIOKafkaAdminClient(bootstrap_servers=list(broker.addresses))
     try:
         await admin.start()
         try:
-            answer = await admin.create_topics(
-                [NewTopic(name, partitions, 1) for name, partitions in wanted.items()]
-            )
+            answer = await admin.create_topics(wanted)
             for topic, code, text in (tuple(each)[:3] for each in answer.topic_errors):
                 if code not in (0, TopicAlreadyExistsError.errno):
                     raise UnavailableError(f"Kafka does not make topic {topic!r}: error {code} {text}")
@@ -45,23 +41,28 @@ async def _kafka(broker: Broker, wanted: Mapping[str, int]) -> None:
         raise UnavailableError(f"Kafka does not make topics: {type(error).__name__}: {error}") from None
 
 
-async def _danube(broker: Broker, wanted: list[str]) -> None:
+async def danube(broker: Broker, scenario: Scenario, names: Mapping[str, str]) -> None:
+    """As `prepare_topics`, on Danube."""
     from sluicegate_reports.runner.clients import RefusedError
     from sluicegate_reports.runner.clients.danube import make_topics
 
     try:
-        await make_topics(broker.addresses[0], wanted)
+        await make_topics(broker.addresses[0], names.values())
     except RefusedError as error:
         raise UnavailableError(f"Danube does not make topics: {error}") from None
 
 
-async def _pulsar(admin: str, namespaces: set[str], wanted: list[str]) -> None:
+async def pulsar(broker: Broker, scenario: Scenario, names: Mapping[str, str]) -> None:
+    """As `prepare_topics`, on Pulsar; one whose admin API is not known makes topics when clients come."""
     import httpx
 
+    admin, namespaces = broker.admin, {each.namespace for each in scenario.topics}
+    if not admin:
+        return
     try:
         async with httpx.AsyncClient(base_url=admin, timeout=30, follow_redirects=True) as http:
             paths = [f"/admin/v2/namespaces/public/{name}" for name in namespaces if name != "default"]
-            for path in [*paths, *(f"/admin/v2{topic_path(topic)}" for topic in wanted)]:
+            for path in [*paths, *(f"/admin/v2{topic_path(topic)}" for topic in names.values())]:
                 answer = await http.put(path)
                 if answer.is_error and answer.status_code != httpx.codes.CONFLICT:
                     raise UnavailableError(f"Pulsar does not make {path}: {answer.status_code} {answer.text}")

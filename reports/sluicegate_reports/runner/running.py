@@ -99,13 +99,13 @@ class Comparison:
         suffix = secrets.token_hex(3)
         self.run = self.run or f"{started:%Y%m%dT%H%M%SZ}-{suffix}"
         outcomes: list[Outcome] = []
-        left_out = self.plugins.left_out
+        served = self.plugins.drivers
         outcomes += [
-            self._not_played(arm, left_out[arm.client].told, None, suffix)
+            self._not_played(arm, self._why_not_served(arm.client), None, suffix)
             for arm in self.arms
-            if arm.client in left_out
+            if arm.client not in served
         ]
-        playable = [arm for arm in self.arms if arm.client not in left_out]
+        playable = [arm for arm in self.arms if arm.client in served]
         for name in dict.fromkeys(arm.broker for arm in playable):
             group = [arm for arm in playable if arm.broker == name]
             outcomes += await self._group(name, group, suffix)
@@ -114,6 +114,10 @@ class Comparison:
         run = Run(self._facts(started, outcomes), tuple(t for each in outcomes for t in each.trials))
         await asyncio.to_thread(write_run, self.directory, run)
         return run
+
+    def _why_not_served(self, system: str) -> str:
+        left_out = self.plugins.left_out.get(system)
+        return left_out.told if left_out else f"no plugin of the gateway serves {system!r}: install one"
 
     def _facts(self, started: datetime, outcomes: list[Outcome]) -> RunFacts:
         systems = tuple(dict.fromkeys(arm.client for arm in self.arms))

@@ -6,10 +6,10 @@ from pydantic import Field
 
 from sluicegate.config.models import Strict
 from sluicegate.config.units import Count, Delay, Duration, HostPort, MessageRate, Size
-from sluicegate_reports.runner.kinds import KINDS
+from sluicegate_reports.registry.kinds import KINDS
 
 SYSTEMS = tuple(KINDS)
-"""The kinds of broker that scenarios are played against."""
+"""The kinds of broker that scenarios are played against unless others are asked for."""
 HEADER_BYTES = 20
 """Bytes of the stamp in front of each payload: sender, number, time."""
 
@@ -106,40 +106,28 @@ class Phase(Strict):
     )
 
 
-class KafkaPlace(Strict):
-    """Where a Kafka is."""
+class Place(Strict):
+    """Where a system is."""
 
     bootstrap: tuple[HostPort, ...] = Field(min_length=1, description="Brokers, host:port.")
 
 
-class PulsarPlace(Strict):
-    """Where a Pulsar is."""
+class AdministeredPlace(Place):
+    """Where a system with an admin API is."""
 
-    bootstrap: tuple[HostPort, ...] = Field(min_length=1, description="Brokers, host:port.")
     admin: str | None = Field(
         default=None,
         pattern=r"^https?://[^/\s]+/?$",
-        description="Address of its admin API, http://host:8080; without it there is no native arm.",
-    )
-
-
-class DanubePlace(Strict):
-    """Where a Danube is."""
-
-    bootstrap: tuple[HostPort, ...] = Field(min_length=1, description="Brokers, host:port.")
-    admin: str | None = Field(
-        default=None,
-        pattern=r"^https?://[^/\s]+/?$",
-        description="Address of its admin API, http://host:50051.",
+        description="Address of its admin API, http://host:8080; without it Pulsar has no native arm.",
     )
 
 
 class Places(Strict):
     """Where the systems are; the runner starts those that are left out."""
 
-    kafka: KafkaPlace | None = Field(default=None, description="A Kafka that runs.")
-    pulsar: PulsarPlace | None = Field(default=None, description="A Pulsar that runs.")
-    danube: DanubePlace | None = Field(default=None, description="A Danube that runs.")
+    kafka: Place | None = Field(default=None, description="A Kafka that runs.")
+    pulsar: AdministeredPlace | None = Field(default=None, description="A Pulsar that runs.")
+    danube: AdministeredPlace | None = Field(default=None, description="A Danube that runs.")
 
 
 class Scenario(Strict):

@@ -84,3 +84,15 @@ REPORTS = Extension(
 )
 """
 """A package that brings one metric: one transform, one rule, one row."""
+KIND = """
+from sluicegate_reports.registry import Extension, Kind
+
+REPORTS = Extension(kinds={{"{}": Kind("{{name}}", "click", "river:Driver")}})
+"""
+"""A package that brings how to play a system of the given name."""
+ARM = """
+from sluicegate_reports.registry import Extension
+
+REPORTS = Extension(arms=("{}",))
+"""
+"""A package that brings an arm at the given place."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from tests.reports.registry.river import EXTENSION, METRIC, install, installed
+from tests.reports.registry.river import ARM, EXTENSION, KIND, METRIC, install, installed
 
 from sluicegate_reports import registry
 from sluicegate_reports.commands import report
@@ -57,6 +57,7 @@ def test_unregistered_systems_have_no_known_properties() -> None:
         (METRIC.replace("transform=largest,", ""), "metric 'largest_barge' of entry point 'wrong'"),
         (METRIC.replace('"largest_barge",', '"lost",', 1), "metric 'lost' of entry point 'wrong'"),
         (EXTENSION.replace("max_barge_rate", "max_publish_rate"), "is already sluicegate itself's"),
+        (KIND.format("kafka"), "kind 'kafka' of entry point 'wrong'"),
     ],
 )
 def test_an_entry_point_that_cannot_be_used_is_named_by_both_commands(
@@ -69,3 +70,20 @@ def test_an_entry_point_that_cannot_be_used_is_named_by_both_commands(
         assert done.exit_code == 2
         assert said in done.output
         assert "'wrong'" in done.output
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("wrong:NOTHING", "arm 'wrong:NOTHING' cannot be loaded: AttributeError"),
+        ("wrong:REPORTS", "arm 'wrong:REPORTS' is no Arm but of type Extension"),
+    ],
+)
+def test_an_arm_that_cannot_be_used_is_named_by_the_command(
+    place: str, said: str, tmp_path: Path, elsewhere: pytest.MonkeyPatch
+) -> None:
+    elsewhere.delitem(__import__("sys").modules, "wrong", raising=False)
+    install(tmp_path, ARM.format(place), elsewhere, module="wrong")
+    done = CliRunner().invoke(compare, ["scenarios"])
+    assert done.exit_code == 2
+    assert said in " ".join(done.output.split())

@@ -26,6 +26,8 @@ from sluicegate_reports.runner.command import compare
         (["run", "mixed", "--pulsar-admin", "localhost:8080"], "write 'http://host:port'"),
         (["run", "mixed", "--pulsar-admin", "http://localhost:8080"], "give --pulsar too"),
         (["run", "mixed", "--systems", "kafka", "--danube", "localhost:1"], "add danube there, or leave it"),
+        (["run", "mixed", "--at", "kafka=localhost:1"], "an option of its own: --kafka localhost:1"),
+        (["run", "mixed", "--at", "river=localhost:1"], "systems of other packages are none"),
         (["run", "mixed", "--out", "/dev/null/run"], "give another directory by --out"),
         (["run", "mixed", "--repeat", "0"], "0 is not in the range 1<=x<=100"),
         (["run", "mixed", "--fast"], "No such option"),

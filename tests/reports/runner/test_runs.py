@@ -2,18 +2,17 @@
 
 import socket
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from tests.reports.registry.river import install
 from tests.reports.runner.conftest import Record, Recorded
 from tests.reports.runner.topics import scenario_name
 
 from sluicegate_danube.reference import ReferenceBroker
+from sluicegate_reports import registry
 from sluicegate_reports.registry.arms import REFERENCE_LABEL
-from sluicegate_reports.runner.doors import Arm, Setting, Way, register, registry
 
 SCENARIO = """\
 name: small
@@ -33,6 +32,23 @@ policies:
     - { name: counted, max_producers_per_topic: 1 }
     - { name: sized, max_message_size: 500B }
 """
+WRAPPER = """
+from contextlib import asynccontextmanager
+
+from sluicegate_reports.registry import Extension
+from sluicegate_reports.runner.doors import Arm, Way
+
+
+@asynccontextmanager
+async def wrapped(setting):
+    assert setting.resolve(setting.topics["limited"]).number("max_publish_rate") == 50
+    yield Way((), client="tests.reports.runner.fakes:Driver")
+
+
+WRAPPER = Arm("pulsar", "client", "pulsar", wrapped, label="a wrapper")
+REPORTS = Extension(arms=("wrapper:WRAPPER",))
+"""
+"""A package that brings a door whose clients are its own."""
 DANUBE_DOORS = ("interceptor", "proxy")
 
 
@@ -155,18 +171,15 @@ async def test_brokers_without_policies_of_their_own_are_reported_as_missing(rec
 
 
 async def test_an_additional_door_can_drive_its_own_clients(
-    record: Record, monkeypatch: pytest.MonkeyPatch
+    record: Record, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
-    monkeypatch.setattr(registry, "_ARMS", dict(registry._ARMS))
-
-    @asynccontextmanager
-    async def wrapped(setting: Setting) -> AsyncIterator[Way]:
-        assert setting.resolve(setting.topics["limited"]).number("max_publish_rate") == 50
-        yield Way((), client="tests.reports.runner.fakes:Driver")
-
-    register(Arm("pulsar", "client", "pulsar", wrapped, label="a wrapper"))
-    made = await record(SCENARIO, ("pulsar",), ("client",))
+    package = tmp_path / "package"
+    package.mkdir()
+    with monkeypatch.context() as installed:
+        install(package, WRAPPER, installed, module="wrapper")
+        made = await record(SCENARIO, ("pulsar",), ("client",))
+    registry.forget()
     [arm] = made.run.facts.arms
     assert (arm.door, arm.label, arm.missing) == ("client", "a wrapper", "")
     assert {row["topic"].partition("--client")[0] for row in made.observations(event="sent")} == {

@@ -3,8 +3,8 @@
 from typing import Any
 
 from sluicegate.demo.ports import free_ports
+from sluicegate_reports.registry import kinds
 from sluicegate_reports.runner.doors.base import Broker
-from sluicegate_reports.runner.kinds import KINDS
 from sluicegate_reports.runner.scenario import Scenario
 
 _NODE_PORTS = 8
@@ -23,7 +23,7 @@ def entry_of(broker: Broker, scenario: Scenario) -> dict[str, Any]:
         "listen": {"host": "127.0.0.1", "port": port},
         "max_hold": scenario.max_hold,
     }
-    if KINDS[broker.system].node_ports:
+    if kinds()[broker.system].node_ports:
         entry["node_port_base"] = port + 1
     if broker.admin:
         entry["admin"] = {"url": broker.admin}

@@ -1,13 +1,13 @@
 """The proxy: the gateway stands between stock clients and the broker."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
+from sluicegate_reports.registry import kinds
 from sluicegate_reports.runner.brokers.processes import UnavailableError
 from sluicegate_reports.runner.doors.base import Arm, Setting, Way, lacking
 from sluicegate_reports.runner.doors.entries import entry_of
 from sluicegate_reports.runner.doors.gate import hosted, order_of, write_file
-from sluicegate_reports.runner.kinds import KINDS
 
 
 @asynccontextmanager
@@ -24,4 +24,6 @@ async def _open(setting: Setting) -> AsyncIterator[Way]:
         yield Way((ready["address"],), judged=judged, process=process, notes=notes)
 
 
-ARMS = tuple(Arm(system, "proxy", system, _open, broker=system) for system in KINDS)
+def arms() -> Iterator[Arm]:
+    """One for each kind of broker."""
+    return (Arm(system, "proxy", system, _open, broker=system) for system in kinds())

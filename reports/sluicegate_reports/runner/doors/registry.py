@@ -1,34 +1,52 @@
 """All known arms."""
 
 from collections.abc import Iterable
+from pkgutil import resolve_name
 
+from sluicegate_reports import registry
+from sluicegate_reports.runner.doors import interceptor, native, proxy
 from sluicegate_reports.runner.doors.base import Arm
-from sluicegate_reports.runner.doors.interceptor import ARMS as INTERCEPTOR
-from sluicegate_reports.runner.doors.native import ARMS as NATIVE
-from sluicegate_reports.runner.doors.proxy import ARMS as PROXY
-
-_ARMS: dict[tuple[str, str], Arm] = {(arm.system, arm.door): arm for arm in (*PROXY, *INTERCEPTOR, *NATIVE)}
-
-
-def register(arm: Arm) -> None:
-    """Add an arm; one of the same system and door is replaced."""
-    _ARMS[arm.system, arm.door] = arm
 
 
 def known_doors() -> list[str]:
-    """Names of all doors."""
-    return list(dict.fromkeys(arm.door for arm in _ARMS.values()))
+    """Names of all doors.
+
+    :raises sluicegate_reports.registry.RegistryError: as `arms_of`.
+    """
+    return list(dict.fromkeys(arm.door for arm in _arms()))
 
 
 def arms_of(systems: Iterable[str], doors: Iterable[str]) -> list[Arm]:
     """The arms of systems and doors, by system.
 
     :param systems: kinds of broker; a kind may have several arms behind one door.
+    :raises sluicegate_reports.registry.RegistryError: if an arm of another package cannot be used.
     """
     wanted = list(doors)
     found: list[Arm] = []
     for system in systems:
-        of_system = [arm for arm in _ARMS.values() if arm.client == system and arm.door in wanted]
+        of_system = [arm for arm in _arms() if arm.client == system and arm.door in wanted]
         played = [arm for arm in of_system if not arm.asked_only]
         found += sorted(played or of_system, key=lambda arm: arm.broker or "")
     return found
+
+
+def _arms() -> list[Arm]:
+    theirs = [_loaded(place) for place in registry.arm_places()]
+    return [*proxy.arms(), *interceptor.ARMS, *native.ARMS, *theirs]
+
+
+def _loaded(place: str) -> Arm:
+    try:
+        loaded = resolve_name(place)
+    except Exception as error:  # another package's module may raise anything
+        raise registry.RegistryError(
+            f"arm {place!r} cannot be loaded: {type(error).__name__}: {error}; "
+            "mend that package or uninstall it"
+        ) from error
+    if not isinstance(loaded, Arm):
+        raise registry.RegistryError(
+            f"arm {place!r} is no Arm but of type {type(loaded).__name__}: "
+            "have it name a sluicegate_reports.runner.doors.Arm"
+        )
+    return loaded

@@ -1,10 +1,11 @@
-"""What the runner knows of each kind of broker: one row each."""
+"""What comparison runs know of each kind of broker: one row each. What is not data is named by its place."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
 _CLIENTS = "sluicegate_reports.runner.clients"
+_PREPARING = "sluicegate_reports.runner.preparing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,13 +17,16 @@ class Kind:
     library: str
     """Distribution of the client library that speaks to it."""
     driver: str
-    """Place of that library's driver, as `module:name`."""
+    """Place of that library's driver, as `module:name`, see `runner.clients.base.ClientDriver`."""
+    prepare: str = ""
+    """Place of a coroutine function that makes an arm's topics, as `module:name`; empty if they need not be
+    made. It is given what `runner.preparing.prepare_topics` is."""
     asks_delays: bool = False
     """Whether its clients can ask for a delivery delay."""
     acknowledges_each: bool = True
     """Whether its consumers acknowledge single messages: Kafka's commit offsets."""
     node_ports: bool = False
-    """Whether a gate in front of it needs a port for each node."""
+    """Whether a gateway in front of it needs a port for each node."""
 
 
 KINDS: Mapping[str, Kind] = MappingProxyType(
@@ -31,6 +35,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             "{namespace}.{name}",
             "aiokafka",
             f"{_CLIENTS}.kafka:Driver",
+            f"{_PREPARING}:kafka",
             acknowledges_each=False,
             node_ports=True,
         ),
@@ -38,10 +43,13 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             "persistent://public/{namespace}/{name}",
             "pulsar-client",
             f"{_CLIENTS}.pulsar:Driver",
+            f"{_PREPARING}:pulsar",
             asks_delays=True,
             node_ports=True,
         ),
-        "danube": Kind("/{namespace}/{name}", "danube-client", f"{_CLIENTS}.danube:Driver"),
+        "danube": Kind(
+            "/{namespace}/{name}", "danube-client", f"{_CLIENTS}.danube:Driver", f"{_PREPARING}:danube"
+        ),
     }
 )
-"""The kinds of broker that scenarios are played against."""
+"""The kinds of broker that come with the product."""
