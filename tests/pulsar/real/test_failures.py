@@ -3,7 +3,6 @@
 import time
 from collections import Counter
 from dataclasses import dataclass, field
-from datetime import datetime
 from itertools import product
 from pathlib import Path
 
@@ -51,7 +50,6 @@ class Run:
     deliver_after_ms: int | None
     consumers: dict[str, Receiving] = field(default_factory=dict)
     published: list[Published] = field(default_factory=list)
-    attached_ms: dict[str, int] = field(default_factory=dict)
     _sending: Sending | None = None
 
     def attach(self, admin: Admin) -> None:
@@ -98,12 +96,14 @@ class Run:
                 2 * ANSWER_S,
             )
         until(lambda: backlog(admin, self.topic) == 0, "all is acknowledged")
-        self.attached_ms = {kind: attached_ms(admin, self.topic, kind) for kind in KINDS}
         for consumer in self.consumers.values():
             consumer.close()
 
     def check(self, stored: list[Received], killed_ms: int) -> None:
-        """Nothing lost, nothing early, and twice only what was under way.
+        """Nothing lost, nothing early, and stored twice only what was under way.
+
+        Consumers may get a message twice: Pulsar promises it at least once, and each connection that is lost
+        takes acknowledgements with it, also one of a client that a stalled machine cuts off.
 
         :param stored: a read-back.
         :param killed_ms: when the process ended.
@@ -121,24 +121,11 @@ class Run:
         # Pulsar itself delays on shared subscriptions alone.
         if self.deliver_after_ms is None or kind == Subscription.SHARED:
             assert min(one.at_ms - one.published_ms for one in received) >= DELAY_MS
-        seen: dict[tuple[int, int], Received] = {}
-        for one in received:
-            first = seen.setdefault(one.entry, one)
-            # Acknowledgements are lost with a connection: when the process dies, or when a stalled machine
-            # answers no ping. On one connection the broker must say of a message that it delivers it again.
-            twice = first is not one and first.at_ms > self.attached_ms[kind]
-            assert not twice or one.redelivered > first.redelivered, f"{kind}: {first} and again {one}"
 
 
 def backlog(admin: Admin, topic: str) -> int:
     told = admin.stats(topic)["subscriptions"]
     return sum(told[kind]["msgBacklog"] for kind in KINDS)
-
-
-def attached_ms(admin: Admin, topic: str, subscription: str) -> int:
-    """When the only consumer of a subscription attached to the broker for the last time."""
-    (consumer,) = admin.stats(topic)["subscriptions"][subscription]["consumers"]
-    return int(datetime.fromisoformat(consumer["connectedSince"]).timestamp() * 1_000)
 
 
 @pytest.mark.seed("S2-018", "S2-019", "S2-027")
