@@ -50,20 +50,15 @@ def skew(decisions: DataFrame, observations: DataFrame) -> DataFrame:
     second = F.floor(F.greatest("sent_us", "told_us") / _SECOND_US).alias("second")
     by_second = answers.groupBy(*_ARM, "client", second).agg(F.count("told_us").alias("messages"))
     firsts = _firsts(by_second).localCheckpoint()
-    # Few rows, used twice; without the checkpoint the log would be read for each use.
-    early = _each(_until(answers, firsts, F.least("sent_us", "told_us"))).drop("client").localCheckpoint()
-    sent = _numbered(early, "sent_us", "last")
-    told = _numbered(early, "told_us", "first")
     counted = firsts.select(*_WHOSE, F.col("messages").alias("told_messages"))
+    told = _times(_until(answers, firsts, F.least("sent_us", "told_us")))
     decided = _decided(decisions).join(F.broadcast(counted), on=list(_WHOSE), how="inner")
     # What only one of the two tells of may stand anywhere before the n-th of the other.
     more = F.col("logged_messages") - F.col("told_messages")
-    by_order = (
-        decided.withColumn("sent_number", F.col("last") - F.greatest(more, F.lit(0)))
-        .withColumn("told_number", F.col("first") + F.greatest(-more, F.lit(0)))
-        .join(sent.withColumnRenamed("last", "sent_number"), on=[*_WHOSE, "sent_number"], how="left")
-        .join(told.withColumnRenamed("first", "told_number"), on=[*_WHOSE, "told_number"], how="left")
-        .select("system", "door", "gateway", "who", "decided_us", "window_ms", "sent_us", "told_us")
+    by_order = decided.join(told, on=list(_WHOSE), how="inner").select(
+        *("system", "door", "gateway", "who", "decided_us", "window_ms"),
+        _nth("sent", F.col("last") - F.greatest(more, F.lit(0))).alias("sent_us"),
+        _nth("told", F.col("first") + F.greatest(-more, F.lit(0))).alias("told_us"),
     )
     bounds = by_order.unionByName(_by_id(decisions, observations)).where(
         F.col("sent_us").isNotNull() | F.col("told_us").isNotNull()
@@ -114,15 +109,18 @@ def _firsts(by_second: DataFrame) -> DataFrame:
 
 
 def _until(rows: DataFrame, firsts: DataFrame, at_us: Column) -> DataFrame:
-    """Those rows that may be among the first of their topic or of their client."""
+    """Those rows that may be among the first of their client or of everybody, once for each, as `who`."""
     told = firsts.select(*_WHOSE, "until_us")
     of_all = told.where(F.col("who") == EVERYBODY).select(*_ARM, F.col("until_us").alias("all_until_us"))
     of_one = told.withColumnRenamed("who", "client")
+    everybody = F.when(at_us < F.col("all_until_us"), F.lit(EVERYBODY))
+    client = F.when(at_us < F.col("until_us"), F.col("client"))
     return (
         rows.join(F.broadcast(of_all), on=list(_ARM), how="inner")
         .join(F.broadcast(of_one), on=[*_ARM, "client"], how="left")
         .where(at_us < F.greatest("all_until_us", "until_us"))
-        .drop("all_until_us", "until_us")
+        .withColumn("who", F.explode(F.array_compact(F.array(everybody, client))))
+        .drop("client", "all_until_us", "until_us")
     )
 
 
@@ -190,14 +188,14 @@ def _decided(decisions: DataFrame) -> DataFrame:
     # Only the start of each topic is looked at, by its own clock, which may be hours away from the clients'.
     starts = by_second.groupBy(*_ARM).agg((F.min("start_us") + _START_S * _SECOND_US).alias("early_us"))
     rows = _until(admitted, firsts, F.col("decided_us")).join(F.broadcast(starts), on=list(_ARM), how="inner")
-    begun = _each(rows.where(F.col("decided_us") < F.col("early_us")))
+    begun = rows.where(F.col("decided_us") < F.col("early_us"))
     up_to = Window.partitionBy(*_WHOSE).orderBy("decided_us").rowsBetween(Window.unboundedPreceding, 0)
     counted = firsts.select(*_WHOSE, F.col("messages").alias("logged_messages"))
     return (
         begun.withColumn("last", F.sum("messages").over(up_to))
         .where(F.col("last") <= _FIRST)
         .withColumn("first", F.col("last") - F.col("messages") + 1)
-        .drop("messages", "client", "early_us")
+        .drop("messages", "early_us")
         .join(F.broadcast(_of_one_gate(by_second, starts)), on=list(_WHOSE), how="left_semi")
         .join(F.broadcast(counted), on=list(_WHOSE), how="inner")
     )
@@ -211,6 +209,19 @@ def _of_one_gate(by_second: DataFrame, starts: DataFrame) -> DataFrame:
     return gates.where(F.col("one") == F.col("other"))
 
 
-def _numbered(rows: DataFrame, time: str, number: str) -> DataFrame:
-    nth: Column = F.row_number().over(Window.partitionBy(*_WHOSE).orderBy(time)).cast("bigint")
-    return rows.withColumn(number, nth).where(F.col(number) <= _FIRST).select(*_WHOSE, number, time)
+def _times(rows: DataFrame) -> DataFrame:
+    """When the first messages of each were sent and told, sorted: the columns of `_WHOSE`, `sent`, `told`.
+
+    They are as many as are set against the log at most, and no row has to be exchanged again to be numbered.
+    """
+    return rows.groupBy(*_WHOSE).agg(
+        *(
+            F.slice(F.sort_array(F.collect_list(f"{name}_us")), 1, _FIRST).alias(name)
+            for name in ("sent", "told")
+        )
+    )
+
+
+def _nth(times: str, number: Column) -> Column:
+    """One of these times, from 1; null if there are not so many."""
+    return F.get(times, (number - 1).cast("int"))

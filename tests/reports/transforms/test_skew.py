@@ -45,6 +45,20 @@ def test_skew_of_batches_and_windows(spark: SparkSession) -> None:
     assert skews(spark, log, [acked(0.08, 20), acked(0.09, 20)]) == {("main", "*"): (1, -30.0, 80.0)}
 
 
+@pytest.mark.parametrize(
+    ("decided", "answered", "pairs"),
+    [((0, 1, 2), (0, 2), 3), ((0, 2), (0, 1, 2), 2)],
+    ids=["more in the log", "more answers"],
+)
+def test_skew_where_one_of_the_two_tells_of_more_messages(
+    spark: SparkSession, decided: tuple[int, ...], answered: tuple[int, ...], pairs: int
+) -> None:
+    # Whichever of them is the one too many, each message was sent before it was decided, and told after.
+    log: list[Row] = [{"at": n + 0.002} for n in decided]
+    seen = [acked(n + 0.007, 7) for n in answered]
+    assert skews(spark, log, seen) == {("main", "*"): (pairs, -5.0, 2.0)}
+
+
 def test_skew_of_each_client_and_gate(spark: SparkSession) -> None:
     # p1's clock is the gate's, p2's is a second behind; p3 goes through two gates, and nobody can tell.
     log: list[Row] = [{"at": n + 0.002, "client": "p1@10.0.0.1:1"} for n in range(2)]
