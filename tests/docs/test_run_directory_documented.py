@@ -9,6 +9,7 @@ from sluicegate_reports import observations
 from sluicegate_reports.registry import policies
 from sluicegate_reports.results import Arm, RunFacts, Skew
 from sluicegate_reports.runs import Run, Trial
+from sluicegate_reports.transforms import transit
 from sluicegate_reports.verdicts import thresholds
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -43,4 +44,5 @@ def test_the_rules_of_verdicts_are_documented_with_their_bounds() -> None:
         f"p99 at most {thresholds.EXACT_LATE_MS:,.0f} ms late",
         f"p99 at most {thresholds.WITHIN_LATE_MS:,.0f} ms late",
     ):
+        f"within {transit.AROUND * transit.SLOT_US / 1000:g} ms of its own sending or arrival",
         assert told in rules

@@ -129,10 +129,12 @@ def _answers(number: int, found: Measures) -> Figures:
 
 def _delay(number: int, found: Measures) -> Figures:
     row = _only(row for row in found.delays if row["trial"] == number)
-    quantiles = row.get("quantiles") or [None] * len(DELAY_SHARES)
-    return {**{key: row.get(key) for key in ("messages", "early", "least_ms", "most_ms")}} | {
-        f"p{share * 100:g}_ms": value for share, value in zip(DELAY_SHARES, quantiles, strict=True)
-    }
+    figures = {key: row.get(key) for key in ("messages", "early", "least_ms", "most_ms")}
+    for kind, name in (("quantiles", "p{:g}_ms"), ("beyond", "beyond_p{:g}_ms")):
+        values = row.get(kind) or [None] * len(DELAY_SHARES)
+        told = zip(DELAY_SHARES, values, strict=True)
+        figures |= {name.format(share * 100): value for share, value in told}
+    return figures
 
 
 def _only(rows: Iterable[Row]) -> Row:

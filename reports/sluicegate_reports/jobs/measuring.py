@@ -36,6 +36,7 @@ from sluicegate_reports.transforms import (
     throttle,
     totals,
     windows,
+    transit,
 )
 from sluicegate_reports.verdicts.thresholds import IDLE_S, WINDOW_S
 
@@ -190,7 +191,12 @@ def _by_one_clock(
         Family.SIZE: ("sizes", lambda tried: bounds.messages(observations, tried, "bytes")),
         Family.ASKED_DELAY: ("asked", lambda tried: bounds.messages(observations, tried, "delay_ms")),
         Family.UNACKED: ("unacked", lambda tried: bounds.unacked(observations, tried)),
-        Family.DELAY: ("delays", lambda tried: delay.errors(observations, tried)),
+        Family.DELAY: (
+            "delays",
+            lambda tried: delay.errors(
+                observations, tried, transit.transit(observations, transit.keeping(spark, trials))
+            ),
+        ),
     }
     for family, (name, transform) in families.items():
         if any(trial.measured.family is family for trial in trials):

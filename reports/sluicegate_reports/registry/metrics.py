@@ -127,6 +127,7 @@ METRICS = (
     Metric("least_ms", "earliest", _DELAY, "ms"),
     Metric("p50_ms", "p50", _DELAY, "ms", compared=True),
     Metric("p99_ms", "p99", _DELAY, "ms", compared=True),
+    Metric("beyond_p99_ms", "p99 beyond others", _DELAY, "ms"),
     Metric("most_ms", "latest", _DELAY, "ms"),
     Metric("consumers", "consumers", _UNACKED),
     Metric("received", "received", _UNACKED),

@@ -9,7 +9,7 @@ from tests.reports.frames import at, comes, one, rows_of, trial, tries
 
 from sluicegate_reports.results import Verdict
 from sluicegate_reports.runs import Family
-from sluicegate_reports.transforms import bounds, cost, delay, delivery, lanes, throttle
+from sluicegate_reports.transforms import bounds, cost, delay, delivery, lanes, throttle, transit
 from sluicegate_reports.verdicts import judge
 
 Row = dict[str, Any]
@@ -39,14 +39,41 @@ def test_lateness_of_messages_by_hand(spark: SparkSession) -> None:
         for number, (late, time) in enumerate(zip(late_s, published, strict=True))
     ]
     rows += [came(9, 9, published=None), came(9, 9, published=at(0), topic="other")]
-    found = one(
-        delay.errors(
-            frames.observed(spark, rows), tries(spark, trial("fixed_delivery_delay", 250)), [0.5, 1.0]
-        )
-    )
+    seen = frames.observed(spark, rows)
+    moments = transit.transit(seen, transit.keeping(spark, [trial("fixed_delivery_delay", 250)]))
+    found = one(delay.errors(seen, tries(spark, trial("fixed_delivery_delay", 250)), moments, [0.5, 1.0]))
     assert (found["messages"], found["early"]) == (4, 1)
     assert (found["least_ms"], found["most_ms"]) == (pytest.approx(-2), pytest.approx(20))
     assert found["quantiles"] == [pytest.approx(-0.5), pytest.approx(20)]
+
+
+def test_the_transit_at_a_moment_by_hand(spark: SparkSession) -> None:
+    # Sent at 1 s, here at 1.35 s; what a rate or a delay keeps back tells nothing. Nobody sees anything from
+    # 3.0 s to 6.0 s.
+    rows = [came(1.35, 0, published=at(1), topic="free")]
+    rows += [came(1.3, 0, published=at(0)), came(1.3, 0, published=at(0), topic="limited")]
+    rows += [came(n / 10, n, published=None) for n in [*range(31), *range(60, 80)]]
+    kept = transit.keeping(spark, [trial("fixed_delivery_delay", 250), trial(topic="limited")])
+    found = rows_of(transit.transit(frames.observed(spark, rows), kept), "slot", "transit_us")
+    first = int(at(0).timestamp()) * 10
+    assert [(slot - first, took) for slot, took in found] == [
+        *((slot, 350_000) for slot in range(8, 16)),
+        *((slot, 3_000_000) for slot in range(58, 63)),
+    ]
+
+
+def test_lateness_beyond_that_of_others_by_hand(spark: SparkSession) -> None:
+    # All come 0.4 s late. When the first was sent another took 0.3 s, and when the second came 0.5 s.
+    late = [came(n + 0.65, n, published=at(n)) for n in (1, 5, 9)]
+    free = [
+        came(sent_s + took_s, 0, published=at(sent_s), topic="free")
+        for sent_s, took_s in ((0.9, 0.3), (5.2, 0.5), (7.5, 0.9))
+    ]
+    seen, delayed = frames.observed(spark, late + free), trial("fixed_delivery_delay", 250)
+    moments = transit.transit(seen, transit.keeping(spark, [delayed]))
+    found = one(delay.errors(seen, tries(spark, delayed), moments, [0.1, 0.5, 1.0]))
+    assert found["beyond"] == [pytest.approx(0), pytest.approx(100), pytest.approx(400)]
+    assert found["quantiles"] == [pytest.approx(400)] * 3
 
 
 def test_holds_of_gates_by_hand(spark: SparkSession) -> None:
