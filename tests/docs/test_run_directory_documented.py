@@ -39,10 +39,11 @@ def test_the_rules_of_verdicts_are_documented_with_their_bounds() -> None:
         f"<= {thresholds.WITHIN_SHARE * 100:g} %",
         f"{thresholds.WITHIN_DELIVERIES * 100:g} %",
         "under pressure for half of the time",
+        f"up to {thresholds.TRANSIT_S:g} s of the rate",
         f"up to {thresholds.STALL_S:g} s of the rate",
         f"read on for {thresholds.IDLE_S:g} s, for three mean gaps",
         f"p99 at most {thresholds.EXACT_LATE_MS:,.0f} ms late",
         f"p99 at most {thresholds.WITHIN_LATE_MS:,.0f} ms late",
-    ):
         f"within {transit.AROUND * transit.SLOT_US / 1000:g} ms of its own sending or arrival",
+    ):
         assert told in rules

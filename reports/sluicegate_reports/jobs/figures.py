@@ -31,8 +31,10 @@ _RATE_MEASURES = {
     "totals": (
         *("admitted_messages", "refused_messages", "largest_messages", "largest"),
         *("limited", "otherwise"),
-        *("asked", "answered", "stalled_us"),
+        *("asked", "answered"),
     ),
+    "lags": ("first_behind", "behind", "carried_messages"),
+    "unanswered": ("unanswered",),
 }
 _JUDGED = ("refused", "wrongly_admitted", "wrongly_refused", "ideal_refused")
 
@@ -49,8 +51,7 @@ def figures_of(number: int, trial: Trial, found: Measures) -> Figures:
         figures = rate_figures(number, trial, found, source)
         if source == CLIENTS:
             return {**figures, **delivered}
-        # A gateway's times are its own: it never stands still for want of a reader.
-        return {**figures, "stalled_us": None, **_beside(number, trial, found, figures), **delivered}
+        return {**figures, **_beside(number, trial, found, figures), **delivered}
     own = {
         Family.COUNT: lambda: _counts(number, found),
         Family.SIZE: lambda: _answers(number, found),

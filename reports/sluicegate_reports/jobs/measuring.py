@@ -26,6 +26,7 @@ from sluicegate_reports.transforms import (
     fairness,
     first_second,
     flows,
+    lag,
     lanes,
     over_time,
     overshoot,
@@ -35,10 +36,10 @@ from sluicegate_reports.transforms import (
     slots,
     throttle,
     totals,
-    windows,
     transit,
+    windows,
 )
-from sluicegate_reports.verdicts.thresholds import IDLE_S, WINDOW_S
+from sluicegate_reports.verdicts.thresholds import IDLE_S, STALL_S, TRANSIT_S, WINDOW_S
 
 Row: TypeAlias = dict[str, Any]
 Rows: TypeAlias = list[Row]
@@ -68,6 +69,9 @@ class Measures:
     engaged: Rows = field(default_factory=list)
     judged: Rows = field(default_factory=list)
     totals: Rows = field(default_factory=list)
+    lags: Rows = field(default_factory=list)
+    """As `lag.most`."""
+    unanswered: Rows = field(default_factory=list)
     attachments: Rows = field(default_factory=list)
     bounded: Rows = field(default_factory=list)
     unacked: Rows = field(default_factory=list)
@@ -109,6 +113,9 @@ def measure(
         later = _by_one_clock(spark, trials, decisions, observations, ahead_us)
         awaited |= {name: pool.submit(_run, make) for name, make in later}
         if rates:
+            if observations is not None:
+                late = lag.unanswered(observations, rates.lanes)
+                awaited["unanswered"] = pool.submit(collect, late)
             small = rates.small(*(base.result() for base in bases))
             awaited |= {name: pool.submit(collect, frame) for name, frame in small.items()}
         collected: dict[str, Rows] = {}
@@ -232,11 +239,15 @@ class _Rates:
             "totals": totals.totals(sums),
             "judged": refusals.refusals(rows, self.lanes, _JUDGED_US),
         }
+        late = lag.lag(sums, self.lanes, self.width_us, STALL_S, TRANSIT_S)
+        frames["lags"] = lag.most(late)
         under = pressure.pressure(sums, self.lanes, self.width_us)
         for length in sorted({window_s(trial) for trial in self.tried}):
             numbers = [n for n, t in enumerate(self.trials) if t in self.tried and window_s(t) == length]
             chosen = self.lanes.where(self.lanes["lane"].isin(numbers))
-            frames[f"{_ERRORS}{length}"] = windows.rate_error(sums, chosen, self.width_us, length, under)
+            frames[f"{_ERRORS}{length}"] = windows.rate_error(
+                sums, chosen, self.width_us, length, under, late
+            )
         return frames
 
 

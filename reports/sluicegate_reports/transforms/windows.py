@@ -7,6 +7,8 @@ _SETTLED_S = 2.0
 """Seconds from a lane's start after which a full bucket of one second is taken to be spent, where nothing
 tells: enough for clients that ask for half as much again as the limit."""
 
+_LAG = ("behind", "after", "most_behind")
+
 
 def per_second(slots: DataFrame, width_us: int) -> DataFrame:
     """What each second of a lane admitted, was asked for and limited, all clients together.
@@ -24,7 +26,12 @@ def per_second(slots: DataFrame, width_us: int) -> DataFrame:
 
 
 def rate_error(
-    slots: DataFrame, lanes: DataFrame, width_us: int, window_s: int, pressure: DataFrame | None = None
+    slots: DataFrame,
+    lanes: DataFrame,
+    width_us: int,
+    window_s: int,
+    pressure: DataFrame | None = None,
+    lag: DataFrame | None = None,
 ) -> DataFrame:
     """The windows that are furthest from the rate, among all of one length, each a slot after the one before.
 
@@ -40,10 +47,12 @@ def rate_error(
     :param width_us: of these slots; a divisor of a second.
     :param window_s: length of a window in s.
     :param pressure: see `pressure.pressure`; without it clients are taken to have always asked for more.
+    :param lag: see `lag.lag`; without it clients are taken to have seen everything at once.
     :return: `lane`, `source`, `windows` (how many), `above`, `below` (largest and smallest relative error,
         0.01 for one percent; `below` is of the windows under pressure, null if there is none),
-        `above_net` and `below_net` (likewise, less the one operation that each window may have cut),
-        `above_burst` (of all windows from the lane's start on, less a full bucket or such an operation),
+        `above_net` and `below_net` (likewise, less the one operation that each window may have cut, and less
+        what the clients caught up with in it, or fell behind), `above_burst` (the former of all windows from
+        the lane's start on, less a full bucket or such an operation),
         `pressed` (windows under pressure), `unused` (largest share of such a window that its clients did
         not ask for), `largest` (amount admitted at once). A lane shorter than a window has no row.
     """
@@ -53,6 +62,7 @@ def rate_error(
         filled = filled.withColumn("pressed", F.lit(True)).withColumn("idle_us", F.lit(0))
     else:
         filled = filled.join(pressure, on=["lane", "slot"], how="left").na.fill(False, ["pressed"])
+    filled = _lagging(filled, lag)
     return _furthest(_ending(_unused(filled, width_us), length, window_s))
 
 
@@ -68,6 +78,9 @@ def _ending(filled: DataFrame, length: int, window_s: int) -> DataFrame:
     # A window may begin or end in the middle of one operation: of one within it, or of the next.
     ends = F.max("largest").over(window)
     cut = F.coalesce(F.max("largest").over(lane.rowsBetween(1 - length, length)), F.lit(0))
+    caught_up = F.first("behind").over(window) - F.col("after")
+    caught_up = F.greatest(F.least(caught_up, "most_behind"), -F.col("most_behind"))
+    seen_late, seen_later = F.greatest(caught_up, F.lit(0.0)), F.greatest(-caught_up, F.lit(0.0))
     under = 2 * F.sum(F.col("pressed").cast("int")).over(window) >= length
     return filled.select(
         "lane",
@@ -75,11 +88,11 @@ def _ending(filled: DataFrame, length: int, window_s: int) -> DataFrame:
         "largest",
         (begins >= F.col("steady")).alias("steady"),
         (total / of_window - 1).alias("error"),
-        ((total - F.coalesce(ends, F.lit(0))) / of_window - 1).alias("less"),
+        ((total - F.coalesce(ends, F.lit(0)) - seen_late) / of_window - 1).alias("less"),
         (total / could - 1).alias("short"),
-        ((total + cut) / could - 1).alias("more"),
+        ((total + cut + seen_later) / could - 1).alias("more"),
         (unused / of_window).alias("unused"),
-        ((total - F.greatest("burst", ends)) / of_window - 1).alias("beyond"),
+        ((total - F.greatest("burst", ends) - seen_late) / of_window - 1).alias("beyond"),
         under.alias("under"),
         begins.alias("begins"),
     ).where(F.col("begins") >= 0)
@@ -125,6 +138,14 @@ def _filled(slots: DataFrame, lanes: DataFrame, width_us: int) -> DataFrame:
         )
     )
     return every.join(sums, on=["lane", "source", "slot"], how="left").na.fill(0, ["admitted"])
+
+
+def _lagging(filled: DataFrame, lag: DataFrame | None) -> DataFrame:
+    """Each slot with what clients had yet to see, of which a log knows nothing."""
+    if lag is None:
+        return filled.withColumns(dict.fromkeys(_LAG, F.lit(0.0)))
+    of_clients = lag.select(F.lit("clients").alias("source"), "lane", "slot", *_LAG)
+    return filled.join(of_clients, on=["lane", "source", "slot"], how="left").na.fill(0, list(_LAG))
 
 
 def _unused(filled: DataFrame, width_us: int) -> DataFrame:

@@ -12,7 +12,7 @@ from sluicegate_reports.quantities import part, quantity
 from sluicegate_reports.results import Verdict
 from sluicegate_reports.runs import Trial
 from sluicegate_reports.verdicts.finding import Figures, Finding
-from sluicegate_reports.verdicts.thresholds import EXACT_SHARE, STALL_S, WINDOW_S, WITHIN_SHARE
+from sluicegate_reports.verdicts.thresholds import EXACT_SHARE, WINDOW_S, WITHIN_SHARE
 
 SEEN = "seen_"
 """Before the name of a figure: as clients saw it, where the others are the log's."""
@@ -55,10 +55,11 @@ def _difference(trial: Trial, figures: Figures, seen: Figures) -> str:
     log, clients = figures.get("admitted_messages"), seen.get("admitted_messages")
     if log is None or clients is None:
         return ""
-    # Messages in transit at either end appear in one of the two only.
-    under_way = (figures.get("largest_messages") or 1) + (figures.get("under_way") or 0)
-    allowed = WITHIN_SHARE * log + under_way
-    if abs(clients - log) <= allowed:
+    largest = figures.get("largest_messages") or 1
+    allowed = WITHIN_SHARE * log + largest + (figures.get("under_way") or 0)
+    # Messages on their way at either end appear in one of the two only.
+    at_first, at_last = seen.get("carried_messages") or 0, seen.get("unanswered") or 0
+    if -allowed - at_last <= clients - log <= allowed + at_first:
         return ""
     return f"{log:,.0f} messages were admitted by the log, {clients:,.0f} by the clients"
 
@@ -67,9 +68,9 @@ def _difference(trial: Trial, figures: Figures, seen: Figures) -> str:
 class _Seen:
     """What one source tells: `above`, `below` (relative; with `_net`: less one operation), `largest`,
     `first_second`, `allowed`, `overshoot`, `wrongly_admitted`, `wrongly_refused`, `judged`, `otherwise`,
-    `window_s`, `slack` (what times that are not exact may put on either side), `stalled_us` (clients'
-    longest stand-still), `pressed` (windows in which the clients were limited), `unused` (share that they
-    did not ask for).
+    `window_s`, `slack` (what times that are not exact may put on either side), `behind` (what clients had yet
+    to see at most, and `first_behind` when they saw the first), `pressed` (windows in which the clients were
+    limited), `unused` (share that they did not ask for).
     """  # noqa: D205 - one list
 
     trial: Trial
@@ -112,15 +113,9 @@ class _Seen:
     def _in_window(self) -> float:
         return self.trial.limit * self._window_s
 
-    @property
-    def _slack(self) -> float:
-        """Amount that the source's times may put on either side of any moment."""
-        stalled_s = min(self._of("stalled_us") / 1e6, STALL_S)
-        return self._of("slack") + self.trial.limit * stalled_s
-
     def _errors(self) -> Iterator[tuple[str, float]]:
         """Each figure as a share of what a window admits, with the words for it."""
-        grain, slack = self._of("largest") / self._in_window, self._slack / self._in_window
+        grain, slack = self._of("largest") / self._in_window, self._of("slack") / self._in_window
         below = self.figures.get("below")
         yield self._over(grain, slack)
         if below is not None and self.trial.saturated and self.figures.get("pressed") != 0:
@@ -151,13 +146,15 @@ class _Seen:
         if self.figures.get("overshoot") is None:
             return "", max(0.0, above or 0.0)
         at_once = max(0.0, self._of("largest") - self.trial.burst)
-        over = max(0.0, self._of("overshoot") - at_once - 2 * self._slack)
+        # What clients caught up with is taken off each window; of a stretch it is not known.
+        caught_up = self._of("behind") if above is None else 0.0
+        over = max(0.0, self._of("overshoot") - at_once - caught_up - 2 * self._of("slack"))
         share = over / self._in_window
         text = f"{quantity(round(over), self._unit)} more than the limit and a full bucket"
         return text, share if above is None else max(0.0, min(share, above))
 
     def _first_over(self) -> float:
-        most = max(self._of("allowed"), self._of("largest")) + self._slack
+        most = max(self._of("allowed"), self._of("largest")) + self._of("slack") + self._of("first_behind")
         return max(0.0, self._of("first_second") - most)
 
     def _unmeasured(self) -> str:

@@ -13,7 +13,10 @@ EXACT_LATE_MS = 250.0
 WITHIN_LATE_MS = 1_000.0
 """Brokers' default tick for delayed delivery is one second."""
 STALL_S = 2.0
-"""So long a stand-still of clients, at most, explains that they saw more at once afterwards."""
+"""So long a stand-still of clients, at most, explains that they saw more at once afterwards, where no log
+tells what was on its way to them."""
+TRANSIT_S = 4.0
+"""So many seconds of the rate, at most, may have been on their way to clients; of more the log is doubted."""
 IDLE_S = 1.0
 """A subscription to which nothing comes for this long, and for three times its mean gap, has all it gets."""
 WITHIN_DELIVERIES = 0.001

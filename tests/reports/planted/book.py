@@ -3,6 +3,7 @@
 A `Book` holds one run: many topics, each of which is a trial of its own with its own fault or none.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -93,21 +94,23 @@ class Book:
     def publishes(self, topic: str, policy: str, messages: list[Message], **arm: Any) -> None:
         """Messages of one producer, read by one consumer.
 
-        :param arm: `system`, `door`; `gate_us`, a function of the true time that is the gate's clock.
+        :param arm: `system`, `door`; functions of the true time: `gate_us` is the gate's clock, `seen_us`
+            when clients see what there is to see then.
         """
         clock = arm.pop("gate_us", lambda us: us)
+        seen = arm.pop("seen_us", lambda us: us)
         self.saw(0, topic, client=f"c-{topic}", role="consumer", event="attached", subscription="s", **arm)
         for each in messages:
             producer = {"client": f"p-{topic}", "role": "producer", "sequence": each.number, **arm}
             producer |= {"bytes": each.size, "delay_ms": each.asked_ms}
             self.saw(each.at_us, topic, event="sent", **producer)
-            told_us = each.gate_us + 2_000
+            told_us = seen(each.gate_us + 2_000)
             if each.answer != "nothing":
                 code = None if each.answer == "acknowledged" else each.code
                 lasted = (told_us - each.at_us) * 1_000
                 self.saw(told_us, topic, event=each.answer, code=code, latency_ns=lasted, **producer)
             for came_us in each.came:
-                self._received(came_us, topic, each, **arm)
+                self._received(seen(came_us), topic, each, **arm)
             if each.logged:
                 self._logged(topic, policy, each, clock, arm)
 
@@ -147,6 +150,20 @@ class Book:
         run = Run(facts, tuple(self.trials))
         write_run(directory, run)
         return run
+
+
+def resumed(stalls: Sequence[tuple[float, float]]) -> Callable[[int], int]:
+    """When somebody sees and does what is due at some time, who stands still from one second to another."""
+
+    def after(us: int) -> int:
+        for start_s, end_s in stalls:
+            start_us, end_us = int(start_s * SECOND), int(end_s * SECOND)
+            if start_us <= us < end_us:
+                # In a few ms, in the same order.
+                return end_us + (us - start_us) // 1_000
+        return us
+
+    return after
 
 
 def asked(rate: float = 1.5 * RATE, length_s: float = LENGTH_S, jitter_us: int = 9_000) -> list[Message]:

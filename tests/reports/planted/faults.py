@@ -5,7 +5,19 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from tests.reports.planted.book import LENGTH_S, RATE, SECOND, SIZE, Book, Message, asked, bucket, holding
+from tests.reports.planted.book import (
+    LENGTH_S,
+    RATE,
+    SECOND,
+    SIZE,
+    Book,
+    Message,
+    asked,
+    bucket,
+    holding,
+    resumed,
+)
+from tests.reports.planted.late import STALLS, delayed, delayed_beside, natively
 
 _PUBLISH = "max_publish_rate"
 _WORDS = "Consumer limit per topic reached"
@@ -36,8 +48,8 @@ def publishing(change: Callable[[list[Message]], list[Message]], **arm: Any) -> 
     """A perfect limit on publishing, then a change."""
 
     def plant(book: Book, topic: str) -> None:
-        book.tries(_PUBLISH, RATE, topic, **{k: v for k, v in arm.items() if k != "gate_us"})
-        book.publishes(topic, _PUBLISH, change(bucket(asked())), **arm)
+        book.tries(_PUBLISH, RATE, topic, **{k: v for k, v in arm.items() if not k.endswith("_us")})
+        book.publishes(topic, _PUBLISH, change(bucket(asked())), **dict(arm))
 
     return plant
 
@@ -61,10 +73,18 @@ def each(
 # -- rates --------------------------------------------------------------------------------------------------
 
 
-def rate_trial(book: Book, topic: str, policy: str, factor: float, at_first: float = 0) -> None:
+def rate_trial(
+    book: Book,
+    topic: str,
+    policy: str,
+    factor: float,
+    at_first: float = 0,
+    seen_us: Callable[[int], int] | None = None,
+) -> None:
     """One trial of any policy of rate under a gate that lets through `factor` of the limit.
 
     :param at_first: seconds in which it lets through all that is asked for.
+    :param seen_us: of a dispatch, see `Book.publishes`.
     """
     limit = RATE * (SIZE if policy.endswith("_bytes") else 1)
     of_one = "s" if "subscription" in policy else ""
@@ -85,7 +105,8 @@ def rate_trial(book: Book, topic: str, policy: str, factor: float, at_first: flo
             book.decided(m.at_us + 500, topic, operation="dispatch", subscription="s", **told)
         if m.gate_us < LENGTH_S * SECOND:
             book.decided(m.gate_us, topic, operation="dispatch", subscription="s")
-            book._received(m.gate_us + 3_000, topic, m)
+            came_us = m.gate_us + 3_000
+            book._received(seen_us(came_us) if seen_us else came_us, topic, m)
     return None
 
 
@@ -119,6 +140,10 @@ def _rates() -> Iterator[Planted]:
         # Twice the limit for eight seconds, then exact: no window after the burst shows it.
         late = partial(rate_trial, policy=policy, factor=1.0001, at_first=8)
         yield Planted(f"{policy}-late", late, "more than the limit and")
+    stalled = resumed(((9.0, 11.0),))
+    over = partial(rate_trial, policy="max_dispatch_rate", factor=1.1, seen_us=stalled)
+    yield Planted("max_dispatch_rate-over-while-clients-stall", over, "+")
+    yield Planted("native-over-while-clients-stall", natively(1.1, stalled), "more than the limit and")
     slow = partial(dozing, paused_s=1.2, factor=0.8)
     yield Planted("max_dispatch_rate-under-slow-consumers", slow, "-")
 
@@ -231,8 +256,14 @@ def _told() -> Iterator[Planted]:
         """The log is perfect, and half as much again is let through beside it."""
         return [replace(m, passed=True, logged=m.passed) for m in messages]
 
+    def a_tenth(messages: list[Message]) -> list[Message]:
+        """Of what was refused, one in five passed, which is a tenth of the limit."""
+        return each(5, lambda m: replace(m, passed=True, logged=False), passed=False)(messages)
+
     named = "the log and the clients disagree"
     yield Planted("more-than-the-log-tells", publishing(unlogged), named)
+    book_late = partial(publishing, seen_us=resumed(((9.0, 11.0),)))
+    yield Planted("a-tenth-more-than-the-log-tells-while-clients-stall", book_late(a_tenth), named)
     few = each(4, lambda m: replace(m, told="nothing", arrivals=()))
     yield Planted("less-than-the-log-tells", publishing(few), named)
     # The log tells of a tenth more than came to it.
@@ -317,23 +348,17 @@ def _messages() -> Iterator[Planted]:
         ("lost", None, "lost"),
     ):
         yield Planted(f"fixed_delivery_delay-{name}", delayed(late_ms), named)
+    same, stalled = resumed(()), resumed(STALLS)
+    for name, late_ms, stops, beside, named in (
+        ("early-while-clients-stall", -25, stalled, "", "early"),
+        ("late-while-clients-stall", 1_800, stalled, "", "late"),
+        ("late-while-the-broker-stalls", 1_800, same, "", "late"),
+        ("late-beside-what-a-rate-holds", 1_800, same, _PUBLISH, "late"),
+    ):
+        seen = same if beside else stalled
+        plant = delayed_beside(late_ms, seen, stops, beside)
+        yield Planted(f"fixed_delivery_delay-{name}", plant, named)
     yield Planted("max_unacked_messages_per_consumer-over", unacknowledged(12), "12 unacknowledged")
-
-
-def delayed(late_ms: int | None) -> Callable[[Book, str], None]:
-    """Messages delayed by 500 ms; one in ten otherwise, or never delivered."""
-
-    def plant(book: Book, topic: str) -> None:
-        book.tries("fixed_delivery_delay", 500, topic)
-        messages = []
-        for message in asked(10, 20):
-            wrong = message.number % 10 == 3
-            due_us = message.at_us + 500_000 + (late_ms or 0) * 1_000 * wrong + 20_000
-            came = () if wrong and late_ms is None else (due_us,)
-            messages.append(replace(message, arrivals=came))
-        book.publishes(topic, "", messages)
-
-    return plant
 
 
 def unacknowledged(most: int) -> Callable[[Book, str], None]:

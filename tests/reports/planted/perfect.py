@@ -6,10 +6,20 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from tests.reports.planted.book import LENGTH_S, RATE, SECOND, START, Book, Message, asked, bucket, holding
+from tests.reports.planted.book import (
+    LENGTH_S,
+    RATE,
+    SECOND,
+    START,
+    Book,
+    Message,
+    asked,
+    bucket,
+    holding,
+    resumed,
+)
 from tests.reports.planted.faults import (
     _RATES,
-    delayed,
     dozing,
     each,
     publishing,
@@ -17,6 +27,7 @@ from tests.reports.planted.faults import (
     sized,
     unacknowledged,
 )
+from tests.reports.planted.late import STALLS, delayed, delayed_beside, natively, trickling
 
 from sluicegate_reports.results import Verdict
 
@@ -42,6 +53,11 @@ def library() -> Iterator[Perfect]:
     for policy in ("max_message_size", "max_delivery_delay"):
         yield Perfect(f"perfect-{policy}", sized(policy, lambda m: m), (Verdict.EXACT,))
     yield Perfect("perfect-delay", delayed(0), (Verdict.EXACT,))
+    stalled = resumed(STALLS)
+    for name, sends in (("clients", stalled), ("broker", resumed(()))):
+        play = delayed_beside(0, stalled, sends)
+        late = "beyond what messages without a delay took"
+        yield Perfect(f"delay-while-the-{name}-stalls", play, (Verdict.WITHIN,), late)
     yield Perfect("perfect-unacked", unacknowledged(10), (Verdict.EXACT,))
     yield Perfect("calm", publishing(lambda m: m), (Verdict.EXACT,))
     yield Perfect("held", _held)
@@ -49,6 +65,11 @@ def library() -> Iterator[Perfect]:
     for name, paused_s in (("part", 2.4), ("most", 6.0)):
         yield Perfect(f"consumers-slow-for-{name}-of-the-time", partial(dozing, paused_s=paused_s), _UNSURE)
     yield Perfect("clients-that-stop-for-a-while", publishing(_stalled))
+    for name, seen_us in (("stall", resumed(((1.0, 4.0),))), ("lag", trickling(0.1, 1.6, 4.0))):
+        play = partial(rate_trial, policy="max_dispatch_rate", factor=1.0, seen_us=seen_us)
+        yield Perfect(f"dispatch-while-clients-{name}", play)
+    yield Perfect("native-while-clients-stall", natively(1.0, resumed(((2.0, 3.9),))))
+    yield Perfect("phases-with-messages-on-their-way", partial(_second_phase, stalled=(11.0, 12.9)))
     yield Perfect("restart", publishing(_restarted), (*_KEPT, Verdict.MISSING))
     yield Perfect("bursts", _bursts)
     yield Perfect("not-read-in-time", publishing(_unread), named="not read in time")
@@ -143,12 +164,12 @@ def _batches(book: Book, topic: str) -> None:
         book.decided(at_us + 1_000, topic, messages=100)
 
 
-def _second_phase(book: Book, topic: str) -> None:
-    """The bucket was emptied in an earlier phase."""
+def _second_phase(book: Book, topic: str, stalled: tuple[float, float] = (0, 0)) -> None:
+    """The bucket was emptied in an earlier phase; clients may stand still between the two."""
     middle = START + timedelta(seconds=12)
     book.tries(_PUBLISH, RATE, topic, end=middle)
     book.tries(_PUBLISH, RATE, topic, start=middle, phase="loaded")
-    book.publishes(topic, _PUBLISH, bucket(asked()))
+    book.publishes(topic, _PUBLISH, bucket(asked()), seen_us=resumed([stalled]))
 
 
 def _two_policies(book: Book, topic: str) -> None:

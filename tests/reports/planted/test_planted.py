@@ -3,15 +3,17 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 from tests.reports.planted import faults, perfect
 from tests.reports.planted.book import Book
+from tests.reports.runner import in_sql
 
 from sluicegate_reports.jobs.compare import compare_trials
 from sluicegate_reports.results import Results, Verdict
-from sluicegate_reports.runs import Trial
+from sluicegate_reports.runs import Run, Trial
 from sluicegate_reports.verdicts import Finding
 
 _FAULTS = {each.name: each for each in faults.library()}
@@ -28,6 +30,8 @@ _COMPILED = {
 class Judged:
     """All trials of the library, judged in one go."""
 
+    directory: Path
+    run: Run
     results: Results
     findings: list[tuple[Trial, Finding]]
 
@@ -63,7 +67,7 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Jud
     (folder / "part-main-torn.parquet").write_bytes((folder / "part-main-1.parquet").read_bytes()[:5_000])
     with _as_users_have_it(spark):
         results, findings = compare_trials(spark, directory)
-    return Judged(results, list(zip(run.trials, findings, strict=True)))
+    return Judged(directory, run, results, list(zip(run.trials, findings, strict=True)))
 
 
 def test_there_are_enough_faults() -> None:
@@ -83,3 +87,7 @@ def test_a_perfect_run_is_not_off(judged: Judged, name: str) -> None:
     for finding in judged.of(name):
         assert finding.verdict in _PERFECT[name].verdicts, finding.text
         assert _PERFECT[name].named in finding.text
+
+
+def test_another_engine_tells_the_same_lateness(judged: Judged) -> None:
+    assert in_sql.check_delays(judged.directory, judged.run, judged.results) >= 7 * 6

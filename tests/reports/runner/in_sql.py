@@ -144,6 +144,28 @@ SELECT count(*), count(*) FILTER (event = 'refused'), max(bytes) FILTER (event =
 FROM seen WHERE system = $system AND door = $door AND topic = $topic AND scenario = $phase
   AND role = 'producer' AND event IN ('acknowledged', 'refused')
 """
+_DELAYS = """
+WITH arm AS (
+  SELECT *, epoch_us(time) AS at_us, epoch_us(published) AS sent_us FROM seen
+  WHERE system = $system AND door = $door),
+spans AS (
+  SELECT at_us // 100000 AS slot, min(at_us) AS first_us, max(at_us) AS last_us FROM arm GROUP BY slot),
+gaps AS (SELECT slot, first_us - lag(last_us) OVER (ORDER BY slot) AS us FROM spans),
+told AS (
+  SELECT slot, us FROM gaps WHERE us > 3 * (SELECT quantile_disc(us, 0.9) FROM gaps)
+  UNION ALL
+  SELECT unnest([sent_us // 100000, at_us // 100000]), at_us - sent_us FROM arm
+  WHERE event = 'received' AND sent_us IS NOT NULL AND NOT list_contains($kept, topic)),
+late AS (
+  SELECT (at_us - sent_us) / 1000 - $limit AS ms, (
+    SELECT max(us) FROM told
+    WHERE abs(slot - at_us // 100000) <= 2 OR abs(slot - sent_us // 100000) <= 2) AS others_us
+  FROM arm WHERE event = 'received' AND sent_us IS NOT NULL AND topic = $topic AND scenario = $phase)
+SELECT count(*), count(*) FILTER (ms < -1), min(ms), quantile_disc(ms, 0.5), quantile_disc(ms, 0.99),
+       quantile_disc(greatest(ms - coalesce(others_us, 0) / 1000, 0), 0.99), max(ms)
+FROM late
+"""
+_LATENESS = ("earliest", "p50", "p99", "p99 beyond others", "latest")
 _HOLDS = """
 SELECT system, door, topic, policy, sum(decisions), sum(delay) / 1e6, max(delay) / 1e6
 FROM decided WHERE action = 'delay' GROUP BY ALL ORDER BY ALL
@@ -152,12 +174,7 @@ FROM decided WHERE action = 'delay' GROUP BY ALL ORDER BY ALL
 
 def check(directory: Path, run: Run, results: Results) -> int:
     """Compare every figure that SQL can tell; the number of those compared."""
-    base = duckdb.connect()
-    base.execute("SET TimeZone = 'UTC'")
-    for name, folder in (("seen", "observations"), ("decided", "decisions")):
-        base.execute(
-            f"CREATE VIEW {name} AS SELECT * FROM read_parquet('{directory}/{folder}/*/*/part-*.parquet')"
-        )
+    base = _opened(directory)
     compared = _delivery(base, results) + _holds(base, results) + _latencies(base, results)
     ahead_us = _ahead_us(results)
     for trial in run.trials:
@@ -169,7 +186,22 @@ def check(directory: Path, run: Run, results: Results) -> int:
             compared += sum(_rate(base, trial, row, given) for row in _rows(results, trial))
         elif trial.measured.family is Family.SIZE:
             compared += sum(_sizes(base, trial, row) for row in _rows(results, trial))
-    return compared
+    return compared + _delays(base, run, results)
+
+
+def check_delays(directory: Path, run: Run, results: Results) -> int:
+    """Likewise of the figures of fixed delays alone."""
+    return _delays(_opened(directory), run, results)
+
+
+def _opened(directory: Path) -> duckdb.DuckDBPyConnection:
+    base = duckdb.connect()
+    base.execute("SET TimeZone = 'UTC'")
+    for name, folder in (("seen", "observations"), ("decided", "decisions")):
+        base.execute(
+            f"CREATE VIEW {name} AS SELECT * FROM read_parquet('{directory}/{folder}/*/*/part-*.parquet')"
+        )
+    return base
 
 
 def _delivery(base: duckdb.DuckDBPyConnection, results: Results) -> int:
@@ -281,3 +313,21 @@ def _sizes(base: duckdb.DuckDBPyConnection, trial: Trial, row: dict[str, Any]) -
     names = ("answers", "refused", "largest let in", "wrongly admitted")
     assert tuple(row[name] for name in names) == base.execute(_SIZES, given).fetchone()
     return len(names)
+
+
+def _delays(base: duckdb.DuckDBPyConnection, run: Run, results: Results) -> int:
+    keeping = (Family.RATE, Family.DELAY, Family.ASKED_DELAY, Family.UNACKED)
+    tried = [each for each in run.trials if not each.missing and not each.not_applicable]
+    compared = 0
+    for trial in (each for each in tried if each.measured.family is Family.DELAY):
+        arm = (trial.system, trial.door)
+        kept = [t.topic for t in run.trials if (t.system, t.door) == arm and t.measured.family in keeping]
+        given = {name: getattr(trial, name) for name in ("system", "door", "topic", "phase", "limit")}
+        expected = base.execute(_DELAYS, {**given, "kept": kept}).fetchone() or ()
+        names = ("messages", "early", *(f"{name} (ms)" for name in _LATENESS))
+        for row in _rows(results, trial):
+            assert tuple(row[name] or 0 for name in names) == pytest.approx(
+                tuple(value or 0 for value in expected), abs=1e-6
+            ), (trial, row)
+            compared += len(names)
+    return compared
