@@ -35,7 +35,8 @@ def rate_error(
 ) -> DataFrame:
     """The windows that are furthest from the rate, among all of one length, each a slot after the one before.
 
-    Windows begin when the burst is spent: after the slot in which something was limited for the first time.
+    Windows begin when the burst is spent: after the slot in which something was limited for the first time,
+    as the source tells, or else the other one.
     They end with the lane. Slots in which nothing happened count as 0.
 
     A window counts for `below` if its clients were under pressure for half of it. It is then compared with
@@ -124,6 +125,9 @@ def _filled(slots: DataFrame, lanes: DataFrame, width_us: int) -> DataFrame:
     starts = slots.groupBy("lane", "source").agg(
         F.min(F.when(F.col("limited") > 0, F.col("slot"))).alias("limited_slot")
     )
+    # Clients that are held see no refusal: the log tells when the burst was spent.
+    first = F.coalesce("limited_slot", F.min("limited_slot").over(Window.partitionBy("lane")))
+    starts = starts.withColumn("limited_slot", first)
     last = F.floor((F.col("end_us") - F.col("begin_us")) / width_us).cast("int") - 1
     every = (
         starts.join(F.broadcast(lanes), on="lane", how="inner")

@@ -23,6 +23,8 @@ LENGTH_S, RATE, SIZE = 24, 20, 100
 SECOND = 1_000_000
 PHASE = "steady"
 Row = dict[str, Any]
+SeenUs = Callable[[int], int]
+"""When clients see what there is to see at some time; both in us from START."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,26 @@ class Book:
             if each.logged:
                 self._logged(topic, policy, each, clock, arm)
 
+    def dispatches(
+        self, topic: str, policy: str, messages: list[Message], seen_us: SeenUs | None = None, **arm: Any
+    ) -> None:
+        """Messages of one producer whose dispatch a rate held until `gate_us`, and one consumer.
+
+        :param seen_us: see `publishes`.
+        """
+        unheld = [replace(m, decided_us=None, held=False, arrivals=()) for m in messages]
+        self.publishes(topic, "", unheld, **arm)
+        dispatch = {"operation": "dispatch", "subscription": "s", **arm}
+        for m in (m for m in messages if m.gate_us < LENGTH_S * SECOND or m.held):
+            if m.held and m.logged:
+                told = {"policy": policy, "action": "delay", "delay": (m.gate_us - m.at_us) * 1_000}
+                self.decided(m.at_us + 500, topic, **told, **dispatch)
+            if m.gate_us < LENGTH_S * SECOND:
+                if m.logged:
+                    self.decided(m.gate_us, topic, **dispatch)
+                came_us = m.gate_us + 3_000
+                self._received(seen_us(came_us) if seen_us else came_us, topic, m, **arm)
+
     def _logged(self, topic: str, policy: str, each: Message, clock: Any, arm: Row) -> None:
         if each.held:
             waits_ns = (each.gate_us - each.at_us) * 1_000
@@ -152,7 +174,7 @@ class Book:
         return run
 
 
-def resumed(stalls: Sequence[tuple[float, float]]) -> Callable[[int], int]:
+def resumed(stalls: Sequence[tuple[float, float]]) -> SeenUs:
     """When somebody sees and does what is due at some time, who stands still from one second to another."""
 
     def after(us: int) -> int:

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
-from tests.reports.planted.book import RATE, SECOND, Book, Message, asked, bucket, holding
+from tests.reports.planted.book import RATE, SECOND, START, Book, Message, SeenUs, asked, holding, resumed
 
 _PUBLISH = "max_publish_rate"
 STALLS = ((4.0, 4.5), (7.0, 10.0), (14.0, 15.5))
@@ -31,7 +32,7 @@ def _due(messages: list[Message], late_ms: int | None, one_in: int = 10) -> list
 
 
 def delayed_beside(
-    late_ms: int, seen_us: Callable[[int], int], sends_us: Callable[[int], int], beside: str = ""
+    late_ms: int, seen_us: SeenUs, sends_us: SeenUs, beside: str = ""
 ) -> Callable[[Book, str], None]:
     """Messages delayed by 500 ms and `late_ms`, beside a topic without a delay, to which the same happens.
 
@@ -54,22 +55,31 @@ def delayed_beside(
     return plant
 
 
-def natively(factor: float, seen_us: Callable[[int], int]) -> Callable[[Book, str], None]:
-    """A system's own limit on publishing, of which only clients tell, and which lets through `factor` of it.
-
-    :param seen_us: see `Book.publishes`.
-    """
+def natively(factor: float, seen_us: SeenUs) -> Callable[[Book, str], None]:
+    """A system's own limit on dispatch, of which only clients tell, and which lets through `factor` of it."""
 
     def plant(book: Book, topic: str) -> None:
         arm = {"system": f"kafka-{topic}", "door": "native"}
-        book.tries(_PUBLISH, RATE, topic, **arm)
-        messages = bucket(asked(2 * RATE), RATE * factor)
-        book.publishes(topic, "", [replace(m, logged=False) for m in messages], seen_us=seen_us, **arm)
+        book.tries("max_dispatch_rate", RATE, topic, subscription="s", **arm)
+        messages = holding(asked(2 * RATE), RATE * factor)
+        told = [replace(m, logged=False) for m in messages]
+        book.dispatches(topic, "max_dispatch_rate", told, seen_us, **arm)
 
     return plant
 
 
-def trickling(start_s: float, slow_s: float, end_s: float) -> Callable[[int], int]:
+def burst_spent_late(book: Book, topic: str) -> None:
+    """For 2 s of a short phase less than the limit is asked for; in the second one clients stand still."""
+    end = START + timedelta(seconds=6.9)
+    trial = {"subscription": "s", "end": end, "burst_seconds": 0.5}
+    book.tries("max_dispatch_rate", RATE, topic, **trial)
+    few = asked(0.95 * RATE, 2)
+    many = [replace(m, number=m.number + len(few), at_us=m.at_us + 2 * SECOND) for m in asked(3 * RATE, 5)]
+    passed = holding([*few, *many], RATE, RATE / 2)
+    book.dispatches(topic, "max_dispatch_rate", passed, resumed([(1.0, 2.0)]))
+
+
+def trickling(start_s: float, slow_s: float, end_s: float) -> SeenUs:
     """What is due until `slow_s` clients see ever later, until `end_s`, and then at once what came since."""
 
     def after(us: int) -> int:

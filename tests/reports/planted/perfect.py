@@ -27,7 +27,7 @@ from tests.reports.planted.faults import (
     sized,
     unacknowledged,
 )
-from tests.reports.planted.late import STALLS, delayed, delayed_beside, natively, trickling
+from tests.reports.planted.late import STALLS, burst_spent_late, delayed, delayed_beside, natively, trickling
 
 from sluicegate_reports.results import Verdict
 
@@ -68,6 +68,7 @@ def library() -> Iterator[Perfect]:
     for name, seen_us in (("stall", resumed(((1.0, 4.0),))), ("lag", trickling(0.1, 1.6, 4.0))):
         play = partial(rate_trial, policy="max_dispatch_rate", factor=1.0, seen_us=seen_us)
         yield Perfect(f"dispatch-while-clients-{name}", play)
+    yield Perfect("dispatch-whose-burst-is-spent-late", burst_spent_late)
     yield Perfect("native-while-clients-stall", natively(1.0, resumed(((2.0, 3.9),))))
     yield Perfect("phases-with-messages-on-their-way", partial(_second_phase, stalled=(11.0, 12.9)))
     yield Perfect("restart", publishing(_restarted), (*_KEPT, Verdict.MISSING))

@@ -84,7 +84,10 @@ SELECT count(*), sum(share) ^ 2 / (count(*) * sum(share * share)) FROM (
 """
 _WINDOWS = """
 WITH steady AS (
-  SELECT coalesce(min(at_us) FILTER (limited) // 100000 + 1, ceil(20 * $burst / $rate)) AS first FROM flow),
+  SELECT coalesce(min(at_us) FILTER (limited) // 100000 + 1,
+                  (SELECT min(at_us) FILTER (limited) // 100000 + 1 FROM by_log),
+                  ceil(20 * $burst / $rate)) AS first
+  FROM flow),
 slots AS (
   SELECT slot, any_value(pressed) AS pressed, any_value(idle_us) AS idle_us,
          coalesce(sum(amount) FILTER (passed), 0) AS admitted,

@@ -195,6 +195,15 @@ def test_windows_begin_at_the_first_refusal(spark: SparkSession) -> None:
     assert (found["windows"], found["above"], found["below"]) == (94 - 19, 0.0, 0.0)
 
 
+def test_clients_that_are_held_have_spent_the_burst_when_the_log_says_so(spark: SparkSession) -> None:
+    rows = [
+        flow(3.5, 1, "held"),
+        *(flow(n, source=source) for n in range(10) for source in ("log", "clients")),
+    ]
+    found = windows.rate_error(slotted(spark, rows), lane(spark), 100_000, 2)
+    assert rows_of(found, "source", "windows") == [("clients", 100 - 36 - 19), ("log", 100 - 36 - 19)]
+
+
 def test_a_lane_too_short_for_a_window_has_none(spark: SparkSession) -> None:
     short = lane(spark, trial(end=frames.at(2.5)))
     found = one(windows.rate_error(slotted(spark, [flow(0.1)]), short, 100_000, 1))
