@@ -106,12 +106,12 @@ class Handshake:
 
     def _refuse(self, counter: str, text: str) -> None:
         error = pb.Error(request_id=NO_REQUEST, error=ServerError.SERVICE_NOT_READY, message=text)
-        self._connection.answer(command_frame(pb.BaseCommand(type=_TYPES.ERROR, error=error)))
+        self._connection.down.append(command_frame(pb.BaseCommand(type=_TYPES.ERROR, error=error)))
         self._connection.close(counter, text)
 
     def dialled(self) -> None:
         """The broker is connected: forward the client's CONNECT."""
-        self._connection.forward(self._first)
+        self._connection.up.append(self._first)
 
     def _auth_response(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
         if not self._first:
@@ -135,7 +135,7 @@ class Handshake:
             return True
         if told < size:
             connected.max_message_size = told
-        connection.answer(command_frame(command))
+        connection.down.append(command_frame(command))
         return False
 
 

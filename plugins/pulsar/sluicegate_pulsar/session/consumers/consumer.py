@@ -200,7 +200,7 @@ class Consumer:
         if not followers:
             return passes
         if passes:
-            self._connection.answer(data[start:stop])
+            self._connection.down.append(data[start:stop])
         self._append(followers)
         self.pump(now_ns)
         return False
@@ -333,7 +333,7 @@ class Consumer:
             if wait_ns == _DROP:
                 self.permits.grant(item.messages)
             elif item.frame:
-                self._connection.answer(item.frame)
+                self._connection.down.append(item.frame)
                 if item.entry is not None:
                     self._passed(gate, item.entry, item.messages, now_ns)
         self.flow()
@@ -409,7 +409,7 @@ class Consumer:
     def _send_flow(self, permits: int) -> None:
         while permits > 0:
             flow = pb.Flow(consumer_id=self.consumer_id, message_permits=min(permits, _MAX_FLOW))
-            self._connection.forward(command_frame(pb.BaseCommand(type=_TYPES.FLOW, flow=flow)))
+            self._connection.up.append(command_frame(pb.BaseCommand(type=_TYPES.FLOW, flow=flow)))
             permits -= _MAX_FLOW
 
     # -- acknowledgements ---------------------------------------------------------------------------

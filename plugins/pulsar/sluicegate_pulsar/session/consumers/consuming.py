@@ -86,7 +86,7 @@ class Consuming:
         return self._subscribing.request(subscribe, topic, data[start:stop], now_ns)
 
     def _refuse(self, subscribe: pb.Subscribe, code: ServerError, text: str) -> bool:
-        self._connection.answer(error(subscribe.request_id, code, text))
+        self._connection.down.append(error(subscribe.request_id, code, text))
         return False
 
     def _admit(self, subscribe: pb.Subscribe, request: Request, gate: Gate, now_ns: int) -> None:
@@ -142,7 +142,7 @@ class Consuming:
             self._delivering.remove(consumer, now_ns)
         if not self._lookup.reassign(command.close_consumer):
             return True
-        self._connection.answer(command_frame(command))
+        self._connection.down.append(command_frame(command))
         return False
 
     def parting(self, now_ns: int) -> Iterator[None]:

@@ -133,7 +133,7 @@ class Delivering:
             self._entry_bytes.pop(next(iter(self._entry_bytes)))
         self._entry_bytes[consumer.attach.topic] = consumer.permits.entry_bytes
         self.shut(consumer, now_ns)
-        self._connection.answer(_close_frame(consumer.consumer_id, NO_REQUEST))
+        self._connection.down.append(_close_frame(consumer.consumer_id, NO_REQUEST))
 
     def shut(self, consumer: Consumer, now_ns: int) -> None:
         """Close a consumer here and at the broker; idempotent.
@@ -147,7 +147,7 @@ class Delivering:
         self.expect_closed(consumer.consumer_id, request_id, passes=False)
         self.remove(consumer, now_ns)
         self._choose_handlers()
-        self._connection.forward(_close_frame(consumer.consumer_id, request_id))
+        self._connection.up.append(_close_frame(consumer.consumer_id, request_id))
 
     # -- what the broker sends ------------------------------------------------------------------------
 
@@ -215,7 +215,7 @@ class Delivering:
         yield from slices
         self._shared.budget.give(len(frame))
         self._connection.held_bytes -= len(frame)
-        self._connection.forward(frame)
+        self._connection.up.append(frame)
 
     def _redeliver(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
         command = parse_command(data, start, stop).redeliver_unacknowledged_messages

@@ -64,7 +64,7 @@ class Producers:
         request_id = next(self._connection.own_ids)
         self._connection.expect(request_id, lambda response, now_ns: False)
         close = pb.CloseProducer(producer_id=producer_id, request_id=request_id)
-        self._connection.forward(
+        self._connection.up.append(
             command_frame(pb.BaseCommand(type=_TYPES.CLOSE_PRODUCER, close_producer=close))
         )
 

@@ -130,7 +130,7 @@ class Producing:
         producer.answered += 1
         if not producer.refusals and producer.overflow is None:
             return True
-        self._connection.answer(memoryview(data)[start:stop], *self._publishing.answered(producer))
+        self._connection.down.extend((memoryview(data)[start:stop], *self._publishing.answered(producer)))
         self._reopening.close_if_done(producer, now_ns)
         return False
 
@@ -140,7 +140,7 @@ class Producing:
     def _ping(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
         """Answer the broker's PING while the client is not read, so that the broker does not hang up."""
         if self._connection.pauses:
-            self._connection.forward(_PONG)
+            self._connection.up.append(_PONG)
         return True
 
     # -- producers ------------------------------------------------------------------------------------
@@ -157,13 +157,13 @@ class Producing:
             return False
         if not self._connection.up:
             return True
-        self._connection.forward(data[start:stop])  # after the close of another one that it replaces
+        self._connection.up.append(data[start:stop])  # after the close of another one that it replaces
         return False
 
     def _closed_by_client(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
         request = parse_command(data, start, stop).close_producer
         if self._attaching.give_up(request.producer_id, now_ns):
-            self._connection.answer(success(request.request_id))
+            self._connection.down.append(success(request.request_id))
             return False
         producer = self._live.get(request.producer_id)
         if producer is None:
@@ -181,7 +181,7 @@ class Producing:
     def _close(self, producer: Producer, frame: bytes, now_ns: int) -> None:
         """Forward the client's close of a producer without waiting messages."""
         self._publishing.end_assembly(producer, now_ns)
-        self._connection.forward(frame)
+        self._connection.up.append(frame)
         if self._live.get(producer.id) is not producer:
             return  # closed a second time
         self._reopening.forget(producer)
@@ -194,8 +194,8 @@ class Producing:
         def on_response(response: pb.BaseCommand, now_ns: int) -> bool:
             # The broker answers after all receipts, so the refusals queued after them are due.
             self._leaving.pop(producer.id, None)
-            self._connection.answer(*self._publishing.answered(producer, all_of_it=True))
-            self._connection.answer(command_frame(response))
+            self._connection.down.extend(self._publishing.answered(producer, all_of_it=True))
+            self._connection.down.append(command_frame(response))
             return False
 
         self._connection.expect(request_id, on_response)
@@ -214,7 +214,7 @@ class Producing:
                 return False
         if not self._lookup.reassign(command.close_producer):
             return True
-        self._connection.answer(command_frame(command))
+        self._connection.down.append(command_frame(command))
         return False
 
     def _crossing(self, producer_id: int) -> None:

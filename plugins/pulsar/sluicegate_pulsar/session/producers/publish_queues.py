@@ -163,4 +163,4 @@ class PublishQueues:
         for frame in self._txns.left(txn):
             self._shared.budget.give(len(frame))
             self._connection.held_bytes -= len(frame)
-            self._connection.forward(frame)
+            self._connection.up.append(frame)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator
 from functools import partial
 
 from sluicegate.broker import NextTurn
-from sluicegate.engine.delivery_time import DelayRule, asked_ms, due_ms
+from sluicegate.engine.delivery_time import asked_ms, due_ms
 from sluicegate.engine.gate import Gate
 from sluicegate.model import Action, Decision
 from sluicegate.sessions.pieces import NoRoomError
@@ -125,7 +125,7 @@ class Publishing:
             head = read_send(frame, 0, stop)
             self.gate(producer, now_ns)
             if self._send(producer, frame, 0, stop, head, ended.value, now_ns):
-                self._connection.forward(frame)
+                self._connection.up.append(frame)
             return
         self._connection.ask(NextTurn(), partial(self._walk_on, producer, frame, walk))
 
@@ -264,8 +264,10 @@ class Publishing:
         gate = producer.gate
         rule = gate.delay
         assert rule is not None  # noqa: S101 - the caller has looked
-        published_ms = metadata.publish_time
-        due = max(least_ms, due_ms(rule, published_ms, received_ms, received_ms)) + self._added_ms(rule)
+        added_ms = self._shared.added_delay_ms
+        if added_ms:  # brokers may deliver up to a tick early, and a topic can have a tick of its own
+            added_ms = max(added_ms, rule.tick_ms)
+        due = max(least_ms, due_ms(rule, metadata.publish_time, received_ms, received_ms)) + added_ms
         try:
             rewritten = with_deliver_at(data, start, stop, parts_of(data, start, stop, head), due, metadata)
         except ChecksumMismatchError:
@@ -275,7 +277,7 @@ class Publishing:
         if metadata.deliver_at is not None:
             gate.state.count(DELAY_OVERRIDDEN, metadata.num_messages_in_batch)
         producer.sent += 1
-        self._connection.forward(*rewritten)
+        self._connection.up.extend(rewritten)
         return True
 
     def _finish(self, producer: Producer, kept: Kept, due_ms: int, now_ns: int) -> bool:
@@ -285,7 +287,7 @@ class Publishing:
             return self.refuse(producer, head, *kept.refusal)
         if metadata is None or self.gate(producer, now_ns).delay is None:
             producer.sent += 1
-            self._connection.forward(frame)
+            self._connection.up.append(frame)
         else:
             least_ms = due_ms if metadata.is_chunk else 0
             return self._forward_later(
@@ -301,11 +303,6 @@ class Publishing:
         """Discard the buffered messages of a producer, as the client resends them."""
         self._assembling.drop(producer)
         producer.settle()
-
-    def _added_ms(self, rule: DelayRule) -> int:
-        """The time added to a delay if brokers deliver up to a tick early; a topic can have its own tick."""
-        added_ms = self._shared.added_delay_ms
-        return max(added_ms, rule.tick_ms) if added_ms else 0
 
     # -- answering ------------------------------------------------------------------------------------
 
@@ -329,7 +326,7 @@ class Publishing:
         else:
             frame = no_receipt(producer.id, sequence_id)
         if producer.answered >= producer.sent:
-            self._connection.answer(frame)
+            self._connection.down.append(frame)
             return True
         return self._queues.append_refusal(producer, frame)
 
@@ -425,7 +422,7 @@ class Publishing:
                     break
                 self._queues.popleft(producer)
                 if self.conclude(producer, decision, frame, 0, stop, head, metadata, received_ms, now_ns):
-                    self._connection.forward(frame)
+                    self._connection.up.append(frame)
             self._queues.left(head.txn)
         while queue and queue[0].is_close:
             close = self._queues.popleft(producer)
@@ -445,4 +442,4 @@ class Publishing:
         while producer.queue:  # the close took effect, and its client waits for an answer
             frame = self._queues.popleft(producer)
             request_id = parse_command(frame, 0, len(frame)).close_producer.request_id
-            self._connection.answer(success(request_id))
+            self._connection.down.append(success(request_id))

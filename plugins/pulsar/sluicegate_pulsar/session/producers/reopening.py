@@ -133,7 +133,7 @@ class Reopening:
         self._closed[producer.id] = producer
         self._shared.count("publish_producer_closed")
         close = pb.CloseProducer(producer_id=producer.id, request_id=NO_REQUEST)
-        self._connection.answer(
+        self._connection.down.append(
             command_frame(pb.BaseCommand(type=_TYPES.CLOSE_PRODUCER, close_producer=close))
         )
 
@@ -191,4 +191,4 @@ class Reopening:
         producer.settle()
         command = pb.BaseCommand.FromString(producer.opened)
         command.producer_success.request_id = request_id
-        self._connection.answer(command_frame(command))
+        self._connection.down.append(command_frame(command))

@@ -113,7 +113,7 @@ class Waiting:
         request.withdraw(gate, now_ns)
 
     def _answer(self, request_id: int, code: ServerError, text: str) -> None:
-        self._connection.answer(error(request_id, code, text))
+        self._connection.down.append(error(request_id, code, text))
 
     # -- holding --------------------------------------------------------------------------------------
 
@@ -140,7 +140,7 @@ class Waiting:
     def _again(self, request: Request, now_ns: int) -> None:
         """Decide a held request again."""
         if request.is_held and self._decide(request, now_ns):
-            self._connection.forward(request.frame)
+            self._connection.up.append(request.frame)
 
     def give_up(self, number: int, now_ns: int) -> bool:
         """The client has cancelled a request, or has disconnected.

@@ -1,7 +1,7 @@
 """State of one connection that its handlers share, and their pending work.
 
-Handlers never return commands: they forward, answer, wait and ask here, and the session turns that into
-commands, in order with the frames that pass unread.
+Handlers never return commands: they append what they send to `up` or `down`, and wait and ask here. The
+session turns that into commands, in order with the frames that pass unread.
 """
 
 from collections.abc import Callable, Iterator
@@ -86,9 +86,9 @@ class Connection:
         self.is_ready = False
         """True once the broker has accepted the client."""
         self.up: list[Buffer] = []
-        """What goes to the broker now."""
+        """What handlers send to the broker, in order."""
         self.down: list[Buffer] = []
-        """What goes to the client now."""
+        """What handlers send to the client, in order."""
         self.held_bytes = 0
         """Bytes that rooms keep for this connection; they take and give them at the budget too."""
         self.new_questions: list[object] = []
@@ -111,14 +111,6 @@ class Connection:
     def client(self) -> str:
         """Client library and peer address: what tells this client from others in a log line."""
         return f"{self.client_version}@{self.peer}"
-
-    def forward(self, *parts: Buffer) -> None:
-        """Send to the broker, after what was forwarded before."""
-        self.up.extend(parts)
-
-    def answer(self, *parts: Buffer) -> None:
-        """Send to the client, after what was sent before."""
-        self.down.extend(parts)
 
     def close(self, counter: str, detail: str = "") -> None:
         """End the connection once everything is sent."""

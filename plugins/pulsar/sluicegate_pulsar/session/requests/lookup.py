@@ -54,7 +54,7 @@ class Lookup:
             response.broker_service_url = f"pulsar://{name}"
             response.broker_service_url_tls = f"pulsar+ssl://{name}"
             response.proxy_through_service_url = True
-        self._connection.answer(command_frame(command))
+        self._connection.down.append(command_frame(command))
         return False
 
     def _fail(self, command: pb.BaseCommand, url: str) -> None:
