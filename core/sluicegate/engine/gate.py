@@ -276,14 +276,14 @@ class Gate:
         waiter = op.waiter
         if not isinstance(waiter, Waiter):
             op.waiter = waiter = Waiter()
+        if waiter.decision is not None:
+            decision = replace(decision, id=waiter.decision.id, policy_version=self.version)
+        else:
+            state.delayed += 1
+            op.held_ns = op.held_ns or now_ns or 1  # 0 means that it is not held
+            decision = waiter.decision = self._record(op, decision, now_ns)
         waiter.held(now_ns)
-        first = waiter.decision
-        if first is not None:
-            return replace(decision, id=first.id, policy_version=self.version)
-        state.delayed += 1
-        op.held_ns = op.held_ns or now_ns or 1  # 0 means that it is not held
-        waiter.decision = self._record(op, decision, now_ns)
-        return waiter.decision
+        return decision
 
     def recompute_checks(self) -> None:
         """Choose the checks to call: none that is switched off, and guarded calls for those that have raised.

@@ -5,6 +5,8 @@ the request until a deadline, and gives the places back if the gate, the broker 
 request refuses.
 """
 
+from dataclasses import dataclass, field
+
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.state import TopicState
 from sluicegate.model import Action, Decision, Operation, OperationKind
@@ -104,19 +106,15 @@ class Admission(Creation):
         super().withdraw(gate, now_ns)
 
 
+@dataclass(slots=True)
 class Hold:
-    """How long one request is held: from the first time on, until a deadline.
+    """How long one request is held: from the first time on, until a deadline."""
 
-    :param longest_ns: `max_hold`.
-    :param least_ns: least wait between two decisions.
-    """
-
-    __slots__ = ("_end_ns", "_least_ns", "_longest_ns")
-
-    def __init__(self, longest_ns: int, least_ns: int = 1_000_000) -> None:
-        self._longest_ns = longest_ns
-        self._least_ns = least_ns
-        self._end_ns = 0
+    longest_ns: int
+    """`max_hold`."""
+    least_ns: int = 1_000_000
+    """Least wait between two decisions."""
+    _end_ns: int = field(default=0, init=False)
 
     def wait_ns(self, decision: Decision, now_ns: int) -> int:
         """How long to wait before the gate is asked again; 0 to refuse.
@@ -126,8 +124,8 @@ class Hold:
         if decision.action is not Action.DELAY:
             return 0
         if not self._end_ns:
-            self._end_ns = now_ns + self._longest_ns
-        return max(0, min(max(decision.delay_ns, self._least_ns), self._end_ns - now_ns))
+            self._end_ns = now_ns + self.longest_ns
+        return max(0, min(max(decision.delay_ns, self.least_ns), self._end_ns - now_ns))
 
 
 def allowed(decision: Decision | None) -> Decision | None:

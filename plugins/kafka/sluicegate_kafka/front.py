@@ -109,11 +109,11 @@ class KafkaFront:
         try:
             groups = await self._upstream.groups_by_topic()
         except BackingOffError as error:  # the broker is not asked as often as clients join
-            self._started.count("group_listing_put_off")
+            self._started.counts["group_listing_put_off"] += 1
             if not self._groups_unknown:
                 self._tell_unknown(error)
         except Exception as error:  # noqa: BLE001 - unknown is a state that policies handle
-            self._started.count("group_listing_failed")
+            self._started.counts["group_listing_failed"] += 1
             self._tell_unknown(error)
         else:
             self._groups_unknown = False

@@ -89,6 +89,6 @@ class Handshake:
         response = unsupported_version_response(api_key, version, correlation_id)
         if response is None:
             raise ProtocolError(f"api key {api_key} version {version} is not offered through the gateway")
-        self._shared.count("unsupported_version_refused")
+        self._shared.counts["unsupported_version_refused"] += 1
         self._connection.outstanding.answer(response)
         return False

@@ -166,7 +166,7 @@ class KafkaSession(ResponseStream):
             out.append(Close(counter, f"{error} from {self.client}"))
         except NoRoomError:
             out.append(no_room())
-        return close_last(out)
+        return close_last(out) if len(out) > 1 else out
 
     def _requests(  # noqa: C901 - one loop
         self, data: bytes, at: int, now_ns: int, out: list[Command]
@@ -288,7 +288,7 @@ class KafkaSession(ResponseStream):
     def _fill(self, rest: bytes, out: list[Command]) -> None:
         """Stop reading until half of the owed responses are sent."""
         self._is_full = True
-        self._shared.count("requests_in_flight_full")
+        self._shared.counts["requests_in_flight_full"] += 1
         out.extend(self._read_ahead(rest))
 
     def _read_ahead(self, data: bytes) -> list[Command]:

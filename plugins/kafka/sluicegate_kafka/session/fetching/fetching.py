@@ -210,7 +210,7 @@ class Fetching:
         connection = self._connection
         names = self.reading.subscriptions(topic, now_ns)
         if len(names) > 1:
-            self._shared.count("fetch_group_ambiguous")
+            self._shared.counts["fetch_group_ambiguous"] += 1
         operation = self._operations.get(topic)
         if operation is None:
             operation = self._operations[topic] = Operation(OperationKind.DISPATCH, topic)

@@ -243,7 +243,7 @@ class Heartbeats:
             self._connection.inject(names_of, in_slices(partial(self._named, told)))
             return None
         if unknown:  # deleted meanwhile, or hidden from the client, which then cannot fetch them either
-            self._shared.count("assigned_topic_unknown")
+            self._shared.counts["assigned_topic_unknown"] += 1
         partitions = {names[each]: taken for each, taken in told.partitions.items() if each in names}
         key = told.key
         found = yield from told.join.deciding(turn)

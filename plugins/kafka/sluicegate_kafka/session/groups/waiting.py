@@ -55,7 +55,7 @@ class GroupRequest:
             waiting.wake_ns = turn.now_ns + wait_ns
             return waiting
         if found.action is Action.DELAY:
-            attempt.shared.count(attempt.timed_out)
+            attempt.shared.counts[attempt.timed_out] += 1
         yield from attempt.refusing(found, turn)
         code = group_code(found, attempt.connection.software)
         attempt.connection.outstanding.answer(self._refusal(code))

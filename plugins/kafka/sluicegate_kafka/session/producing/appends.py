@@ -33,7 +33,7 @@ class Appends:
             records, _, stamped_ms, _ = measure_records(topic.frame, *span)
             self._batches[topic.name, partition] = records, delay_ms
             if stamped_ms < self._asked_ms - behind_ms:
-                self._shared.count("produce_back_dated")
+                self._shared.counts["produce_back_dated"] += 1
 
     def learn(self, frame: bytes, version: int, now_ns: int) -> None:
         """Read the offsets that the broker assigned.

@@ -79,7 +79,7 @@ class Exchange:
 
     def start(self, decisions: list[Decision | None], now_ns: int) -> bool | Suspended:
         """Act on the first decisions, one for each topic of the request."""
-        self._shared.count("produce_split" if len(decisions) > 1 else "produce_held_or_refused")
+        self._shared.counts["produce_split" if len(decisions) > 1 else "produce_held_or_refused"] += 1
         return self._act(dict(enumerate(decisions)), now_ns)
 
     def retry(self, frame: bytes, head: RequestHead, now_ns: int) -> bool | Suspended:
@@ -112,14 +112,14 @@ class Exchange:
                 self._refuse(topic, code, with_id(decision.text, decision.id))
         if late:
             self._give_up(late, f"held for {self._shared.max_hold_ns // 1_000_000} ms by limits", now_ns)
-            self._shared.count("produce_hold_timed_out")
+            self._shared.counts["produce_hold_timed_out"] += 1
         if passed:
             self._forward(passed, now_ns)
         return self._result(now_ns + shortest_ns)
 
     def _refuse(self, topic: ProduceTopic, code: int, text: str) -> None:
         if self._request.acks == 0:
-            self._shared.count("produce_dropped_acks_0")
+            self._shared.counts["produce_dropped_acks_0"] += 1
         self._refused.append((topic.name, topic.partitions, code, text))
 
     def _give_up(self, places: Iterable[int], why: str, now_ns: int) -> None:
@@ -176,7 +176,7 @@ class Exchange:
         """Refuse the held topics for lack of memory; the client retries."""
         self._give_up(self._held, "too many bytes are held already to wait for limits", now_ns)
         self._held.clear()
-        self._shared.count("produce_not_held_for_budget")
+        self._shared.counts["produce_not_held_for_budget"] += 1
         self._result(now_ns)
 
     def leave(self, now_ns: int) -> None:

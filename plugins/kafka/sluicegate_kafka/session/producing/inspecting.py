@@ -144,7 +144,7 @@ def after_inspection(
         if inspection.found is None:
             refuse(now_ns)
             return False
-        shared.count("produce_inspected")
+        shared.counts["produce_inspected"] += 1
         return go(frame, head, request, inspection.found, now_ns)
 
     return Suspended(retry, frame, head, question=inspection, refuse=refuse)
@@ -159,7 +159,7 @@ def refuse_for_now(
     :param request: what was read.
     :param now_ns: monotonic time.
     """
-    shared.count("inspection_failed")
+    shared.counts["inspection_failed"] += 1
     if request.acks != 0:
         text = "the records cannot be inspected at the moment; try again"
         code = errors.NOT_ENOUGH_REPLICAS

@@ -84,10 +84,7 @@ class Producing:
             glance = self._expect(request, head.correlation_id, now_ns)
             self._look_out(frame, head, request, glance)
             return True
-        return self._exchange(frame, head, request).start([decision], now_ns)
-
-    def _exchange(self, frame: bytes, head: RequestHead, request: ProduceRequest) -> Exchange:
-        return Exchange(self._shared, self._connection, self, frame, head, request)
+        return Exchange(self._shared, self._connection, self, frame, head, request).start([decision], now_ns)
 
     def _slices(self, turn: Sliced, frame: bytes, head: RequestHead) -> Deciding:
         request = yield from scan_slices(frame, head)
@@ -150,7 +147,7 @@ class Producing:
         if frame is original and not any(decisions):
             self._expect(request, head.correlation_id, now_ns)
             return True
-        return self._exchange(frame, head, request).start(decisions, now_ns)
+        return Exchange(self._shared, self._connection, self, frame, head, request).start(decisions, now_ns)
 
     def _measured(self, topic: ProduceTopic, turn: Sliced) -> Slices[ProduceTopic]:
         """A topic's part of a request; where a batch is over the limit, with its largest message measured."""
@@ -239,7 +236,9 @@ class Producing:
         if before is not None:
             return before
         name, producer_id = topic.name, topic.producer_id
-        gate = self._shared.gate(name, self._connection.exempt, now_ns)
+        gates, exempt = self._shared.gates, self._connection.exempt
+        live = gates.exempt if exempt else gates.live
+        gate = live.get(name) or self._shared.gate(name, exempt, now_ns)
         attached = self._attached.get((name, producer_id))
         if attached is None or topic.more_producers:
             refused = self._attach(gate, topic, now_ns)

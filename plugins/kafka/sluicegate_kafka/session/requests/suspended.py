@@ -1,6 +1,7 @@
 """A request that must wait before it can be decided or forwarded."""
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 
 from sluicegate.broker import Buffer, NextTurn
 from sluicegate_kafka.codec.frames import RequestHead
@@ -9,32 +10,22 @@ _NO_REQUEST = RequestHead(0, 0, 0, "", 4, 4, 4)
 Retry = Callable[[bytes, RequestHead, int], "bool | Suspended"]
 
 
+@dataclass(slots=True, eq=False)
 class Suspended:
     """A waiting request, and its deadline or question."""
 
-    __slots__ = ("frame", "head", "leave", "question", "refuse", "retry", "wake_ns")
-
-    def __init__(
-        self,
-        retry: "Retry",
-        frame: bytes,
-        head: RequestHead,
-        *,
-        wake_ns: int = 0,
-        question: object | None = None,
-        leave: Callable[[int], None] | None = None,
-        refuse: Callable[[int], None] | None = None,
-    ) -> None:
-        self.retry = retry
-        """Asks again; gives what a handler gives."""
-        self.frame = frame
-        self.head = head
-        self.wake_ns = wake_ns
-        self.question = question
-        self.leave = leave
-        """Gives up places in lines when the client has gone."""
-        self.refuse = refuse
-        """Answers at once, so that the client tries again later; None where that cannot be said."""
+    retry: Retry
+    """Decides again; returns what a handler returns."""
+    frame: bytes
+    """The buffer that holds the request."""
+    head: RequestHead
+    _: KW_ONLY
+    wake_ns: int = 0
+    question: object | None = None
+    leave: Callable[[int], None] | None = None
+    """Gives up places in queues when the client has gone."""
+    refuse: Callable[[int], None] | None = None
+    """Answers at once, so that the client tries again later; None where that cannot be said."""
 
     @property
     def request(self) -> Buffer:

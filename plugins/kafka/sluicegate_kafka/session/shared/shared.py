@@ -65,6 +65,7 @@ class Shared:
         self.silence_ns = config.silent_client * 1_000_000
         self.plain_producers = PlainProducers(self.silence_ns)
         self.counts: Counter[str] = Counter()
+        """Events by name."""
         self.wall_ms = services.wall_ms
         """Wall-clock milliseconds since 1970 at a monotonic time."""
         self._asked = (-1, False, False, False, False)
@@ -80,9 +81,6 @@ class Shared:
 
         :raises ProtocolError: if no topic of that name can exist; nothing is kept for it.
         """
-        gate = (self.gates.exempt if exempt else self.gates.live).get(topic)
-        if gate is not None:
-            return gate
         if len(topic) > _MAX_TOPIC_NAME:
             raise ProtocolError(f"a topic name of {len(topic)} characters, expected up to {_MAX_TOPIC_NAME}")
         return self.gates.get(topic, exempt, now_ns)
@@ -143,10 +141,6 @@ class Shared:
         if has_node_endpoints(frame, version):
             return rewrite_node_endpoints(frame, ApiKey.PRODUCE, version, self.nodes.advertised)
         return frame
-
-    def count(self, event: str) -> None:
-        """Count an event under its name."""
-        self.counts[event] += 1
 
     def count_passed(self, api_key: int) -> None:
         """Count a request that no policy asks about."""
