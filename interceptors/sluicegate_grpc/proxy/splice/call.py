@@ -1,10 +1,11 @@
 """One policed request: its withheld bytes, and what it waits for."""
 
 from collections import deque
+from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from sluicegate.engine.timers import Timer
-from sluicegate.model import Decision, Operation
+from sluicegate.model import Operation
 from sluicegate.sessions.admission import Hold
 from sluicegate_grpc.proxy.splice.flow import Chunk, Outlet
 from sluicegate_grpc.proxy.splice.messages import PREFIX
@@ -29,86 +30,57 @@ class Step(Enum):
     """Nothing that is still to come matters."""
 
 
+@dataclass(slots=True, eq=False)
 class Call:
     """State of one policed HTTP/2 stream: bytes held back, the pending decision, and progress to the broker.
 
     It holds data only. What happens to a call is decided by the session that owns it.
-
-    :param stream: its id.
-    :param request: what its headers say.
-    :param caller: who makes it.
-    :param outlet: its way to the broker.
-    :param place: where in the bytes read now its headers stood.
     """
 
-    __slots__ = (
-        "attaching",
-        "caller",
-        "chunks",
-        "credit",
-        "decision",
-        "delivery",
-        "end",
-        "frames",
-        "has_ended",
-        "hold",
-        "is_answered",
-        "is_up",
-        "left",
-        "op",
-        "outlet",
-        "place",
-        "producer",
-        "received",
-        "request",
-        "size",
-        "step",
-        "stream",
-        "tail",
-        "timer",
-    )
-
-    def __init__(self, stream: int, request: Request, caller: Caller, outlet: Outlet, place: int) -> None:
-        self.stream = stream
-        self.request = request
-        self.caller = caller
-        self.outlet = outlet
-        self.place = place
-        self.frames = b""
-        """Its header block, until it goes to the broker."""
-        self.credit = 0
-        """How far the client has opened its window for the answer until then."""
-        self.is_up = False
-        """True once the broker knows of it."""
-        self.is_answered = False
-        """True once the client got response headers."""
-        self.has_ended = False
-        """True once the client has said all."""
-        self.end = b""
-        """The frame by which it did, if that is none of DATA."""
-        self.step = Step.READING
-        self.chunks: deque[Chunk] = deque()
-        """What is not decided."""
-        self.size = 0
-        """Bytes of it."""
-        self.received = 0
-        """Bytes that have come, since the call is looked at."""
-        self.left = 0
-        """Bytes still to come of a message that was let go."""
-        self.tail: Tail | None = None
-        """What watches them."""
-        self.op: Operation | None = None
-        """A publish that waits."""
-        self.producer: Id | None = None
-        """Its producer, if that counts by its own word alone."""
-        self.attaching: Attaching | None = None
-        """A producer or consumer that waits to attach."""
-        self.delivery: Stream | None = None
-        """The consumer whose messages it asks for."""
-        self.decision: Decision | None = None
-        self.hold: Hold | None = None
-        """How long the message at hand may wait; None while it has not had to."""
-        self.timer: Timer | None = None
+    stream: int
+    """Its id."""
+    request: Request
+    """What its headers say."""
+    caller: Caller
+    """Who makes it."""
+    outlet: Outlet
+    """Its way to the broker."""
+    place: int
+    """Where in the bytes read now its headers stood."""
+    is_up: bool = False
+    """True once the broker knows of it."""
+    frames: bytes = b""
+    """Its header block, until it goes to the broker."""
+    credit: int = 0
+    """How far the client has opened its window for the answer until then."""
+    is_answered: bool = False
+    """True once the client got response headers."""
+    has_ended: bool = False
+    """True once the client has said all."""
+    end: bytes = b""
+    """The frame by which it did, if that is none of DATA."""
+    step: Step = Step.READING
+    chunks: deque[Chunk] = field(default_factory=deque)
+    """What is not decided."""
+    size: int = 0
+    """Bytes of it."""
+    received: int = 0
+    """Bytes that have come, since the call is looked at."""
+    left: int = 0
+    """Bytes still to come of a message that was let go."""
+    tail: Tail | None = None
+    """What watches them."""
+    op: Operation | None = None
+    """A publish that waits."""
+    producer: Id | None = None
+    """Its producer, if that counts by its own word alone."""
+    attaching: Attaching | None = None
+    """A producer or consumer that waits to attach."""
+    delivery: Stream | None = None
+    """The consumer whose messages it asks for."""
+    hold: Hold | None = None
+    """How long the message at hand may wait; None while it has not had to."""
+    timer: Timer | None = None
 
     @property
     def breaks_length(self) -> bool:

@@ -171,7 +171,7 @@ class Calling:
 
     def _keep(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> Call | None:
         """Buffer a frame of a call; None if the call was refused for lack of memory."""
-        begin, end = unpadded(data, at, stop, flags)
+        begin, end = unpadded(data, at, stop, flags) if flags & PADDED else (at + HEAD, stop)
         call = self.holding.call(stream, data, now_ns)
         self._up.cut(at, stop)
         padding = stop - at - HEAD - (end - begin)

@@ -11,6 +11,7 @@ Bytes that may be sent and find no room at the receiver wait in their stream's o
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 from sluicegate.engine.budget import Budget
@@ -29,18 +30,13 @@ class Credit(IntEnum):
     """For the connection and for the stream."""
 
 
+@dataclass(slots=True, eq=False)
 class Chunk:
-    """Bytes of one stream that the gateway keeps.
+    """Bytes of one stream that the gateway keeps."""
 
-    :param payload: must not change.
-    :param credit: the credit that the sender got for them.
-    """
-
-    __slots__ = ("credit", "payload")
-
-    def __init__(self, payload: bytes, credit: Credit) -> None:
-        self.payload = payload
-        self.credit = credit
+    payload: bytes
+    credit: Credit
+    """The credit that the sender got for them."""
 
     def split(self, at: int) -> "Chunk":
         """Keep what is before `at`; returns the rest."""
@@ -49,26 +45,21 @@ class Chunk:
         return rest
 
 
+@dataclass(slots=True, eq=False)
 class Outlet:
-    """The waiting bytes of one stream, in order, and its receiver's window.
+    """The waiting bytes of one stream, in order, and its receiver's window."""
 
-    :param stream: its id.
-    :param window: the receiver's, for this stream.
-    """
-
-    __slots__ = ("ahead", "debt", "ends", "items", "stream", "window")
-
-    def __init__(self, stream: int, window: int) -> None:
-        self.stream = stream
-        self.window = window
-        self.debt = 0
-        """Bytes sent on for which the sender had leave again before."""
-        self.ahead = 0
-        """Bytes kept for which the sender has leave again."""
-        self.ends = False
-        """True once nothing can come behind what it has."""
-        self.items: deque[Chunk | bytes] = deque()
-        """Chunks, and frames (the stream's trailers) that are to go behind them."""
+    stream: int
+    window: int
+    """The receiver's, for this stream."""
+    debt: int = 0
+    """Bytes sent on for which the sender had leave again before."""
+    ahead: int = 0
+    """Bytes kept for which the sender has leave again."""
+    ends: bool = False
+    """True once nothing can come behind what it has."""
+    items: "deque[Chunk | bytes]" = field(default_factory=deque)
+    """Chunks, and frames (the stream's trailers) that are to go behind them."""
 
 
 class Flow:
@@ -299,7 +290,7 @@ class Flow:
             outlet.debt += room
         self._let_go(outlet, chunk, room)
         if room:
-            for frame in data_frames(outlet.stream, chunk.payload, end=False):
+            for frame in data_frames(outlet.stream, chunk.payload):
                 self._emit(frame)
         if rest is not None:
             chunk.payload = rest.payload

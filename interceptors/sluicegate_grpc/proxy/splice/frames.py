@@ -1,6 +1,5 @@
 """HTTP/2 frames: their numbers, and those that the gateway makes itself (RFC 9113)."""
 
-from collections.abc import Iterator
 from enum import IntEnum
 from struct import Struct
 
@@ -70,16 +69,11 @@ def frame(kind: int, flags: int, stream: int, payload: Buffer = b"") -> bytes:
     return _write_head(size >> 8, size & 0xFF, kind, flags, stream) + payload
 
 
-def data_frames(stream: int, payload: Buffer, *, end: bool) -> Iterator[bytes]:
-    """DATA frames that every receiver accepts; an empty one if there is only the end."""
-    size = len(payload)
-    if size <= LEAST_MAX_FRAME:
-        yield frame(DATA, END_STREAM if end else 0, stream, payload)
-        return
+def data_frames(stream: int, payload: Buffer) -> list[bytes]:
+    """The payload in DATA frames that every receiver accepts."""
     view = memoryview(payload)
-    for at in range(0, size, LEAST_MAX_FRAME):
-        last = end and at + LEAST_MAX_FRAME >= size
-        yield frame(DATA, END_STREAM if last else 0, stream, view[at : at + LEAST_MAX_FRAME])
+    starts = range(0, len(payload), LEAST_MAX_FRAME)
+    return [frame(DATA, 0, stream, view[at : at + LEAST_MAX_FRAME]) for at in starts]
 
 
 def header_frames(stream: int, block: bytes, *, end: bool) -> bytes:

@@ -165,11 +165,11 @@ class GrpcSession:
     def _all_passed(self, frames: FrameStream, data: bytes) -> bool:
         """Whether these bytes pass unchanged and there is nothing else to do, which is nearly always so."""
         passed = (
-            frames.is_untouched(data)
-            and frames.back.is_untouched(b"")
-            and self._closing is None
+            self._closing is None
             and not self._answers.ready
             and not self._connection.has_news
+            and frames.is_untouched(data)
+            and frames.back.is_untouched(b"")
         )
         if passed:
             frames.done()

@@ -113,8 +113,7 @@ class Holding:
 
     def _new(self, stream: int, request: Request, place: int, *, is_up: bool = False) -> Call:
         outlet = self._up.flow.open(stream)
-        call = Call(stream, request, self._connection.caller(request), outlet, place)
-        call.is_up = is_up
+        call = Call(stream, request, self._connection.caller(request), outlet, place, is_up)
         if not is_up:
             insort(self._held, stream)
         self.calls[stream] = call
@@ -143,13 +142,11 @@ class Holding:
         if mark is None:
             return self.calls.get(stream)
         at, stop, request = mark
-        frames = data[at:stop]
-        self._up.cut(at, stop)
         call = self._new(stream, request, at)
+        self._hold(call, data[at:stop], now_ns)
+        self._up.cut(at, stop)
         for begin, end in self._extras.pop(stream, ()):
             self._opens(call, data, begin, end, now_ns)
-        if self.calls.get(stream) is call:
-            self._hold(call, frames, now_ns)
         return self.calls.get(stream)
 
     def belongs(self, data: bytes, at: int, stop: int, stream: int, now_ns: int) -> bool:
@@ -205,12 +202,9 @@ class Holding:
             call.is_up = True
             opening = window_update(stream, call.credit) if call.credit else b""
             self._up.insert_at(call.place, call.frames + opening)
-            self._drop_frames(call)
+            self._up.let_go(len(call.frames))
+            call.frames = b""
         del self._held[:count]
-
-    def _drop_frames(self, call: Call) -> None:
-        self._up.let_go(len(call.frames))
-        call.frames = b""
 
     def leave(self, call: Call, now_ns: int) -> None:
         """Stop reading a call; bytes already released may still wait for a window."""
@@ -223,7 +217,9 @@ class Holding:
         if call.timer is not None:
             call.timer.cancel()
         self._deciding.give_up(call, now_ns)
-        self._drop_frames(call)
+        if call.frames:
+            self._up.let_go(len(call.frames))
+            call.frames = b""
         for chunk in call.chunks:
             self._up.flow.drop(call.outlet, chunk, over=True)
         call.chunks.clear()
