@@ -130,6 +130,8 @@ class Rate:
 def rates_of(policies: EffectivePolicies, what: str, messages: str, nbytes: str) -> list[Rate]:
     """The limits set for one kind of rate: none, one, or two if only one dimension is observed."""
     names = (messages, nbytes)
+    if policies.values.keys().isdisjoint(names):
+        return []
     found = []
     for observed in (False, True):
         limits = [policies.number(name) if observed == policies.observes(name) else 0 for name in names]

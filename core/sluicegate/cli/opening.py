@@ -103,8 +103,7 @@ def plugin_findings(file: str, error: Exception, environ: Mapping[str, str]) -> 
     except ConfigErrors as refused:
         yield from refused.errors
         return
-    plugins = root.child("plugins")
-    for index, node in enumerate((plugins.items or ()) if plugins is not None else ()):
+    for index, node in enumerate(root.listed("plugins")):
         if module and node.scalar == module:
             yield node.place.error(("plugins", index), str(error), remedy)
             return

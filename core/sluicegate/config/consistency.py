@@ -1,50 +1,49 @@
 """Mistakes that no single value shows: names given twice, locks on nothing, fields at the wrong level."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
 
 from sluicegate.config.errors import Finding
 from sluicegate.config.fields import PolicyFields
 from sluicegate.config.tree import Node
 from sluicegate.config.validation import Path, suggest
 
+LevelNode: TypeAlias = tuple[Path, Node]
+"""A mapping of the file that sets policies, after its path."""
 
-def inconsistencies(root: Node, fields: PolicyFields) -> Iterator[Finding]:
+
+def inconsistencies(root: Node, found: Iterable[LevelNode], fields: PolicyFields) -> Iterator[Finding]:
     """Find what the models cannot; works on files that have other errors too.
 
     :param root: the whole file.
+    :param found: its `levels`.
     :param fields: the policy fields that are known.
     """
-    brokers = root.child("brokers")
-    yield from _names_twice(brokers, ("brokers",))
-    yield from _exempt_policies(brokers, fields)
-    for path, level in levels(root):
+    yield from _names_twice(root, ("brokers",))
+    yield from _exempt_policies(root, fields)
+    for path, level in found:
         yield from _locks(level, path, fields)
         yield from _ceilings(level, path)
         if path[1] != "broker":
             yield from _broker_only(level, path, fields)
-    policies = root.child("policies")
     for section in ("namespaces", "topics"):
-        yield from _names_twice(policies.child(section) if policies else None, ("policies", section))
+        yield from _names_twice(root, ("policies", section))
 
 
-def levels(root: Node) -> Iterator[tuple[Path, Node]]:
+def levels(root: Node) -> Iterator[LevelNode]:
     """Every mapping of the file that sets policies, with its path."""
-    policies = root.child("policies")
-    if policies is None:
-        return
-    broker = policies.child("broker")
+    broker = root.child("policies", "broker")
     if broker is not None and broker.entries is not None:
         yield ("policies", "broker"), broker
     for section in ("namespaces", "topics"):
-        entries = policies.child(section)
-        for index, node in enumerate((entries.items or ()) if entries else ()):
+        for index, node in enumerate(root.listed("policies", section)):
             if node.entries is not None:
                 yield ("policies", section, index), node
 
 
-def _names_twice(entries: Node | None, path: Path) -> Iterator[Finding]:
+def _names_twice(root: Node, path: Path) -> Iterator[Finding]:
     first: dict[object, int] = {}
-    for index, node in enumerate((entries.items or ()) if entries else ()):
+    for index, node in enumerate(root.listed(*path)):
         name = node.child("name")
         if name is None or not isinstance(name.scalar, str):
             continue
@@ -57,23 +56,21 @@ def _names_twice(entries: Node | None, path: Path) -> Iterator[Finding]:
         first.setdefault(name.scalar, name.place.line + 1)
 
 
-def _exempt_policies(brokers: Node | None, fields: PolicyFields) -> Iterator[Finding]:
-    for index, node in enumerate((brokers.items or ()) if brokers else ()):
-        exempt = node.child("exempt")
-        policies = exempt.child("policies") if exempt else None
-        for place, name in enumerate((policies.items or ()) if policies else ()):
+def _exempt_policies(root: Node, fields: PolicyFields) -> Iterator[Finding]:
+    for index, node in enumerate(root.listed("brokers")):
+        for place, name in enumerate(node.listed("exempt", "policies")):
             if isinstance(name.scalar, str) and fields.infos and name.scalar not in fields.policies:
                 path = ("brokers", index, "exempt", "policies", place)
                 message = f"unknown policy {name.scalar!r}"
                 yield name.place.error(path, message, suggest(name.scalar, fields.policies))
 
 
-def take_doubles(root: Node, fields: PolicyFields) -> Iterator[Finding]:
+def take_doubles(found: Iterable[LevelNode], fields: PolicyFields) -> Iterator[Finding]:
     """Find fields that are given under two names, and keep the canonical one.
 
     Only with one of them gone can the level's other values be checked in the same pass.
     """
-    for path, level in levels(root):
+    for path, level in found:
         for alias, name in fields.aliases.items():
             entries = level.entries or {}
             if alias in entries and name in entries:
@@ -82,8 +79,7 @@ def take_doubles(root: Node, fields: PolicyFields) -> Iterator[Finding]:
 
 
 def _locks(level: Node, path: Path, fields: PolicyFields) -> Iterator[Finding]:
-    locked = level.child("locked")
-    for index, node in enumerate((locked.items or ()) if locked else ()):
+    for index, node in enumerate(level.listed("locked")):
         name = node.scalar
         if name in fields.settings and isinstance(name, str) and not _is_set(level, name, fields):
             yield node.place.error(

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError, create_model
 
-from sluicegate.config.consistency import inconsistencies, levels, take_doubles
+from sluicegate.config.consistency import LevelNode, inconsistencies, levels, take_doubles
 from sluicegate.config.environment import override, overrides
 from sluicegate.config.errors import ConfigErrors, Finding
 from sluicegate.config.fields import CEILING, OPTIONS, PolicyFields
@@ -95,14 +95,15 @@ def read(
         root = override(parse(text, file, findings), environ, findings)
     except ConfigErrors as refused:
         return Reading(tuple(refused.errors), None)
-    findings.extend(take_doubles(root, fields))
+    found = tuple(levels(root))
+    findings.extend(take_doubles(found, fields))
     made = _validate(root, file_model(fields, models), findings)
     brokers = tuple(enumerate(made.brokers) if made is not None else _sound_brokers(root, models))
-    findings.extend(inconsistencies(root, fields))
+    findings.extend(inconsistencies(root, found, fields))
     findings.extend(port_findings(root, made.admin if made is not None else _sound_admin(root), brokers))
-    if made is not None or len(brokers) == _entry_count(root):
+    if made is not None or len(brokers) == len(root.listed("brokers")):
         findings.extend(impossible_names(root, [broker for _, broker in brokers]))
-    layers = tuple(_layers(root, made, fields)) if made is not None else ()
+    layers = tuple(_layers(found, made, fields)) if made is not None else ()
     findings.extend(_contradictions(root, layers, fields))
     warnings = tuple(finding for finding in findings if finding.severity == "warning")
     if made is None or len(warnings) < len(findings):
@@ -124,8 +125,7 @@ def plugin_modules(path: str | os.PathLike[str], environ: Mapping[str, str]) -> 
         root = override(parse(read_text(os.fspath(path)), os.fspath(path), []), environ, [])
     except ConfigErrors:
         return ()
-    plugins = root.child("plugins")
-    names = (node.scalar for node in ((plugins.items or ()) if plugins else ()))
+    names = (node.scalar for node in root.listed("plugins"))
     return tuple(name for name in names if isinstance(name, str))
 
 
@@ -199,8 +199,7 @@ def _sound_brokers(
 ) -> Iterable[tuple[int, BrokerConfig]]:
     """The entries, each as far as it has no mistakes of its own, whatever else is wrong with the file."""
     models = tuple(broker_models) or (BrokerConfig,)
-    brokers = root.child("brokers")
-    for index, node in enumerate((brokers.items or ()) if brokers is not None else ()):
+    for index, node in enumerate(root.listed("brokers")):
         sound = (_without_mistakes(node.plain(), model) for model in models)
         if (broker := next((each for each in sound if each is not None), None)) is not None:
             yield index, broker
@@ -225,11 +224,6 @@ def _without_mistakes(entry: Plain, model: type[BrokerConfig]) -> BrokerConfig |
         return None  # the values make no sense together
 
 
-def _entry_count(root: Node) -> int:
-    brokers = root.child("brokers")
-    return len(brokers.items or ()) if brokers is not None else 0
-
-
 def _sound_admin(root: Node) -> Admin | None:
     admin = root.child("admin")
     try:
@@ -238,8 +232,8 @@ def _sound_admin(root: Node) -> Admin | None:
         return None
 
 
-def _layers(root: Node, made: Any, fields: PolicyFields) -> Iterable[PolicyLayer]:
-    for path, node in levels(root):
+def _layers(found: Iterable[LevelNode], made: Any, fields: PolicyFields) -> Iterable[PolicyLayer]:
+    for path, node in found:
         level = getattr(made.policies, str(path[1]))
         if len(path) > 2:
             level = level[path[2]]
@@ -254,8 +248,7 @@ def _layers(root: Node, made: Any, fields: PolicyFields) -> Iterable[PolicyLayer
 def _contradictions(root: Node, layers: Iterable[PolicyLayer], fields: PolicyFields) -> Iterable[Finding]:
     """Settings of the broker's level that make no sense together."""
     [settings, *_] = [layer.settings for layer in layers if layer.level is Level.BROKER] or [{}]
-    policies = root.child("policies")
-    broker = policies.child("broker") if policies is not None else None
+    broker = root.child("policies", "broker")
     if broker is None:
         return
     for found in fields.contradictions({name: setting.value for name, setting in settings.items()}):

@@ -51,18 +51,11 @@ def _uses(root: Node, admin: Admin | None, brokers: Iterable[tuple[int, BrokerCo
     if admin is not None:
         path: Path = ("admin", "port")
         ports = Ports(admin.host, admin.port, 1, ("port",), "the admin endpoint")
-        yield _Use(ports, "the admin endpoint", path, _is_written(root, path))
+        yield _Use(ports, "the admin endpoint", path, root.child(*path) is not None)
     taken = [(index, broker.name, ports) for index, broker in brokers for ports in broker.ports()]
     for index, name, ports in taken:
         path = ("brokers", index, *ports.key)
-        yield _Use(ports, f"{ports.noun} of broker {name!r}", path, _is_written(root, path))
-
-
-def _is_written(root: Node, path: Path) -> bool:
-    node: Node | None = root
-    for step in path:
-        node = node.child(step) if node is not None else None
-    return node is not None
+        yield _Use(ports, f"{ports.noun} of broker {name!r}", path, root.child(*path) is not None)
 
 
 def _beyond(root: Node, use: _Use) -> Finding:

@@ -6,7 +6,7 @@ the YAML 1.2 core rules, and size, depth and expansion are bounded.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
@@ -129,14 +129,22 @@ class Node:
             return [item.plain() for item in self.items]
         return self.scalar
 
-    def child(self, step: str | int) -> "Node | None":
-        """The value under a key or an index; None if there is none."""
-        if self.entries is not None:
-            entry = self.entries.get(str(step))
-            return entry.node if entry is not None else None
-        if self.items is not None and isinstance(step, int) and 0 <= step < len(self.items):
-            return self.items[step]
-        return None
+    def child(self, *path: str | int) -> "Node | None":
+        """The value under keys and indexes, one below the other; None if there is none."""
+        node = self
+        for step in path:
+            if node.entries is not None and (entry := node.entries.get(str(step))) is not None:
+                node = entry.node
+            elif node.items is not None and isinstance(step, int) and 0 <= step < len(node.items):
+                node = node.items[step]
+            else:
+                return None
+        return node
+
+    def listed(self, *path: str | int) -> "Sequence[Node]":
+        """The values of the list under a path as for `child`; empty if there is no list."""
+        node = self.child(*path)
+        return (node.items or ()) if node is not None else ()
 
     def nearest(self, path: tuple[str | int, ...]) -> Place:
         """Where a path stands: its value, a section's key, or what is closest above it if it is unset."""

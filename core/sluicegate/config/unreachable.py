@@ -16,10 +16,8 @@ def impossible_names(root: Node, brokers: Sequence[BrokerConfig]) -> Iterator[Fi
     :param root: the whole file.
     :param brokers: all entries of the file.
     """
-    policies = root.child("policies")
     for section, level in _SECTIONS.items():
-        entries = policies.child(section) if policies is not None else None
-        for index, entry in enumerate((entries.items or ()) if entries is not None else ()):
+        for index, entry in enumerate(root.listed("policies", section)):
             name = entry.child("name")
             if name is None or not isinstance(name.scalar, str) or not name.scalar:
                 continue

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sluicegate.engine.bucket import SECOND_NS
-from sluicegate.engine.check import Check
+from sluicegate.engine.check import Check, CheckCall
 
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
 _KIND_LENGTH = 100
@@ -61,20 +61,19 @@ def plugin_of(check: Check) -> str:
     return check.plugin or getattr(check.call, "__module__", None) or type(check.call).__module__
 
 
+@dataclass(slots=True, eq=False)
 class GuardedCheck:
     """A check as one gate runs it: whether it is only observed, and whether it is skipped for its faults."""
 
-    __slots__ = ("call", "check", "faults", "observed", "open_until_ns", "suspect")
-
-    def __init__(self, check: Check, *, observed: bool) -> None:
-        self.check = check
-        self.call = check.call
-        self.observed = observed
-        self.faults = 0
-        """Consecutive faults."""
-        self.open_until_ns = 0
-        self.suspect = False
-        """True once it has raised."""
+    check: Check
+    call: CheckCall
+    """The check's own."""
+    observed: bool
+    faults: int = 0
+    """Consecutive faults."""
+    open_until_ns: int = 0
+    suspect: bool = False
+    """True once it has raised."""
 
     def is_skipped(self, now_ns: int) -> bool:
         """True while the check is not to be called."""

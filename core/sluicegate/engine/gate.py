@@ -89,7 +89,7 @@ class Gate:
         self._sink = sink
         self._faults = faults
         ordered = sorted(checks, key=lambda check: (check.stage, check.takes))
-        compiled = [GuardedCheck(check, observed=policies.observes(check.policy)) for check in ordered]
+        compiled = [GuardedCheck(check, check.call, policies.observes(check.policy)) for check in ordered]
         self._entries = tuple(
             tuple(entry for entry in compiled if kind in entry.check.kinds) for kind in OperationKind
         )

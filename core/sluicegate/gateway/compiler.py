@@ -114,14 +114,16 @@ class GateCompiler:
         """The checks of all plugins; the last valid ones of a plugin that fails."""
         found: list[Sequence[Check]] = []
         for plugin, ask in self._ask_checks:
+            checks: Sequence[Check]
             try:
-                checks = self._checks_of(plugin, ask, topic, policies, state)
+                if plugin in self._own:
+                    checks = [replace(check, plugin=plugin) for check in ask(topic, policies, state) or ()]
+                else:
+                    checks = self._checks_of(plugin, ask, topic, policies, state)
             except CAUGHT as error:
                 self._fault(plugin, topic, error)
                 usable = error.usable if isinstance(error, InvalidAnswerError) else ()
                 checks = _last(state, _LAST_GOOD, plugin, usable)
-            else:
-                self._keep(state, _LAST_GOOD, plugin, checks)
             found.append(checks)
         return found
 
@@ -133,15 +135,16 @@ class GateCompiler:
         policies: EffectivePolicies,
         state: TopicState,
     ) -> Sequence[Check]:
-        if plugin in self._own:
-            return [replace(check, plugin=plugin) for check in ask(topic, policies, state) or ()]
+        """The checks of a plugin that is not built in, validated, named and timed."""
         with self.slow.watching(plugin, "sluicegate_policy_checks", topic.full):
             answer = ask(topic, policies, state)
             try:
-                return self._prepared(usable_checks(answer), plugin, topic)
+                checks = self._prepared(usable_checks(answer), plugin, topic)
             except InvalidAnswerError as error:
                 usable = self._prepared(error.usable, plugin, topic)
                 raise InvalidAnswerError(str(error), usable) from None
+        _keep(state, _LAST_GOOD, plugin, checks)
+        return checks
 
     def _prepared(self, checks: Sequence[Check], plugin: str, topic: TopicName) -> Sequence[Check]:
         """Checks of a plugin that is not built in, under its name, and timed."""
@@ -153,24 +156,18 @@ class GateCompiler:
         for plugin, ask in self._ask_delay:
             rule: DelayRule | None
             try:
-                with self.slow.watching(plugin, "sluicegate_delay_rule", topic.full):
-                    rule = usable_rule(ask(topic, policies))
+                if plugin in self._own:
+                    rule = ask(topic, policies)
+                else:
+                    with self.slow.watching(plugin, "sluicegate_delay_rule", topic.full):
+                        rule = usable_rule(ask(topic, policies))
+                    _keep(state, _LAST_RULES, plugin, rule)
             except CAUGHT as error:
                 self._fault(plugin, topic, error)
                 rule = _last(state, _LAST_RULES, plugin, None)
-            else:
-                self._keep(state, _LAST_RULES, plugin, rule)
             if rule is not None:
                 return rule
         return None
-
-    def _keep(self, state: TopicState, key: str, plugin: str, given: object) -> None:
-        """Keep a plugin's result, but not an empty one."""
-        if plugin in self._own or not (given or _last(state, key, plugin, None)):
-            return
-        kept = state.plugin_data.setdefault(key, {})
-        if isinstance(kept, dict):
-            kept[plugin] = given
 
     def _fault(self, plugin: str, topic: TopicName, error: BaseException) -> None:
         self._faults.add(Fault(plugin, "", topic.full, error_text(error), opened=False))
@@ -181,3 +178,11 @@ def _last(state: TopicState, key: str, plugin: str, default: Kept) -> Kept:
     """The last valid result of a plugin for a topic."""
     kept = state.plugin_data.get(key)
     return kept.get(plugin, default) if isinstance(kept, dict) else default
+
+
+def _keep(state: TopicState, key: str, plugin: str, given: object) -> None:
+    """Keep a plugin's result, but not an empty one."""
+    if given or _last(state, key, plugin, None):
+        kept = state.plugin_data.setdefault(key, {})
+        if isinstance(kept, dict):
+            kept[plugin] = given

@@ -226,6 +226,8 @@ class PolicyWatch:
 
     def _refuse_unusable(self, loaded: Loaded) -> None:
         """Look at the TLS files that are newly named; those in force may be about to be renewed."""
+        if loaded.config.brokers == self.loaded.config.brokers:
+            return
         known = {each.section for each in tls_sections(enumerate(self.loaded.config.brokers))}
         named = [
             found for found in tls_sections(enumerate(loaded.config.brokers)) if found.section not in known

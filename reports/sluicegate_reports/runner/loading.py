@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 from pydantic import Field, ValidationError, create_model
 
-from sluicegate.config.consistency import inconsistencies, take_doubles
+from sluicegate.config.consistency import inconsistencies, levels, take_doubles
 from sluicegate.config.errors import ConfigErrors, Finding
 from sluicegate.config.fields import PolicyFields
 from sluicegate.config.load import read_text
@@ -56,14 +56,15 @@ def load_scenario(path: str | os.PathLike[str], policy_models: Iterable[type[Pol
         raise ConfigErrors(
             [*errors, root.place.error((), "expected a mapping (key: value)", "begin with 'name:'")]
         )
-    errors.extend(take_doubles(root, fields))
+    found = tuple(levels(root))
+    errors.extend(take_doubles(found, fields))
     made: Scenario | None = None
     model = scenario_model(fields)
     try:
         made = model.model_validate(root.plain())
     except ValidationError as error:
         errors.extend(translate(error, root, model))
-    errors.extend(inconsistencies(root, fields))
+    errors.extend(inconsistencies(root, found, fields))
     errors.extend(_mistakes(root))
     if errors or made is None:
         raise ConfigErrors(errors)
@@ -127,9 +128,7 @@ def _mistakes(root: Node) -> Iterator[Finding]:
 
 
 def _items(node: Node, section: str) -> list[tuple[int, Node]]:
-    found = node.child(section)
-    entries = found.items if found is not None and found.items is not None else ()
-    return [(index, entry) for index, entry in enumerate(entries) if entry.entries is not None]
+    return [(index, entry) for index, entry in enumerate(node.listed(section)) if entry.entries is not None]
 
 
 def _fields(root: Node, section: str, field: str) -> list[tuple[int, Node]]:
