@@ -81,10 +81,53 @@ def test_a_subscription_that_the_broker_confirmed_is_not_taken_back() -> None:
     found.state.learn_subscriptions(())
     request = admission()
     request.decide(found, _S)
-    request.confirmed()
+    request.confirmed(found)
     found.detach(request.attach)
     request.withdraw(found, _S)
     assert found.state.subscription_count == 1
+
+
+def test_a_subscription_that_two_requests_create_is_there_until_both_are_refused() -> None:
+    found, _ = gate()
+    found.state.learn_subscriptions(())
+    first, second = admission("a"), admission("b")
+    for each in (first, second):
+        assert each.decide(found, _S) is None
+    found.detach(first.attach)
+    first.take_back(found)
+    assert found.state.subscription_count == 1
+    found.detach(second.attach)
+    second.take_back(found)
+    assert found.state.subscription_count == 0
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_a_request_that_is_refused_leaves_what_another_one_created(listed: bool) -> None:
+    found, _ = gate()
+    found.state.learn_subscriptions(())
+    first, second = Creation(admission().create), Creation(admission().create)
+    for each in (first, second):
+        assert each.decide_creation(found, _S) is None
+    if listed:
+        found.state.learn_subscriptions(("s",))
+    else:
+        second.confirmed(found)
+    first.take_back(found)
+    assert found.state.subscription_count == 1
+    third = Creation(admission().create)
+    assert (third.decide_creation(found, _S), third.created) == (None, False)
+
+
+def test_a_subscription_that_the_broker_has_lost_is_created_anew() -> None:
+    found, _ = gate()
+    found.state.learn_subscriptions(())
+    lost, request = Creation(admission().create), Creation(admission().create)
+    lost.decide_creation(found, _S)
+    found.state.learn_subscriptions((), asked_ns=2 * _S)
+    assert found.state.subscription_count == 0
+    request.decide_creation(found, 2 * _S)
+    request.take_back(found)
+    assert found.state.subscription_count == 0
 
 
 def test_a_subscription_keeps_its_place_while_its_consumer_is_held() -> None:

@@ -203,7 +203,7 @@ class Gate:
     def detach(self, op: Operation) -> None:
         """Release what an operation attached: its producer or its consumer, for its connection.
 
-        With an operation of kind CREATE_SUBSCRIPTION, take back a subscription that the broker refused.
+        With an operation of kind CREATE_SUBSCRIPTION, the subscription is removed unless it has consumers.
         """
         with self.state.lock:
             self.state.release(op)

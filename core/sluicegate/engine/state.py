@@ -68,7 +68,7 @@ class _Limiters:
 class SubscriptionState(_Limiters):
     """State of one subscription (or consumer group) of a topic."""
 
-    __slots__ = ("consumers", "created_ns", "exists", "name", "unacked")
+    __slots__ = ("consumers", "created_ns", "creating", "exists", "name", "unacked")
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -77,6 +77,8 @@ class SubscriptionState(_Limiters):
         """True if it exists on the broker, as far as is known."""
         self.created_ns = 0
         """When this gate let it be created; 0 if it was learned from the broker."""
+        self.creating = 0
+        """Requests under way that create it; 0 once the broker is known to have it."""
         self.consumers = Attachments()
         self.unacked: dict[str, int] = {}
         """Messages dispatched and not yet acknowledged, by consumer; kept only where a policy asks."""
@@ -239,9 +241,25 @@ class TopicState(_Limiters):
             younger = asked_ns is not None and subscription.created_ns >= asked_ns
             kept = bool(subscription.consumers) or younger
             subscription.exists = subscription.name in existing or (subscription.exists and kept)
+            if not subscription.exists:
+                subscription.creating = 0
         for name in existing:
-            self.subscription(name).exists = True
+            listed = self.subscription(name)
+            listed.exists, listed.creating = True, 0
         self.subscriptions_known = True
+
+    def confirm(self, name: str) -> None:
+        """The broker has a subscription: no request that it refuses takes it back."""
+        with self.lock:
+            self.subscription(name).creating = 0
+
+    def take_back(self, name: str) -> None:
+        """A request that creates a subscription has failed; others may still create it."""
+        with self.lock:
+            subscription = self.subscription(name)
+            if subscription.creating:
+                subscription.creating -= 1
+                subscription.exists = bool(subscription.creating or subscription.consumers)
 
     def commit(self, op: Operation, now_ns: int, *, counted: bool) -> None:
         """Take the place of an attachment that was admitted; the caller holds the lock.
@@ -256,16 +274,19 @@ class TopicState(_Limiters):
                 self.producers.attach(op.producer, op.client)
             return
         subscription = self.subscription(op.subscription)
-        if op.subscription and not subscription.exists:
+        is_new = bool(op.subscription) and not subscription.exists
+        if is_new:
             subscription.exists = True
             subscription.created_ns = now_ns
+        if op.kind is OperationKind.CREATE_SUBSCRIPTION and (is_new or subscription.creating):
+            subscription.creating += 1
         if counted and op.kind is OperationKind.ATTACH_CONSUMER:
             subscription.consumers.attach(op.consumer, op.client)
 
     def release(self, op: Operation) -> None:
         """Give back the place of an operation's producer or consumer; the caller holds the lock.
 
-        With an operation of kind CREATE_SUBSCRIPTION, take back a subscription that the broker refused.
+        With an operation of kind CREATE_SUBSCRIPTION, the subscription is removed unless it has consumers.
         """
         if op.producer:
             self.producers.detach(op.producer, op.client)
@@ -275,7 +296,7 @@ class TopicState(_Limiters):
         if op.consumer and subscription.consumers.detach(op.consumer, op.client):
             subscription.unacked.pop(op.consumer, None)
         if op.kind is OperationKind.CREATE_SUBSCRIPTION and not subscription.consumers:
-            subscription.exists = False
+            subscription.exists, subscription.creating = False, 0
 
     def is_evictable(self, now_ns: int) -> bool:
         """True if the state can be dropped without losing more than counters."""

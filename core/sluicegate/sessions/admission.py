@@ -29,7 +29,7 @@ class Creation:
         self.is_admitted = False
         """True once the gate has admitted the subscription."""
         self.created = False
-        """True if it did not exist before, until the broker confirms it."""
+        """True until the broker is known to have it: this request creates it, perhaps beside others."""
 
     def lists_first(self, gate: Gate, listings: Listings, now_ns: int) -> bool:
         """Whether the broker must be asked which subscriptions exist before the gate can refuse this one.
@@ -59,17 +59,20 @@ class Creation:
         self.is_admitted = self.created = False
         decision = allowed(gate.decide(create, now_ns))
         if decision is None:
-            self.is_admitted, self.created = True, not existed
+            known = gate.state.subscriptions.get(create.subscription)
+            self.is_admitted, self.created = True, known is not None and known.creating > 0
         return decision
 
-    def confirmed(self) -> None:
-        """Keep the subscription counted even if the request fails: the broker has it, or may have it."""
+    def confirmed(self, gate: Gate) -> None:
+        """Keep the subscription counted whatever becomes of requests: the broker has it, or may have it."""
+        if self.created and self.create is not None:
+            gate.state.confirm(self.create.subscription)
         self.created = False
 
     def take_back(self, gate: Gate) -> None:
         """The request does not create the subscription after all."""
         if self.created and self.create is not None:
-            gate.detach(self.create)
+            gate.state.take_back(self.create.subscription)
         self.is_admitted = self.created = False
 
     def withdraw(self, gate: Gate, now_ns: int) -> None:

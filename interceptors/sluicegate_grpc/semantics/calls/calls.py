@@ -152,6 +152,7 @@ class Calls:
         if place is None or attaching.ended:
             return
         attaching.end()
+        attaching.confirmed(self.gate(attaching.topic, attaching.caller.exempt, now_ns))
         place.settled = True
         if attaching.caller in place.callers:
             place.callers[attaching.caller] = Part.ATTACHED
@@ -189,7 +190,7 @@ class Calls:
         if not place.pending and not place.settled:
             self._release(place, now_ns)
         if attaching.created and not is_known and self._topics.are_listed:
-            attaching.confirmed()  # it may exist: the next list shows it
+            attaching.confirmed(gate)  # it may exist: the next list shows it
             self._topics.listings.outdated(attaching.topic)
         attaching.withdraw(gate, now_ns)
 

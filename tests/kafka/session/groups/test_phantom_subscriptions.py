@@ -121,6 +121,16 @@ def test_another_members_group_is_not_taken_back() -> None:
     assert subscriptions(one) == 1
 
 
+def test_a_group_that_the_broker_refuses_to_both_its_members_leaves_no_subscription() -> None:
+    one = wire()
+    two = Wire(Bench(), one.shared, peer="10.0.0.2:1")
+    for each, member in ((one, "m"), (two, "n")):
+        each.client_sends(join("new", "a", member=member))
+    for each, counted in ((one, 1), (two, 0)):
+        each.broker_sends(joined("", ErrorCode.group_authorization_failed))
+        assert subscriptions(one) == counted
+
+
 def test_a_commit_refused_for_one_topic_leaves_no_subscription_on_another() -> None:
     one = wire()
     assert commits(one, "new", "a", "b") == [GROUP_FULL] * 2

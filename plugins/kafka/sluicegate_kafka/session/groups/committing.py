@@ -1,6 +1,6 @@
 """The subscriptions that a group creates when it commits offsets without members."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 from sluicegate.model import OperationKind
 from sluicegate.sessions.admission import Creation
@@ -52,9 +52,13 @@ class Commit(Attempt):
                 yield
         return None
 
-    def refused(self, topics: Iterable[str], now_ns: int) -> None:
-        """The broker has refused some topics: undo their subscriptions."""
-        for topic in topics:
-            place = self._pending.get(topic)
-            if place is not None:
-                place.take_back(self._gate(topic, now_ns))
+    def answering(self, refused: Collection[str], now_ns: int) -> Slices[None]:
+        """The broker has answered: undo the subscriptions to the topics that it refused, in slices."""
+        for count, (topic, place) in enumerate(self._pending.items(), 1):
+            gate = self._gate(topic, now_ns)
+            if topic in refused:
+                place.take_back(gate)
+            else:
+                place.confirmed(gate)
+            if count % DECIDED_PER_SLICE == 0:
+                yield

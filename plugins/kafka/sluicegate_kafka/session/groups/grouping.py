@@ -180,7 +180,7 @@ class Grouping:
         def committed(turn: SlicedResponse, response: bytes) -> Making:
             api_key = ApiKey(head.api_key)
             refused = yield from groups.refused_topics_slices(response, api_key, head.version)
-            commit.refused(refused, turn.now_ns)
+            yield from commit.answering(refused, turn.now_ns)
             return response
 
         self._connection.outstanding.expect_if(commit.is_new, head.correlation_id, in_slices(committed))

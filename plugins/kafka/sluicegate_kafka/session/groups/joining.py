@@ -115,8 +115,8 @@ class Joining:
 
     def confirm(self, key: MemberKey) -> None:
         """The broker has accepted a member: its subscriptions exist from now on."""
-        for _, place in self.topics(key).values():
-            place.confirmed()
+        for gate, place in self.topics(key).values():
+            place.confirmed(gate)
 
     def assigning(self, key: MemberKey, partitions: Partitions | None, now_ns: int) -> Slices[None]:
         """A member has received its assignment; None if the gateway cannot read it. In slices."""

@@ -103,6 +103,7 @@ class Consuming:
         def answered(response: pb.BaseCommand, now_ns: int) -> bool:
             if response.type == _TYPES.SUCCESS:
                 consumer.is_live = True
+                request.confirmed(gate)
                 return True
             self._delivering.shut(consumer, now_ns)
             request.take_back(gate)

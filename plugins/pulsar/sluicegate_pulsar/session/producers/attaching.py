@@ -110,7 +110,9 @@ class Attaching(Waiting):
                     # at the broker, when its id is opened again, for one of another topic, and it would
                     # publish by that one's policies.
                     self._producers.close_at_broker(producer.id)
-            if not is_success:
+            if is_success:
+                request.confirmed(self._gate(request, now_ns))
+            else:
                 request.take_back(self._gate(request, now_ns))
             return True
 
