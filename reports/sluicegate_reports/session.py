@@ -28,6 +28,9 @@ SETTINGS: Mapping[str, str] = {
 """Set on every session, on a server's too."""
 _JAVA = "spark.driver.extraJavaOptions"
 _MEMORY = "spark.driver.memory"
+_PAGE = "spark.buffer.pageSize"
+"""Each sort, each table of an aggregation and each table that is sent to all tasks takes one at least, of
+which a small one fills little. Left to itself Spark makes them as large as the heap allows, up to 64 MiB."""
 _SOON = "-XX:+UseParallelGC"
 """Jobs want to be done soon, not to pause little."""
 _AT_ONCE = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -Xms640m -Xmn256m"
@@ -40,6 +43,8 @@ _LITTLE_BYTES = 32 << 20
 LAPTOP_SETTINGS: Mapping[str, str] = {
     "spark.ui.enabled": "false",
     _MEMORY: "4g",
+    # A task has 8,192 pages at most: so large that they are no less than that memory.
+    _PAGE: "1m",
     _JAVA: _SOON,
 }
 """What cannot be changed once Spark runs: only for a session that starts Spark itself, and only where
@@ -71,7 +76,7 @@ def spark_session(
 
     # Spark would start `python3` of the PATH, which need not be the one that has this package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    here = {**LAPTOP_SETTINGS, **({_JAVA: _AT_ONCE, _MEMORY: _LITTLE_MEMORY} if little else {})}
+    here = {**LAPTOP_SETTINGS, **({_JAVA: _AT_ONCE, _MEMORY: _LITTLE_MEMORY, _PAGE: "256k"} if little else {})}
     chosen = {**({} if _started_elsewhere() else here), **SETTINGS, **(settings or {})}
     builder = SparkSession.builder.appName(name)
     for key, value in chosen.items():
