@@ -8,6 +8,8 @@ from pathlib import Path
 from benchmarks.harness import jars
 from benchmarks.harness.pulsar import LOGGING as PULSAR_LOGGING
 from benchmarks.harness.pulsar import OPENED
+from tests.kafka.real.support.broker import archived_kafka
+from tests.pulsar.real.support.broker import archived_pulsar
 
 _HERE = Path(__file__).parent
 _KAFKA_LOGGING = _HERE.parents[1] / "kafka" / "real" / "support" / "log4j2.properties"
@@ -24,6 +26,7 @@ def kafka_program(directory: Path) -> Sequence[str]:
     return (
         jars.java(),
         *_JVM,
+        *archived_kafka(),
         f"-Dlog4j2.configurationFile={_KAFKA_LOGGING}",
         "-cp",
         classpath,
@@ -37,12 +40,12 @@ def pulsar_program(directory: Path) -> Sequence[str]:
     classpath = _compiled("PulsarClients", jars.pulsar(), directory)
     logging = (f"-Dlog4j2.configurationFile={PULSAR_LOGGING}", "-Dsluicegate.log.level=error")
     opened = (f"--add-opens={package}=ALL-UNNAMED" for package in OPENED)
-    direct = "-XX:MaxDirectMemorySize=256m"
-    return (jars.java(), *_JVM, direct, *logging, *opened, "-cp", classpath, "PulsarClients")
+    machine = (*_JVM, "-XX:MaxDirectMemorySize=256m", *archived_pulsar())
+    return (jars.java(), *machine, *logging, *opened, "-cp", classpath, "PulsarClients")
 
 
 def _compiled(name: str, classpath: str, directory: Path) -> str:
     classes = directory / "classes"
     sources = [_HERE / f"{name}.java", _HERE / "Lines.java"]
     subprocess.run(["javac", "-cp", classpath, "-d", classes, *sources], check=True, capture_output=True)
-    return f"{classes}:{classpath}"
+    return f"{classpath}:{classes}"

@@ -10,7 +10,7 @@ from benchmarks.harness import jars
 from benchmarks.harness.pulsar import LOGGING, OPENED
 from tests.pulsar.real.conftest import NewNamespace, NewTopic
 from tests.pulsar.real.support.admin import Admin, AdminError, policy_path
-from tests.pulsar.real.support.broker import PulsarBroker
+from tests.pulsar.real.support.broker import PulsarBroker, archived_pulsar
 from tests.pulsar.real.support.family import ANSWER_S, Family, collect, numbered
 from tests.pulsar.real.support.gate import Gate
 from tests.pulsar.real.support.java import why_no_compiler
@@ -165,10 +165,10 @@ def test_pulsars_own_admin_client(
     namespace = new_namespace()
     done = subprocess.run(
         [
-            *(jars.java(), "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+            *(jars.java(), "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *archived_pulsar()),
             *(f"-Dlog4j2.configurationFile={LOGGING}", "-Dsluicegate.log.level=error"),
             *(f"--add-opens={package}=ALL-UNNAMED" for package in OPENED),
-            *("-cp", f"{tmp_path}:{classpath}", "WebAdmin", gate.web_url, namespace),
+            *("-cp", f"{classpath}:{tmp_path}", "WebAdmin", gate.web_url, namespace),
         ],
         capture_output=True,
         text=True,

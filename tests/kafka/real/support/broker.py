@@ -11,10 +11,12 @@ from typing import ClassVar
 from benchmarks.harness.brokers import launch_node, node_properties
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
+from tests.real.archives import archived
 from tests.real.certificates import Authority, Identity
 from tests.real.ports import free_ports
 from tests.waiting import LONG_S, until
 
+from sluicegate_reports.runner.brokers.jars import KAFKA
 from sluicegate_reports.runner.brokers.processes import Child
 from sluicegate_reports.runner.brokers.restartable import Restartable
 
@@ -68,6 +70,8 @@ class KafkaBroker(Restartable):
     voters: Mapping[int, int] | None = None
     """Controller port by node id, when there are more nodes than this one."""
     ports: Ports = field(default_factory=lambda: Ports(*free_ports(5)))
+    jvm: Sequence[str] | None = None
+    """Options of the Java virtual machine besides `_JVM`; None for those of `archived_kafka`."""
     _starts: int = 0
 
     stop_s: ClassVar[float] = LONG_S
@@ -89,7 +93,8 @@ class KafkaBroker(Restartable):
         """
         self._starts += 1
         lines = self._own_properties() | _security_properties(self.security) | dict(self.properties)
-        return launch_node(self.directory, lines, self.log, jvm=_JVM)
+        more = archived_kafka() if self.jvm is None else self.jvm
+        return launch_node(self.directory, lines, self.log, jvm=[*_JVM, *more])
 
     def wait(self) -> None:
         """Return once the node accepts clients.
@@ -131,6 +136,17 @@ class KafkaBroker(Restartable):
             "num.io.threads": "4",
             "log.cleaner.enable": "false",
         }
+
+
+def archived_kafka() -> Sequence[str]:
+    """Java options for brokers, tools and clients of Kafka, with whose jars their classpath must begin."""
+    return archived(KAFKA, _record)
+
+
+def _record(directory: Path, option: str) -> None:
+    node = KafkaBroker(directory / "node", jvm=[option])
+    node.start()
+    node.stop()
 
 
 def _security_properties(security: Security | None) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """Real Pulsars for tests: small ones, in directories that pytest removes."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -10,7 +10,11 @@ from benchmarks.harness import jars
 from benchmarks.harness.processes import UnavailableError, free_port
 from benchmarks.harness.pulsar import SMALL_JVM, PulsarNode
 from tests.pulsar.real.support.admin import Admin
+from tests.real.archives import archived
 from tests.real.certificates import Authority, Identity
+from tests.waiting import LONG_S
+
+from sluicegate_reports.runner.brokers.jars import PULSAR
 
 TRANSACTIONS = {
     "transactionCoordinatorEnabled": "true",
@@ -59,6 +63,7 @@ class PulsarBroker(PulsarNode):
     :param directory: for its settings, data and output.
     :param tls: for TLS ports besides the plain ones.
     :param admin_headers: what the admin API asks for, if the settings say that it does.
+    :param jvm: options of the Java virtual machine besides those of `SMALL_JVM`; None for `archived_pulsar`.
     :param settings: further lines of broker.conf; they win.
     """
 
@@ -68,10 +73,12 @@ class PulsarBroker(PulsarNode):
         *,
         tls: Tls | None = None,
         admin_headers: Mapping[str, str] | None = None,
+        jvm: Sequence[str] | None = None,
         **settings: str,
     ) -> None:
         own = (tls.settings() if tls else {}) | settings
-        super().__init__(directory, own, jvm=SMALL_JVM, admin_headers=admin_headers or {})
+        more = archived_pulsar() if jvm is None else jvm
+        super().__init__(directory, own, jvm=[*SMALL_JVM, *more], admin_headers=admin_headers or {})
         self.admin = Admin(self.admin_url, self.admin_headers)
 
     def __exit__(
@@ -84,6 +91,16 @@ class PulsarBroker(PulsarNode):
     def log_tail(self, lines: int = 40) -> str:
         """The last lines that the node has printed."""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+
+def archived_pulsar() -> Sequence[str]:
+    """Java options for brokers and clients of Pulsar, with whose jars their classpath must begin."""
+    return archived(PULSAR, _record)
+
+
+def _record(directory: Path, option: str) -> None:
+    with PulsarBroker(directory / "node", jvm=[option]) as node:
+        node.child.stop(LONG_S)
 
 
 def why_unavailable() -> str | None:

@@ -12,7 +12,7 @@ from benchmarks.harness import jars
 from benchmarks.harness.processes import Child, free_port, run_tool
 from benchmarks.harness.pulsar import CLUSTER, LOGGING, SMALL_JVM, PulsarNode
 from tests.pulsar.real.support.admin import Admin, AdminError
-from tests.pulsar.real.support.broker import PulsarBroker
+from tests.pulsar.real.support.broker import PulsarBroker, archived_pulsar
 from tests.waiting import LONG_S, until
 
 # Only tests move topics.
@@ -60,7 +60,7 @@ class PulsarCluster:
             "metadataStoreUrl": self._metadata,
             "configurationMetadataStoreUrl": self._metadata,
         }
-        self._bookie = _Bookie(directory / "bookie", own, jvm=SMALL_JVM)
+        self._bookie = _Bookie(directory / "bookie", own, jvm=[*SMALL_JVM, *archived_pulsar()])
         self.brokers: tuple[PulsarBroker, PulsarBroker] = (
             _Broker(directory / "first", tls=None, admin_headers=None, **own),
             _Broker(directory / "second", tls=None, admin_headers=None, **own),
@@ -100,7 +100,7 @@ class PulsarCluster:
         return child
 
     def _java(self) -> list[str | Path]:
-        heap = ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        heap = ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *archived_pulsar()]
         return [jars.java(), *heap, f"-Dlog4j2.configurationFile={LOGGING}", "-cp", jars.pulsar()]
 
     @property

@@ -12,6 +12,7 @@ from typing import Any
 
 from benchmarks.harness import jars
 from benchmarks.harness.pulsar import LOGGING, OPENED
+from tests.pulsar.real.support.broker import archived_pulsar
 from tests.pulsar.real.support.family import (
     ANSWER_S,
     Form,
@@ -64,10 +65,10 @@ class JavaFamily:
         self._process = subprocess.Popen(
             [
                 *(jars.java(), "-Xmx256m", "-XX:MaxDirectMemorySize=256m"),
-                *("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+                *("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *archived_pulsar()),
                 *(f"-Dlog4j2.configurationFile={LOGGING}", "-Dsluicegate.log.level=error"),
                 *(f"--add-opens={package}=ALL-UNNAMED" for package in OPENED),
-                *("-cp", f"{classes}:{classpath}", "Clients"),
+                *("-cp", f"{classpath}:{classes}", "Clients"),
             ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

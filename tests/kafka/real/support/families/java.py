@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import jars
+from tests.kafka.real.support.broker import archived_kafka
 from tests.kafka.real.support.families.base import ANSWER_S, Mode, Received, Settings, values_of
 from tests.kafka.real.support.history import ClientLog
 from tests.waiting import until
@@ -41,11 +42,11 @@ class JavaFamily:
         subprocess.run(
             ["javac", "-cp", jars.kafka(), "-d", classes, _SOURCE], check=True, capture_output=True
         )
-        heap = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        heap = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *archived_kafka()]
         self._process = subprocess.Popen(
             [
                 *(jars.java(), *heap, f"-Dlog4j2.configurationFile={_LOGGING}"),
-                *("-cp", f"{classes}:{jars.kafka()}", "Clients"),
+                *("-cp", f"{jars.kafka()}:{classes}", "Clients"),
             ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
