@@ -76,7 +76,8 @@ def spark_session(
 
     # Spark would start `python3` of the PATH, which need not be the one that has this package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    here = {**LAPTOP_SETTINGS, **({_JAVA: _AT_ONCE, _MEMORY: _LITTLE_MEMORY, _PAGE: "256k"} if little else {})}
+    of_little = {_JAVA: _AT_ONCE, _MEMORY: _LITTLE_MEMORY, _PAGE: "256k"}
+    here = {**LAPTOP_SETTINGS, **(of_little if little else {})}
     chosen = {**({} if _started_elsewhere() else here), **SETTINGS, **(settings or {})}
     builder = SparkSession.builder.appName(name)
     for key, value in chosen.items():
