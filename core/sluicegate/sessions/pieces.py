@@ -1,16 +1,16 @@
-"""Bytes that a session keeps until they are looked at: a frame that has come in part, or what must wait."""
+"""Bytes that a session buffers: an incomplete frame, or what must wait."""
 
 from sluicegate.engine.budget import Budget
 
 
 class NoRoomError(Exception):
-    """The bytes that all clients may hold together are used up."""
+    """The budget for the buffers of all clients is exhausted."""
 
 
 class Pieces:
-    """Bytes of one client in the order in which they came, taken from the budget of all.
+    """Buffered bytes of one client in order of arrival, charged to the budget of all clients.
 
-    :param budget: bytes that all clients may hold together.
+    :param budget: bytes that all clients may buffer together.
     """
 
     __slots__ = ("_budget", "_pieces", "size")
@@ -22,9 +22,9 @@ class Pieces:
         self._pieces: list[bytes] = []
 
     def keep(self, piece: bytes) -> None:
-        """Keep what came next.
+        """Append bytes.
 
-        :raises NoRoomError: if the budget is used up; the piece is not kept then.
+        :raises NoRoomError: if the budget is exhausted; the piece is not buffered then.
         """
         if not self._budget.take(len(piece)):
             raise NoRoomError
@@ -32,25 +32,25 @@ class Pieces:
         self.size += len(piece)
 
     def joined(self) -> bytes:
-        """All that is here, which stays."""
+        """All buffered bytes, which stay."""
         whole = b"".join(self._pieces)
         self._pieces = [whole]
         return whole
 
     def all(self) -> bytes:
-        """All that is here; nothing is kept any more."""
+        """Remove and return all buffered bytes."""
         whole = b"".join(self._pieces)
         self.drop()
         return whole
 
     def behind_first(self) -> bytes:
-        """All that is here after the first piece; nothing is kept any more."""
+        """Remove all buffered bytes and return those after the first piece."""
         rest = b"".join(self._pieces[1:])
         self.drop()
         return rest
 
     def drop(self) -> None:
-        """Forget what is here."""
+        """Discard all buffered bytes."""
         self._budget.give(self.size)
         self._pieces.clear()
         self.size = 0

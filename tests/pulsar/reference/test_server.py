@@ -91,7 +91,7 @@ def test_runs_as_a_separate_process() -> None:
         assert process.stdout is not None
         try:
             line = process.stdout.readline()
-            assert line.startswith(f"{LABEL}, in memory, no Pulsar: pulsar://127.0.0.1:")
+            assert line.startswith(f"{LABEL}, in memory, not Pulsar: pulsar://127.0.0.1:")
             with socket.create_connection(address(line.split()[-2])):
                 process.send_signal(signal.SIGTERM)
                 assert process.wait(LONG_S) == 0

@@ -11,7 +11,7 @@ from sluicegate_pulsar.reference import LABEL, ReferenceBroker, Settings
 def _arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m sluicegate_pulsar.reference",
-        description="An in-memory broker that speaks Pulsar's binary protocol. It is no Pulsar.",
+        description="An in-memory broker that speaks Pulsar's binary protocol. It is not Pulsar.",
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
     parser.add_argument("--port", type=int, default=6650, help="Pulsar protocol; 0: a free one (%(default)s)")
@@ -29,7 +29,7 @@ async def _run(given: argparse.Namespace) -> None:
     async with ReferenceBroker(
         settings, host=given.host, port=given.port, admin_port=given.admin_port
     ) as broker:
-        line = f"{LABEL}, in memory, no Pulsar: {broker.service_url} {broker.admin_url}\n"
+        line = f"{LABEL}, in memory, not Pulsar: {broker.service_url} {broker.admin_url}\n"
         sys.stdout.write(line)
         sys.stdout.flush()
         await stopped.wait()

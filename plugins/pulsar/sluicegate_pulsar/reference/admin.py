@@ -25,9 +25,9 @@ _MAX_PARTITIONS = 1_000
 
 
 def make_app(broker: Broker) -> Starlette:
-    """Make the application.
+    """Create the application.
 
-    :param broker: what it tells about and changes; on the loop that serves both.
+    :param broker: the broker that it shows and changes; it runs on the same event loop.
     """
     topics, delays = _Topics(broker), _Delays(broker)
     cluster = broker.settings.cluster
@@ -68,19 +68,19 @@ def make_app(broker: Broker) -> Starlette:
 
 
 class _Topics:
-    """Topics, as the admin API tells them."""
+    """Topics in the admin API."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
     async def listed(self, request: Request) -> Response:
-        """Names of a namespace's topics."""
+        """Names of the topics of a namespace."""
         prefix = f"{request.path_params['domain']}://"
         found = self._broker.topics_of(_namespace_of(request))
         return JSONResponse([topic.name.full for topic in found if topic.name.full.startswith(prefix)])
 
     async def made(self, request: Request) -> Response:
-        """Make a topic without partitions."""
+        """Create a topic without partitions."""
         name = _name_of(request)
         if name.full in self._broker.topics:
             raise RefusedError(pb.NOT_ALLOWED_ERROR, "This topic already exists")
@@ -88,9 +88,9 @@ class _Topics:
         return Response(status_code=_DONE)
 
     async def partitions(self, request: Request) -> Response:
-        """How many partitions a topic has; 0 for one without. PUT makes a partitioned one."""
+        """How many partitions a topic has; 0 for one without. PUT creates a partitioned one."""
         if request.method != "PUT":
-            # Clients that look a topic up over HTTP say that it may be made, and then it need not be there.
+            # Clients that look a topic up over HTTP may allow its creation; then it need not exist.
             may_be_made = request.query_params.get("checkAllowAutoCreation") == "true"
             name = _name_of(request) if may_be_made else _existing(self._broker, request)
             return JSONResponse({"partitions": self._broker.partitions.get(name.full, 0)})
@@ -105,7 +105,7 @@ class _Topics:
         return JSONResponse(self._broker.subscriptions_of(_existing(self._broker, request)))
 
     async def stats(self, request: Request) -> Response:
-        """The backlog of a topic, and that no quota is set for it; Pulsar tells much more."""
+        """The backlog of a topic, and that it has no quota; Pulsar's statistics have many more fields."""
         topic = self._broker.topics.get(_existing(self._broker, request).full)
         if topic is None:
             return _failed(404, "Topic is partitioned: expected one of its partitions")
@@ -120,12 +120,12 @@ class _Topics:
         return Response(status_code=_DONE)
 
     async def lookup(self, request: Request) -> Response:
-        """Where a topic is: here."""
+        """The owner of a topic: always this broker."""
         _name_of(request)
         service = self._broker.service_url
         found = {
             "brokerUrl": service,
-            "brokerUrlSsl": "",  # the C++ client crashes when told of no TLS address at all
+            "brokerUrlSsl": "",  # the C++ client crashes if there is no TLS address at all
             "httpUrl": self._broker.admin_url,
             "nativeUrl": service,
         }
@@ -133,7 +133,7 @@ class _Topics:
 
 
 class _Delays:
-    """Delayed-delivery policies, as the admin API sets them."""
+    """Delayed-delivery policies in the admin API."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -144,7 +144,7 @@ class _Delays:
         return await self._answer(request, policies, _namespace_of(request), lambda: None)
 
     async def of_topic(self, request: Request) -> Response:
-        """Policy of a topic; with `applied=true` what holds for it, from wherever."""
+        """Policy of a topic; with `applied=true` the effective one, from whatever level."""
         name = _existing(self._broker, request)
         policies = self._broker.topic_delays
         applied = request.query_params.get("applied") == "true"
@@ -161,7 +161,7 @@ class _Delays:
     ) -> Response:
         """Get, set or remove one policy.
 
-        :param otherwise: what to answer where none is set.
+        :param otherwise: the answer where none is set.
         """
         if request.method in ("GET", "HEAD"):
             policy = policies.get(key) or otherwise()
@@ -169,14 +169,14 @@ class _Delays:
         body = await request.body() if request.method == "POST" else b""
         if body:
             policies[key] = DelayedDelivery.from_json(json.loads(body))
-        else:  # Pulsar takes an empty POST for a removal
+        else:  # Pulsar treats an empty POST as a removal
             policies.pop(key, None)
         self._broker.delays_changed()
         return Response(status_code=_DONE)
 
 
 class _Tokens:
-    """Lets in only who brings a token, if there are any."""
+    """Admits only requests with a valid token, if there are tokens."""
 
     def __init__(self, app: ASGIApp, tokens: frozenset[str]) -> None:
         self._app = app
@@ -193,7 +193,7 @@ class _Tokens:
 
 
 def _configuration(settings: Settings) -> dict[str, str]:
-    """What the broker was told, under Pulsar's names; all values are texts there, too."""
+    """The broker's settings under Pulsar's names; all values are strings, as in Pulsar."""
     return {
         "clusterName": settings.cluster,
         "delayedDeliveryEnabled": "true",
@@ -215,7 +215,7 @@ def _name_of(request: Request) -> Name:
 
 
 def _existing(broker: Broker, request: Request) -> Name:
-    """:raises RefusedError: if the path names no topic that is there."""
+    """:raises RefusedError: if the path names no existing topic."""
     name = _name_of(request)
     if name.full not in broker.topics and name.full not in broker.partitions:
         raise RefusedError(pb.TOPIC_NOT_FOUND, f"Topic {name.full} not found")

@@ -1,4 +1,4 @@
-"""All that the broker holds, without its sockets: topics, partitions, policies."""
+"""The state of the broker without its sockets: topics, partitions, policies."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -13,7 +13,7 @@ from sluicegate_pulsar.reference.topic import Topic
 from sluicegate_pulsar.reference.topic_names import Name, parse_name
 
 LABEL = "sluicegate-reference-broker"
-"""What it says it is, where a broker would say its version. It is no Pulsar."""
+"""What it calls itself where a broker sends its version. It is not Pulsar."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,10 +36,10 @@ class Settings:
 
 
 class Broker:
-    """The state of one broker. All of its methods are to be called from one thread.
+    """The state of one broker. Call all of its methods from one thread.
 
     :param settings: how it behaves.
-    :param wake: is called with a subscription and the time at which to pump it, in ms since the epoch.
+    :param wake: called with a subscription and the time at which to pump it, in ms since the epoch.
     """
 
     def __init__(self, settings: Settings, wake: Callable[[Subscription, int], None]) -> None:
@@ -57,13 +57,13 @@ class Broker:
 
     @property
     def default_delay(self) -> DelayedDelivery:
-        """The defaults."""
+        """The default settings of delayed delivery."""
         return DelayedDelivery(True, self.settings.tick_ms, self.settings.max_delay_ms)
 
     def topic(self, text: str) -> Topic:
-        """A topic by its name; it is made if there is none.
+        """A topic by its name, created if it does not exist.
 
-        :raises RefusedError: if it is no name, that of a partitioned topic, or that of no partition.
+        :raises RefusedError: if the name is invalid, or names a partitioned topic or a missing partition.
         """
         name = parse_name(text)
         found = self.topics.get(name.full)
@@ -86,11 +86,11 @@ class Broker:
         return sorted(found, key=lambda topic: topic.name.full)
 
     def subscriptions_of(self, name: Name) -> list[str]:
-        """Names of a topic's subscriptions, or of those of all its partitions."""
+        """Names of the subscriptions of a topic, or of all its partitions."""
         return sorted({sub for topic in self._parts_of(name) for sub in topic.subscriptions})
 
     def make_partitions(self, name: Name, count: int) -> None:
-        """Make a partitioned topic, and its partitions.
+        """Create a partitioned topic and its partitions.
 
         :raises RefusedError: if the name is taken.
         """
@@ -101,19 +101,19 @@ class Broker:
             self.topic(f"{name.full}-partition-{number}")
 
     def delay_of(self, name: Name) -> DelayedDelivery:
-        """What holds for delays on a topic, which may not exist yet."""
+        """Settings of delayed delivery on a topic, which need not exist yet."""
         found = self.topic_delays.get(name.parent) or self.namespace_delays.get(name.namespace)
         if found is None:
             return self.default_delay
         return found if found.tick_ms > 0 else replace(found, tick_ms=self.settings.tick_ms)
 
     def delays_changed(self) -> None:
-        """Make the policies hold for the topics that exist."""
+        """Apply the policies to the topics that exist."""
         for topic in self.topics.values():
             self.delay_of(topic.name).apply(topic.delay)
 
     def carry_out(self, subscription: Subscription, commands: Iterable[Command]) -> None:
-        """Do what a subscription wants done, wherever its consumers are."""
+        """Carry out the commands of a subscription, whatever connections its consumers are on."""
         for command in commands:
             command.consumer.connection.carry_out(command)
         wake_at = subscription.wake_at()
@@ -121,12 +121,12 @@ class Broker:
             self._wake(subscription, wake_at)
 
     def pump(self, topic: Topic, now_ms: int) -> None:
-        """Deliver what can go now on all of a topic's subscriptions."""
+        """Deliver what is due on all subscriptions of a topic."""
         for subscription in topic.subscriptions.values():
             self.carry_out(subscription, subscription.pump(now_ms))
 
     def unload(self, name: Name) -> None:
-        """Close all producers and consumers of a topic, or of its partitions; their clients come again."""
+        """Close all producers and consumers of a topic, or of its partitions; their clients reconnect."""
         for topic in self._parts_of(name):
             for producer in list(topic.producers.values()):
                 producer.connection.close(producer)
@@ -134,7 +134,7 @@ class Broker:
                 self.carry_out(subscription, subscription.disconnect())
 
     def new_producer_name(self) -> str:
-        """A name for a producer that brought none."""
+        """A name for a producer without one."""
         self._named += 1
         return f"{self.settings.cluster}-0-{self._named}"
 

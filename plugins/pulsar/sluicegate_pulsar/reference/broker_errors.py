@@ -1,12 +1,12 @@
-"""What the broker refuses."""
+"""Errors that the broker returns to clients."""
 
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 
 
 class RefusedError(Exception):
-    """A request that is answered with an error; the connection stays.
+    """A request is answered with an error; the connection stays open.
 
-    :param code: Pulsar's code for it.
+    :param code: Pulsar's error code.
     :param text: the message for the client.
     """
 

@@ -1,4 +1,4 @@
-"""One client's connection, without its socket: bytes and the time come in, bytes go out."""
+"""One client's connection without its socket: it takes bytes and the time, and gives bytes."""
 
 from collections.abc import Callable
 from struct import Struct
@@ -22,10 +22,10 @@ _Handler = Callable[[pb.BaseCommand, bytes, int], None]
 
 
 class Connection:
-    """Speaks with one client.
+    """The protocol with one client.
 
-    :param broker: whose client it is.
-    :param send: takes the bytes that go to the client, in order.
+    :param broker: the broker that the client is connected to.
+    :param send: sends bytes to the client, in order.
     """
 
     def __init__(self, broker: Broker, send: Callable[[bytes], None]) -> None:
@@ -62,7 +62,7 @@ class Connection:
         }
 
     def receive(self, data: bytes, now_ms: int) -> None:
-        """Take in what the client sent.
+        """Process what the client sent.
 
         :param now_ms: wall clock, ms since the epoch.
         :raises ProtocolError: if the connection is to be closed.
@@ -81,11 +81,11 @@ class Connection:
         self._buffer = data[at:]
 
     def ping(self) -> None:
-        """Ask the client whether it is there."""
+        """Send a PING to the client."""
         self._link.answer(pb.BaseCommand(type=pb.BaseCommand.PING, ping=pb.Ping()))
 
     def lost(self, now_ms: int) -> None:
-        """The socket is closed: producers and consumers are gone."""
+        """The socket is closed: detach its producers and consumers."""
         self._producing.lost()
         self._consuming.lost(now_ms)
 

@@ -24,7 +24,7 @@ class _Attached(NamedTuple):
 
 
 class Consuming:
-    """Takes in consumers, and carries out what their subscriptions say.
+    """Attaches consumers, and carries out the commands of their subscriptions.
 
     :param link: the client's connection.
     """
@@ -54,10 +54,10 @@ class Consuming:
             self._broker.carry_out(subscription, commands)
 
     def acknowledge(self, request: "pb.Ack", now_ms: int) -> None:
-        """ACK, answered if an answer was asked for.
+        """ACK, answered if the client asks for it.
 
-        A part of a batch is not acknowledged, as on a Pulsar without acknowledgement at batch index level:
-        the entry counts when the client names it as a whole.
+        Parts of a batch are not acknowledged, as in a Pulsar without acknowledgement at batch index level:
+        the entry counts once the client names it as a whole.
         """
         response = pb.AckResponse(consumer_id=request.consumer_id, request_id=request.request_id)
         try:
@@ -90,7 +90,7 @@ class Consuming:
         self._broker.carry_out(attached.subscription, commands)
 
     def seek(self, request: "pb.Seek", now_ms: int) -> None:
-        """SEEK, to a message or a time. All consumers of the subscription are closed and come again.
+        """SEEK, to a message or a time. All consumers of the subscription are closed and reconnect.
 
         :raises RefusedError: if there is no such consumer.
         """
@@ -126,9 +126,9 @@ class Consuming:
         self._link.succeed(request.request_id)
 
     def unsubscribe(self, request: "pb.Unsubscribe", now_ms: int) -> None:
-        """UNSUBSCRIBE: the subscription ends.
+        """UNSUBSCRIBE: remove the subscription.
 
-        :raises RefusedError: if there is no such consumer, or it is not alone.
+        :raises RefusedError: if there is no such consumer, or if it is not the only one.
         """
         attached = self._of(request.consumer_id)
         if len(attached.subscription.consumers) > 1 and not request.force:
@@ -143,7 +143,7 @@ class Consuming:
         self._link.succeed(request.request_id)
 
     def carry_out(self, command: Command) -> None:
-        """Do what a subscription says."""
+        """Carry out the commands of a subscription."""
         consumer = command.consumer
         if isinstance(command, Deliver):
             self._deliver(command)
@@ -219,7 +219,7 @@ class Consuming:
 
 
 def _entry_metadata(entry: Entry) -> bytes:
-    """What a broker puts before an entry for clients that ask for it: PIP-70, PIP-90."""
+    """The metadata that a broker adds to an entry for clients that ask for it (PIP-70, PIP-90)."""
     index = entry.first_index + entry.messages - 1
     raw = pb.BrokerEntryMetadata(broker_timestamp=entry.stored_ms, index=index).SerializeToString()
     return _entry_head(MAGIC_BROKER_ENTRY, len(raw)) + raw

@@ -11,7 +11,7 @@ from sluicegate_pulsar.reference.topic import Producer, Topic
 
 
 class Producing:
-    """Takes in producers and what they send.
+    """Attaches producers and stores what they send.
 
     :param link: the client's connection.
     """
@@ -56,9 +56,9 @@ class Producing:
         self._link.answer(pb.BaseCommand(type=pb.BaseCommand.PRODUCER_SUCCESS, producer_success=success))
 
     def send(self, request: "pb.Send", frame: bytes, now_ms: int) -> None:
-        """SEND: store, say so, deliver.
+        """SEND: store, confirm, deliver.
 
-        :param frame: all of it.
+        :param frame: the whole frame.
         :raises ProtocolError: if there is no such producer, or the frame is malformed; Pulsar closes the
             connection then, too.
         """
@@ -96,11 +96,11 @@ class Producing:
         self._link.succeed(request.request_id)
 
     def forget(self, producer: Producer) -> None:
-        """Another connection has taken a producer over."""
+        """Another connection has taken over a producer."""
         self._producers.pop(producer.id, None)
 
     def close(self, producer: Producer) -> None:
-        """Close a producer from this side."""
+        """Close a producer from the broker's side."""
         known = self._producers.pop(producer.id, None)
         if known is None:
             return

@@ -1,4 +1,4 @@
-"""Consumers, and what their connections are told to do for them."""
+"""Consumers, and the commands for their connections."""
 
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
@@ -7,10 +7,10 @@ from sluicegate_pulsar.reference.stored_entry import Entry
 
 
 class Connection(Protocol):
-    """Where a consumer is: it turns commands into frames."""
+    """The connection of a consumer: it turns commands into frames."""
 
     def carry_out(self, command: "Command") -> None:
-        """Do for one of its consumers what a subscription says."""
+        """Carry out a command of a subscription for one of its consumers."""
 
 
 @dataclass(eq=False, slots=True)
@@ -43,7 +43,7 @@ class Deliver:
 
 @dataclass(frozen=True, slots=True)
 class TellActive:
-    """Tell a consumer of a Failover subscription whether it is the one that is served."""
+    """Tell a consumer of a Failover subscription whether it is the active one."""
 
     consumer: Consumer
     active: bool
@@ -51,7 +51,7 @@ class TellActive:
 
 @dataclass(frozen=True, slots=True)
 class Disconnect:
-    """Close a consumer from this side; its client will look its topic up and come again."""
+    """Close a consumer from the broker's side; its client looks its topic up again and reconnects."""
 
     consumer: Consumer
 

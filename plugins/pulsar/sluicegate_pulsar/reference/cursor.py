@@ -1,12 +1,12 @@
-"""How far a subscription has come: what is acknowledged, and what is read next."""
+"""The position of a subscription: what is acknowledged, and what is read next."""
 
 from collections.abc import Iterable
 
 
 class Cursor:
-    """A place in a topic's log, with the gaps of individual acknowledgements.
+    """A position in a topic's log, with individual acknowledgements beyond it.
 
-    :param first: entry id of the first entry that the subscription wants.
+    :param first: entry id of the first entry that the subscription reads.
     """
 
     def __init__(self, first: int) -> None:
@@ -21,11 +21,11 @@ class Cursor:
         return self._all_before - 1
 
     def is_acknowledged(self, number: int) -> bool:
-        """True if an entry needs no delivery any more."""
+        """True if an entry needs no further delivery."""
         return number < self._all_before or number in self._beyond
 
     def acknowledge(self, numbers: Iterable[int]) -> None:
-        """Single entries are done."""
+        """Acknowledge single entries."""
         self._beyond.update(number for number in numbers if number >= self._all_before)
         while self._all_before in self._beyond:
             self._beyond.remove(self._all_before)
@@ -33,7 +33,7 @@ class Cursor:
         self.next = max(self.next, self._all_before)
 
     def acknowledge_upto(self, number: int) -> None:
-        """All entries up to this one are done."""
+        """Acknowledge all entries up to this one."""
         if number < self._all_before:
             return
         self._all_before = number + 1

@@ -1,4 +1,4 @@
-"""Entries that wait for their delivery time on one subscription."""
+"""Entries of one subscription that wait for their delivery time."""
 
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -8,7 +8,7 @@ from sluicegate_pulsar.reference.stored_entry import Entry
 
 @dataclass(slots=True)
 class DelaySettings:
-    """What holds for delayed delivery on a topic; its subscriptions share it, so a change reaches all."""
+    """Settings of delayed delivery on a topic; its subscriptions share them, so a change reaches all."""
 
     active: bool = True
     """False delivers at once, whatever producers ask for."""
@@ -21,7 +21,7 @@ class DelaySettings:
 
 
 class DelayedEntries:
-    """Entries in the order in which they fall due.
+    """Entries in the order of their delivery times.
 
     :param settings: of the topic.
     """
@@ -35,9 +35,9 @@ class DelayedEntries:
         return len(self._waiting)
 
     def hold(self, entry: Entry, now_ms: int) -> bool:
-        """Take an entry in if it is to be delivered later.
+        """Keep an entry if it is to be delivered later.
 
-        :return: True if it waits here now; False if it can go.
+        :return: True if it waits here now; False if it can be delivered.
         """
         if not self._settings.active or entry.deliver_at_ms <= self._due_before(now_ms):
             return False
@@ -45,7 +45,7 @@ class DelayedEntries:
         return True
 
     def take_due(self, now_ms: int) -> list[int]:
-        """Entry ids of all that have fallen due; they wait no longer."""
+        """Remove the entries that are due and return their ids."""
         self._looked_ms = now_ms
         due = []
         before = self._due_before(now_ms)
@@ -54,14 +54,14 @@ class DelayedEntries:
         return due
 
     def wake_at(self) -> int | None:
-        """When to look again, in ms; None if nothing waits."""
+        """The next delivery time in ms; None if nothing waits."""
         if not self._waiting:
             return None
         early = 0 if self._settings.strict else self._settings.tick_ms
         return max(self._waiting[0][0] - early, self._looked_ms + self._settings.tick_ms)
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all entries."""
         self._waiting.clear()
 
     def _due_before(self, now_ms: int) -> int:

@@ -1,7 +1,7 @@
-"""Who gets an entry, for each type of subscription.
+"""Which consumer receives an entry, for each type of subscription.
 
 Rule for all files of dispatching (this one, subscription, topic, delays, cursor): no input or output and no
-clock. The time comes in as an argument, and what is to be done comes out as commands.
+clock. Methods take the time as an argument and return commands.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from sluicegate_pulsar.reference.stored_entry import Entry
 
 
 class Dispatch:
-    """The consumers of one subscription, and who of them is next."""
+    """The consumers of one subscription, and which of them is next."""
 
     many = True
     """True if all consumers are served: then delays hold, deliveries are counted, and single entries can be
@@ -25,7 +25,7 @@ class Dispatch:
 
     @property
     def active(self) -> Consumer | None:
-        """The one consumer that is served; None if all are, or there is none."""
+        """The one consumer that receives entries; None if all do, or if there is none."""
         return None
 
     def add(self, consumer: Consumer) -> None:
@@ -36,32 +36,32 @@ class Dispatch:
         self.consumers.append(consumer)
 
     def remove(self, consumer: Consumer) -> None:
-        """A consumer leaves; what was delivered to it has been given back before."""
+        """Remove a consumer; what was delivered to it has been returned already."""
         self.consumers.remove(consumer)
 
     def ready(self) -> bool:
-        """True if any entry could go to anybody."""
+        """True if some consumer could receive an entry."""
         return any(consumer.permits > 0 for consumer in self.consumers)
 
     def choose(self, entry: Entry) -> Consumer | None:
-        """Who is to get an entry; None if it has to wait."""
+        """The consumer that receives an entry; None if the entry has to wait."""
         raise NotImplementedError
 
     def delivered(self, entry: Entry, consumer: Consumer) -> None:
         """An entry went to a consumer."""
 
     def settled(self, entry: Entry) -> None:
-        """A delivered entry was acknowledged or given back."""
+        """A delivered entry was acknowledged or returned."""
 
 
 class Exclusive(Dispatch):
-    """One consumer and no other."""
+    """At most one consumer."""
 
     many = False
 
     @property
     def active(self) -> Consumer | None:
-        """The consumer that is served."""
+        """The consumer that receives entries."""
         return self.consumers[0] if self.consumers else None
 
     def add(self, consumer: Consumer) -> None:
@@ -71,16 +71,16 @@ class Exclusive(Dispatch):
         super().add(consumer)
 
     def ready(self) -> bool:
-        """True if the served consumer has permits."""
+        """True if the active consumer has permits."""
         return self.active is not None and self.active.permits > 0
 
     def choose(self, entry: Entry) -> Consumer | None:
-        """The served consumer, as long as it has permits."""
+        """The active consumer, as long as it has permits."""
         return self.active if self.ready() else None
 
 
 class Failover(Exclusive):
-    """One consumer is served, and the next one takes over when it leaves.
+    """One consumer is active, and the next one takes over when it leaves.
 
     :param partition: of the topic, -1 if it has none: partitions spread over consumers of equal priority.
     """
@@ -91,7 +91,7 @@ class Failover(Exclusive):
 
     @property
     def active(self) -> Consumer | None:
-        """The first by priority, then by the time it came."""
+        """The first by priority, then by the time of attaching."""
         if not self.consumers:
             return None
         first = min(consumer.priority for consumer in self.consumers)
@@ -107,7 +107,7 @@ class Shared(Dispatch):
     """Consumers take turns; those of lower priority are served only when others have no permits."""
 
     def choose(self, entry: Entry) -> Consumer | None:
-        """The one with permits whose last turn is longest ago."""
+        """The one with permits whose last turn was longest ago."""
         able = [consumer for consumer in self.consumers if consumer.permits > 0]
         if not able:
             return None
@@ -120,10 +120,10 @@ class Shared(Dispatch):
 class KeyShared(Dispatch):
     """Entries of one key go to one consumer, in order.
 
-    When a consumer comes or leaves, keys move. A key moves only when its former consumer has settled all that
-    it holds of it; until then its entries wait.
+    When a consumer attaches or leaves, keys move. A key moves only when its former consumer has settled all
+    of its entries; until then the others wait.
 
-    :param sticky: consumers name their hash ranges; else the range is divided evenly in the order they came.
+    :param sticky: consumers choose their hash ranges; else they divide the range evenly.
     :param in_order: False lets keys move at once.
     """
 
@@ -135,7 +135,7 @@ class KeyShared(Dispatch):
         """For each slot who holds how many unsettled entries of it."""
 
     def add(self, consumer: Consumer) -> None:
-        """Attach one more; refuse ranges that another one has, or that are none."""
+        """Attach one more; refuse ranges that overlap or are invalid."""
         if self._sticky:
             self._check(consumer)
         super().add(consumer)
@@ -149,12 +149,12 @@ class KeyShared(Dispatch):
         return owner if holder is None or holder[0] is owner else None
 
     def delivered(self, entry: Entry, consumer: Consumer) -> None:
-        """Count it to its slot."""
+        """Count the entry in its slot."""
         _, count = self._held.get(entry.slot, (consumer, 0))
         self._held[entry.slot] = (consumer, count + 1)
 
     def settled(self, entry: Entry) -> None:
-        """Count it off its slot."""
+        """No longer count the entry in its slot."""
         holder, count = self._held.pop(entry.slot)
         if count > 1:
             self._held[entry.slot] = (holder, count - 1)
@@ -181,9 +181,9 @@ class KeyShared(Dispatch):
 def make_dispatch(kind: int, partition: int, keys: "pb.KeySharedMeta") -> Dispatch:
     """The dispatch of a subscription type.
 
-    :param kind: the type, as CommandSubscribe says it.
+    :param kind: the type in CommandSubscribe.
     :param partition: of the topic, -1 if it has none.
-    :param keys: what the first consumer says of Key_Shared.
+    :param keys: the Key_Shared settings of the first consumer.
     :raises RefusedError: if there is no such type.
     """
     sticky = keys.key_shared_mode == 1

@@ -13,9 +13,9 @@ _block = Struct("<I").unpack_from
 
 
 def key_of(metadata: MessageMetadata) -> bytes:
-    """What an entry is routed by: its ordering key, else its key.
+    """The routing key of an entry: its ordering key, else its key.
 
-    An entry with neither is routed by itself, so that such entries spread over the consumers.
+    An entry with neither has a key of its own, so that such entries spread over the consumers.
     """
     if metadata.HasField("ordering_key"):
         return metadata.ordering_key
@@ -30,12 +30,12 @@ def key_of(metadata: MessageMetadata) -> bytes:
 
 
 def slot_of(key: bytes) -> int:
-    """Where a key falls in the range, by the hash that Pulsar and its clients use."""
+    """The slot of a key in the hash range, by the hash that Pulsar and its clients use."""
     return murmur3(key) % SLOTS
 
 
 def murmur3(data: bytes) -> int:
-    """MurmurHash3, 32 bit, x86, seed 0, without its sign as Pulsar uses it."""
+    """MurmurHash3, 32 bit, x86, seed 0, with the sign bit cleared as in Pulsar."""
     state = 0
     whole = len(data) & ~3
     for at in range(0, whole, 4):

@@ -1,4 +1,4 @@
-"""What the parts of a connection have in common: the broker, and answers to one client."""
+"""What the parts of a connection share: the broker, and responses to one client."""
 
 from collections.abc import Callable
 from struct import Struct
@@ -14,10 +14,10 @@ NOBODY = (1 << 64) - 1
 
 
 class Link:
-    """One client's connection, for answering.
+    """Responses to one client.
 
-    :param broker: what is asked about.
-    :param send: takes the bytes that go to the client, in order.
+    :param broker: the broker that requests are about.
+    :param send: sends bytes to the client, in order.
     """
 
     def __init__(self, broker: Broker, send: Callable[[bytes], None]) -> None:
@@ -31,16 +31,16 @@ class Link:
         self.send(command_frame(command))
 
     def answer_with(self, command: "pb.BaseCommand", data: bytes) -> None:
-        """Send a command, and behind it what a producer sent, with its checksum unchanged."""
+        """Send a command followed by what a producer sent, with its checksum unchanged."""
         raw = command.SerializeToString()
         self.send(b"".join((_sizes(len(raw) + 4 + len(data), len(raw)), raw, data)))
 
     def succeed(self, request_id: int) -> None:
-        """Answer that a request was done."""
+        """Answer that a request succeeded."""
         success = pb.Success(request_id=request_id)
         self.answer(pb.BaseCommand(type=pb.BaseCommand.SUCCESS, success=success))
 
     def refuse(self, request_id: int, refused: RefusedError) -> None:
-        """Answer that a request was not done, and why."""
+        """Answer that a request failed, and why."""
         error = pb.Error(request_id=request_id, error=refused.code, message=refused.text)
         self.answer(pb.BaseCommand(type=pb.BaseCommand.ERROR, error=error))

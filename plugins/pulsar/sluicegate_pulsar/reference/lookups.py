@@ -1,4 +1,4 @@
-"""Where topics are, which there are, and what their schemas are."""
+"""Lookups, lists of topics and schemas."""
 
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.reference.broker_errors import RefusedError
@@ -7,7 +7,7 @@ from sluicegate_pulsar.reference.topic_names import parse_name
 
 
 class Lookups:
-    """Answers one client's questions about topics.
+    """Answers one client's requests about topics.
 
     :param link: the client's connection.
     """
@@ -32,7 +32,7 @@ class Lookups:
         self._link.answer(pb.BaseCommand(type=pb.BaseCommand.LOOKUP_RESPONSE, lookup_response=response))
 
     def partitions(self, request: "pb.PartitionedMetadata") -> None:
-        """PARTITIONED_METADATA: 0 for a topic without partitions, and for one that is not there yet."""
+        """PARTITIONED_METADATA: 0 for a topic without partitions, and for one that does not exist yet."""
         response = pb.PartitionedMetadataResponse(request_id=request.request_id)
         try:
             name = parse_name(request.topic)
@@ -46,7 +46,7 @@ class Lookups:
         self._link.answer(pb.BaseCommand(type=kind, partitioned_metadata_response=response))
 
     def topics(self, request: "pb.GetTopicsOfNamespace") -> None:
-        """GET_TOPICS_OF_NAMESPACE: all of the asked kind; the client applies its pattern itself."""
+        """GET_TOPICS_OF_NAMESPACE: all of the requested kind; the client applies its pattern itself."""
         response = pb.GetTopicsOfNamespaceResponse(request_id=request.request_id, filtered=False)
         for topic in self._broker.topics_of(request.namespace):
             persistent = request.mode == pb.GetTopicsOfNamespace.PERSISTENT
@@ -56,7 +56,7 @@ class Lookups:
         self._link.answer(pb.BaseCommand(type=kind, get_topics_of_namespace_response=response))
 
     def schema(self, request: "pb.GetSchema") -> None:
-        """GET_SCHEMA: that of a version, else the last."""
+        """GET_SCHEMA: the schema of a version, else the latest."""
         response = pb.GetSchemaResponse(request_id=request.request_id)
         try:
             schemas = self._broker.topic(request.topic).schemas

@@ -1,4 +1,4 @@
-"""Delayed-delivery policies as the admin API sets them: for a namespace or a topic, the closer one wins."""
+"""Delayed-delivery policies as the admin API sets them: the topic's policy wins over the namespace's."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from sluicegate_pulsar.reference.delays import DelaySettings
 
 @dataclass(frozen=True, slots=True)
 class DelayedDelivery:
-    """One group of settings; it is set and inherited as a whole."""
+    """One group of settings, which is set and inherited as a whole."""
 
     active: bool = True
     tick_ms: int = 0
@@ -17,9 +17,9 @@ class DelayedDelivery:
 
     @classmethod
     def from_json(cls, document: object) -> "DelayedDelivery":
-        """Read what a client posted, as carelessly as Pulsar does.
+        """Read what a client posted, as leniently as Pulsar does.
 
-        Fields that it does not know are ignored silently, and numbers below 0 are taken as they are.
+        Unknown fields are ignored silently, and numbers below 0 are accepted.
 
         :raises ValueError: if a known field has the wrong type.
         """
@@ -33,7 +33,7 @@ class DelayedDelivery:
         return cls(bool(active), *numbers)
 
     def to_json(self) -> dict[str, object]:
-        """As a client reads it."""
+        """The form in which clients read it."""
         return {
             "active": self.active,
             "tickTime": self.tick_ms,
@@ -41,7 +41,7 @@ class DelayedDelivery:
         }
 
     def apply(self, settings: DelaySettings) -> None:
-        """Make it hold for a topic."""
+        """Apply it to a topic."""
         settings.active = self.active
         settings.tick_ms = self.tick_ms
         settings.max_delay_ms = self.max_delay_ms

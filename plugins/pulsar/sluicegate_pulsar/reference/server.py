@@ -1,4 +1,4 @@
-"""The reference broker's sockets and timers. All else here does no input or output."""
+"""The reference broker's sockets and timers. Other modules do no input or output."""
 
 import asyncio
 import logging
@@ -20,15 +20,15 @@ _KEEP_ALIVE_S = 30.0
 
 
 def wall_ms() -> int:
-    """The wall clock, ms since the epoch: delivery times are told in it."""
+    """The wall clock in ms since the epoch, the unit of delivery times."""
     return time.time_ns() // 1_000_000
 
 
 class ReferenceBroker:
-    """An in-memory broker that speaks Pulsar's binary protocol, for demos and fast tests. It is no Pulsar.
+    """An in-memory broker that speaks Pulsar's binary protocol, for demos and fast tests. It is not Pulsar.
 
-    One node on loopback, without TLS, transactions, geo-replication, schema checks, retention or limits: all
-    that is published is kept until it ends. Use it as an async context manager.
+    One node on loopback, without TLS, transactions, geo-replication, schema checks, retention or limits: it
+    keeps all that is published until it ends. Use it as an async context manager.
 
     :param settings: how it behaves; the default if None.
     :param host: address to listen on.
@@ -65,19 +65,19 @@ class ReferenceBroker:
 
     @property
     def principals(self) -> list[str]:
-        """Who is connected, by token; "" for connections without one."""
+        """Connections by token; "" for those without one."""
         found = (connection.speaker.principal for connection in self._connections)
         return sorted(principal for principal in found if principal is not None)
 
     def disconnect_all(self) -> None:
-        """Cut all connections, as a crash would. Clients come again."""
+        """Cut all connections, as a crash would. Clients reconnect."""
         for connection in list(self._connections):
             connection.abort()
 
     def unload(self, topic: str) -> None:
-        """Close all producers and consumers of a topic with a word to their clients, as a move would.
+        """Close all producers and consumers of a topic and notify their clients, as a move would.
 
-        :raises RefusedError: if it is no topic name.
+        :raises RefusedError: if it is not a topic name.
         """
         self.broker.unload(parse_name(topic))
 
@@ -101,7 +101,7 @@ class ReferenceBroker:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop; what was stored is gone."""
+        """Stop and discard what is stored."""
         if self._server is not None:
             self._server.close()
         self.disconnect_all()
@@ -120,7 +120,7 @@ class ReferenceBroker:
             if planned[0] <= at_ms:
                 return
             planned[1].cancel()
-        # One ms more: the loop may wake a little early, and then the next look is a whole tick away.
+        # One ms more: the loop may wake a little early, and would then look again only a whole tick later.
         seconds = (max(at_ms - wall_ms(), 0) + 1) / 1000
         timer = asyncio.get_running_loop().call_later(seconds, self._wake, subscription)
         self._timers[subscription] = (at_ms, timer)
@@ -142,13 +142,13 @@ class _Socket(asyncio.Protocol):
         self.speaker = Connection(broker, self._send)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client is there."""
+        """A client has connected."""
         self._transport = cast("asyncio.Transport", transport)  # uvloop's are not instances of it
         self._connections.add(self)
         self._watch()
 
     def data_received(self, data: bytes) -> None:
-        """Bytes came; those that are no Pulsar end the connection."""
+        """Process bytes; malformed ones end the connection."""
         self._silent = 0
         try:
             self.speaker.receive(data, wall_ms())
@@ -174,7 +174,7 @@ class _Socket(asyncio.Protocol):
             self._transport.write(data)
 
     def _watch(self) -> None:
-        """Ask a silent client whether it is there; cut one that does not answer."""
+        """Ping a silent client; cut one that does not answer."""
         if self._silent > 1:
             self.abort()
             return

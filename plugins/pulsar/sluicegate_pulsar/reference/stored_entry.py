@@ -1,4 +1,4 @@
-"""One stored entry: what a producer sent in one SEND, a batch or a chunk as a whole."""
+"""One stored entry: what a producer sent in one SEND, such as a batch or a chunk."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""One subscription: which entries go out now, and which come back."""
+"""One subscription: which entries are delivered now, and which are returned."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
@@ -18,13 +18,13 @@ _LOOK_AHEAD = 2_000
 class Subscription:
     """A subscription of one topic.
 
-    Its methods return what is to be done now. Each takes the time, in ms since the epoch, where a delay may
-    have run out.
+    Its methods return commands. Those that deliver entries take the time in ms since the epoch, as delays may
+    be over.
 
     :param name: its name.
     :param log: the topic's entries; the topic appends to it.
-    :param delay: what holds for delays on the topic.
-    :param first: entry id of the first entry that it wants.
+    :param delay: settings of delayed delivery on the topic.
+    :param first: entry id of the first entry that it reads.
     :param partition: of the topic, -1 if it has none.
     :param durable: False for a reader's, which ends with its consumer.
     """
@@ -53,7 +53,7 @@ class Subscription:
 
     @property
     def consumers(self) -> Sequence[Consumer]:
-        """Who is attached."""
+        """The attached consumers."""
         return self._dispatch.consumers if self._dispatch is not None else ()
 
     @property
@@ -62,20 +62,20 @@ class Subscription:
         return self.cursor.backlog(len(self._log))
 
     def unacknowledged(self, consumer: Consumer) -> list[int]:
-        """Entry ids that a consumer has and has not acknowledged, in order."""
+        """Ids of the entries that a consumer has received and not acknowledged, in order."""
         return sorted(number for number, holder in self._unacknowledged.items() if holder is consumer)
 
     def wake_at(self) -> int | None:
-        """When `pump` is due, in ms; None if only an event can change anything."""
+        """When to call `pump` next, in ms; None if only an event can change anything."""
         return self._delayed.wake_at() if self.consumers else None
 
     def attach(
         self, consumer: Consumer, kind: int, now_ms: int, keys: "pb.KeySharedMeta | None" = None
     ) -> list[Command]:
-        """A consumer comes.
+        """Attach a consumer.
 
-        :param kind: the type that it wants; it must be that of the others.
-        :param keys: what it says of Key_Shared.
+        :param kind: the requested type, which must be that of the others.
+        :param keys: its Key_Shared settings.
         :raises RefusedError: if it cannot attach.
         """
         dispatch = self._dispatch_for(kind, keys if keys is not None else pb.KeySharedMeta())
@@ -84,7 +84,7 @@ class Subscription:
         return [*self._changed(dispatch, before, consumer), *self.pump(now_ms)]
 
     def detach(self, consumer: Consumer, now_ms: int) -> list[Command]:
-        """A consumer leaves; what it has not acknowledged goes to others."""
+        """Detach a consumer; other consumers receive what it has not acknowledged."""
         dispatch = self._dispatch
         if dispatch is None or consumer not in dispatch.consumers:
             return []
@@ -99,7 +99,7 @@ class Subscription:
         return self.pump(now_ms)
 
     def acknowledge(self, numbers: Iterable[int], now_ms: int) -> list[Command]:
-        """Single entries are done."""
+        """Acknowledge single entries."""
         done = [number for number in numbers if number < len(self._log)]
         self._settle(done)
         self.cursor.acknowledge(done)
@@ -108,9 +108,9 @@ class Subscription:
         return self.pump(now_ms)
 
     def acknowledge_upto(self, number: int, now_ms: int) -> list[Command]:
-        """All entries up to this one are done.
+        """Acknowledge all entries up to this one.
 
-        :raises RefusedError: on a type where that has no meaning.
+        :raises RefusedError: if the subscription type does not support it.
         """
         if self._dispatch is not None and self._dispatch.many:
             raise RefusedError(pb.NOT_ALLOWED_ERROR, "Cumulative ack is not allowed on a shared subscription")
@@ -119,10 +119,10 @@ class Subscription:
         return self.pump(now_ms)
 
     def redeliver(self, consumer: Consumer, numbers: Sequence[int], now_ms: int) -> list[Command]:
-        """A consumer wants entries again.
+        """Redeliver entries to a consumer.
 
-        :param numbers: which; none for all that it has not acknowledged. Where one consumer is served it gets
-            all of them in any case, since their order would be lost otherwise.
+        :param numbers: entry ids; none for all that it has not acknowledged. With one active consumer all of
+            them are redelivered in any case, as their order would be lost otherwise.
         """
         held = self.unacknowledged(consumer)
         if numbers and self._dispatch is not None and self._dispatch.many:
@@ -134,7 +134,7 @@ class Subscription:
         return self.pump(now_ms)
 
     def seek(self, first: int) -> list[Command]:
-        """Go to an entry: all consumers are closed and come again."""
+        """Go to an entry: all consumers are closed and reconnect."""
         commands = self.disconnect()
         self.cursor.seek(first)
         return commands
@@ -149,7 +149,7 @@ class Subscription:
         return [Disconnect(consumer) for consumer in consumers]
 
     def pump(self, now_ms: int) -> list[Command]:
-        """Deliver what can go now."""
+        """Deliver what is due."""
         dispatch = self._dispatch
         if dispatch is None or not dispatch.consumers:
             return []
@@ -160,7 +160,7 @@ class Subscription:
         for entry in self._candidates(dispatch, now_ms):
             consumer = dispatch.choose(entry)
             if consumer is None:
-                # Only Key_Shared skips: the entries behind may be for other consumers.
+                # Only Key_Shared skips entries: later ones may be for other consumers.
                 waiting.append(entry.number)
                 if len(waiting) > _LOOK_AHEAD:
                     break
@@ -175,7 +175,7 @@ class Subscription:
         return commands
 
     def _candidates(self, dispatch: Dispatch, now_ms: int) -> Iterator[Entry]:
-        """Entries in the order in which they are to go, as long as anybody can take one."""
+        """Entries in the order of delivery, as long as a consumer can receive one."""
         while dispatch.ready():
             if self._again:
                 number = heappop(self._again)
@@ -197,7 +197,7 @@ class Subscription:
             return dispatch
         dispatch = make_dispatch(kind, self._partition, keys)
         if kind != self._kind:
-            # What waited for its time under the old type is read again under the new one.
+            # Entries that were delayed under the old type are read again under the new one.
             self._forget()
             self.cursor.rewind()
         self._kind = kind
@@ -205,7 +205,7 @@ class Subscription:
         return dispatch
 
     def _changed(self, dispatch: Dispatch, before: Consumer | None, came: Consumer | None) -> list[Command]:
-        """Who is told after a consumer came or left; another active one gets what the last one had."""
+        """Commands after a consumer attached or left; a new active one receives what the last one had."""
         if dispatch.many or self._kind != pb.Subscribe.FAILOVER:
             return []
         active = dispatch.active
@@ -220,7 +220,7 @@ class Subscription:
             heappush(self._again, number)
 
     def _settle(self, numbers: Iterable[int]) -> list[int]:
-        """Entries are with no consumer any more; those that were."""
+        """No consumer has these entries any more; return those that one had."""
         were = [number for number in numbers if self._unacknowledged.pop(number, None) is not None]
         if self._dispatch is not None:
             for number in were:

@@ -15,13 +15,13 @@ _SIGN = 1 << 63
 
 
 class Attached(Protocol):
-    """Where a producer is."""
+    """The connection of a producer."""
 
     def forget(self, producer: "Producer") -> None:
-        """The producer is closed without notice to its client."""
+        """Drop a producer without notifying its client."""
 
     def close(self, producer: "Producer") -> None:
-        """Close it from this side; its client will look its topic up and come again."""
+        """Close it from the broker's side; its client looks its topic up again and reconnects."""
 
 
 @dataclass(eq=False, slots=True)
@@ -38,7 +38,7 @@ class Producer:
     """True if the user chose the name; False if the broker did."""
 
     def succeeds(self, other: "Producer") -> bool:
-        """True if this is the same producer, come again before its former connection was seen to end."""
+        """True if this is the same producer, reconnected before its former connection was seen to end."""
         return not (self.named or other.named) and self.id == other.id and self.epoch > other.epoch
 
 
@@ -47,7 +47,7 @@ class Topic:
 
     :param name: its name.
     :param ledger: the ledger id of all its entries.
-    :param delay: what holds for delays; may be changed later.
+    :param delay: settings of delayed delivery; may change later.
     """
 
     def __init__(self, name: Name, ledger: int, delay: DelaySettings) -> None:
@@ -61,15 +61,15 @@ class Topic:
 
     @property
     def backlog_bytes(self) -> int:
-        """Bytes from the first entry on that some subscription has not acknowledged."""
+        """Bytes from the first entry that some subscription has not acknowledged."""
         size = len(self.log)
         first = min((each.cursor.mark_delete + 1 for each in self.subscriptions.values()), default=size)
         return sum(len(entry.data) for entry in self.log[first:])
 
     def attach(self, producer: Producer) -> Producer | None:
-        """A producer comes.
+        """Attach a producer.
 
-        :return: the one that it takes the place of.
+        :return: the producer that it replaces.
         :raises RefusedError: if another one has its name.
         """
         other = self.producers.get(producer.name)
@@ -80,15 +80,15 @@ class Topic:
         return other
 
     def detach(self, producer: Producer) -> None:
-        """A producer leaves."""
+        """Detach a producer."""
         if self.producers.get(producer.name) is producer:
             del self.producers[producer.name]
 
     def publish(self, data: bytes, metadata: "pb.MessageMetadata", messages: int, now_ms: int) -> Entry:
-        """Store an entry; its subscriptions are to be pumped after.
+        """Store an entry; pump its subscriptions afterwards.
 
-        :param data: what came after the command, from the magic on.
-        :param messages: what the SEND says of their number.
+        :param data: the bytes after the command, from the magic number on.
+        :param messages: the number of messages that the SEND claims.
         :raises RefusedError: if it asks for a longer delay than the topic allows.
         """
         wanted = metadata.deliver_at_time
@@ -112,7 +112,7 @@ class Topic:
         return entry
 
     def subscription(self, request: "pb.Subscribe") -> Subscription:
-        """The subscription of a name; it is made if there is none."""
+        """The subscription with a name, created if it does not exist."""
         name = request.subscription
         found = self.subscriptions.get(name)
         if found is None:
@@ -127,7 +127,7 @@ class Topic:
         return found
 
     def drop(self, subscription: Subscription) -> None:
-        """A subscription ends."""
+        """Remove a subscription."""
         if self.subscriptions.get(subscription.name) is subscription:
             del self.subscriptions[subscription.name]
 

@@ -29,9 +29,9 @@ class Name(NamedTuple):
 
 
 def parse_name(text: str) -> Name:
-    """Read a topic's name; a short one is of the namespace public/default, as Pulsar takes it.
+    """Read a topic's name; a short one belongs to the namespace public/default, as in Pulsar.
 
-    :raises RefusedError: if it is none.
+    :raises RefusedError: if it is not a topic name.
     """
     if "://" not in text:
         text = f"persistent://{text}" if "/" in text else f"persistent://public/default/{text}"

@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 
 
 class _Server(uvicorn.Server):
-    """uvicorn without its own signal handlers: who runs the broker handles signals."""
+    """uvicorn without signal handlers: the program that runs the broker handles signals."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -21,7 +21,7 @@ class _Server(uvicorn.Server):
 class WebServer:
     """One HTTP listener.
 
-    :param app: what answers.
+    :param app: the ASGI application.
     :param host: address to listen on.
     :param port: port; 0 for a free one.
     :raises OSError: if the address is not available.
@@ -43,7 +43,7 @@ class WebServer:
 
     @property
     def port(self) -> int:
-        """The port that is listened on."""
+        """The port of the listener."""
         port: int = self._socket.getsockname()[1]
         return port
 
