@@ -1,4 +1,4 @@
-"""Which clients may connect: limits in all, for one address, and for one principal."""
+"""Which clients may connect: limits in total, for one address, and for one principal."""
 
 import math
 from collections import Counter
@@ -29,7 +29,7 @@ class Admission:
         """Why a client may not connect, as a counter's name; empty if it may.
 
         :param address: its host.
-        :param connected: clients that are.
+        :param connected: the number of connected clients.
         """
         if self.is_overloaded:
             return OVERLOAD

@@ -106,7 +106,7 @@ class WorkerProcess:
                 log.warning("worker drains, starting another one", extra={"broker": self.broker})
                 continue
             if not self._has_served:
-                self.held.let_go()  # none serves for a while: refuse clients rather than let them wait
+                self.held.let_go()  # no process serves for a while: refuse clients rather than let them wait
             if monotonic() - began_at > _STEADY_S:
                 delay = _FIRST_DELAY_S
             log.error(
@@ -210,7 +210,7 @@ class WorkerProcess:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
     ) -> None:
-        """Wait for the end of a draining process; its facts are kept."""
+        """Wait for a draining process to end; its facts are kept."""
         with suppress(messages.BrokenMessageError):
             while (message := await messages.receive(reader)) is not None:
                 if message["kind"] == "fact":

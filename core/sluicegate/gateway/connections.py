@@ -92,7 +92,7 @@ class Connections:
         return len(self._live) + self._arriving
 
     def refusal(self, address: str) -> str:
-        """Why a client from this host may not connect, as a counter's name; empty if it may."""
+        """Why a client from this host may not connect, as the name of a counter; empty if it may."""
         return self.admission.refusal(address, len(self))
 
     def count(self, event: str) -> None:
@@ -178,7 +178,7 @@ class Connections:
                 await self._dialler.dial(
                     partial(UpstreamSide, side, stands_in=in_order and place > 0), address
                 )
-            except (OSError, UnicodeError) as error:  # a name that is no host name at all is a UnicodeError
+            except (OSError, UnicodeError) as error:  # an invalid host name raises UnicodeError
                 reason = reason_of(error)
                 self._dial_failed(address, error)
             else:
@@ -340,7 +340,7 @@ class Connections:
             self._pressed()
 
     def _pressed(self) -> None:
-        """Memory is nearly used up: check the largest users soon, but not constantly."""
+        """Memory is nearly exhausted: check the largest users soon, but not constantly."""
         if self._relief is None:
             wait_ns = max(0, self._swept_ns + _RELIEF_NS - monotonic_ns())
             self._relief = self.loop.call_later(wait_ns / 1e9, self._sweep_soon)

@@ -40,7 +40,7 @@ class Deadlines:
             self._login_from_ns = 0
             return False
         if session is None and has_said:
-            return False  # it waits for its broker, not we for the client
+            return False  # it waits for its broker: the client is not late
         return 0 < login_ns < now_ns - self._login_from_ns
 
     def _is_frame_late(self, session: Session, now_ns: int, frame_ns: int, is_paused: bool) -> bool:

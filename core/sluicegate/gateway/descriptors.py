@@ -44,7 +44,7 @@ def receive(channel: socket.socket) -> tuple[Mapping[str, Any], list[socket.sock
     """The next message and the sockets that came with it; None when the other end is closed.
 
     :raises OSError: if nothing has come (BlockingIOError, TimeoutError), or the other end broke off.
-    :raises ValueError: if it is no message; its sockets are closed.
+    :raises ValueError: if it is not a message; its sockets are closed.
     """
     data, descriptors, _, _ = socket.recv_fds(channel, _LARGEST, MOST)
     for descriptor in descriptors:

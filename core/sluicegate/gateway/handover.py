@@ -152,13 +152,13 @@ class Predecessor:
         self._line = line
 
     def retire(self) -> None:
-        """Have it drain and end: clients are accepted here from now on."""
-        with suppress(OSError):  # it is gone by itself
+        """Make it drain and end: this process accepts clients from now on."""
+        with suppress(OSError):  # it has ended by itself
             descriptors.send(self._line, {"serving": os.getpid()})
         self._line.close()
 
     def leave(self) -> None:
-        """Let it continue as before; does nothing after `retire`."""
+        """Leave it running; does nothing after `retire`."""
         self._line.close()
 
 
@@ -193,7 +193,7 @@ def _ask(path: Path) -> Predecessor | None:
             sockets += [(broker, name, bound) for (broker, name), bound in zip(names, part, strict=True)]
             if message["is_last"]:
                 return Predecessor(message["pid"], sockets, line)
-    except ConnectionRefusedError:  # its process is gone
+    except ConnectionRefusedError:  # its process has ended
         with suppress(OSError):
             path.unlink()
     except (OSError, ValueError, KeyError) as error:

@@ -43,7 +43,7 @@ class HeldListeners:
             self._channel = None
 
     def let_go(self) -> None:
-        """Close all: clients are refused where no process listens any more."""
+        """Close all: clients are refused where no other process listens."""
         self.unfollow()
         for bound in self._sockets.values():
             bound.close()

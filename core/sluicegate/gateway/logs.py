@@ -112,7 +112,7 @@ class TextLines(logging.Formatter):
 
 
 class Throttle:
-    """Lets one line a second through for each key, and says how many were left out before it.
+    """Passes one line a second for each key, and counts those left out before it.
 
     :param every_ns: another time between two lines.
     """
@@ -141,7 +141,7 @@ class Throttle:
 
 
 class LimitedHandler(logging.StreamHandler[IO[str]]):
-    """Writes the lines of all loggers of a process, but what repeats itself.
+    """Writes the lines of all loggers of a process, except repetitions.
 
     Lines of libraries have no traceback: it becomes the words of its exception. A stream that takes nothing,
     as of a file on a full disk, is told of by the first line that it takes again.
@@ -183,7 +183,7 @@ class LimitedHandler(logging.StreamHandler[IO[str]]):
                 self._write(summary)
 
     def close(self) -> None:
-        """Tell what was left out, and take no more."""
+        """Log what was left out, and accept no further lines."""
         self.tell_left_out(all_of_it=True)
         super().close()
 

@@ -1,4 +1,4 @@
-"""Where in the gateway a stack tells what the event loop is busy with; see `engine.holders`."""
+"""Functions of the gateway that show in a stack what the event loop is busy with; see `engine.holders`."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -31,7 +31,7 @@ def _hot(kind: OperationKind, variables: Mapping[str, Any]) -> Mapping[str, str]
 
 
 def enter() -> None:
-    """Enter what the gateway knows."""
+    """Register the gateway's functions."""
     tell_by(Gate, "_ask", _asked)
     tell_by(Gate, "publish", partial(_hot, OperationKind.PUBLISH))
     tell_by(Gate, "dispatch", partial(_hot, OperationKind.DISPATCH))

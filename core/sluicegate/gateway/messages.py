@@ -1,4 +1,4 @@
-"""What supervisor and workers say to each other over a local socket: JSON objects behind their length."""
+"""Messages between supervisor and workers over a local socket: JSON objects after their length."""
 
 import asyncio
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ class BrokenMessageError(Exception):
 async def receive(reader: asyncio.StreamReader) -> dict[str, Any] | None:
     """The next message; None when the other side has ended.
 
-    :raises BrokenMessageError: if it is no message.
+    :raises BrokenMessageError: if it is not a message.
     """
     try:
         length = int.from_bytes(await reader.readexactly(_LENGTH_BYTES))
@@ -40,7 +40,7 @@ async def receive(reader: asyncio.StreamReader) -> dict[str, Any] | None:
 
 
 def send(writer: asyncio.StreamWriter, kind: str, **content: object) -> None:
-    """Send a message; what a dead peer does not take is lost.
+    """Send a message; what a dead peer does not accept is lost.
 
     :param kind: what it is about; the receiver finds it under `kind`.
     :param content: the rest; must be JSON.

@@ -27,11 +27,11 @@ _SHRUNK_PART = 2
 
 
 class Overload:
-    """Follows the resident memory of this worker, and acts on it.
+    """Monitors the resident memory of this worker, and acts on it.
 
     :param config: thresholds.
     :param budget: what sessions may hold; halved while the worker shrinks.
-    :param drop_idle: drops what can be made again, such as idle gates; yields between slices of that work.
+    :param drop_idle: drops what can be rebuilt, such as idle gates; yields between slices of that work.
     """
 
     def __init__(
@@ -50,10 +50,10 @@ class Overload:
         """Bytes; 0 if not known: then nothing is done."""
 
     async def look(self, connections: Connections) -> None:
-        """Read the memory and do what it asks for; once a second."""
+        """Read the resident memory and apply the level that it calls for; once a second."""
         try:
             self.resident, self.limit = await self._memory.usage()
-        except ProcessError:  # no Linux: the budget alone protects
+        except ProcessError:  # not Linux: the budget alone protects
             return
         if self.limit <= 0:
             return

@@ -37,12 +37,12 @@ class PluginMetric:
             self._values[key] = self._values.get(key, 0.0) + amount
 
     def clear(self) -> None:
-        """Forget all values."""
+        """Remove all values."""
         with self._lock:
             self._values.clear()
 
     def snapshot(self) -> dict[str, Any]:
-        """What it is and its values, as JSON."""
+        """Its kind and its values, as JSON."""
         with self._lock:
             values = [[list(labels), value] for labels, value in self._values.items()]
         return {

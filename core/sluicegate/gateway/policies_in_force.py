@@ -1,4 +1,4 @@
-"""The policies in force: what file and store say, read again when they change; the last good ones stay."""
+"""The policies in force, from file and store; read again on changes, and the last good ones stay."""
 
 import logging
 import os
@@ -40,7 +40,7 @@ class PolicyWatch:
     """Reads file and store; its methods block and belong to one thread.
 
     :param path: the configuration file.
-    :param loaded: what it said at the start.
+    :param loaded: its content at the start.
     :param plugins: what it is read with.
     :param environ: environment that overrides it.
     :raises StoreError: if the store cannot be read: at the start there are no last good policies but those in
@@ -80,11 +80,11 @@ class PolicyWatch:
         self._throttle = Throttle()
 
     def policies(self, broker: str) -> PolicySet:
-        """What is in force for a broker."""
+        """The policies in force for a broker."""
         return policy_set(self.loaded, self._layers, self.version, broker)
 
     def check(self, force: bool = False) -> bool:
-        """Look whether file or store changed, and take over what did.
+        """Check whether file or store changed, and apply what did.
 
         :param force: read file and store even if they look unchanged.
         :return: True if there are other policies now.
@@ -98,7 +98,7 @@ class PolicyWatch:
         return changed
 
     def facts(self, broker: str) -> dict[str, str]:
-        """What was remembered for a broker; nothing while the store is broken."""
+        """The facts kept for a broker; none while the store is broken."""
         prefix = f"{broker}/"
         try:
             found = self._store.facts(prefix)
@@ -114,17 +114,17 @@ class PolicyWatch:
 
     @property
     def store_age_s(self) -> float:
-        """Time since what is known of the store was up to date."""
+        """Time since the known state of the store was up to date."""
         age_s = self._store.copy_age_s if isinstance(self._store, StandbyStore) else None
         return (monotonic_ns() - self._answered_ns) / _NS if age_s is None else age_s
 
     @property
     def facts_waiting(self) -> int:
-        """Facts that the store has not taken yet."""
+        """Facts that the store has not accepted yet."""
         return len(self._unkept)
 
     def keep_fact(self, broker: str, key: str, value: str) -> None:
-        """Remember something for a broker; what a broken store does not take is offered to it again."""
+        """Keep a fact for a broker; what a broken store does not accept is offered to it again."""
         self._unkept[f"{broker}/{key}"] = value
         if len(self._unkept) > _FACTS_LIMIT:
             del self._unkept[next(iter(self._unkept))]
@@ -167,8 +167,8 @@ class PolicyWatch:
     def change(self, level: Level, name: str, changes: Mapping[str, object], actor: str) -> None:
         """Set policies in the store; `check` then finds them.
 
-        :param changes: values by field; None takes a field away.
-        :raises PolicyRefusedError: if a value does not fit; nothing is changed then.
+        :param changes: values by field; None removes a field.
+        :raises PolicyRefusedError: if a value is invalid; nothing is changed then.
         :raises PolicyUnavailableError: if the store cannot be written.
         """
         loaded = self.loaded
@@ -180,7 +180,7 @@ class PolicyWatch:
         return self._plugins
 
     def close(self) -> None:
-        """Close the store, once it was offered what waits for it."""
+        """Close the store after offering it the waiting facts."""
         self._writing.reset()
         self._write_facts()
         self._store.close()
@@ -225,7 +225,7 @@ class PolicyWatch:
                 )
 
     def _refuse_unusable(self, loaded: Loaded) -> None:
-        """Look at the TLS files that are newly named; those in force may be about to be renewed."""
+        """Check newly named TLS files; those in force may be about to be renewed."""
         if loaded.config.brokers == self.loaded.config.brokers:
             return
         known = {each.section for each in tls_sections(enumerate(self.loaded.config.brokers))}
@@ -239,7 +239,7 @@ class PolicyWatch:
             log.warning("%s", warning.in_a_line())
 
     def _warn_of_restart(self, loaded: Loaded) -> None:
-        """Say which changes only a restart brings into force."""
+        """Log which changes need a restart."""
         before, after = self.loaded.config, loaded.config
         changed = [
             name
@@ -277,7 +277,7 @@ class PolicyWatch:
 
     @property
     def layers(self) -> tuple[PolicyLayer, ...]:
-        """What the store says."""
+        """The policies of the store."""
         return self._layers
 
     def _broken(self, what: str, text: str) -> None:

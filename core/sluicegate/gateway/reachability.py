@@ -1,4 +1,4 @@
-"""Whether a broker can be reached, by address: what probes find out, and what operators are told of it.
+"""Whether a broker can be reached, by address: results of probes, and reports to operators.
 
 Rules of this file: no IO and no clock. Only a probe changes what is told. A client's dial that fails has its
 address probed at once, so that a single slow dial is not taken for an outage.
@@ -71,7 +71,7 @@ class _Target:
 
 
 class Reachability:
-    """Which addresses of one broker answer.
+    """The addresses of one broker, and which of them answer.
 
     :param bootstrap: the configured addresses.
     :param now_ns: monotonic time.
@@ -126,7 +126,7 @@ class Reachability:
         return found
 
     def probed(self, place: Place, error: Exception | None, now_ns: int) -> None:
-        """Take note of what a probe found.
+        """Record the result of a probe.
 
         :param place: the address.
         :param error: why it does not answer; None if it does.
@@ -150,13 +150,13 @@ class Reachability:
             del self._targets[_key(place)]
 
     def unprobed(self, place: Place, now_ns: int) -> None:
-        """Take note that an address could not be probed, for want of something of the gateway's own."""
+        """Record that an address could not be probed, for lack of the gateway's own resources."""
         target = self._targets[_key(place)]
         target.is_probing = False
         target.due_ns = now_ns + _LONGEST_RETRY_NS
 
     def dial_failed(self, place: Place, error: Exception, now_ns: int) -> None:
-        """Take note that a client could not be connected to an address.
+        """Record that a client could not be connected to an address.
 
         :param place: the address.
         :param error: why.
@@ -167,7 +167,7 @@ class Reachability:
             if len(self._targets) >= _MOST_NODES:
                 return
             target = self._targets[_key(place)] = _Target(place, now_ns, is_bootstrap=False)
-            target.reason = ""  # it is one of a cluster's: the others are not doubted
+            target.reason = ""  # it is one node of a cluster: the others are not in doubt
         target.asked_ns = now_ns
         self._last_failure = f"{target.name}: {reason_of(error)}"
         if not target.reason:
@@ -175,20 +175,20 @@ class Reachability:
             target.due_ns = min(target.due_ns, max(now_ns, target.probed_ns + _SECOND_NS))
 
     def turned_away(self, now_ns: int) -> None:
-        """Take note that a client was closed since no broker could be dialled for it."""
+        """Record that a client was closed because no broker could be dialled for it."""
         if not self._turned_away:
             self._first_turned_away_ns = now_ns
         self._turned_away += 1
         self._turned_away_in_all += 1
 
     def dialled(self, place: Place, now_ns: int) -> None:
-        """Take note that a client was connected: an address that did not answer is probed soon."""
+        """Record that a client was connected: an address that did not answer is probed soon."""
         target = self._targets.get(_key(place))
         if target is not None and target.reason:
             target.due_ns = min(target.due_ns, max(now_ns, target.probed_ns + _SECOND_NS))
 
     def is_silent(self, place: Place) -> bool:
-        """True if clients need not try an address: it swallows what is sent, and the probe goes on trying."""
+        """True if clients need not try an address: it does not answer, and probes continue."""
         target = self._targets.get(_key(place))
         return target is not None and target.is_silent
 
@@ -223,7 +223,7 @@ class Reachability:
     # -- up or down -----------------------------------------------------------------------------------
 
     def _listen(self, now_ns: int) -> None:
-        """Look whether clients have had bytes of the broker since the last look."""
+        """Check whether clients have received bytes from the broker since the last check."""
         heard = self._heard()
         if heard != self._bytes_heard:
             self._bytes_heard, self._heard_ns = heard, now_ns
@@ -258,11 +258,11 @@ class Reachability:
         down_s = (now_ns - self._since_ns) // _SECOND_NS
         fields = {"down_s": down_s, "clients_turned_away": self._turned_away_in_all}
         rest = f", but for {self.reason}" if self.reason else ""
-        # A warning, so that a log that shows that it went shows that it came back.
+        # A warning, so that a log that shows the outage shows its end too.
         log.warning("broker is reachable again%s", rest, extra=fields)
 
     def _tell_of_addresses(self) -> None:
-        """Tell which addresses of a broker that is up went, and which came back."""
+        """Log which addresses of a broker that is up no longer answer, and which answer again."""
         answers = any(target.is_bootstrap and not target.reason for target in self._targets.values())
         for target in self._targets.values():
             is_gone = target.reason not in ("", _NOT_TRIED)
@@ -285,7 +285,7 @@ def reason_of(error: Exception) -> str:
     """Why an address does not answer, in a few words that do not repeat the address."""
     text = str(error)
     if isinstance(error, OSError) and error.strerror:
-        # Event loops word errors of the system each in their own way; those of TLS and DNS come as they are.
+        # Event loops word system errors differently; errors of TLS and DNS are left as they are.
         is_of_system = (error.errno or 0) > 0 and not isinstance(error, ssl.SSLError)
         text = os.strerror(error.errno or 0) if is_of_system else error.strerror
     return text[:1].lower() + text[1:] if text else NO_ANSWER

@@ -1,7 +1,7 @@
-"""The sink of all gates of a broker: hands decisions on to the decision log, and logs them.
+"""The sink of all gates of a broker: passes decisions to the decision log, and logs them.
 
 Lines are thinned out: one a second for each topic and policy, with a count of those left out. Rate limiting
-that goes on is told twice: when it starts, and once more when it has lasted.
+that continues is logged twice: when it starts, and once more when it has lasted.
 """
 
 import logging
@@ -22,7 +22,7 @@ _EPISODES_LIMIT = 10_000
 
 @dataclass(slots=True)
 class _Episode:
-    """Rate limiting of one topic by one policy that goes on."""
+    """Continuing rate limiting of one topic by one policy."""
 
     since_ns: int
     last_ns: int
@@ -34,7 +34,7 @@ class Recording:
     """A `DecisionSink` that logs.
 
     :param sink: takes the decisions afterwards.
-    :param sustained_ns: rate limiting that lasts so long is a warning.
+    :param sustained_ns: rate limiting that lasts so long is logged as a warning.
     :param show_ids: False to keep decision ids from clients; the log and the journal have them anyway.
     """
 

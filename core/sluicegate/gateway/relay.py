@@ -1,4 +1,4 @@
-"""Carries bytes between one client and its broker, and carries out what the session commands.
+"""Carries bytes between one client and its broker, and executes the session's commands.
 
 Rules of this file: it knows sockets, timers and back-pressure, but no broker, no frame and no policy.
 Writes are never changed after they were handed to a transport.
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 def _discard(data: Buffer) -> None:
-    """Take what can no longer be sent."""
+    """Discard what can no longer be sent."""
 
 
 class ClientSide(PausableReading):
@@ -174,20 +174,20 @@ class ClientSide(PausableReading):
         self.connections.queued(self.unsent_bytes)
 
     def resume_writing(self) -> None:
-        """The client takes bytes again."""
+        """The client reads again."""
         self.resume(UNREAD)
         if self._upstream is not None:
             self._upstream.resume(UNREAD)
 
     def eof_received(self) -> bool:
-        """The client has said all; it may still listen, unless this is TLS."""
+        """The client sends no more; it may still read, unless this is TLS."""
         if self.closing_ns or self._transport is None:
             return False
         if not self._transport.can_write_eof():
             self._hand_on_all()
             return False
         if self.session is None and self._pending is None and self._listener.upstream:
-            return False  # it never said anything
+            return False  # it never sent anything
         self._eof = True
         if self._wake_up is not None:
             self._wake()
@@ -314,7 +314,7 @@ class ClientSide(PausableReading):
         is_paused, has_said = bool(self._pauses), self._pending is not None
         if missed := self._deadlines.missed(session, now_ns, limits, is_paused=is_paused, has_said=has_said):
             self.close(*missed)
-        # What waits for nothing but its turn goes on, even if its client has said all and hung up.
+        # What only waits for its turn proceeds, even if its client has sent all and hung up.
         if self._pauses & SESSION or self._asks > self._slices or self._wake_up is not None:
             if self._is_client_gone():
                 self._wake()
@@ -375,7 +375,7 @@ class ClientSide(PausableReading):
             self.close(ending.counter, ending.detail)
 
     def _obey(self, command: Command) -> None:
-        """Carry out a command that sends nothing."""
+        """Execute a command that sends nothing."""
         if isinstance(command, WakeAt):
             self._cancel_wake()
             loop = self.connections.loop
@@ -399,7 +399,7 @@ class ClientSide(PausableReading):
             raise TypeError(f"unexpected command: {command!r}")
 
     def answered(self, question: object, answer: object) -> None:
-        """The front has answered, or could not: then `answer` is the exception."""
+        """The front has answered, or failed: then `answer` is the exception."""
         self._asks -= 1
         self._slices -= type(question) is NextTurn
         if self.closing_ns or self.session is None:
@@ -434,14 +434,14 @@ class ClientSide(PausableReading):
     # -- bytes that came while they could not be used -----------------------------------------------
 
     def _go_on(self) -> None:
-        """Hand over what was kept back, if the commands just carried out allow it."""
+        """Process the bytes that were held back, if the last commands allow it."""
         while self.session is not None and (data := self._take_pending()) is not None:
             self.data_received(data)
         if self._eof:
             self._pass_eof()
 
     def _pass_eof(self) -> None:
-        """Tell the broker that the client has said all, once nothing of it is held back any more."""
+        """Tell the broker that the client sends no more, once nothing of it is held back."""
         held = self._pending or self._pauses & KEPT_WHILE or self._wake_up is not None
         if not self._eof or held or self.closing_ns or self._upstream is None:
             return

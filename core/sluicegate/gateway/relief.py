@@ -1,4 +1,4 @@
-"""Chooses connections to close when memory is used up: the largest one of the largest user each time."""
+"""Chooses connections to close when memory is exhausted: the largest one of the largest user each time."""
 
 import heapq
 from collections import defaultdict
@@ -9,12 +9,12 @@ Client = TypeVar("Client")
 
 
 def largest_first(kept: Iterable[tuple[int, Hashable, Client]], excess: int) -> list[tuple[int, Client]]:
-    """Choose clients whose end gives back at least so many bytes.
+    """Choose clients whose closing frees at least so many bytes.
 
     A user with many connections is judged by all of them together, so that opening more does not help.
 
     :param kept: for each client its bytes, its user (principal or address) and itself.
-    :param excess: bytes that are to be given back.
+    :param excess: bytes to free.
     :return: bytes and client, in order.
     """
     clients: dict[Hashable, list[tuple[int, int, Client]]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""Samples of topics, bounded: the busiest have a name of their own, all others are one, called `other`.
+"""Bounded samples of topics: the busiest are named, all others are summed up as `other`.
 
 Taking them never needs a lock and is done in slices, as it runs on the relay's event loop. What is added up
 as `other` only ever grows, whichever topics change places.
@@ -48,7 +48,7 @@ class _Seen:
     holds: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def keep(self, state: TopicState) -> None:
-        """Keep what was told of a topic until now."""
+        """Keep the totals of a topic until now."""
         self.numbers = _numbers(state)
         self.violations = dict(state.violations)
         self.named = dict(state.named_counts)
@@ -58,7 +58,7 @@ class _Seen:
 class TopicSamples:
     """The last samples of all topics of one worker.
 
-    :param topics: how many have a name of their own.
+    :param topics: how many are named.
     """
 
     def __init__(self, topics: int = TOPICS) -> None:
@@ -159,7 +159,7 @@ class TopicSamples:
                 break
             self._named.discard(loser)
             self._named.add(winner)
-            # From here on what it does is added to `other`; what it did was told under its own name.
+            # From here on it counts in `other`; what it did before was published under its own name.
             if (state := states.get(loser)) is not None:
                 self._seen[loser].keep(state)
         for seen in self._seen.values():

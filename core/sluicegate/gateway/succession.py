@@ -1,4 +1,4 @@
-"""Which listening sockets a gateway takes over from the one before it, and when that one drains."""
+"""The hand-over of listening sockets from the previous gateway, and when that one drains."""
 
 import logging
 import os
@@ -44,11 +44,11 @@ class Succession:
         return sum(len(one.sockets) for one in self._before)
 
     def own(self) -> Inherited:
-        """What listeners of the supervisor may use."""
+        """Sockets that listeners of the supervisor may use."""
         return Inherited(self._for("") + self._dup_activated())
 
     def workers(self, brokers: Sequence[str]) -> Mapping[str, Sequence[tuple[str, socket]]]:
-        """What listeners of each broker's worker may use."""
+        """Sockets that listeners of each broker's worker may use."""
         return {broker: self._for(broker) + self._dup_activated() for broker in brokers}
 
     def _for(self, broker: str) -> list[tuple[str, socket]]:
@@ -63,7 +63,7 @@ class Succession:
         return [(f"systemd-{place}", duplicate(bound)) for place, bound in enumerate(self._activated)]
 
     def begin(self, offer: Callable[[], Offered | None], replaced: Callable[[], None]) -> None:
-        """Clients are accepted here: those before drain from now on.
+        """Clients are accepted here: the previous processes drain from now on.
 
         :param offer: gives what this gateway listens on.
         :param replaced: called once another gateway serves in its place.
@@ -83,7 +83,7 @@ class Succession:
             log.warning("no other gateway can take over from this one: %s", error)
 
     def close(self) -> None:
-        """Offer nothing any more; those before, if they were not replaced, go on."""
+        """Stop offering; previous processes that were not replaced continue."""
         self._finish(Predecessor.leave)
         if self._server is not None:
             self._server.close()

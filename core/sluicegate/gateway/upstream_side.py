@@ -22,7 +22,7 @@ _LARGE_READ = 16 * 1024
 
 
 class UpstreamSide(PacedReading):
-    """The connection to the broker; everything that lasts is kept by the client's side."""
+    """The connection to the broker; the client's side keeps all lasting state."""
 
     __slots__ = ("_client", "_splice", "client_transport", "stands_in", "transport")
 
@@ -98,13 +98,13 @@ class UpstreamSide(PacedReading):
         return False  # what was read goes on; back-pressure ends reading
 
     def _handed_on(self, count: int) -> None:
-        """See whether the kernel can move what comes next."""
+        """Check whether the kernel can move the next bytes."""
         client = self._client
         if count >= _LARGE_READ and client.session is not None and not self._pauses:
             self._look_ahead(client.session)
 
     def _look_ahead(self, session: "Session") -> None:
-        """Have the kernel move what of a long answer comes next, if the session need not see it."""
+        """Have the kernel move the rest of a long answer, if the session need not see it."""
         count = getattr(session, "unread_bytes", 0)
         connections, target = self._client.connections, self.client_transport
         if count < WORTHWHILE or connections.is_tls or self._splice or not target:
@@ -140,7 +140,7 @@ class UpstreamSide(PacedReading):
         return self.unsent_bytes + self._pending_bytes
 
     def write_eof(self) -> bool:
-        """Tell the broker that the client has said all; False if the connection cannot, as with TLS."""
+        """Tell the broker that the client sends no more; False if the connection cannot, as with TLS."""
         if not self.transport.can_write_eof():
             return False
         self.transport.write_eof()
@@ -159,11 +159,11 @@ class UpstreamSide(PacedReading):
         self._client.pause(FULL)
 
     def resume_writing(self) -> None:
-        """The broker takes bytes again."""
+        """The broker reads again."""
         self._client.resume(FULL)
 
     def eof_received(self) -> None:
-        """The broker has said all; the client gets what is on its way, then the same end."""
+        """The broker sends no more; the client receives what is on its way, then the same end."""
         self._hand_on_all()
         self._client.upstream_ended()
 

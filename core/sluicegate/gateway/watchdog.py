@@ -1,4 +1,4 @@
-"""A watchdog over a worker's event loop: it names what holds the loop, while it does.
+"""A watchdog over a worker's event loop: it names what blocks the loop while it is blocked.
 
 A thread asks the loop for a heartbeat. If none comes in time, it has the loop's thread look at its own
 stack (`interrupting`). So the loop pays one callback for each question, and nothing for any message. Time in
@@ -55,7 +55,7 @@ class _Look:
             self._waiting.release()
 
     def wait(self) -> Holder:
-        """What was seen; nothing is known of a thread that does not come to look."""
+        """What the thread saw; nothing is known of a thread that does not look in time."""
         self._waiting.acquire(timeout=_PATIENCE_S)
         return self.seen or Holder(OTHER)
 
@@ -64,9 +64,9 @@ class Watchdog:
     """Watches one event loop; to be made in the loop's own thread.
 
     :param loop: the running event loop.
-    :param longest_ns: how long it may be held before that is told.
+    :param longest_ns: how long the loop may be blocked before that is logged.
     :param clock: monotonic time.
-    :param starved: ns for which the machine had no processor for the loop's thread so far.
+    :param starved: ns that the loop's thread has waited for a processor so far.
     :param interrupt: has the loop's thread call something with its innermost frame, see `interrupting`.
     """
 
@@ -95,13 +95,13 @@ class Watchdog:
         self._thread: Thread | None = None
 
     def start(self) -> None:
-        """Watch from now on."""
-        self._running.acquire(blocking=False)  # after a stop the last thread has it still
+        """Begin to watch."""
+        self._running.acquire(blocking=False)  # after a stop the last thread still uses it
         self._thread = Thread(target=self._watch, name="sluicegate-watchdog", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Watch no longer; idempotent."""
+        """Stop watching; idempotent."""
         if self._thread is not None:
             self._running.release()
             self._thread.join()
@@ -116,7 +116,7 @@ class Watchdog:
                 return
 
     def look(self) -> None:
-        """Ask the loop for a heartbeat, or look what it does if one is overdue; in the watchdog's thread.
+        """Ask the loop for a heartbeat, or sample its stack if one is overdue; in the watchdog's thread.
 
         :raises RuntimeError: if the loop is closed.
         """
@@ -132,11 +132,11 @@ class Watchdog:
         self._interrupt(look)
         holder = look.wait()
         if not asked_ns or self._asked_ns != asked_ns:
-            return  # it answered while it was looked at: what it does now is something else
+            return  # it answered while its stack was sampled: now it does something else
         held_ns = self._held_ns()
         if held_ns < self._longest_ns:
-            return  # it had no processor, which the kernel tells once the thread runs again
-        # Of several looks the first that names something counts; the loop may be between two pieces of work.
+            return  # it had no processor; the kernel says so once the thread runs again
+        # Of several samples the first that names something counts; the loop may be between two tasks.
         if self._holder is None or self._holder.held_by == OTHER:
             self._holder = holder
         self._tell(self._holder, held_ns)
@@ -160,17 +160,17 @@ class Watchdog:
         )
 
     def answered(self) -> None:
-        """The loop gives a heartbeat; called by the loop."""
+        """Receive the heartbeat; called by the loop."""
         holder, self._holder = self._holder, None
         look, self._look = self._look, None
         late = look.seen if look is not None and (holder is None or holder.held_by == OTHER) else None
         holder = late or holder
         asked_ns, now_ns = self._asked_ns, self._clock()
-        if now_ns - asked_ns >= self._longest_ns:  # only then is it worth to ask the kernel
+        if now_ns - asked_ns >= self._longest_ns:  # only then is it worth asking the kernel
             held_ns = self._held_ns()
             if held_ns >= self._longest_ns:
                 self._count(holder.held_by if holder is not None else OTHER, held_ns)
-                if late is not None:  # it was in a call of C code, and looked once that was over
+                if late is not None:  # it was in C code, and sampled its stack once that returned
                     self._tell(late, held_ns)
         self._asked_ns = 0
 
@@ -186,7 +186,7 @@ class Watchdog:
 
 
 class RunDelay:
-    """For how long a thread was ready to run and had no processor, in ns; 0 where the kernel does not tell.
+    """How long a thread has waited for a processor, in ns; 0 where the kernel does not say.
 
     The file is opened once, as it is read before each question to the loop.
 
@@ -202,7 +202,7 @@ class RunDelay:
             self._file = -1
 
     def __call__(self) -> int:
-        """Read it."""
+        """Read the time."""
         if self._file < 0:
             return 0
         try:
@@ -215,7 +215,7 @@ class RunDelay:
         self.close()
 
     def close(self) -> None:
-        """Read it no more."""
+        """Close the file."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1

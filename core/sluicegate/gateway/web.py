@@ -76,7 +76,7 @@ class WebListener:
 
     @property
     def url(self) -> str:
-        """Where it is reached."""
+        """The URL of the site."""
         host, port = self.server.address
         return f"{'https' if self._secure else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
 
@@ -111,7 +111,7 @@ def open_listener(
     web = getattr(plugins.drivers[config.system], "web", None)
     if web is None:
         return None
-    # The expiry of certificates is told by the worker, which has the same.
+    # The worker, which has the same certificates, warns of their expiry.
     tls = TlsFiles(config.tls, sections=config.tls_sections(), warns=False)
     site: WebSite | None = web(config, services(config, tls))
     return WebListener(config, site, tls, inherited) if site is not None else None

@@ -109,7 +109,7 @@ class WorkerMain:
     def _report(self) -> None:
         left_out = logs.tell_left_out()
         if self._writer.transport.get_write_buffer_size() > _UNREAD_LIMIT:
-            return  # the supervisor hangs; the next report has all that this one would have had
+            return  # the supervisor hangs; the next report contains all of this one
         snapshot = {**self._worker.snapshot(), "log_lines_left_out": left_out}
         messages.send(self._writer, "snapshot", snapshot=snapshot)
 
@@ -141,7 +141,7 @@ class WorkerMain:
             asyncio.get_running_loop().call_later(bound_s, self._drain)
 
     def _offer_if_orphaned(self) -> handover.HandoverServer | None:
-        """Be ready to hand over to the next supervisor, should this worker's be killed."""
+        """Be ready to hand over to the next supervisor in case this worker's is killed."""
         line = self._writer.get_extra_info("socket").fileno()
 
         def offer() -> handover.Offered | None:
