@@ -1,4 +1,4 @@
-"""Where topics are served: no client may learn an address that bypasses the gateway.
+"""Lookups of topics: no client may learn an address that bypasses the gateway.
 
 Answers of TopicLookup are rewritten as bytes, so that fields which this version does not know stay. Other
 answers carry no address that a client connects to: TopicPartitions names partitions only, and the
@@ -37,7 +37,7 @@ class Lookup:
     :param brokers: the known brokers.
     :param route: as in the configuration.
     :param client_tls: whether clients speak TLS with the gateway.
-    :param tell: called with each broker that is not known, once, if an answer names it; of a bounded number.
+    :param tell: called once with each unknown broker that an answer names, up to a bound.
     """
 
     def __init__(
@@ -59,9 +59,9 @@ class Lookup:
         """Put the gateway in place of the broker that an answer names.
 
         :param message: a TopicLookupResponse as the broker wrote it.
-        :return: what the client gets instead; None where that is the same; a refusal, by which the call ends,
-            if the broker is not known. It is FAILED_PRECONDITION, as trying again does not help. An answer
-            "failed" would not do: of it clients say that the topic may not exist.
+        :return: the answer for the client; None if it is unchanged; a refusal that ends the call
+            if the broker is unknown. It is FAILED_PRECONDITION, as a retry does not help; after an answer
+            "failed" clients report that the topic may not exist.
         """
         try:
             kind, connect_url, broker_url, proxy, others = _read(message)
@@ -87,7 +87,7 @@ class Lookup:
         )
 
     def owner(self, message: bytes) -> str:
-        """The broker that an answer names as the topic's; empty if that is none, or not known."""
+        """The broker that an answer names as the topic's owner; empty if there is none or it is unknown."""
         try:
             kind, connect_url, broker_url, proxy, _ = _read(message)
         except ValueError:
@@ -97,7 +97,7 @@ class Lookup:
         return shown(address) if address is not None else ""
 
     def _by_port(self, connect_url: str, broker_url: str, proxy: bool) -> tuple[str, str, bool] | None:
-        """Lead to the port that stands for the broker, or for the proxy that is in front of it."""
+        """The gateway's port for the broker, or for the proxy in front of it."""
         gate = self._brokers.port_of(connect_url)
         if gate is None or (proxy and self._brokers.target(broker_url) is None):
             return None
@@ -105,22 +105,22 @@ class Lookup:
         return (url, broker_url, True) if proxy else (url, url, False)
 
     def _by_metadata(self, connect_url: str, broker_url: str, proxy: bool) -> tuple[str, str, bool] | None:
-        """Lead to the one address; in calls that come there the broker is named as it names itself."""
+        """The gateway's only address; calls name the broker as it names itself."""
         name = broker_url if proxy else connect_url
         if self._brokers.target(name) is None:
             return None
         return self._url(self._brokers.main, connect_url), name, True
 
     def _url(self, gate: Address, like: str) -> str:
-        """An address of the gateway in the form of the broker's own: some clients want a scheme."""
+        """An address of the gateway in the form of the broker's own, as some clients need a scheme."""
         return f"{self._scheme}://{shown(gate)}" if "://" in like else shown(gate)
 
 
 def _read(message: bytes) -> tuple[int, str, str, bool, bytes]:
-    """What an answer says, and the fields of it that are not about addresses.
+    """The addresses in an answer, and its other fields.
 
     :return: LookupType, `connect_url`, `broker_url`, `proxy`, the other fields as bytes.
-    :raises ValueError: if it is no protobuf message.
+    :raises ValueError: if it is not a protobuf message.
     """
     kind, proxy, urls = 0, False, {CONNECT_URL: "", BROKER_URL: ""}
     others = bytearray()

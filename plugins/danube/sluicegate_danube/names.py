@@ -1,4 +1,4 @@
-"""What a Danube topic's name says."""
+"""Names of Danube's topics."""
 
 import re
 
@@ -12,7 +12,7 @@ def topic_name(topic: str) -> TopicName:
     """Read a topic's name, `/namespace/topic`.
 
     Policies of a partitioned topic hold for each of its partitions, which are topics named
-    `/namespace/topic-part-0` and so on. What is no topic name has no namespace; the broker refuses it.
+    `/namespace/topic-part-0` and so on. An invalid name has no namespace; the broker refuses it.
     """
     read = _TOPIC.fullmatch(topic)
     if read is None:

@@ -1,4 +1,4 @@
-"""Who a call says it is from."""
+"""The principal of a call."""
 
 from collections.abc import Sequence
 

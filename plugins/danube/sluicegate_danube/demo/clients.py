@@ -34,7 +34,7 @@ class DanubeClient:
         self.consumers: list[DanubeConsumer] = []
 
     async def producer(self, topic: str, name: str, *, reliable: bool = True) -> "DanubeProducer":
-        """A producer that sends each message once: the `TopicProducer` that danube-client's has inside."""
+        """A producer that sends each message once: the `TopicProducer` inside danube-client's producer."""
         from danube import DispatchStrategy
         from danube.topic_producer import TopicProducer
 
@@ -68,7 +68,7 @@ class DanubeProducer:
         await called(self._made.send(bytes(size)))
 
     async def close(self) -> None:
-        """Fall silent: Danube's producers do not take leave."""
+        """Stop: Danube's producers have no message for leaving."""
         self._made.stop()
 
 

@@ -46,7 +46,7 @@ def _arguments(arguments: list[str] | None) -> argparse.Namespace:
 
 @contextmanager
 def _policies(file: str | None) -> Iterator[list[grpc.aio.ServerInterceptor]]:
-    """All that a broker's author adds to have policies. Nothing of it is loaded without a file."""
+    """All that the author of a broker adds for policies. Without a file none of it is loaded."""
     if file is None:
         yield []
         return
@@ -84,7 +84,7 @@ async def _brokers(
 def _open(url: str) -> MetadataStore:
     """The store that a URL names.
 
-    :raises StoreError: if there is none of its kind, or if it names a prefix: Danube's keys begin with none.
+    :raises StoreError: if there is none of its kind, or if it names a prefix: Danube's keys have none.
     """
     opened = open_metadata(url)
     if opened is None:

@@ -1,4 +1,4 @@
-"""Topics over gRPC for operators: ListSubscriptions of danube_admin.TopicAdmin, and no more."""
+"""The admin API of topics: only ListSubscriptions of danube_admin.TopicAdmin."""
 
 import grpc.aio
 
@@ -21,7 +21,7 @@ class Admin:
         return SubscriptionListResponse(subscriptions=names)
 
     def add_to(self, server: grpc.aio.Server) -> None:
-        """Have a server answer it."""
+        """Register it with a server."""
         handler = grpc.unary_unary_rpc_method_handler(
             self.list_subscriptions,
             request_deserializer=TopicRequest.FromString,

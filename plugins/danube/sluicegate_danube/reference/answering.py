@@ -1,4 +1,4 @@
-"""How a method of the reference broker answers: what is refused becomes a status."""
+"""Makes gRPC methods of plain functions: a refusal becomes a status."""
 
 from collections.abc import Awaitable, Callable
 from functools import wraps
@@ -21,7 +21,7 @@ ROUTE_HEADER = "x-danube-broker-url"
 def answering(
     method: Callable[[Self, Request, Context], Answer],
 ) -> Callable[[Self, Request, Context], Awaitable[Answer]]:
-    """Make a method of a service of a function that answers at once or raises RefusedError."""
+    """A gRPC method that calls a function, which answers at once or raises RefusedError."""
 
     @wraps(method)
     async def answer(self: Self, request: Request, context: Context) -> Answer:

@@ -1,4 +1,4 @@
-"""Why the reference broker refuses a call."""
+"""Errors of the reference broker."""
 
 from grpc import StatusCode
 

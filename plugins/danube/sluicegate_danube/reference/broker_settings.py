@@ -10,7 +10,7 @@ MAX_MESSAGE_BYTES = 4 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How a reference broker behaves. What a client could make grow has a bound here."""
+    """How a reference broker behaves, with bounds on all that clients could make grow."""
 
     connect_urls: tuple[str, ...] = ()
     """What look-ups tell clients to dial, one for each broker; none: each broker's own address."""

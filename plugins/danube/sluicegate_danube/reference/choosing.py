@@ -1,4 +1,4 @@
-"""Which consumer of a subscription gets a message."""
+"""Which consumer of a subscription receives a message."""
 
 import zlib
 from collections.abc import Callable, Iterable, Mapping
@@ -14,12 +14,12 @@ Choose = Callable[[pb.StreamMessage, list[Consumer]], Iterable[Consumer]]
 
 
 def _first(_: pb.StreamMessage, consumers: list[Consumer]) -> Iterable[Consumer]:
-    """Exclusive and Failover: the one that has been there longest."""
+    """Exclusive and Failover: the one that attached first."""
     return consumers[:1]
 
 
 def _in_turn() -> Choose:
-    """Shared: one after the other; one that has no room is skipped."""
+    """Shared: in turn, skipping those without room."""
     count = 0
 
     def choose(_: pb.StreamMessage, consumers: list[Consumer]) -> Iterable[Consumer]:
@@ -32,7 +32,7 @@ def _in_turn() -> Choose:
 
 
 def _by_key(message: pb.StreamMessage, consumers: list[Consumer]) -> Iterable[Consumer]:
-    """KeyShared: all messages of one key go to one consumer, as long as the same ones are there."""
+    """KeyShared: all messages of a key go to one consumer, as long as the consumers are the same."""
     key = message.routing_key or message.producer_name
     willing = sorted(
         (consumer for consumer in consumers if consumer.accepts(message.routing_key)),
@@ -50,6 +50,6 @@ _CHOICES: Mapping[int, Callable[[], Choose]] = {
 
 
 def chooser(subscription_type: int) -> Choose | None:
-    """How a type of subscription chooses; None if there is no such type."""
+    """The rule of a subscription type; None if there is no such type."""
     made = _CHOICES.get(subscription_type)
     return made() if made is not None else None

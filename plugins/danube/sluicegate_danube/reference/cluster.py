@@ -1,4 +1,4 @@
-"""All that the brokers of a cluster hold, without their sockets: topics and who is attached to them."""
+"""The state of a cluster without sockets: topics, producers and consumers."""
 
 import re
 import secrets
@@ -20,7 +20,7 @@ PARTITION = re.compile(r"-part-\d+")
 
 
 class Cluster:
-    """The state of a cluster. All of its methods are to be called from one thread.
+    """The state of a cluster. Call all of its methods from one thread.
 
     :param brokers: how many there are; topics are spread over them in turn.
     """
@@ -39,7 +39,7 @@ class Cluster:
     def find(self, name: str) -> Topic | None:
         """A topic by its name.
 
-        :raises RefusedError: if that is no name of a topic.
+        :raises RefusedError: if the name is invalid.
         """
         if not _NAME.fullmatch(name):
             text = f"The topic: {name} has an invalid format, should be: /namespace_name/topic_name"
@@ -49,7 +49,7 @@ class Cluster:
     def partitions(self, name: str) -> list[str]:
         """The topic itself, or the partitions that it has.
 
-        :raises RefusedError: if that is no name of a topic.
+        :raises RefusedError: if the name is invalid.
         """
         if self.find(name) is not None:
             return [name]
@@ -87,7 +87,7 @@ class Cluster:
         return sorted(topic.subscriptions) if topic is not None else []
 
     def assign_schema(self, topic: Topic, subject: str) -> None:
-        """A topic's messages follow a subject from here on."""
+        """Assign a schema subject to a topic."""
         topic.schema_subject = subject
 
     def add_producer(self, topic: Topic, name: str) -> int:
@@ -136,7 +136,7 @@ class Cluster:
         return topic.subscriptions[consumer.subscription], consumer
 
     def forget(self, topic: Topic) -> None:
-        """Forget who is attached to a topic, as when it moves or its broker restarts. Subscriptions stay."""
+        """Detach all clients of a topic, as when it moves or its broker restarts. Subscriptions stay."""
         for producer_id in topic.producers.values():
             del self._producers[producer_id]
         topic.producers.clear()

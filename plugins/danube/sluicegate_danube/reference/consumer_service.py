@@ -21,7 +21,7 @@ class Consuming(services.ConsumerServiceServicer):  # type: ignore[misc]  # gene
 
     @answering
     def Subscribe(self, request: pb.ConsumerRequest, context: Context) -> pb.ConsumerResponse:  # noqa: N802
-        """Attach a consumer; the first one of a subscription makes it."""
+        """Attach a consumer; the first one of a subscription creates the subscription."""
         topic = self._node.cluster.served(request.topic_name, self._node.serving(context))
         if topic is None:
             text = f"Unable to find the topic: {request.topic_name}"
@@ -53,13 +53,13 @@ class Consuming(services.ConsumerServiceServicer):  # type: ignore[misc]  # gene
 
     @answering
     def Ack(self, request: pb.AckRequest, context: Context) -> pb.AckResponse:  # noqa: N802
-        """A consumer is done with a message."""
+        """A consumer acknowledges a message."""
         self._subscription(request, context).acknowledge(request.msg_id.topic_offset)
         return pb.AckResponse(request_id=request.request_id)
 
     @answering
     def Nack(self, request: pb.NackRequest, context: Context) -> pb.NackResponse:  # noqa: N802
-        """A consumer wants a message delivered again."""
+        """A consumer asks for redelivery of a message."""
         named = (
             request.delay_ms if request.HasField("delay_ms") else self._node.cluster.settings.redelivery_ms
         )

@@ -8,10 +8,10 @@ from danube.proto import DanubeApi_pb2 as pb
 
 
 class Consumer:
-    """A consumer of a subscription. It keeps its id when its client comes again by the same name.
+    """A consumer of a subscription. It keeps its id when its client reconnects with the same name.
 
     :param consumer_id: what its stream and its health checks name.
-    :param name: what its client calls it.
+    :param name: the name that its client chose.
     :param subscription: the subscription's name.
     :param filters: glob patterns of routing keys (KeyShared); none: any key.
     """
@@ -33,7 +33,7 @@ class Consumer:
         return not self._filters or any(fnmatchcase(key, pattern) for pattern in self._filters)
 
     def has_room(self, messages: int, size: int) -> bool:
-        """Whether less than this waits for it.
+        """Whether fewer than so many messages and bytes are queued.
 
         :param messages: how many.
         :param size: bytes of payload.
@@ -41,13 +41,13 @@ class Consumer:
         return len(self._waiting) < messages and self._waiting_bytes < size
 
     def give(self, message: pb.StreamMessage) -> None:
-        """A message for its stream."""
+        """Queue a message for its stream."""
         self._waiting.append(message)
         self._waiting_bytes += len(message.payload)
         self._changed.set()
 
     def take_over(self) -> int:
-        """A client came for it, by Subscribe or by a stream: an earlier stream ends. What waits stays.
+        """A client attaches to it, by Subscribe or a stream: an earlier stream ends. Queued messages stay.
 
         :returns: the number of this session, for `next`.
         """
@@ -57,12 +57,12 @@ class Consumer:
         return self._session
 
     def clear(self) -> None:
-        """Nothing waits for it any more."""
+        """Discard its queued messages."""
         self._waiting.clear()
         self._waiting_bytes = 0
 
     def leave(self) -> None:
-        """Its stream ended: what waits for it is no longer its."""
+        """Its stream ended: discard its queued messages."""
         self.attached = False
         self.clear()
 

@@ -10,7 +10,7 @@ from sluicegate_danube.reference.node import Node
 
 
 class Discovery(services.DiscoveryServicer):  # type: ignore[misc]  # generated without types
-    """danube.Discovery of one broker: it knows where every topic of the cluster is."""
+    """danube.Discovery of one broker, which knows the owner of every topic of the cluster."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -19,7 +19,7 @@ class Discovery(services.DiscoveryServicer):  # type: ignore[misc]  # generated 
     def TopicLookup(  # noqa: N802
         self, request: pb.TopicLookupRequest, context: Context
     ) -> pb.TopicLookupResponse:
-        """Which broker serves a topic, and what to dial for it."""
+        """The broker that serves a topic, and the address to dial."""
         place = self._node.place(request.topic, context)
         if place is None:
             text = f"Unable to find the requested topic: {request.topic}"
@@ -51,7 +51,7 @@ class Health(services.HealthCheckServicer):  # type: ignore[misc]  # generated w
 
     @answering
     def HealthCheck(self, request: pb.HealthCheckRequest, context: Context) -> pb.HealthCheckResponse:  # noqa: N802
-        """Whether a producer or a consumer is still attached; if not, its client is to come again."""
+        """Whether a producer or a consumer is still attached; if not, its client reconnects."""
         broker = self._node.serving(context)
         if request.client == pb.HealthCheckRequest.Producer:
             good = self._node.cluster.topic_of(request.id, broker) is not None

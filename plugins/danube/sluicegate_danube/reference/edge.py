@@ -1,4 +1,4 @@
-"""What edge brokers replicate to a cluster: danube.edge.EdgeReplicatorService. No client ships its stubs."""
+"""Replication from edge brokers: danube.edge.EdgeReplicatorService. No client ships its stubs."""
 
 from collections.abc import AsyncIterator
 
@@ -33,11 +33,11 @@ class Edge:
         self._last: dict[str, int] = {}
 
     async def register(self, request: bytes, _: Context) -> bytes:
-        """RegisterEdge: its topics are made when something comes for them."""
+        """RegisterEdge: its topics are created when their first batch arrives."""
         return varint_field(1, 1) + varint_field(3, 1)
 
     async def heartbeat(self, request: bytes, _: Context) -> bytes:
-        """EdgeHeartbeat: nothing has changed."""
+        """EdgeHeartbeat: answers that nothing has changed."""
         return b""
 
     async def replicate(self, requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
@@ -67,7 +67,7 @@ class Edge:
         return text_field(1, topic) + varint_field(2, last)
 
     def add_to(self, server: grpc.aio.Server) -> None:
-        """Have a server answer it."""
+        """Register it with a server."""
         handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
             "RegisterEdge": grpc.unary_unary_rpc_method_handler(self.register),
             "EdgeHeartbeat": grpc.unary_unary_rpc_method_handler(self.heartbeat),

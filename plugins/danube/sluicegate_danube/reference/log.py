@@ -9,7 +9,7 @@ _OVERHEAD = 512
 
 
 class Storage:
-    """What the topics of a cluster keep.
+    """Storage of all topics of a cluster.
 
     :param limit: bytes.
     """
@@ -29,18 +29,18 @@ class Storage:
         return log
 
     def drop(self, log: "Log") -> None:
-        """Keep nothing of a topic any more."""
+        """Drop a topic's messages."""
         if log in self._logs:
             self._logs.remove(log)
             self._used -= log.clear()
 
     def take(self, size: int) -> bool:
-        """Take some bytes; the oldest messages that no subscription needs make room.
+        """Reserve bytes; the oldest messages that no subscription needs are dropped to make room.
 
         :returns: False if there is no room.
         """
         if self._used + size > self._limit:
-            # A sixteenth more than needed, or each message would look through all topics.
+            # A sixteenth more than needed, or each message would search all topics.
             wanted = self._limit - max(size, self._limit // 16)
             for log in self._logs:
                 self._used -= log.forget(self._used - wanted)
@@ -62,7 +62,7 @@ class Log:
         """Offset of the next message."""
 
     def append(self, message: pb.StreamMessage) -> bool:
-        """Keep a message, and tell it its offset.
+        """Store a message and set its offset.
 
         :returns: False if there is no room for it.
         """
@@ -76,8 +76,8 @@ class Log:
     def forget(self, size: int) -> int:
         """Drop the oldest messages that no subscription needs.
 
-        :param size: bytes to get rid of.
-        :returns: bytes that are free now.
+        :param size: bytes to free.
+        :returns: bytes that were freed.
         """
         free = 0
         needed_from = self._needed_from() if size > 0 else 0
@@ -87,7 +87,7 @@ class Log:
         return free
 
     def clear(self) -> int:
-        """Forget all messages; returns bytes that are free now."""
+        """Drop all messages; returns the bytes that were freed."""
         free = sum(map(_size, self._kept.values()))
         self._kept.clear()
         self._first = self.end
@@ -101,7 +101,7 @@ class Log:
         return self._kept[offset]
 
     def messages(self) -> list[pb.StreamMessage]:
-        """What is kept, oldest first."""
+        """Stored messages, oldest first."""
         return list(self._kept.values())
 
 

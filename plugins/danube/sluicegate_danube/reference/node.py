@@ -20,7 +20,7 @@ class Node:
     urls: list[str]
 
     def serving(self, context: Context) -> int:
-        """The broker that a call is meant for: this one, or the one that its header names, in proxy mode."""
+        """The target broker of a call: this one, or in proxy mode the one that its header names."""
         if self.cluster.settings.proxy:
             for key, value in context.invocation_metadata() or ():
                 if key == ROUTE_HEADER and value in self.urls:
@@ -28,7 +28,7 @@ class Node:
         return self.index
 
     def connect_url(self, topic: Topic) -> str:
-        """What clients are told to dial for a topic."""
+        """The address that clients dial for a topic."""
         named = self.cluster.settings.connect_urls
         if named:
             return named[topic.owner % len(named)]
@@ -37,7 +37,7 @@ class Node:
     def place(self, name: str, context: Context) -> tuple[bool, str, str] | None:
         """Where a topic is served: whether here, what to dial, and the broker's own URL; None if nowhere.
 
-        :raises RefusedError: if that is no name of a topic, or no broker serves it now.
+        :raises RefusedError: if the name is invalid, or if no broker serves the topic now.
         """
         topic = self.cluster.find(name)
         if topic is None:

@@ -18,7 +18,7 @@ class Producing(services.ProducerServiceServicer):  # type: ignore[misc]  # gene
 
     @answering
     def CreateProducer(self, request: pb.ProducerRequest, context: Context) -> pb.ProducerResponse:  # noqa: N802
-        """Attach a producer; the first one of a topic makes it."""
+        """Attach a producer; the first one of a topic creates the topic."""
         topic = self._topic(request, self._node.serving(context))
         producer_id = self._node.cluster.add_producer(topic, request.producer_name)
         return pb.ProducerResponse(
@@ -27,7 +27,7 @@ class Producing(services.ProducerServiceServicer):  # type: ignore[misc]  # gene
 
     @answering
     def SendMessage(self, request: pb.StreamMessage, context: Context) -> pb.MessageResponse:  # noqa: N802
-        """Store a message, and give it to who waits for it."""
+        """Store a message and deliver it to waiting consumers."""
         producer_id = request.msg_id.producer_id
         topic = self._node.cluster.topic_of(producer_id, self._node.serving(context))
         if topic is None:
@@ -46,7 +46,7 @@ class Producing(services.ProducerServiceServicer):  # type: ignore[misc]  # gene
         if topic is None:
             topic = cluster.make(request.topic_name, reliable)
             if cluster.brokers > 1:
-                # As in a cluster of Danube, where somebody else decides which broker is to have the topic.
+                # As in a cluster of Danube, where the load manager decides which broker owns the topic.
                 text = "The topic was created, need to redo the lookup to find its broker"
                 raise RefusedError(StatusCode.UNAVAILABLE, text)
         if topic.reliable != reliable:

@@ -1,4 +1,4 @@
-"""Schemas over gRPC: danube_schema.SchemaRegistry. What it lacks is answered with UNIMPLEMENTED."""
+"""Schemas over gRPC: danube_schema.SchemaRegistry. Methods that it lacks answer UNIMPLEMENTED."""
 
 import time
 
@@ -84,7 +84,7 @@ class Registry(services.SchemaRegistryServicer):  # type: ignore[misc]  # genera
     def CheckCompatibility(  # noqa: N802
         self, request: pb.CheckCompatibilityRequest, _: Context
     ) -> pb.CheckCompatibilityResponse:
-        """What would speak against a new version."""
+        """Whether a new version would be compatible."""
         errors = self._schemas.incompatibilities(
             request.subject,
             request.schema_type,
@@ -109,7 +109,7 @@ class Registry(services.SchemaRegistryServicer):  # type: ignore[misc]  # genera
     def DeleteSchemaVersion(  # noqa: N802
         self, request: pb.DeleteSchemaVersionRequest, _: Context
     ) -> pb.DeleteSchemaVersionResponse:
-        """Forget one version, but never the last one."""
+        """Delete one version, but never the last one."""
         subject = self._schemas.subject(request.subject)
         if request.version not in subject.versions or len(subject.versions) == 1:
             text = f"Failed to delete schema version: {request.version} of {request.subject}"

@@ -35,7 +35,7 @@ class Version:
 
 @dataclass(slots=True, kw_only=True)
 class Subject:
-    """A named schema. Its id stays when it gets a new version."""
+    """A named schema. All its versions share its id."""
 
     schema_id: int
     name: str
@@ -89,7 +89,7 @@ class Schemas:
         raise RefusedError(StatusCode.NOT_FOUND, f"Schema not found: {schema_id}")
 
     def for_new_version(self, name: str, schema_type: str, definition: bytes) -> Subject:
-        """The subject to which a new version may be added; it is made if there is none.
+        """The subject to which a new version may be added; it is created if there is none.
 
         :raises RefusedError: if the definition is not compatible, or if there is no room.
         """
@@ -105,7 +105,7 @@ class Schemas:
         return self._subjects.setdefault(name, made)
 
     def incompatibilities(self, name: str, schema_type: str, definition: bytes, mode: str = "") -> list[str]:
-        """What speaks against a new version. Of the six types only Avro's records are compared.
+        """Incompatibilities of a new version. Of the six types only Avro's records are compared.
 
         :param mode: the subject's own if empty.
         """
@@ -141,7 +141,7 @@ def _read(schema_type: str, definition: bytes) -> Mapping[str, object] | None:
 
 
 def _lacking(writer: Mapping[str, object], reader: Mapping[str, object]) -> list[str]:
-    """Fields of an Avro record that a reader asks for, that the writer lacks, and that have no default."""
+    """Fields of an Avro record that a reader requires and a writer lacks, without a default."""
     given = {str(each["name"]) for each in _fields(writer)}
     wanted = (each for each in _fields(reader) if "default" not in each)
     return [str(each["name"]) for each in wanted if str(each["name"]) not in given]

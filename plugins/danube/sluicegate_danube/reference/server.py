@@ -28,7 +28,7 @@ _OPTIONS = (
 
 
 class ReferenceBroker:
-    """An in-memory cluster that speaks Danube's gRPC protocol, for demos and fast tests. It is no Danube.
+    """An in-memory cluster that speaks Danube's gRPC protocol, for demos and fast tests. It is not Danube.
 
     Without authentication, storage on disk, acknowledgement timeouts, dead letters or limits. Use it as an
     async context manager. All methods are to be called in the event loop that runs it.
@@ -78,21 +78,21 @@ class ReferenceBroker:
         self.cluster.make(name, reliable, owner)
 
     def messages(self, topic: str) -> list[pb.StreamMessage]:
-        """What the topic stores, oldest first; messages that all have acknowledged may be gone.
+        """The stored messages of a topic, oldest first; acknowledged messages may have been dropped.
 
         :raises KeyError: if there is no such topic.
         """
         return self.cluster.topics[topic].log.messages()
 
     def producers(self, topic: str) -> list[str]:
-        """Names of the producers of a topic. Danube's protocol has no word for leaving: they stay.
+        """Names of the producers of a topic. Danube's protocol has no message for leaving, so they stay.
 
         :raises KeyError: if there is no such topic.
         """
         return sorted(self.cluster.topics[topic].producers)
 
     def consumers(self, topic: str, subscription: str) -> list[str]:
-        """Names of the consumers of a subscription that are there.
+        """Names of the attached consumers of a subscription.
 
         :raises KeyError: if there is no such topic or subscription.
         """
@@ -113,8 +113,8 @@ class ReferenceBroker:
         """Stop one broker, as a crash would. It keeps its topics, their messages and subscriptions.
 
         :param broker: its index.
-        :param forget: who was attached is forgotten, as when Danube restarts; False: as when only the
-            network is gone.
+        :param forget: drop attached producers and consumers, as when Danube restarts; False: as when only
+            the network fails.
         """
         await self._servers.pop(broker).stop(None)
         for topic in self.cluster.topics.values():
@@ -122,7 +122,7 @@ class ReferenceBroker:
                 self.cluster.forget(topic)
 
     async def restart(self, broker: int = 0) -> None:
-        """Start a broker that was stopped, on the port that it had.
+        """Restart a stopped broker on its port.
 
         :raises OSError: if the port is not available.
         """
@@ -146,7 +146,7 @@ class ReferenceBroker:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop; what was stored is gone."""
+        """Stop and discard what is stored."""
         for server in self._servers.values():
             await server.stop(None)
         self._servers.clear()

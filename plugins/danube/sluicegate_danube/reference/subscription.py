@@ -16,7 +16,7 @@ CallLater = Callable[[float, Callable[[int], None], int], object]
 
 
 class Subscription(Protocol):
-    """What both kinds are to a topic."""
+    """The interface of both kinds to a topic."""
 
     kind: int
     """ConsumerRequest.SubscriptionType."""
@@ -27,7 +27,7 @@ class Subscription(Protocol):
         """A message was published."""
 
     def attach(self, consumer: Consumer) -> int:
-        """A consumer is new, or its client came again.
+        """Attach a consumer that is new, or whose client has reconnected.
 
         :returns: the number of its session.
         """
@@ -36,19 +36,19 @@ class Subscription(Protocol):
         """A consumer's stream ended."""
 
     def acknowledge(self, offset: int) -> None:
-        """A consumer is done with a message."""
+        """A consumer acknowledges a message."""
 
     def refuse(self, offset: int, delay_s: float) -> None:
-        """A consumer wants a message delivered again later (nack)."""
+        """A consumer asks for redelivery of a message (nack)."""
 
     def needed_from(self) -> int | None:
         """Offset from which on messages are still needed; None if none are."""
 
 
 class Unreliable:
-    """Gives messages to who is there, and forgets them.
+    """Delivers messages to attached consumers and keeps nothing.
 
-    :param choose: who gets a message.
+    :param choose: chooses the consumer of a message.
     """
 
     def __init__(self, kind: int, choose: Choose, settings: Settings) -> None:
@@ -60,7 +60,7 @@ class Unreliable:
         self._settings = settings
 
     def publish(self, message: pb.StreamMessage) -> None:
-        """Give it to the first that has room, or drop it."""
+        """Deliver it to the first consumer that has room, or drop it."""
         room = (self._settings.queue_messages, self._settings.queue_bytes)
         for consumer in self._choose(message, _present(self.consumers)):
             if consumer.has_room(*room):
@@ -69,12 +69,12 @@ class Unreliable:
         self.dropped += 1
 
     def attach(self, consumer: Consumer) -> int:
-        """A consumer is new, or its client came again."""
+        """Attach a consumer that is new, or whose client has reconnected."""
         self.consumers.setdefault(consumer.name, consumer)
         return consumer.take_over()
 
     def leave(self, consumer: Consumer) -> None:
-        """A consumer's stream ended; when it comes again, it is the last in the order."""
+        """A consumer's stream ended; after reconnecting it is the last in the order."""
         _to_the_end(self.consumers, consumer)
         consumer.leave()
 
@@ -90,9 +90,9 @@ class Unreliable:
 
 
 class Reliable:
-    """Gives each message again until it is acknowledged. It begins with what is published after it is made.
+    """Redelivers each message until it is acknowledged. It starts with messages published after its creation.
 
-    :param choose: who gets a message.
+    :param choose: chooses the consumer of a message.
     :param log: the topic's messages.
     """
 
@@ -115,7 +115,7 @@ class Reliable:
 
     @property
     def unacked(self) -> int:
-        """Messages that were given to a consumer and not acknowledged, nor given back."""
+        """Messages that were delivered to a consumer and neither acknowledged nor returned."""
         return len(self._given)
 
     @property
@@ -124,11 +124,11 @@ class Reliable:
         return len(self._given) + len(self._again) + len(self._refused) + self._log.end - self._cursor
 
     def publish(self, _: pb.StreamMessage) -> None:
-        """It is in the log already."""
+        """The log has the message already: deliver it."""
         self._pump()
 
     def attach(self, consumer: Consumer) -> int:
-        """A consumer is new, or its client came again: what it was given is given again."""
+        """Attach a consumer that is new, or whose client has reconnected: redeliver what it had."""
         self.consumers.setdefault(consumer.name, consumer)
         session = consumer.take_over()
         consumer.clear()
@@ -137,14 +137,14 @@ class Reliable:
         return session
 
     def leave(self, consumer: Consumer) -> None:
-        """A consumer's stream ended: what it has not acknowledged goes to others, or waits."""
+        """A consumer's stream ended: other consumers get what it has not acknowledged, or it waits."""
         _to_the_end(self.consumers, consumer)
         consumer.leave()
         self._take_back(consumer)
         self._pump()
 
     def acknowledge(self, offset: int) -> None:
-        """Done, even if it was to be given again."""
+        """Remove a message, even if it waits for redelivery."""
         if self._given.pop(offset, None) is None:
             self._refused.discard(offset)
             if offset in self._again:
@@ -152,13 +152,13 @@ class Reliable:
         self._pump()
 
     def refuse(self, offset: int, delay_s: float) -> None:
-        """Deliver it again later; a message that no consumer has is left as it is."""
+        """Redeliver it later; ignored for a message that no consumer has."""
         if self._given.pop(offset, None) is not None:
             self._refused.add(offset)
             self._call_later(delay_s, self._due, offset)
 
     def needed_from(self) -> int | None:
-        """The oldest message that is not acknowledged."""
+        """The offset of the oldest message that is not acknowledged."""
         return min((*self._given, *self._refused, *self._again[:1]), default=self._cursor)
 
     def _due(self, offset: int) -> None:
@@ -173,7 +173,7 @@ class Reliable:
             insort(self._again, offset)
 
     def _pump(self) -> None:
-        """Give what can be given."""
+        """Deliver what can be delivered."""
         present = _present(self.consumers)
         while present and len(self._given) + len(self._refused) < self._settings.max_unacked:
             offset = self._again.pop(0) if self._again else self._cursor
@@ -181,7 +181,7 @@ class Reliable:
                 return
             self._cursor = max(self._cursor, offset + 1)
             message = self._log[offset]
-            # A message whose key no consumer wants (KeyShared with filters) is skipped, as in Danube.
+            # A message whose key no consumer accepts (KeyShared with filters) is skipped, as in Danube.
             for consumer in self._choose(message, present):
                 self._given[offset] = consumer
                 consumer.give(message)

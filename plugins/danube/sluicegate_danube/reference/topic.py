@@ -38,7 +38,7 @@ class Topic:
         self._call_later = call_later
 
     def publish(self, message: pb.StreamMessage) -> None:
-        """Store a message and give it to the subscriptions. What is not reliable is kept for the curious.
+        """Store a message and give it to the subscriptions. Unreliable messages are kept too, for inspection.
 
         :raises RefusedError: if a reliable topic has no room for it.
         """

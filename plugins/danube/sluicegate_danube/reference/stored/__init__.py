@@ -1,4 +1,4 @@
-"""Reference brokers that are a cluster by their metadata store, as Danube's are.
+"""Reference brokers that form a cluster by a shared metadata store, as Danube's do.
 
 Each `StoredBroker` serves what the store assigns to it. Several in one process may share one store in memory.
 """

@@ -1,4 +1,4 @@
-"""The topics that the store assigns to one broker: each is made here once all is known that it needs."""
+"""The topics that the store assigns to one broker: each is opened once all its metadata is known."""
 
 import asyncio
 import logging
@@ -15,7 +15,7 @@ _RETRY_S = 0.2
 
 
 class Assignments:
-    """Follows what is assigned to one broker.
+    """Follows the assignments of one broker.
 
     :param cluster: what it serves.
     :param wait_s: how long to wait for the cache to know a topic, before the store is asked for it once.
@@ -44,7 +44,7 @@ class Assignments:
             self._changed(key, b"")
 
     def close(self) -> None:
-        """Serve nothing any more; what was being made is given up."""
+        """Stop serving, and cancel what is being opened."""
         for task in self._opening.values():
             task.cancel()
         self._opening.clear()
@@ -75,7 +75,7 @@ class Assignments:
         self._cluster.open(topic, metadata)
 
     async def _metadata(self, topic: str) -> TopicMetadata:
-        """What is known of a topic, at the latest after one question to the store that it answers."""
+        """The metadata of a topic; asks the store once if the cache lacks it."""
         cache, wanted = self._cluster.view.durable, [keys.topic_key(topic, part) for part in PARTS]
         while not await cache.holds(wanted, self._wait_s):
             try:

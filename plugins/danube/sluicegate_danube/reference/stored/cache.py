@@ -1,4 +1,4 @@
-"""A local copy of what the store holds below a prefix, kept up to date by a watch."""
+"""A local copy of the store below a prefix, kept current by a watch."""
 
 import asyncio
 import logging
@@ -12,7 +12,7 @@ log = logging.getLogger("sluicegate.danube.reference")
 
 
 def _nothing(key: str, value: bytes | None) -> None:
-    """No one wants to know."""
+    """Ignores changes."""
 
 
 class PrefixCache:
@@ -46,7 +46,7 @@ class PrefixCache:
                 self.take(each)
 
     async def refresh(self) -> None:
-        """List again, for what must not go by a watch that may be behind.
+        """List again, for decisions that must not rely on a watch that may lag.
 
         :raises StoreError: if the store cannot be reached.
         """
@@ -55,7 +55,7 @@ class PrefixCache:
             self.take(listing)
 
     def take(self, news: Listing | Sequence[Event]) -> None:
-        """Take over a listing, which replaces all that was known, or changes."""
+        """Apply changes, or a listing that replaces the whole copy."""
         if isinstance(news, Listing):
             fresh = {entry.key: entry.value for entry in news.entries}
             for key in self.entries.keys() - fresh.keys():
@@ -74,7 +74,7 @@ class PrefixCache:
         self._changed = asyncio.Event()
 
     async def holds(self, keys: Iterable[str], within_s: float) -> bool:
-        """Wait until all of some keys are known.
+        """Wait until the copy has all of some keys.
 
         :param within_s: how long at most.
         :return: whether they are.

@@ -1,4 +1,4 @@
-"""What one broker of a stored cluster holds: the topics that are assigned to it."""
+"""The state of one broker of a stored cluster: the topics assigned to it."""
 
 import re
 from collections.abc import Callable
@@ -32,7 +32,7 @@ _SUBSCRIPTION = re.compile(r"[^/]+")
 class StoredCluster(Cluster):
     """The topics of one broker.
 
-    :param is_valid: whether the broker is registered, without which it answers no one.
+    :param is_valid: whether the broker is registered; otherwise it refuses all calls.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class StoredCluster(Cluster):
         self._is_valid = is_valid
 
     def check_registered(self) -> None:
-        """Refuse whatever is asked of a broker that others may take for dead."""
+        """Refuse calls to a broker that others may consider dead."""
         if not self._is_valid():
             text = "This broker is not registered with its cluster, redo the lookup"
             raise RefusedError(StatusCode.UNAVAILABLE, text)
@@ -64,7 +64,7 @@ class StoredCluster(Cluster):
         topic.schema_subject = metadata.schema_subject
 
     def close(self, name: str) -> None:
-        """Serve a topic no more: its clients are let go, and its messages are gone."""
+        """Stop serving a topic: disconnect its clients and drop its messages."""
         topic = self.topics.pop(name, None)
         if topic is not None:
             self.forget(topic)
@@ -72,7 +72,7 @@ class StoredCluster(Cluster):
             self._storage.drop(topic.log)
 
     def close_all(self) -> None:
-        """Serve nothing any more."""
+        """Stop serving all topics."""
         for name in tuple(self.topics):
             self.close(name)
 
@@ -96,12 +96,12 @@ class StoredCluster(Cluster):
         return sorted(each for each in found if PARTITION.fullmatch(each, len(name)))
 
     def make(self, name: str, reliable: bool, owner: int | None = None) -> Topic:
-        """Have a topic provisioned; the cluster decides who serves it.
+        """Provision a topic; the cluster decides which broker serves it.
 
         :raises RefusedError: always: the client is to look it up again.
         """
         if len(self.view.topics) >= self.settings.max_topics:
-            return super().make(name, reliable, owner)  # which refuses it, or there is room here after all
+            return super().make(name, reliable, owner)  # which refuses it, or there is room here now
         self._writes.add(partial(create_topic, self._store, name, reliable=reliable))
         text = "The topic was created, need to redo the lookup to find its broker"
         raise RefusedError(StatusCode.UNAVAILABLE, text)
@@ -112,7 +112,7 @@ class StoredCluster(Cluster):
         return sorted({*self.view.subscriptions(name), *(topic.subscriptions if topic is not None else ())})
 
     def assign_schema(self, topic: Topic, subject: str) -> None:
-        """A topic's messages follow a subject from here on."""
+        """Assign a schema subject to a topic."""
         super().assign_schema(topic, subject)
         self._writes.add(partial(self._store.put, topic_key(topic.name, SCHEMA), schema_value(subject)))
 

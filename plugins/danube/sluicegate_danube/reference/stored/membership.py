@@ -1,4 +1,4 @@
-"""A broker's registration: a key on a lease, by which the others know that it is alive."""
+"""A broker's registration: a key on a lease, which shows that the broker is alive."""
 
 import asyncio
 import logging
@@ -18,10 +18,10 @@ _LEAST_S = 0.01
 
 
 class Membership:
-    """Registers, stays registered, and registers again when the lease is gone.
+    """Registers, renews the lease, and registers again when the lease is lost.
 
-    The broker may serve only while `is_valid`: it goes by the clock, not by what the store was last heard to
-    say. A process that was paused for longer than its lease finds out before it answers anyone.
+    The broker may serve only while `is_valid`, which follows the clock and not the store's last answer: a
+    process that was paused for longer than its lease notices before it answers any client.
 
     :param key: of the registration.
     :param value: what it holds.
@@ -59,12 +59,12 @@ class Membership:
 
     @property
     def is_valid(self) -> bool:
-        """Whether the lease cannot be over yet."""
+        """Whether the lease cannot have expired yet."""
         return self._now_ns() < self._valid_until_ns
 
     @property
     def lease(self) -> int:
-        """The lease of the registration, for keys that are to end with it; NO_LEASE if it may be over."""
+        """The lease of the registration, for keys that end with it; NO_LEASE if it may have expired."""
         return self._lease if self.is_valid else NO_LEASE
 
     async def run(self) -> None:
@@ -85,7 +85,7 @@ class Membership:
             await self._on_lost()
 
     async def leave(self) -> None:
-        """Give up the lease, so that the others need not wait for its end."""
+        """End the lease, so that others need not wait for its expiry."""
         self._valid_until_ns = 0
         if self._lease:
             try:
@@ -109,7 +109,7 @@ class Membership:
         self._valid_until_ns = began_ns + self._ttl_s * _NS
 
     async def _stay(self) -> str:
-        """Renew the lease until it is gone; tells why it is."""
+        """Renew the lease until it is lost; returns why."""
         while True:
             left_s = max(0, self._valid_until_ns - self._now_ns()) / _NS
             await self._sleep(max(min(self._ttl_s / _RENEWALS, left_s), _LEAST_S))
@@ -130,7 +130,7 @@ class Membership:
             self._valid_until_ns = began_ns + self._ttl_s * _NS
 
     def _tell(self, text: str) -> None:
-        """One line for each new reason."""
+        """Log each new reason once."""
         if text != self._told:
             self._told = text
             log.warning("%s: %s", self._key, text)

@@ -37,7 +37,7 @@ class Usage:
 
 
 def report_value(cpu: float, memory: float, topics: Collection[str]) -> bytes:
-    """What stands at `/cluster/load/{broker}`.
+    """The value at `/cluster/load/{broker}`.
 
     :param cpu: in use, in percent, as `memory`.
     """

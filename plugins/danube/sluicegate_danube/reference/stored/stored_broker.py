@@ -1,4 +1,4 @@
-"""One broker of a cluster that a metadata store holds together."""
+"""One broker of a cluster that shares a metadata store."""
 
 import asyncio
 from collections.abc import Coroutine, Sequence
@@ -89,7 +89,7 @@ class StoredBroker:
         return self.membership is not None and self.membership.is_valid
 
     async def __aenter__(self) -> "StoredBroker":
-        """Listen, register, and learn what is assigned.
+        """Listen, register, and read the assignments.
 
         :raises OSError: if the port is not available.
         """
@@ -115,13 +115,13 @@ class StoredBroker:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Give up the lease, and stop."""
+        """End the lease and stop."""
         await self.kill()
         if self.membership is not None:
             await self.membership.leave()
 
     async def kill(self) -> None:
-        """Stop as a crash would: the lease lives on until its time is over."""
+        """Stop as a crash would: the lease remains until it expires."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

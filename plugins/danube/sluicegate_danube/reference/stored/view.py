@@ -1,4 +1,4 @@
-"""What a broker knows of its cluster: which topics there are, who owns them, who is alive."""
+"""A broker's view of its cluster: topics, their owners, and live brokers."""
 
 import json
 
@@ -8,7 +8,7 @@ from sluicegate_danube.reference.stored.cache import PrefixCache
 
 
 class ClusterView:
-    """By watches of the store, so a moment behind it.
+    """Kept by watches of the store, so it may lag behind it.
 
     Keys and values of no known shape are left alone: a broker with a strange registration cannot be found.
     """
@@ -24,7 +24,7 @@ class ClusterView:
 
     @property
     def caches(self) -> tuple[PrefixCache, ...]:
-        """All that is to be followed."""
+        """All caches."""
         return self.durable, self.namespaces, self._cluster
 
     @property
@@ -46,7 +46,7 @@ class ClusterView:
         return next((broker for broker in self._owners.get(topic, ()) if broker in self._urls), None)
 
     def url(self, broker: int) -> str:
-        """Where clients reach a broker that is alive."""
+        """The address of a live broker."""
         return self._urls[broker]
 
     def _topic_changed(self, key: str, value: bytes | None) -> None:
@@ -79,7 +79,7 @@ class ClusterView:
 
 
 def registration_value(url: str) -> bytes:
-    """What a broker registers.
+    """The value that a broker registers.
 
     :param url: where clients, other brokers and operators reach it.
     """
@@ -87,7 +87,7 @@ def registration_value(url: str) -> bytes:
 
 
 def _url(value: bytes | None) -> str:
-    """A broker's URL; empty if it cannot be told."""
+    """A broker's URL; empty if it is unknown."""
     try:
         said = json.loads(value) if value is not None else ""
     except (ValueError, RecursionError):

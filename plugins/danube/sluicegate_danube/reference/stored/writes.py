@@ -1,4 +1,4 @@
-"""What a broker writes to its store beside its work: one write after the other, none of them awaited."""
+"""Background writes of a broker to its store, one after the other."""
 
 import asyncio
 import logging
@@ -12,7 +12,7 @@ _MOST = 10_000
 
 
 class Writes:
-    """A queue of writes, at most 10,000. A write that fails is logged and counted, and not tried again.
+    """A queue of at most 10,000 writes. A failed write is logged and counted, and not retried.
 
     Nothing depends on one of them: a client that attaches again writes its entry again.
     """
@@ -23,7 +23,7 @@ class Writes:
         self._some = asyncio.Event()
 
     def add(self, write: Callable[[], Awaitable[object]]) -> None:
-        """Have something written soon."""
+        """Queue a write."""
         if len(self._waiting) >= _MOST:
             self.failed += 1
             return
