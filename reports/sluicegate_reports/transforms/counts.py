@@ -117,24 +117,34 @@ def _events(
     decisions: DataFrame | None,
     ahead_us: Mapping[tuple[str, str], float] | None,
 ) -> DataFrame:
-    """What concerns each trial: comings, goings and refusals with the policies that may have refused."""
+    """What concerns each trial: comings, goings and refusals with the policies that may have refused.
+
+    Jobs of their own find the few rows that tell of it, and the policies: the observations are then read once
+    instead of for each use of those rows, and the plan of what follows is short.
+    """
     time_us = F.unix_micros("time")
-    seen = observations.where(F.col("event").isin("attached", "attach_refused", "detached")).select(
-        "system",
-        "door",
-        "topic",
-        "role",
-        "client",
-        F.col("subscription").alias("of_subscription"),
-        "event",
-        time_us.alias("told_us"),
-        (time_us - F.floor(F.col("latency_ns") / 1000)).alias("began_us"),
-        "code",
-        "text",
+    seen = (
+        observations.where(F.col("event").isin("attached", "attach_refused", "detached"))
+        .select(
+            "system",
+            "door",
+            "topic",
+            "role",
+            "client",
+            F.col("subscription").alias("of_subscription"),
+            "event",
+            time_us.alias("told_us"),
+            (time_us - F.floor(F.col("latency_ns") / 1000)).alias("began_us"),
+            "code",
+            "text",
+        )
+        .localCheckpoint()
     )
-    refused = attribution.attributed(
-        seen.where(F.col("event") == "attach_refused"), tries, decisions, ahead_us
-    ).withColumn("event", F.lit("attach_refused"))
+    refused = (
+        attribution.attributed(seen.where(F.col("event") == "attach_refused"), tries, decisions, ahead_us)
+        .withColumn("event", F.lit("attach_refused"))
+        .localCheckpoint()
+    )
     others = seen.where(F.col("event") != "attach_refused")
     both = others.unionByName(refused, allowMissingColumns=True)
     role = F.when(F.col("policy") == PRODUCERS, "producer").otherwise("consumer")
