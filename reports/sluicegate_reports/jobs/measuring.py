@@ -239,9 +239,10 @@ class _Rates:
             "totals": totals.totals(sums),
             "judged": refusals.refusals(rows, self.lanes, _JUDGED_US),
         }
-        late = lag.lag(sums, self.lanes, self.width_us, STALL_S, TRANSIT_S)
+        # Several figures start from these two, which would each time be planned and computed anew.
+        late = lag.lag(sums, self.lanes, self.width_us, STALL_S, TRANSIT_S).localCheckpoint()
         frames["lags"] = lag.most(late)
-        under = pressure.pressure(sums, self.lanes, self.width_us)
+        under = pressure.pressure(sums, self.lanes, self.width_us).localCheckpoint()
         for length in sorted({window_s(trial) for trial in self.tried}):
             numbers = [n for n, t in enumerate(self.trials) if t in self.tried and window_s(t) == length]
             chosen = self.lanes.where(self.lanes["lane"].isin(numbers))
