@@ -47,7 +47,7 @@ def test_all_mistakes_are_printed_and_the_exit_code_is_1(run_in: Run) -> None:
         "error[config]: -1 is negative\n"
         "  --> gateway.yaml:8:23  (policies.broker.max_publish_rate)\n"
         "8|     max_publish_rate: -1\n"
-        " |                       ^^ write 0 for unlimited, or leave the field out to inherit\n"
+        " |                       ^^ write 0 for unlimited, or remove the field to inherit\n"
         "\n"
         "error[config]: unknown key 'max_publish_rte'\n"
         "  --> gateway.yaml:9:5  (policies.broker.max_publish_rte)\n"

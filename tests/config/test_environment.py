@@ -47,7 +47,7 @@ def test_a_policy_from_the_environment_says_so(load_text: LoadText) -> None:
     [
         ("SLUICEGATE__ADMIN__PORTT", "1", "unknown key 'portt'"),
         ("SLUICEGATE__ADMIN__PORT", "many", "expected a whole number, got 'many'"),
-        ("SLUICEGATE__ADMIN__PORT__X", "1", "there is no section to hold 'x'"),
+        ("SLUICEGATE__ADMIN__PORT__X", "1", "no section can contain 'x'"),
         ("SLUICEGATE__ADMIN__PORT", "[1", "not YAML: while parsing a flow sequence"),
         ("SLUICEGATE__BROKERS__7__NAME", "x", "'7' is not an entry of the list"),
         ("SLUICEGATE__BROKERS__MAIN__NAME", "x", "'main' is not an entry of the list"),

@@ -184,29 +184,29 @@ def test_every_mistake_is_found_in_one_pass(refuse_text: RefuseText) -> None:
         (4, "'nowhere' is not an address"),
         (5, "must be less than or equal to 65535, got 70000"),
         (6, "unknown key 'listne'"),
-        (7, "'main' is given twice"),
+        (7, "duplicate name 'main'"),
         (8, "unknown system 'danbue'"),
         (9, "unknown key 'admn'"),
         (12, "-1 is negative"),
         (13, "'max_publish_rate_msg' and 'max_publish_rate' are the same field"),
         (14, "'5GiB' is too large: at most 4294967295B"),
         (15, "1.5 is not a whole number"),
-        (16, "key 'max_producers_per_topic' is given twice"),
+        (16, "duplicate key 'max_producers_per_topic'"),
         (17, "'burst_seconds' is locked but not set here"),
         (17, found[12][1]),
         (18, "a ceiling of 0 (unlimited) limits nothing"),
         (18, "unknown key 'burst_seconds'"),
         (20, "missing key 'name'"),
-        (20, "'connection_rate_limit' holds for a whole broker, not for one namespace"),
+        (20, "'connection_rate_limit' applies to a whole broker, not to one namespace"),
         (23, "unknown key 'max_publish_rte'"),
         (24, "True is not a whole number"),
-        (25, "'drop' is not possible here: expected 'reject'"),
+        (25, "'drop' is not valid here: expected 'reject'"),
         (25, "unknown key 'burst_seconds'"),
         (26, "unknown key 'max_publish_rate'"),
         (27, "'yes' is not true or false"),
         (28, "must be less than or equal to 3600, got inf"),
     ]
-    assert found[12][1].startswith("'max_nothing' is not possible here")
+    assert found[12][1].startswith("'max_nothing' is not valid here")
     by_line = {e.line: e.remedy for e in errors}
     assert by_line[6] == "did you mean 'listen'?"
     assert by_line[8] == "did you mean 'danube'?"
@@ -227,7 +227,7 @@ def test_invalid_values_are_refused_at_every_level(refuse_text: RefuseText, valu
 
 def test_drop_is_refused_where_traffic_was_promised_to_arrive(refuse_text: RefuseText) -> None:
     [error] = refuse_text("policies: {broker: {on_limit: {max_publish_rate_bytes: drop}}}")
-    assert error.message == "'drop' is not possible here: expected 'delay' or 'reject'"
+    assert error.message == "'drop' is not valid here: expected 'delay' or 'reject'"
     assert "acks=0" in error.remedy
 
 
@@ -235,7 +235,7 @@ def test_two_brokers_on_one_port_are_refused(refuse_text: RefuseText) -> None:
     broker = "  - {{name: {}, system: kafka, bootstrap: ['a:1'], listen: {{port: 5}}}}\n"
     [error] = refuse_text("brokers:\n" + broker.format("a") + broker.format("b"))
     assert error.message == (
-        "port 127.0.0.1:5 is taken twice: by the listener of broker 'b' and by the listener of broker 'a'"
+        "port 127.0.0.1:5 is used twice: by the listener of broker 'b' and by the listener of broker 'a'"
     )
 
 

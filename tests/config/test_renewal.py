@@ -77,7 +77,7 @@ def _encrypted(authority: Authority, cert: Path, key: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "key_of_section", "remedy"),
     [
-        (_other_key, "key", "name the key that the certificate was made for"),
+        (_other_key, "key", "name the key that belongs to the certificate"),
         (_half_a_certificate, "cert", "create them again"),
         (_nothing_in_it, "cert", "name a PEM file with the certificate"),
         (_gone, "key", "check the path and its permissions"),

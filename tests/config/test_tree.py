@@ -62,14 +62,14 @@ def test_values_and_keys_know_their_places() -> None:
     assert (value.place.line, value.place.column, value.place.length) == (2, 8, 3)
 
 
-def test_a_key_given_twice_is_an_error_and_reading_goes_on() -> None:
+def test_a_duplicate_key_is_an_error_and_parsing_continues() -> None:
     errors: list[Finding] = []
     root = parse("a: 1\na: 2\nb: 3\nb: 4\n", "gateway.yaml", errors)
     assert [(e.line, e.column, e.message) for e in errors] == [
-        (2, 1, "key 'a' is given twice"),
-        (4, 1, "key 'b' is given twice"),
+        (2, 1, "duplicate key 'a'"),
+        (4, 1, "duplicate key 'b'"),
     ]
-    assert "first given in line 1" in errors[0].remedy
+    assert "first used in line 1" in errors[0].remedy
     assert root.plain() == {"a": 1, "b": 3}
 
 

@@ -49,7 +49,7 @@ def _look(file: str, *, with_files: bool) -> tuple[Reading, list[Finding]]:
         return Reading(tuple(plugin_findings(file, error, os.environ)), None), []
     more: list[Finding] = []
     if with_files:
-        more += file_findings(reading, "error", tells_soon=True)
+        more += file_findings(reading, "error", warn_of_expiry=True)
     if reading.loaded is not None:
         opened = Opened(reading.loaded, plugins)
         more += policy_warnings(opened)

@@ -7,7 +7,7 @@ from pathlib import Path as FilePath
 
 from sluicegate.builtin.size import INSPECT, MESSAGE_SIZE
 from sluicegate.cli.opening import Opened
-from sluicegate.config.consistency import levels
+from sluicegate.config.consistency import policy_levels
 from sluicegate.config.errors import Finding, Severity
 from sluicegate.config.files import (
     directory_findings,
@@ -58,16 +58,16 @@ def policy_warnings(opened: Opened) -> Iterator[Finding]:
         yield from dict.fromkeys(found)  # several brokers may have the same to say
 
 
-def file_findings(reading: Reading, outdated_is: Severity, *, tells_soon: bool = False) -> Iterator[Finding]:
+def file_findings(reading: Reading, outdated_is: Severity, *, warn_of_expiry: bool = False) -> Iterator[Finding]:
     """Files and directories that the configuration names and the gateway cannot use.
 
     :param outdated_is: how severe a certificate is that is not valid now.
-    :param tells_soon: whether to warn of certificates that expire soon.
+    :param warn_of_expiry: whether to warn of certificates that expire soon.
     """
     if reading.root is None:
         return
     sections = tls_sections(reading.brokers)
-    yield from tls_findings(reading.root, sections, datetime.now(UTC), outdated_is, tells_soon=tells_soon)
+    yield from tls_findings(reading.root, sections, datetime.now(UTC), outdated_is, warn_of_expiry=warn_of_expiry)
     if reading.loaded is not None:
         yield from directory_findings(reading.root, reading.loaded.config)
 
@@ -101,7 +101,7 @@ def _problem_with_store(opened: Opened, url: str) -> tuple[str, str]:
 
 def _settings(opened: Opened) -> Iterator[_Written]:
     loaded = opened.loaded
-    for (path, node), layer in zip(levels(loaded.root), loaded.policy_layers, strict=True):
+    for (path, node), layer in zip(policy_levels(loaded.root), loaded.policy_layers, strict=True):
         for name, setting in layer.settings.items():
             names = loaded.fields.names_of(name)
             written = next((each for each in names if node.child(each) is not None), name)

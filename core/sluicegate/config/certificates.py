@@ -1,8 +1,8 @@
-"""From when to when the certificates of a PEM file are valid.
+"""Reads the validity period of each certificate in a PEM file.
 
-The standard library reads that of trusted authorities only, and a library for certificates is a compiled
-dependency of several megabytes for two dates. The dates stand at a fixed place of each certificate (RFC
-5280, 4.1), which is found here by stepping over what is before them.
+The standard library exposes these dates only for trusted authorities. A certificate library would add a
+compiled dependency of several megabytes for two dates. Both dates have a fixed position in the ASN.1
+structure (RFC 5280, 4.1), so this module skips the elements before them.
 """
 
 import re
@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 _VERSION = 0xA0
-"""Tag of the version, the only optional field before the dates."""
+"""Tag of the version, the only optional field that precedes the dates."""
 _UTC_TIME = 0x17
-"""Tag of a date with two digits for its year; the other kind of date has four."""
+"""Tag of a date with a two-digit year. GeneralizedTime, the alternative, has four digits."""
 
 
 class Validity(NamedTuple):
-    """When a certificate is valid."""
+    """The validity period of a certificate."""
 
     begins: datetime
     ends: datetime
@@ -31,9 +31,9 @@ class _Element(NamedTuple):
 
 
 def validities(pem: str) -> list[Validity]:
-    """Read the dates of all certificates in a PEM file, in its order.
+    """Read the validity periods of all certificates in a PEM file, in file order.
 
-    :raises ValueError: if one is no X.509 certificate.
+    :raises ValueError: if one of them is not an X.509 certificate.
     """
     return [_validity(ssl.PEM_cert_to_DER_cert(found[0])) for found in _CERTIFICATE.finditer(pem)]
 
@@ -49,7 +49,7 @@ def _validity(der: bytes) -> Validity:
         begins = _element(der, _element(der, at).start)
         return Validity(_date(der, begins), _date(der, _element(der, begins.end)))
     except IndexError:
-        raise ValueError("it ends too early") from None
+        raise ValueError("the certificate is truncated") from None
 
 
 def _element(der: bytes, at: int) -> _Element:

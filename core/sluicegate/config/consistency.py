@@ -1,4 +1,4 @@
-"""Mistakes that no single value shows: names given twice, locks on nothing, fields at the wrong level."""
+"""Errors that involve several values: duplicate names, locks on unset fields, fields at the wrong level."""
 
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
@@ -12,25 +12,25 @@ LevelNode: TypeAlias = tuple[Path, Node]
 """A mapping of the file that sets policies, after its path."""
 
 
-def inconsistencies(root: Node, found: Iterable[LevelNode], fields: PolicyFields) -> Iterator[Finding]:
-    """Find what the models cannot; works on files that have other errors too.
+def inconsistencies(root: Node, levels: Iterable[LevelNode], fields: PolicyFields) -> Iterator[Finding]:
+    """Find errors that the models cannot detect. Also works on files that have other errors.
 
     :param root: the whole file.
-    :param found: its `levels`.
-    :param fields: the policy fields that are known.
+    :param levels: its `policy_levels`.
+    :param fields: all known policy fields.
     """
-    yield from _names_twice(root, ("brokers",))
+    yield from _duplicate_names(root, ("brokers",))
     yield from _exempt_policies(root, fields)
-    for path, level in found:
+    for path, level in levels:
         yield from _locks(level, path, fields)
         yield from _ceilings(level, path)
         if path[1] != "broker":
             yield from _broker_only(level, path, fields)
     for section in ("namespaces", "topics"):
-        yield from _names_twice(root, ("policies", section))
+        yield from _duplicate_names(root, ("policies", section))
 
 
-def levels(root: Node) -> Iterator[LevelNode]:
+def policy_levels(root: Node) -> Iterator[LevelNode]:
     """Every mapping of the file that sets policies, with its path."""
     broker = root.child("policies", "broker")
     if broker is not None and broker.entries is not None:
@@ -41,7 +41,7 @@ def levels(root: Node) -> Iterator[LevelNode]:
                 yield ("policies", section, index), node
 
 
-def _names_twice(root: Node, path: Path) -> Iterator[Finding]:
+def _duplicate_names(root: Node, path: Path) -> Iterator[Finding]:
     first: dict[object, int] = {}
     for index, node in enumerate(root.listed(*path)):
         name = node.child("name")
@@ -50,8 +50,8 @@ def _names_twice(root: Node, path: Path) -> Iterator[Finding]:
         if name.scalar in first:
             yield name.place.error(
                 (*path, index, "name"),
-                f"{name.scalar!r} is given twice",
-                f"first given in line {first[name.scalar]}: put both entries into one",
+                f"duplicate name {name.scalar!r}",
+                f"first used in line {first[name.scalar]}: merge both entries",
             )
         first.setdefault(name.scalar, name.place.line + 1)
 
@@ -65,12 +65,12 @@ def _exempt_policies(root: Node, fields: PolicyFields) -> Iterator[Finding]:
                 yield name.place.error(path, message, suggest(name.scalar, fields.policies))
 
 
-def take_doubles(found: Iterable[LevelNode], fields: PolicyFields) -> Iterator[Finding]:
-    """Find fields that are given under two names, and keep the canonical one.
+def remove_duplicate_aliases(levels: Iterable[LevelNode], fields: PolicyFields) -> Iterator[Finding]:
+    """Find fields that are set under both their names, and keep only the canonical one.
 
-    Only with one of them gone can the level's other values be checked in the same pass.
+    The level's other values can be checked in the same pass only after one of the two is removed.
     """
-    for path, level in found:
+    for path, level in levels:
         for alias, name in fields.aliases.items():
             entries = level.entries or {}
             if alias in entries and name in entries:
@@ -104,11 +104,11 @@ def _ceilings(level: Node, path: Path) -> Iterator[Finding]:
     for name, entry in ((ceiling.entries or {}) if ceiling else {}).items():
         if entry.node.scalar == 0 and not isinstance(entry.node.scalar, bool):
             message = "a ceiling of 0 (unlimited) limits nothing"
-            yield entry.node.place.error((*path, "ceiling", name), message, "leave it out, or give a limit")
+            yield entry.node.place.error((*path, "ceiling", name), message, "remove it, or set a limit")
 
 
 def _broker_only(level: Node, path: Path, fields: PolicyFields) -> Iterator[Finding]:
     for name, entry in (level.entries or {}).items():
         if fields.aliases.get(name, name) in fields.broker_only:
-            message = f"{name!r} holds for a whole broker, not for one {str(path[1])[:-1]}"
+            message = f"{name!r} applies to a whole broker, not to one {str(path[1])[:-1]}"
             yield entry.key.error((*path, name), message, "move it to policies.broker")

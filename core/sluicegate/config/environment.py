@@ -11,19 +11,19 @@ PREFIX = "SLUICEGATE__"
 
 
 def overrides(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables that override something, in the order in which they are applied."""
+    """The variables with the prefix, in the order in which `override` applies them."""
     return {name: environ[name] for name in sorted(environ) if name.startswith(PREFIX)}
 
 
 def override(root: Node, environ: Mapping[str, str], errors: list[Finding]) -> Node:
     """Apply all overrides to the tree of a file.
 
-    A variable's name is the path with `__` between the steps, in capitals; list entries are numbered
-    from 0, and the next free number appends. Its value is read as YAML: `9100`, `true`, `["a:9092"]`.
+    A variable's name is the path in capitals, with `__` between the steps. List entries are numbered from 0;
+    the next free number appends. The value is parsed as YAML: `9100`, `true`, `["a:9092"]`.
 
-    :param root: the file; it is not changed.
+    :param root: the file; not modified.
     :param environ: the process's environment.
-    :param errors: takes variables that do not fit.
+    :param errors: receives an error for each variable that cannot be applied.
     :return: the tree to validate.
     """
     for name, text in overrides(environ).items():
@@ -48,13 +48,13 @@ def _read(text: str, name: str, secrets: set[str], errors: list[Finding], *, is_
     except ConfigErrors:
         if not is_secret:
             raise
-        remedy = "put it in quotes within the variable, so that it is read as text"
+        remedy = "put quotes around it inside the variable, so that it is parsed as text"
         place = Place(SourceText(name), 0, 0)
         raise ConfigErrors([place.error((), "the value is not YAML", remedy)]) from None
 
 
 def _put(node: Node, steps: tuple[str, ...], value: Node, place: Place) -> Node:
-    """A copy of `node` with `value` at the end of `steps`; other branches are shared."""
+    """Copy `node` with `value` at the path `steps`. Other branches are shared with the original."""
     if not steps:
         return value
     step, rest = steps[0], steps[1:]
@@ -68,7 +68,7 @@ def _put(node: Node, steps: tuple[str, ...], value: Node, place: Place) -> Node:
         items[index] = _put(items[index], rest, value, place)
         return replace(node, items=items)
     if node.entries is None and node.scalar is not None:
-        raise ConfigErrors([place.error((), f"there is no section to hold {step!r}", "check the name")])
+        raise ConfigErrors([place.error((), f"no section can contain {step!r}", "check the name")])
     entries = dict(node.entries or {})
     old = entries[step].node if step in entries else Node(place)
     entries[step] = Entry(place, _put(old, rest, value, place))

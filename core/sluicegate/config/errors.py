@@ -1,11 +1,11 @@
-"""What is wrong with a configuration: all of it at once, each finding with its place and its remedy."""
+"""Errors and warnings about a configuration, each with its location and a remedy."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Literal, TypeAlias
 
 Severity: TypeAlias = Literal["error", "warning"]
-"""An error keeps the file from being used; a warning does not."""
+"""A file with an error is rejected; warnings are only reported."""
 
 _MAX_MESSAGE = 300
 _MAX_SOURCE = 140
@@ -13,12 +13,12 @@ _MAX_SOURCE = 140
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong in the file, in the environment, or with a file that they name."""
+    """One error or warning about the file, the environment, or a file that they refer to."""
 
     file: str
-    """File as it was given, or the name of the environment variable."""
+    """Path of the file as the user gave it, or the name of the environment variable."""
     line: int
-    """Counted from 1; 0 if the mistake is not in a line (a file that cannot be read)."""
+    """Counted from 1; 0 if the error belongs to no line, such as a file that cannot be read."""
     column: int
     """Counted from 1, in characters."""
     path: str
@@ -31,7 +31,7 @@ class Finding:
     severity: Severity = "error"
 
     def as_json(self) -> dict[str, str | int]:
-        """The finding for programs; the source line is left out, as they have the file."""
+        """The finding for programs, without the source line."""
         keys = ("severity", "file", "line", "column", "path", "message", "remedy")
         values = asdict(self)
         return {key: values[key] for key in keys}
@@ -65,26 +65,26 @@ class Finding:
         )
 
 
-class ConfigErrors(Exception):  # noqa: N818 - it carries all of them
-    """The configuration was refused; nothing of it was applied."""
+class ConfigErrors(Exception):  # noqa: N818 - it carries several errors
+    """The configuration was rejected as a whole."""
 
     def __init__(self, errors: list[Finding]) -> None:
         super().__init__(f"{len(errors)} configuration error{'s' if len(errors) != 1 else ''}")
         self.errors = by_place(errors)
-        """Every mistake that was found, by place."""
+        """Every error that was found, in file order."""
 
     def render(self) -> str:
-        """All errors, an empty line between them."""
+        """Format all errors for people, separated by empty lines."""
         return render(self.errors)
 
 
 def by_place(findings: Iterable[Finding]) -> list[Finding]:
-    """Findings in the order of the file."""
+    """Sort findings by their position in the file."""
     return sorted(findings, key=lambda finding: (finding.file, finding.line, finding.column))
 
 
 def render(findings: Iterable[Finding]) -> str:
-    """Findings for people, an empty line between them."""
+    """Format findings for people, separated by empty lines."""
     return "\n\n".join(finding.render() for finding in findings)
 
 
@@ -93,5 +93,5 @@ def _shorten(text: str) -> str:
 
 
 def _printable(text: str) -> str:
-    """Terminal escapes in a hostile file must not reach the terminal."""
+    """Blank out control characters: terminal escapes in a hostile file must not reach the terminal."""
     return "".join(char if char.isprintable() else " " for char in text)

@@ -1,4 +1,4 @@
-"""The policy fields of all plugins together, and the models of the `policies:` section made of them."""
+"""Merges the policy fields of all plugins and builds the models of the `policies:` section from them."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ CEILING = "ceiling."
 
 
 _make: Any = create_model
-"""pydantic's own, whose overloads cannot know types that are made at run time."""
+"""Untyped, because the overloads of `create_model` do not accept types built at run time."""
 
 
 class _SwitchMap(Strict):
@@ -30,11 +30,14 @@ class _SwitchMap(Strict):
 
     @model_validator(mode="before")
     @classmethod
-    def _all_at_once(cls, data: object) -> object:
+    def _expand_bool(cls, data: object) -> object:
         if isinstance(data, bool):
             return dict.fromkeys(cls.model_fields, data)
         if not isinstance(data, dict):
-            raise refuse(f"{data!r} is not true or false", "write true, false, or a map of these by policy")
+            raise refuse(
+                f"{data!r} is not true or false",
+                "write true, false, or a mapping of policies to true or false",
+            )
         return data
 
     @classmethod
@@ -47,7 +50,7 @@ class _SwitchMap(Strict):
 
 @dataclass(frozen=True, slots=True)
 class PolicyFields:
-    """What plugins declared about policy fields, merged."""
+    """The merged policy field declarations of all plugins."""
 
     models: tuple[type[PolicyModel], ...]
     infos: Mapping[str, FieldInfo]
@@ -73,12 +76,12 @@ class PolicyFields:
             for name, info in model.model_fields.items():
                 if name in infos:
                     raise ValueError(
-                        f"policy field {name!r} is declared twice, again by {model.__qualname__}"
+                        f"policy field {name!r} is declared twice, the second time by {model.__qualname__}"
                     )
                 infos[name] = info
             aliases.update(model.aliases)
         if clash := aliases.keys() & infos.keys():
-            raise ValueError(f"policy aliases are fields too: {', '.join(sorted(clash))}")
+            raise ValueError(f"policy aliases must not also be field names: {', '.join(sorted(clash))}")
         return cls(
             models=models,
             infos=infos,
@@ -91,20 +94,20 @@ class PolicyFields:
         )
 
     def defaults_with(self, own: Mapping[str, PolicyValue]) -> Mapping[str, PolicyValue]:
-        """What holds where nothing is set.
+        """The values of fields that no level sets.
 
-        :param own: `BrokerConfig.policy_defaults` of the kind of broker, which goes before.
+        :param own: `BrokerConfig.policy_defaults` of the kind of broker; these take precedence.
         """
         return {**self.defaults, **own}
 
     @property
     def policies(self) -> tuple[str, ...]:
-        """Fields that are policies of their own, not parameters of others."""
+        """Fields that are policies, as opposed to parameters of other policies."""
         return tuple(name for name in self.infos if name not in self.parameters)
 
     @property
     def settings(self) -> tuple[str, ...]:
-        """Every name that a setting can have, options with their dots included."""
+        """Every valid setting name, including dotted options."""
         return (
             *self.infos,
             *(f"on_limit.{name}" for name in self.on_limit_actions),
@@ -118,7 +121,7 @@ class PolicyFields:
         return (name, *(alias for alias, canonical in self.aliases.items() if canonical == name))
 
     def unit(self, name: str) -> Unit | None:
-        """The unit of a field; None for choices, switches and names that are no field."""
+        """The unit of a field; None for choices, switches and unknown names."""
         return _unit(self.infos[name].rebuild_annotation()) if name in self.infos else None
 
     def text(self, name: str, value: PolicyValue) -> str:
@@ -131,12 +134,12 @@ class PolicyFields:
         return str(value).lower() if isinstance(value, bool) else str(value)
 
     def parse(self, name: str, value: object) -> PolicyValue:
-        """Check one value for one setting, as the store's writers must.
+        """Validate one value for one setting. Everything that writes to the store must call this first.
 
         :param name: canonical name or alias; options with their dots.
         :return: the value in base units.
-        :raises KeyError: if no plugin knows the name.
-        :raises pydantic.ValidationError: if the value does not fit.
+        :raises KeyError: if no plugin declares the name.
+        :raises pydantic.ValidationError: if the value is invalid.
         """
         name = self.aliases.get(name, name)
         if name not in self._adapters:
@@ -145,9 +148,9 @@ class PolicyFields:
         return parsed
 
     def contradictions(self, values: Mapping[str, PolicyValue]) -> Iterable[Contradiction]:
-        """Fields of the broker's level that make no sense together.
+        """Find conflicting fields at broker level.
 
-        :param values: what is set there, by canonical name.
+        :param values: the values set there, by canonical name.
         """
         merged = {**self.defaults, **values}
         for model in self.models:
@@ -166,7 +169,7 @@ class PolicyFields:
         return Literal[self.on_limit_actions[policy]] if option == "on_limit" else OnUnknown
 
     def level_model(self) -> type[PolicyModel]:
-        """The model of what one level may say: all fields, `ceiling`, `locked` and the options."""
+        """Build the model of one level: all fields, `ceiling`, `locked` and the options."""
         ceilings = {name: info for name, info in self.infos.items() if self.takes_ceiling(name)}
         actions = {name: Literal[allowed] for name, allowed in self.on_limit_actions.items()}
         switches = dict.fromkeys(self.policies, Annotated[bool, Field(strict=True)])
@@ -174,21 +177,21 @@ class PolicyFields:
         ceiling = _make(
             "Ceiling",
             __base__=PolicyModel,
-            __doc__="Limits that lower levels may tighten but not loosen.",
+            __doc__="Limits that lower levels can tighten but not loosen.",
             **{
                 name: (info.rebuild_annotation(), Field(default=None, description=info.description))
                 for name, info in ceilings.items()
             },
         )
         ceiling.aliases = {alias: name for alias, name in self.aliases.items() if name in ceilings}
-        on_limit = _map("OnLimit", Strict, actions, "What happens when a limit is reached, by policy.")
+        on_limit = _map("OnLimit", Strict, actions, "What happens at the limit, by policy.")
         observe = _map("ObserveOnly", _SwitchMap, switches, "True or false for all policies, or by policy.")
         on_unknown = _map("OnUnknown", Strict, unknowns, "What holds while data is missing, by policy.")
         names: Any = Literal[self.settings] if self.infos else str
         level = _make(
             "PolicyLevel",
             __base__=self.models or PolicyModel,
-            __doc__="Policies of one level; what is left out is inherited, 0 is unlimited.",
+            __doc__="Policies of one level; unset fields are inherited, 0 is unlimited.",
             ceiling=(ceiling | None, Field(default=None, description=ceiling.__doc__)),
             locked=(
                 tuple[names, ...],
@@ -203,7 +206,7 @@ class PolicyFields:
         return made
 
     def takes_ceiling(self, name: str) -> bool:
-        """True for limits: numbers where less is tighter."""
+        """True for limits: numbers where a smaller value is stricter."""
         return self.unit(name) is not None and name not in self.parameters
 
     def policies_model(self) -> type[Strict]:
@@ -213,7 +216,7 @@ class PolicyFields:
 
 @lru_cache(maxsize=4)
 def _policies_model(models: tuple[type[PolicyModel], ...]) -> type[Strict]:
-    """The model of `policies:` with these plugins; kept, since pydantic takes some 50 ms to make one."""
+    """Build the model of `policies:`. Cached, because building it takes pydantic about 50 ms."""
     fields = PolicyFields.of(models)
     level = fields.level_model()
     exact = r"^\S+$"
@@ -237,7 +240,7 @@ def _policies_model(models: tuple[type[PolicyModel], ...]) -> type[Strict]:
     made: type[Strict] = _make(
         "Policies",
         __base__=Strict,
-        __doc__="Policies by level; each field is inherited from the level above where it is left out.",
+        __doc__="Policies by level; a field that is not set is inherited from the level above.",
         broker=(level | None, Field(default=None, description="What holds for every topic.")),
         namespaces=(tuple[namespace, ...], Field(default=(), description="Policies by namespace.")),
         topics=(tuple[topic, ...], Field(default=(), description="Policies by topic.")),
@@ -266,7 +269,7 @@ def _without_none(annotation: Any) -> Any:
 
 
 def models_in(annotation: Any) -> list[type[BaseModel]]:
-    """The models that a field's annotation can hold, for suggestions."""
+    """The models that occur in a field's annotation."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     return [model for part in get_args(annotation) for model in models_in(part)]

@@ -1,4 +1,4 @@
-"""Files and directories that a configuration names: whether the gateway can use them on this machine."""
+"""Checks whether this machine has the files and directories that a configuration refers to."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -14,16 +14,16 @@ from sluicegate.config.validation import Path
 
 
 class LocatedTls(NamedTuple):
-    """A section that names TLS files."""
+    """A section that refers to TLS files, with its path."""
 
     path: Path
     section: TlsSection
     warn_before: timedelta
-    """A certificate that expires within this time expires soon."""
+    """How long before its expiry a certificate counts as expiring soon."""
 
 
 def tls_sections(brokers: Iterable[tuple[int, BrokerConfig]]) -> Iterator[LocatedTls]:
-    """All of them.
+    """The TLS sections of all brokers.
 
     :param brokers: entries, each with its index in the file.
     """
@@ -39,15 +39,16 @@ def tls_findings(
     now: datetime,
     outdated_is: Severity = "warning",
     *,
-    tells_soon: bool = False,
+    warn_of_expiry: bool = False,
 ) -> Iterator[Finding]:
     """Find TLS files that cannot be used.
 
     :param root: the whole file.
-    :param now: what certificates must be valid at.
-    :param outdated_is: how severe it is if one is not. The gateway can start with it, and no client or broker
-        that verifies certificates will talk to it.
-    :param tells_soon: whether to warn of certificates that expire soon, as a gateway that runs does itself.
+    :param now: the time at which certificates must be valid.
+    :param outdated_is: the severity of a certificate that is not. The gateway can start with one, but clients
+        and brokers that verify certificates refuse it.
+    :param warn_of_expiry: whether to warn of certificates that expire soon. A running gateway logs these
+        warnings itself.
     """
     for path, section, warn_before in sections:
         found = problems(section)
@@ -56,7 +57,7 @@ def tls_findings(
             continue
         late = outdated(section, now)
         yield from (_finding(root, path, error, outdated_is) for error in late)
-        if tells_soon and not late:
+        if warn_of_expiry and not late:
             yield from (
                 _finding(root, path, each, "warning") for each in _expiring(section, now + warn_before)
             )
@@ -77,7 +78,7 @@ def _finding(root: Node, path: Path, error: TlsFileError, severity: Severity) ->
 
 
 def directory_findings(root: Node, config: GatewayConfig) -> Iterator[Finding]:
-    """Find directories that the gateway keeps things in and cannot write to.
+    """Find directories that the gateway needs and cannot write to.
 
     :param root: the whole file.
     """
@@ -88,18 +89,18 @@ def directory_findings(root: Node, config: GatewayConfig) -> Iterator[Finding]:
         problem = problem_with_directory(directory) if directory is not None else ""
         if problem:
             message = f"{'.'.join(map(str, path))} {directory!r} cannot be used: {problem}"
-            remedy = "name a directory that the gateway may write to; it is made if it does not exist"
+            remedy = "name a directory that the gateway can write to; it is created if it does not exist"
             yield root.nearest(path).error(path, message, remedy)
 
 
 def problem_with_directory(directory: str | os.PathLike[str]) -> str:
-    """Why nothing can be kept in a directory, which need not exist yet; empty if something can."""
+    """Why a directory cannot be written to; empty if it can. The directory need not exist yet."""
     found = FilePath(directory).absolute()
     try:
         while not os.path.lexists(found):
             found = found.parent
         if not found.is_dir():
-            return f"{str(found)!r} is no directory"
+            return f"{str(found)!r} is not a directory"
     except (OSError, ValueError) as error:
         return str(error)
     return "" if os.access(found, os.W_OK | os.X_OK) else f"{str(found)!r} is not writable"

@@ -1,4 +1,4 @@
-"""The file's JSON Schema, for editors and for checks without Sluicegate."""
+"""Generates the JSON Schema of the file, for editors and for validation without Sluicegate."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -13,14 +13,14 @@ from sluicegate.config.models import BrokerConfig, PolicyModel
 def json_schema(
     policy_models: Iterable[type[PolicyModel]], broker_models: Iterable[type[BrokerConfig]]
 ) -> dict[str, Any]:
-    """Describe the file (JSON Schema, draft 2020-12), plugins' fields and broker entries included.
+    """Describe the file in JSON Schema (draft 2020-12), including plugins' fields and broker entries.
 
     :param policy_models: policy fields of all plugins.
     :param broker_models: configuration models of all broker drivers.
     """
     fields = PolicyFields.of(policy_models)
     schema = file_model(fields, broker_models).model_json_schema()
-    # The file's own model, not the schema generator, knows other names for a field.
+    # Only our models know the aliases; pydantic's generator does not include them.
     for definition in schema.get("$defs", {}).values():
         properties = definition.get("properties", {})
         for alias, name in fields.aliases.items():

@@ -1,4 +1,4 @@
-"""Reading the file: every mistake in one pass, and what it says as policy layers."""
+"""Reads the configuration file: reports every error in one pass and returns its policy layers."""
 
 import hashlib
 import os
@@ -9,7 +9,12 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError, create_model
 
-from sluicegate.config.consistency import LevelNode, inconsistencies, levels, take_doubles
+from sluicegate.config.consistency import (
+    LevelNode,
+    inconsistencies,
+    policy_levels,
+    remove_duplicate_aliases,
+)
 from sluicegate.config.environment import override, overrides
 from sluicegate.config.errors import ConfigErrors, Finding
 from sluicegate.config.fields import CEILING, OPTIONS, PolicyFields
@@ -25,33 +30,33 @@ _LEVELS = {"broker": Level.BROKER, "namespaces": Level.NAMESPACE, "topics": Leve
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A file that was read without an error."""
+    """A configuration file without errors."""
 
     config: GatewayConfig
     policy_layers: tuple[PolicyLayer, ...]
-    """What the file says about policies, source FILE, with locations such as `gateway.yaml:12`."""
+    """The policies of the file, source FILE, with locations such as `gateway.yaml:12`."""
     text_digest: str
     """Equal iff the file and the overriding variables are unchanged."""
     fields: PolicyFields
-    """The policy fields it was read with."""
+    """The policy fields that were known when it was read."""
     root: Node
-    """The file with its places, overrides applied."""
+    """The file as a tree with locations, overrides applied."""
     warnings: tuple[Finding, ...] = ()
-    """What the file says that is most likely a mistake."""
+    """Probable mistakes that do not prevent the file from being used."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The result of reading a file, with mistakes or without."""
+    """The result of reading a file, with or without errors."""
 
     findings: tuple[Finding, ...]
     """All errors and warnings."""
     loaded: Loaded | None
     """None if there are errors."""
     root: Node | None = None
-    """The file with its places; None if it is no YAML."""
+    """The file as a tree with locations; None if it is not YAML."""
     brokers: tuple[tuple[int, BrokerConfig], ...] = ()
-    """The entries, each with its index; keys with mistakes are left out."""
+    """The entries, each with its index, without their invalid keys."""
 
     @classmethod
     def of(cls, loaded: Loaded) -> "Reading":
@@ -71,7 +76,7 @@ def load(
     :param policy_models: policy fields of all plugins.
     :param broker_models: configuration models of all broker drivers.
     :param environ: environment; variables that begin with `SLUICEGATE__` override the file.
-    :raises ConfigErrors: with every mistake that was found; nothing is applied.
+    :raises ConfigErrors: with every error that was found; nothing is applied.
     """
     reading = read(path, policy_models, broker_models, environ)
     if reading.loaded is None:
@@ -85,7 +90,7 @@ def read(
     broker_models: Iterable[type[BrokerConfig]],
     environ: Mapping[str, str],
 ) -> Reading:
-    """Read a configuration file as far as its mistakes allow; the parameters are those of `load`."""
+    """Read a configuration file as far as its errors allow; the parameters are those of `load`."""
     file = os.fspath(path)
     findings: list[Finding] = []
     fields = PolicyFields.of(policy_models)
@@ -95,15 +100,15 @@ def read(
         root = override(parse(text, file, findings), environ, findings)
     except ConfigErrors as refused:
         return Reading(tuple(refused.errors), None)
-    found = tuple(levels(root))
-    findings.extend(take_doubles(found, fields))
+    levels = tuple(policy_levels(root))
+    findings.extend(remove_duplicate_aliases(levels, fields))
     made = _validate(root, file_model(fields, models), findings)
-    brokers = tuple(enumerate(made.brokers) if made is not None else _sound_brokers(root, models))
-    findings.extend(inconsistencies(root, found, fields))
-    findings.extend(port_findings(root, made.admin if made is not None else _sound_admin(root), brokers))
+    brokers = tuple(enumerate(made.brokers) if made is not None else _valid_brokers(root, models))
+    findings.extend(inconsistencies(root, levels, fields))
+    findings.extend(port_findings(root, made.admin if made is not None else _valid_admin(root), brokers))
     if made is not None or len(brokers) == len(root.listed("brokers")):
         findings.extend(impossible_names(root, [broker for _, broker in brokers]))
-    layers = tuple(_layers(found, made, fields)) if made is not None else ()
+    layers = tuple(_layers(levels, made, fields)) if made is not None else ()
     findings.extend(_contradictions(root, layers, fields))
     warnings = tuple(finding for finding in findings if finding.severity == "warning")
     if made is None or len(warnings) < len(findings):
@@ -117,9 +122,9 @@ def read(
 
 
 def plugin_modules(path: str | os.PathLike[str], environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Which modules the file's `plugins:` names; they must be loaded before `load` can check the file.
+    """The modules that `plugins:` lists. They must be imported before `load` can validate the file.
 
-    :return: the names that can be read; mistakes are left for `load` to report.
+    :return: the readable names; `load` reports errors.
     """
     try:
         root = override(parse(read_text(os.fspath(path)), os.fspath(path), []), environ, [])
@@ -130,7 +135,7 @@ def plugin_modules(path: str | os.PathLike[str], environ: Mapping[str, str]) -> 
 
 
 def file_model(fields: PolicyFields, broker_models: Iterable[type[BrokerConfig]]) -> type[GatewayConfig]:
-    """The model of the whole file, with what plugins add to it."""
+    """Build the model of the whole file, including the plugins' parts."""
     brokers = tuple(broker_models)
     broker: Any = BrokerConfig
     if len(brokers) == 1:
@@ -140,7 +145,7 @@ def file_model(fields: PolicyFields, broker_models: Iterable[type[BrokerConfig]]
         for each in brokers[1:]:
             union = union | each
         broker = Annotated[union, Field(discriminator="system")]
-    make: Any = create_model  # its overloads cannot know types that are made at run time
+    make: Any = create_model  # its overloads do not accept types built at run time
     made: type[GatewayConfig] = make(
         "GatewayFile",
         __base__=GatewayConfig,
@@ -160,7 +165,7 @@ def file_model(fields: PolicyFields, broker_models: Iterable[type[BrokerConfig]]
 def read_text(file: str) -> str:
     """Read a file of at most 1 MiB of UTF-8.
 
-    :raises ConfigErrors: if it cannot be read, or is something else.
+    :raises ConfigErrors: if it cannot be read, is too large, or is not UTF-8.
     """
 
     def refused(message: str, remedy: str, line: int = 0) -> ConfigErrors:
@@ -194,23 +199,23 @@ def _validate(root: Node, model: type[GatewayConfig], errors: list[Finding]) -> 
         return None
 
 
-def _sound_brokers(
+def _valid_brokers(
     root: Node, broker_models: Iterable[type[BrokerConfig]]
 ) -> Iterable[tuple[int, BrokerConfig]]:
-    """The entries, each as far as it has no mistakes of its own, whatever else is wrong with the file."""
+    """The valid part of each entry, whatever else is wrong with the file."""
     models = tuple(broker_models) or (BrokerConfig,)
     for index, node in enumerate(root.listed("brokers")):
-        sound = (_without_mistakes(node.plain(), model) for model in models)
-        if (broker := next((each for each in sound if each is not None), None)) is not None:
+        candidates = (_valid_part(node.plain(), model) for model in models)
+        if (broker := next((each for each in candidates if each is not None), None)) is not None:
             yield index, broker
 
 
-_STAND_INS = {"name": "unnamed", "bootstrap": ["127.0.0.1:1"], "listen": {"port": 0}}
-"""What an entry must have, where its own value is a mistake."""
+_PLACEHOLDERS = {"name": "unnamed", "bootstrap": ["127.0.0.1:1"], "listen": {"port": 0}}
+"""Substitutes for required keys whose own value is invalid."""
 
 
-def _without_mistakes(entry: Plain, model: type[BrokerConfig]) -> BrokerConfig | None:
-    """What an entry says under the keys that have no mistake; None if it is not of this kind at all."""
+def _valid_part(entry: Plain, model: type[BrokerConfig]) -> BrokerConfig | None:
+    """An entry without its invalid keys; None if it describes another kind of broker."""
     try:
         return model.model_validate(entry)
     except ValidationError as error:
@@ -219,12 +224,12 @@ def _without_mistakes(entry: Plain, model: type[BrokerConfig]) -> BrokerConfig |
         return None
     rest = {key: value for key, value in entry.items() if key not in wrong}
     try:
-        return model.model_validate({**_STAND_INS, **rest})
+        return model.model_validate({**_PLACEHOLDERS, **rest})
     except ValidationError:
-        return None  # the values make no sense together
+        return None  # the remaining values conflict
 
 
-def _sound_admin(root: Node) -> Admin | None:
+def _valid_admin(root: Node) -> Admin | None:
     admin = root.child("admin")
     try:
         return Admin.model_validate(admin.plain() if admin is not None else {})
@@ -246,7 +251,7 @@ def _layers(found: Iterable[LevelNode], made: Any, fields: PolicyFields) -> Iter
 
 
 def _contradictions(root: Node, layers: Iterable[PolicyLayer], fields: PolicyFields) -> Iterable[Finding]:
-    """Settings of the broker's level that make no sense together."""
+    """Find conflicting settings at broker level."""
     [settings, *_] = [layer.settings for layer in layers if layer.level is Level.BROKER] or [{}]
     broker = root.child("policies", "broker")
     if broker is None:
@@ -298,6 +303,6 @@ def _location(node: Node, name: str, fields: PolicyFields) -> str:
 
 
 def locate_text(place: Place) -> str:
-    """Where a setting stands, as provenance shows it: `gateway.yaml:12`, or the variable's name."""
+    """Format the location of a setting for provenance: `gateway.yaml:12`, or the variable's name."""
     name = place.source.name
     return name if name.startswith("SLUICEGATE__") else f"{os.path.basename(name)}:{place.line + 1}"

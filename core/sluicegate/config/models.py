@@ -1,4 +1,4 @@
-"""What the configuration file may hold; broker rooms and plugins extend two of these models."""
+"""Models of the configuration file. Broker rooms subclass `BrokerConfig`, plugins `PolicyModel`."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -29,49 +29,49 @@ from sluicegate.model import Level
 OnLimit: TypeAlias = Literal["delay", "reject", "drop"]
 OnUnknown: TypeAlias = Literal["pause", "open", "last"]
 ListenPort: TypeAlias = Annotated[int, Field(ge=0, le=65535, strict=True)]
-"""A port to listen on; 0 takes a free one, which only tests and demos want."""
+"""A port to listen on; 0 picks a free one, for tests and demos."""
 FirstPort: TypeAlias = Annotated[int, Field(ge=1, le=65_535, strict=True)]
 """The first of a range of ports."""
 
 
 class Contradiction(NamedTuple):
-    """Fields that make no sense together."""
+    """Fields whose values conflict."""
 
     field: str
-    """The one to point at."""
+    """The field that the error points at."""
     problem: str
     remedy: str
 
 
 class PolicyModel(Strict):
-    """Fields that a plugin adds to what every policy level accepts.
+    """Policy fields that a plugin adds to every level.
 
     Every field is optional with the default None: None is unset and inherits, 0 is unlimited. The class
-    variables say what the fields are, so that a mistake in the file is found before it is applied.
+    variables describe the fields, so that the file can be checked before it is applied.
     """
 
     aliases: ClassVar[Mapping[str, str]] = {}
-    """Other names that the file may use, such as `max_publish_rate_msg`: canonical name by alias."""
+    """Alternative names in the file, such as `max_publish_rate_msg`: canonical name by alias."""
     on_limit_actions: ClassVar[Mapping[str, tuple[OnLimit, ...]]] = {}
-    """What `on_limit` may say, by policy name; a policy that is not named here takes no `on_limit`."""
+    """Valid values of `on_limit` by policy name; other policies have no `on_limit`."""
     on_unknown_policies: ClassVar[frozenset[str]] = frozenset()
-    """Policies that need data which can be missing, and so take `on_unknown`."""
+    """Policies that have `on_unknown`, because they depend on data that can be missing."""
     parameters: ClassVar[frozenset[str]] = frozenset()
     """Fields that only shape other policies (`burst_seconds`): no `observe_only`, no ceiling."""
     broker_only: ClassVar[frozenset[str]] = frozenset()
-    """Fields that make sense for a whole broker only; namespaces and topics refuse them."""
+    """Fields that apply to a whole broker; namespaces and topics refuse them."""
     defaults: ClassVar[Mapping[str, int | float | str | bool]] = {}
-    """What holds where a field is unset everywhere; a field that is not named here is then unlimited."""
+    """Values of fields that no level sets; other fields are then unlimited."""
 
     @classmethod
     def contradictions(cls, values: Mapping[str, int | float | str | bool]) -> Iterable[Contradiction]:
-        """Find fields that make no sense together, such as a low watermark above the high one.
+        """Find fields whose values conflict, such as a low watermark above the high one.
 
-        Asked about the broker's own level, when the file is read and before the store is changed. File and
-        store may still contradict each other later, as each is changed without the other: who reads the
-        fields keeps what held before, then.
+        Called for the broker level, when the file is read and before the store is changed. File and store
+        can still conflict later, as each changes without the other. The readers of the fields then keep the
+        values that were in effect before.
 
-        :param values: what would hold, defaults included; by canonical name.
+        :param values: the effective values including defaults, by canonical name.
         """
         return ()
 
@@ -97,19 +97,19 @@ class Listen(Strict):
 
 
 class Exempt(Strict):
-    """Who skips counts, rates and factors."""
+    """Principals that are exempt from counts, rates and factors."""
 
     principals: tuple[str, ...] = Field(
         default=(),
         description="Authenticated principals, exactly as the broker names them; never a client id.",
     )
     policies: tuple[str, ...] = Field(
-        default=(), description="Further policies that they skip too: max_message_size, fixed_delivery_delay."
+        default=(), description="Further policies that they skip: max_message_size, fixed_delivery_delay."
     )
 
 
 class NamedQuota(Strict):
-    """What one principal may publish over all topics of a broker."""
+    """The publish quota of one principal over all topics of a broker."""
 
     principal: str = Field(min_length=1, description="Principal, exactly as the broker names it.")
     messages: MessageRate = Field(default=0, description="Messages per second; 0 is unlimited.")
@@ -118,32 +118,32 @@ class NamedQuota(Strict):
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Ports that a broker's entry takes, one after the other."""
+    """A range of ports that a broker's entry uses."""
 
     host: str
     first: int
     count: int
     key: tuple[str, ...]
-    """Key of the entry that says where they begin, such as `("listen", "port")`."""
+    """Key of the entry that sets the first port, such as `("listen", "port")`."""
     noun: str
-    """What they are for, for messages."""
+    """Their purpose, for messages."""
     is_certain: bool = True
-    """False if only the brokers themselves tell which of these ports are used."""
+    """False if the brokers' ids, unknown before connecting, decide which of these ports are used."""
 
 
 class BrokerConfig(Strict):
-    """What every broker entry shares; a broker room subclasses it with `system: Literal["kafka"]`."""
+    """The keys common to all broker entries; a broker room subclasses it with `system: Literal["kafka"]`."""
 
     policy_defaults: ClassVar[Mapping[str, int | float | str | bool]] = {}
-    """What holds on this kind of broker where nothing is set; it goes before `PolicyModel.defaults`."""
+    """Values of unset fields on this kind of broker; they take precedence over `PolicyModel.defaults`."""
     alpn: ClassVar[tuple[str, ...]] = ()
-    """Protocols that TLS must agree on by name, on both sides; empty for those that know no ALPN."""
+    """Protocol names to negotiate with ALPN on both sides; empty for protocols that do not use it."""
     refuses_paused_producers: ClassVar[bool] = False
-    """True where a new producer is told at once that publishing is paused; elsewhere its messages wait."""
+    """True if a new producer is refused while publishing is paused; otherwise its messages wait."""
     storage_sources: ClassVar[frozenset[str]] = frozenset({"path", "prometheus"})
-    """What `storage.source` may be for this kind of broker."""
+    """Valid values of `storage.source` for this kind of broker."""
     publishes_snapshots: ClassVar[bool] = False
-    """True for kinds of broker that take `storage.publish_snapshots`."""
+    """True for kinds of broker that support `storage.publish_snapshots`."""
 
     name: str = Field(
         pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$",
@@ -155,7 +155,9 @@ class BrokerConfig(Strict):
     )
     listen: Listen = Field(description="Where clients connect.")
     advertised_host: str | None = Field(
-        default=None, min_length=1, description="Host that clients are told; the listening host if unset."
+        default=None,
+        min_length=1,
+        description="Host that the gateway advertises to clients; the listening host if unset.",
     )
     tls: Tls = Field(default=Tls(), description="TLS towards clients and towards the broker.")
     max_connections: Count = Field(
@@ -196,16 +198,14 @@ class BrokerConfig(Strict):
     )
     loop_hold_warning: Duration = Field(
         default=100,
-        description="One piece of work that holds the worker's event loop for this long is named in the log "
+        description="A callback that blocks the worker's event loop for this long is reported in the log "
         "and in a metric; 0 for never.",
     )
     overload: OverloadConfig = Field(
         default=OverloadConfig(), description="What the worker does when its own memory runs short."
     )
     exempt: Exempt = Field(default=Exempt(), description="Principals that skip counts, rates and factors.")
-    pressure: PressureConfig = Field(
-        default=PressureConfig(), description="Where pressure on the broker is read."
-    )
+    pressure: PressureConfig = Field(default=PressureConfig(), description="Where the broker's load is read.")
     storage: StorageConfig | None = Field(
         default=None, description="Where the usage of the broker's volumes is read, for storage quotas."
     )
@@ -219,7 +219,7 @@ class BrokerConfig(Strict):
 
     @field_validator("quotas")
     @classmethod
-    def _once_each(cls, quotas: tuple[NamedQuota, ...]) -> tuple[NamedQuota, ...]:
+    def _unique_principals(cls, quotas: tuple[NamedQuota, ...]) -> tuple[NamedQuota, ...]:
         names = [quota.principal for quota in quotas]
         for name in names:
             if names.count(name) > 1:
@@ -228,25 +228,25 @@ class BrokerConfig(Strict):
 
     @field_validator("storage")
     @classmethod
-    def _source_of_this_kind(cls, value: StorageConfig | None) -> StorageConfig | None:
+    def _storage_source_is_supported(cls, value: StorageConfig | None) -> StorageConfig | None:
         if value is not None and value.source not in cls.storage_sources:
             known = " or ".join(sorted(cls.storage_sources))
-            raise refuse(f"source {value.source} is of Kafka only", f"write source: {known}")
+            raise refuse(f"source {value.source} is supported for Kafka only", f"write source: {known}")
         if value is not None and value.publish_snapshots and not cls.publishes_snapshots:
-            raise refuse("'publish_snapshots' is of Kafka only", "take it away")
+            raise refuse("'publish_snapshots' is supported for Kafka only", "remove it")
         return value
 
     @property
     def client_host(self) -> str:
-        """Host that clients are told to connect to."""
+        """The host that is advertised to clients."""
         return self.advertised_host or self.listen.host
 
     def ports(self) -> Iterator[Ports]:
-        """The ports that the gateway listens on for this entry; kinds of broker with more add theirs."""
+        """The ports that the gateway listens on for this entry; subclasses add more."""
         yield Ports(self.listen.host, self.listen.port, 1, ("listen", "port"), "the listener")
 
     def tls_sections(self) -> Iterator[tuple[tuple[str, ...], ClientTls | BrokerTls]]:
-        """Sections that name TLS files, each after its keys below the entry."""
+        """Sections that refer to TLS files, each with its key path below the entry."""
         if self.tls.client is not None:
             yield ("tls", "client"), self.tls.client
         if self.tls.broker is not None:
@@ -255,39 +255,39 @@ class BrokerConfig(Strict):
             yield ("storage",), BrokerTls(ca=self.storage.ca)
 
     def rule_of_names(self, level: Level, name: str) -> str:
-        """What the names of a level look like, if no topic or namespace of this broker can have this one.
+        """The naming rule that a topic or namespace name of this broker violates.
 
         :param level: NAMESPACE or TOPIC.
-        :param name: as the file has it; `*` stands for any characters.
+        :param name: as in the file; `*` stands for any characters.
         :return: empty if the name is possible, or if that is not certain.
         """
         return ""
 
 
 class NodePortsConfig(BrokerConfig):
-    """An entry whose brokers have a port each at the gateway, beside the one that all clients know."""
+    """An entry whose broker nodes each have a gateway port of their own, besides the bootstrap port."""
 
     node_port_base: FirstPort | None = Field(
         default=None,
-        description="First of the ports that stand for single brokers; the listening port + 1 if unset.",
+        description="First of the ports for single broker nodes; the listening port + 1 if unset.",
     )
 
     @property
     def first_node_port(self) -> int:
-        """The port of the first broker."""
+        """The first of the ports for single broker nodes."""
         return self.node_port_base if self.node_port_base is not None else self.listen.port + 1
 
     @property
-    def leads_to_nodes(self) -> bool:
-        """Whether clients are led to ports of single brokers."""
+    def advertises_nodes(self) -> bool:
+        """Whether addresses of single broker nodes are advertised to clients."""
         return True
 
     @model_validator(mode="after")
-    def _node_ports_begin_somewhere(self) -> Self:
-        """A listener on any free port has no next port."""
-        if self.leads_to_nodes and not self.listen.port and self.node_port_base is None:
+    def _first_node_port_is_known(self) -> Self:
+        """With an ephemeral listening port, the default of the next port is not known."""
+        if self.advertises_nodes and not self.listen.port and self.node_port_base is None:
             raise refuse(
-                "'listen.port' is 0, so nothing says where the ports of single brokers begin",
+                "'listen.port' is 0, so the ports of single brokers have no default",
                 "set 'node_port_base' to the first of a range of free ports, or 'listen.port' to a port",
             )
         return self
@@ -306,14 +306,14 @@ class Decisions(Strict):
     directory: str | None = Field(
         default=None, description="Where Parquet files go; `<state_dir>/decisions` if unset."
     )
-    enabled: bool = Field(default=True, strict=True, description="False writes no files; counters go on.")
+    enabled: bool = Field(default=True, strict=True, description="False writes no files; counters continue.")
     detail: Literal["summary", "full"] = Field(
         default="summary",
         description="full: a row for every allow too; summary: allows in windows of 100 ms.",
     )
     retention_size: StorageSize = Field(
         default=4 << 30,
-        description="Parquet files kept in all, the oldest go first; 0 for no bound.",
+        description="Total size of the kept Parquet files; the oldest are deleted first. 0 for no bound.",
     )
     retention_age: Duration = Field(
         default=30 * 86_400_000, description="How long a Parquet file is kept; 0 for ever."
@@ -321,7 +321,7 @@ class Decisions(Strict):
     max_rows_queued: Count = Field(
         default=65_536,
         gt=0,
-        description="Rows that may wait to be written; above, rows are dropped and counted.",
+        description="Rows that can wait to be written; further rows are dropped and counted.",
     )
 
 
@@ -329,7 +329,7 @@ class Log(Strict):
     """The gateway's own log on standard error."""
 
     level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="Least severe level."
+        default="info", description="Lowest severity that is logged."
     )
     format: Literal["text", "json"] = Field(default="text", description="json: one object a line.")
     sustained_after: Duration = Field(
@@ -337,28 +337,31 @@ class Log(Strict):
     )
     slow_plugin_call: Duration = Field(
         default=5,
-        description="A call of a plugin that holds all clients up this long is a warning; 0 for never.",
+        description="A plugin call that blocks all clients for this long is a warning; 0 for never.",
     )
     repeats: Count = Field(
         default=10,
-        description="Lines of the same text in one repeat_window; further ones are counted. 0 writes all.",
+        description="How often a line of the same text is written in one repeat_window; further ones are "
+        "only counted. 0 writes all.",
     )
     repeat_window: Duration = Field(
         default=60_000,
         gt=0,
-        description="After this time lines that were left out are told with their count.",
+        description="After this time the number of suppressed lines is logged.",
     )
 
 
 class GatewayConfig(Strict):
-    """The whole file but its policies, which are loaded into policy layers."""
+    """The whole file except its policies, which are loaded into policy layers."""
 
-    brokers: tuple[BrokerConfig, ...] = Field(min_length=1, description="Brokers to stand in front of.")
+    brokers: tuple[BrokerConfig, ...] = Field(min_length=1, description="Brokers behind the gateway.")
     plugins: tuple[str, ...] = Field(
         default=(), description="Importable modules to load as plugins, in this order."
     )
     state_dir: str = Field(
-        default="var/sluicegate", min_length=1, description="Directory for everything kept."
+        default="var/sluicegate",
+        min_length=1,
+        description="Directory for everything that the gateway stores.",
     )
     store: str | None = Field(
         default=None,
@@ -370,8 +373,8 @@ class GatewayConfig(Strict):
     log: Log = Field(default=Log(), description="The gateway's own log.")
     orphan_timeout: Duration = Field(
         default=300_000,
-        description="How long a worker whose supervisor was killed serves on while no other takes over from "
-        "it; then it drains and ends. 0 for ever.",
+        description="How long a worker continues to serve after its supervisor was killed, unless another "
+        "worker replaces it; then it drains and exits. 0 for ever.",
     )
     decision_id_in_errors: bool = Field(
         default=True,

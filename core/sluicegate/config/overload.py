@@ -1,4 +1,4 @@
-"""What a worker does when its own memory runs short: a section of a broker's entry."""
+"""The `overload` section of a broker's entry: how a worker reacts when its memory runs short."""
 
 from pydantic import Field, model_validator
 
@@ -7,7 +7,7 @@ from sluicegate.config.units import Share, StorageSize, refuse
 
 
 class OverloadConfig(Strict):
-    """Shares of the memory limit from which on a worker protects itself."""
+    """Shares of the memory limit at which a worker takes each measure."""
 
     memory_limit: StorageSize = Field(
         default=0,
@@ -15,15 +15,16 @@ class OverloadConfig(Strict):
         "control group, or else the memory of the machine.",
     )
     stop_accepting: Share = Field(
-        default=0.8, description="Share of the limit from which on new clients are turned away."
+        default=0.8, description="Share of the limit from which new clients are refused."
     )
     shrink: Share = Field(
         default=0.85,
-        description="Share from which on `buffer_budget` is halved, and idle gates and free memory are "
-        "given back.",
+        description="Share from which `buffer_budget` is halved, idle gates are dropped and free memory is "
+        "returned to the system.",
     )
     close: Share = Field(
-        default=0.95, description="Share from which on the clients that keep most are closed, each second."
+        default=0.95,
+        description="Share from which the clients that hold the most memory are disconnected, every second.",
     )
 
     @model_validator(mode="after")
@@ -32,6 +33,6 @@ class OverloadConfig(Strict):
             raise refuse(
                 f"stop_accepting {self.stop_accepting:g}, shrink {self.shrink:g} and close {self.close:g} "
                 "are not in order",
-                "let none be above the next",
+                "let each be at most the next",
             )
         return self

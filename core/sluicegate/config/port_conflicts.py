@@ -1,4 +1,4 @@
-"""Ports that a file gives away twice: listeners, ports of nodes, web listeners, the admin endpoint."""
+"""Finds ports that a file assigns twice: listeners, node ports, web listeners, the admin endpoint."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -10,20 +10,20 @@ from sluicegate.config.tree import Node
 from sluicegate.config.validation import Path
 
 _LAST = 65_535
-_ALL = frozenset({"0.0.0.0", "::"})  # noqa: S104 - what is compared with
+_ALL = frozenset({"0.0.0.0", "::"})  # noqa: S104 - only compared with
 _LOCAL = frozenset({"localhost", "127.0.0.1"})
 
 
 @dataclass(frozen=True, slots=True)
 class _Use:
-    """Ports that one part of the gateway takes."""
+    """Ports that one part of the gateway listens on."""
 
     ports: Ports
     user: str
-    """Who takes them, for messages."""
+    """The part of the gateway, for messages."""
     path: Path
     is_written: bool
-    """False if they follow from a default."""
+    """False if the ports come from a default."""
 
     @property
     def last(self) -> int:
@@ -33,10 +33,10 @@ class _Use:
 def port_findings(
     root: Node, admin: Admin | None, brokers: Iterable[tuple[int, BrokerConfig]]
 ) -> Iterator[Finding]:
-    """Find ports that two parts of the gateway would take, and ranges that go beyond the last port.
+    """Find ports that two parts of the gateway would listen on, and ranges that exceed the last port.
 
     :param root: the whole file.
-    :param admin: the administrative endpoint; None if its section has mistakes.
+    :param admin: the administrative endpoint; None if its section is invalid.
     :param brokers: the entries, each with its index.
     """
     uses = [use for use in _uses(root, admin, brokers) if use.ports.first > 0]
@@ -60,12 +60,12 @@ def _uses(root: Node, admin: Admin | None, brokers: Iterable[tuple[int, BrokerCo
 
 def _beyond(root: Node, use: _Use) -> Finding:
     first = use.ports.first
-    is_hopeless = use.ports.is_certain or first > _LAST
+    is_certain = use.ports.is_certain or first > _LAST
     return root.nearest(use.path).error(
         use.path,
         f"{use.user} begin at {first} and end at {use.last}, beyond the last port {_LAST}",
         f"set {use.ports.key[-1]!r} to the first of {use.ports.count} free ports",
-        "error" if is_hopeless else "warning",
+        "error" if is_certain else "warning",
     )
 
 
@@ -74,18 +74,18 @@ def _shared(root: Node, first: _Use, second: _Use) -> Iterator[Finding]:
         return
     low, high = max(first.ports.first, second.ports.first), min(first.last, second.last)
     is_certain = first.ports.is_certain and second.ports.is_certain
-    # Two clusters whose nodes are not known meet for certain only if they share more than an end.
+    # Where both sets of nodes are unknown, one shared port at the edge of the ranges is no conflict yet.
     needed = 1 if first.ports.is_certain or second.ports.is_certain else 2
     if high - low + 1 < needed:
         return
     lines = {use: root.nearest(use.path).line for use in (first, second)}
     other, shown = sorted((first, second), key=lambda use: (use.is_written, lines[use]))
-    verb = "is taken" if is_certain else "may be taken"
-    told = f"line {lines[other] + 1}" if other.is_written else "a default"
+    verb = "is used" if is_certain else "may be used"
+    origin = f"line {lines[other] + 1}" if other.is_written else "a default"
     place = root.nearest(shown.path)
     port = f"{shown.ports.host}:{low}"
     message = f"port {port} {verb} twice: by {shown.user} and by {other.user}"
-    remedy = f"the other one is from {told}: choose another port"
+    remedy = f"the other use comes from {origin}: choose another port"
     if not is_certain:
         remedy += ", or set 'node_port_base' to the first of a range of free ports"
     yield place.error(shown.path, message, remedy, "error" if is_certain else "warning")

@@ -1,4 +1,4 @@
-"""Where pressure on a broker is read: a section of its entry."""
+"""The `pressure` section of a broker's entry: where the gateway reads the broker's load."""
 
 from typing import Annotated, Literal
 
@@ -12,11 +12,11 @@ _SERIES = r"^[a-zA-Z_:][a-zA-Z0-9_:]*(\{.*\})?$"
 
 
 class MemorySource(Strict):
-    """One place to read how much memory is in use, as a share of a limit."""
+    """One source of memory usage, as a share of a limit."""
 
     source: Literal["gateway", "process", "metrics"] = Field(
-        description="gateway: this gateway's own process. process: another one of this machine. metrics: an "
-        "address that answers in Prometheus' text format, such as Pulsar's /metrics/ or a JMX exporter."
+        description="gateway: this gateway's own process. process: another process of this machine. metrics: "
+        "an endpoint in Prometheus' text format, such as Pulsar's /metrics/ or a JMX exporter."
     )
     limit: StorageSize = Field(
         default=0,
@@ -41,7 +41,7 @@ class MemorySource(Strict):
         "unset, the usual names of a JVM's heap are looked for.",
     )
     max: str | None = Field(
-        default=None, pattern=_SERIES, description="Source metrics: series of the bytes that there may be."
+        default=None, pattern=_SERIES, description="Source metrics: series of the maximum in bytes."
     )
     token: str | None = Field(
         default=None,
@@ -49,39 +49,38 @@ class MemorySource(Strict):
         repr=False,
         description="Source metrics: bearer token; better set by environment than in the file.",
     )
-    timeout: Duration = Field(default=2_000, gt=0, description="Source metrics: longest time for an answer.")
+    timeout: Duration = Field(default=2_000, gt=0, description="Source metrics: timeout of one request.")
 
     @model_validator(mode="after")
     def _what_the_source_needs(self) -> "MemorySource":
         for source, keys in _MEMORY_KEYS.items():
             extra = [key for key in keys if getattr(self, key) is not None]
             if source != self.source and extra:
-                remedy = f"take it away, or write source: {source}"
+                remedy = f"remove it, or write source: {source}"
                 raise refuse(f"{extra[0]!r} is for source {source}, not for {self.source}", remedy)
         if self.source == "process" and (self.pid is None) == (self.pidfile is None):
-            raise refuse("source process needs either 'pid' or 'pidfile'", "give one of them")
+            raise refuse("source process needs either 'pid' or 'pidfile'", "set one of them")
         if self.source == "metrics" and self.url is None:
             raise refuse("source metrics needs 'url'", "add 'url: http://broker:8080/metrics/'")
         if (self.used is None) != (self.max is None):
-            raise refuse("'used' and 'max' belong together", "give both, or neither for a JVM's heap")
+            raise refuse("'used' and 'max' belong together", "set both, or neither for a JVM's heap")
         return self
 
 
 class BacklogConfig(Strict):
-    """How backlogs are read, and what they are measured against."""
+    """How backlogs are read, and the quotas that they are compared with."""
 
     interval: Duration = Field(
-        default=5_000, ge=100, description="Time between two readings; in between the last one holds."
+        default=5_000, ge=100, description="Time between two readings; the last one is used in between."
     )
-    timeout: Duration = Field(default=2_000, gt=0, description="Longest time for one answer.")
+    timeout: Duration = Field(default=2_000, gt=0, description="Timeout of one request.")
     quota: StorageSize = Field(
         default=0,
-        description="Bytes of backlog that each topic may have, where the broker has no quota of its own; "
-        "0 for none.",
+        description="Backlog quota of each topic in bytes, unless the broker has its own; 0 for none.",
     )
     quota_messages: Count = Field(
         default=0,
-        description="The same in messages, where a broker counts only these (Danube); 0 for none.",
+        description="The same in messages, for brokers that count only these (Danube); 0 for none.",
     )
     urls: tuple[Annotated[str, Field(pattern=r"^https?://[^/\s]+(/\S*)?$")], ...] = Field(
         default=(), description="Danube: addresses of the brokers' metrics, http://broker:9040/metrics."
@@ -89,9 +88,9 @@ class BacklogConfig(Strict):
 
 
 class PressureConfig(Strict):
-    """Where pressure on the broker is read, for adaptive publish throttling; nothing is read without it."""
+    """Where the broker's load is read, for adaptive publish throttling."""
 
     memory: tuple[MemorySource, ...] = Field(
-        default=(MemorySource(source="gateway"),), description="The fullest of these counts."
+        default=(MemorySource(source="gateway"),), description="The source with the highest usage counts."
     )
     backlog: BacklogConfig = Field(default=BacklogConfig(), description="Backlogs of topics.")

@@ -1,8 +1,8 @@
-"""TLS contexts whose files are read again when they change.
+"""TLS contexts that reload their files when these change.
 
-OpenSSL takes a connection's certificate and authorities from the context that it begins with, and keeps them.
-So a new context for new connections leaves those that are open alone. A context that is only added to would
-trust withdrawn authorities for good, and resume sessions that they vouched for; hence a whole new one.
+A connection keeps the certificate and authorities of the context that it started with, so a new context
+affects new connections only. Loading the new files into the old context would not do: it would go on
+trusting withdrawn authorities and resume sessions that they had verified.
 """
 
 import os
@@ -24,19 +24,19 @@ from sluicegate.config.tls import (
 from sluicegate.config.tls_models import ClientTls
 
 _Mark: TypeAlias = tuple[int, int, int, int] | None
-"""What changes with a file: times of content and inode, size, inode; None if there is none."""
+"""Identifies a file's state: mtime, ctime, size, inode; None if the file is missing."""
 
 _Name: TypeAlias = str | bytes | None
 
 
 class _Delegating(ssl.SSLContext):
-    """A context that has another one make its connections.
+    """A context that delegates new connections to another context.
 
-    By itself it trusts no authority and shows no certificate: a connection made in any other way fails.
+    It trusts no authority and presents no certificate itself: connections made in any other way fail.
     """
 
     def __new__(cls, *_: Any) -> Self:
-        """Make it; what else it takes is for its initializer."""
+        """Create the context; `__init__` handles the arguments."""
         return super().__new__(cls, ssl.PROTOCOL_TLS_CLIENT)
 
     def _target(self) -> ssl.SSLContext:
@@ -53,7 +53,7 @@ class _Delegating(ssl.SSLContext):
         server_hostname: str | bytes | None = None,
         session: ssl.SSLSession | None = None,
     ) -> ssl.SSLObject:
-        """Begin a connection, as asyncio, uvloop and anyio do it."""
+        """Start a connection, as asyncio, uvloop and anyio do."""
         name = self._name(server_hostname)
         return self._target().wrap_bio(incoming, outgoing, server_side, name, session)
 
@@ -66,7 +66,7 @@ class _Delegating(ssl.SSLContext):
         server_hostname: str | bytes | None = None,
         session: ssl.SSLSession | None = None,
     ) -> ssl.SSLSocket:
-        """Begin a connection over a blocking socket."""
+        """Start a connection over a blocking socket."""
         name = self._name(server_hostname)
         return self._target().wrap_socket(
             sock, server_side, do_handshake_on_connect, suppress_ragged_eofs, name, session
@@ -74,39 +74,39 @@ class _Delegating(ssl.SSLContext):
 
 
 class RenewableContext(_Delegating):
-    """A context whose new connections use its files as they were last read.
+    """A context whose new connections use the files as of the last `renew`.
 
-    It can be kept for good. Connections that are open stay as they began.
+    Existing connections are not affected.
 
-    :param make: reads the files.
+    :param make: creates a context from the files.
     :raises OSError: if they cannot be used.
     """
 
     def __init__(self, make: Callable[[], ssl.SSLContext]) -> None:
         self._make = make
         self._alpn: list[str] = []
-        """What a client library has asked for."""
+        """Protocols that a client library has requested."""
         self._current = self._made()
         self.renewals = 0
-        """How often the files were read again with success."""
+        """Number of successful reloads."""
 
     def renew(self) -> None:
-        """Read the files again; for any thread.
+        """Reload the files. Thread-safe.
 
-        :raises OSError: if they cannot be used; new connections then use what they used before.
+        :raises OSError: if they cannot be used; new connections then continue with the previous context.
         """
         self._current = self._made()
         self.renewals += 1
 
     def set_alpn_protocols(self, alpn_protocols: Iterable[str]) -> None:
-        """Agree on a protocol by name, also after the next renewal."""
+        """Set the ALPN protocols, for this context and those of later reloads."""
         self._alpn = list(alpn_protocols)
         self._current.set_alpn_protocols(self._alpn)
 
     def asking_for(self, server_name: str | None) -> ssl.SSLContext:
-        """The same for client libraries that cannot tell the server's name from the host connected to.
+        """A context for client libraries that cannot set a server name other than the host.
 
-        :param server_name: name to ask for and to verify; None for the host.
+        :param server_name: name to request (SNI) and to verify; None for the host.
         """
         return self if server_name is None else _Named(self, server_name)
 
@@ -121,7 +121,7 @@ class RenewableContext(_Delegating):
 
 
 class _Named(_Delegating):
-    """A context that asks for one server name, whatever host it connects to."""
+    """A context that requests a fixed server name, whatever host it connects to."""
 
     def __init__(self, context: ssl.SSLContext, server_name: str) -> None:
         self._context = context
@@ -135,30 +135,30 @@ class _Named(_Delegating):
 
 
 class Look(Enum):
-    """What came of a look at the files."""
+    """The result of `Renewal.look`."""
 
     NOTHING = "nothing"
     RENEWED = "renewed"
     BROKEN = "broken"
-    """They still cannot be used: to be told once."""
+    """The files cannot be used; returned once for each broken state."""
 
 
 class Renewal:
-    """The context of one `tls:` section, and the files that it is made from. Its methods block.
+    """Watches the files of one `tls:` section and reloads its context. Its methods block.
 
-    :param section: names the files.
-    :param alpn: protocols to agree on by name.
+    :param section: refers to the files.
+    :param alpn: protocols to negotiate (ALPN).
     :raises OSError: if a file cannot be used, mostly a `TlsFileError`.
     """
 
     def __init__(self, section: TlsSection, alpn: Iterable[str] = ()) -> None:
         self.section = section
         self.problem: OSError | None = None
-        """Why the files that are there now cannot be used; None if they can."""
+        """Why the present files cannot be used; None if they can."""
         self.expiries: list[Expiry] = []
         """Of the certificates in use."""
         self._marks = self._marks_now()
-        self._is_told = False
+        self._is_reported = False
 
         protocols = tuple(alpn)
 
@@ -171,38 +171,38 @@ class Renewal:
         self._read_dates()
 
     def look(self, force: bool = False) -> Look:
-        """Look whether the files changed, and read them again if they did.
+        """Reload the files if they have changed.
 
-        Certificate and key are two files, so that a renewal in between looks like a pair that does not fit.
-        Such a failure counts from the second look at the same files on.
+        Certificate and key are two files, so a reload between the two writes sees a pair that does not match.
+        A failure is therefore reported only by the second look at the same files.
 
-        :param force: read them even if they look the same, and let a failure count at once.
+        :param force: reload the files even if they look unchanged, and report a failure at once.
         """
-        # First the marks: a change while the files are read is found by the next look.
+        # The marks are taken first, so that the next look finds a change that happens during the reload.
         marks = self._marks_now()
         if marks == self._marks and not force:
-            return self._tell() if self.problem is not None else Look.NOTHING
+            return self._report() if self.problem is not None else Look.NOTHING
         self._marks = marks
         try:
             self.context.renew()
             self._read_dates()
         except OSError as error:
-            self.problem, self._is_told = error, False
-            return self._tell() if force else Look.NOTHING
+            self.problem, self._is_reported = error, False
+            return self._report() if force else Look.NOTHING
         self.problem = None
         return Look.RENEWED
 
-    def _tell(self) -> Look:
-        if self._is_told:
+    def _report(self) -> Look:
+        if self._is_reported:
             return Look.NOTHING
-        self._is_told = True
+        self._is_reported = True
         return Look.BROKEN
 
     def _read_dates(self) -> None:
         try:
             self.expiries = expiries(self.section)
         except TlsFileError:
-            self._marks = {}  # gone since: the next look tells
+            self._marks = {}  # deleted in the meantime: the next look reports it
 
     def _marks_now(self) -> dict[str, _Mark]:
         return {path: _mark(path) for path in files(self.section)}

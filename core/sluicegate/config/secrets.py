@@ -1,8 +1,8 @@
-"""What may be shown of a configuration: never the value of a key that is a secret, or is like one.
+"""Redacts secrets from messages about a configuration.
 
-A mistyped key (`pasword`) still stands before a password, so likeness decides, not equality. Three things
-keep a value from being shown, each on its own: the key that the parser found before it, the look of the line
-(for text that is no YAML), and the value itself, wherever else it turns up.
+A mistyped key (`pasword`) still precedes a password, so keys are matched by similarity. A value is redacted
+for any of three reasons: the parser found it under a secret key, its line looks like a secret key with a
+value (for text that is not YAML), or it equals a secret found elsewhere.
 """
 
 import re
@@ -11,35 +11,35 @@ from difflib import SequenceMatcher
 from functools import lru_cache
 
 HIDDEN = "***"
-"""Stands in place of what is not shown."""
+"""Replaces redacted text."""
 
 _SECRETS = ("password", "passphrase", "passcode", "secret", "token", "credential", "authorization")
 _PARTS = ("pass", "pwd", "secret", "token", "cred", "jaas", "bearer", "apikey", "accesskey", "privatekey")
-"""What gives a key away wherever it stands in it."""
+"""Substrings that mark a key as secret."""
 _SHORT = frozenset({"auth", "authorization", "cookie", "jwt", "otp", "pin", "psk", "sas", "sig", "tkn"})
-"""Words of a key that are too short for likeness."""
+"""Words of a key that are matched exactly, because most are too short for similarity."""
 _ALIKE = 0.7
-"""Likeness of two words, 0 to 1, from which one counts as the other misspelled: `tokn`, `secert`."""
+"""Similarity, 0 to 1, from which a word counts as a misspelling of another: `tokn`, `secert`."""
 _LONGEST_WORD = 14
-"""Letters of a word that can still be a key; in a longer one a value may stick to the key."""
+"""Most letters of a word in a key; a longer word may be a key with its value attached."""
 _LONGEST_KEY = 100
 _SHORT_SECRET = 3
-"""Characters of a secret up to which messages are searched for it as a whole word alone."""
+"""Secrets up to this length are redacted only where they are whole words."""
 
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
 _NAME = re.compile(r"[A-Za-z_.-]+")
 _KEY_IN_TEXT = re.compile(r"""([\w.-]+)(?:\\?["'])?(?:\s*[:=]\s*|\s*(?=[^\s#,}\])"']))""")
-"""A word that something follows as a value follows its key."""
+"""A word followed by what may be its value."""
 _COMMENT = re.compile(r"^\s*#.*$", re.MULTILINE)
 _WORD = re.compile(r"[\w.-]+")
 _LOGIN = re.compile(r"(?<=//)[^\s\"']*@|[^\s\"'\[\]{},]+:[^\s\"'\[\]{},]*@(?=[^\s@]+:[0-9])")
-"""User name and password of an address; a slash in it should be encoded, and often is not."""
+"""User name and password of a URL. A slash in the password should be encoded, but often is not."""
 _QUERY = re.compile(r"(?<=://)([^\s\"'?]*\?)[^\s\"']+")
 
 
 @lru_cache(4096)
 def resembles_secret(key: str) -> bool:
-    """Whether a key is that of a secret, or may be one misspelled, whatever surrounds it: `sasl_pasword`."""
+    """Whether a key denotes a secret, or may be a misspelling of one that does, such as `sasl_pasword`."""
     key = key[:_LONGEST_KEY]
     plain = re.sub(r"[^a-z]", "", key.lower())
     if any(part in plain for part in _PARTS):
@@ -62,19 +62,19 @@ def _abbreviates(word: str, whole: str) -> bool:
 
 def _likeness(word: str, other: str) -> float:
     matcher = SequenceMatcher(None, word, other)
-    # The bounds are quick to tell, and most words end here.
+    # These upper bounds are cheap, and rule out most words.
     if matcher.real_quick_ratio() < _ALIKE or matcher.quick_ratio() < _ALIKE:
         return 0.0
     return matcher.ratio()
 
 
 def hides(path: Collection[str | int]) -> bool:
-    """Whether what stands at a path is secret, as one of its keys resembles a secret."""
+    """Whether the value at a path is secret: true if one of the path's keys resembles a secret."""
     return any(isinstance(step, str) and resembles_secret(step) for step in path)
 
 
 def shown_key(key: str) -> str:
-    """A key for messages: all of it, unless a secret may have stuck to it (`password:hunter2`)."""
+    """A key for messages, redacted if a secret may be attached to it (`password:hunter2`)."""
     if not resembles_secret(key):
         return shown_text(key)
     is_name = _NAME.fullmatch(key) is not None
@@ -82,7 +82,7 @@ def shown_key(key: str) -> str:
 
 
 def shown_path(path: Collection[str | int]) -> str:
-    """A path for messages, with dots; it ends with the first key that resembles a secret."""
+    """A dotted path for messages, cut after the first key that resembles a secret."""
     steps: list[str] = []
     for step in path:
         steps.append(shown_key(step) if isinstance(step, str) else str(step))
@@ -92,14 +92,14 @@ def shown_path(path: Collection[str | int]) -> str:
 
 
 def shown_text(text: str) -> str:
-    """Text without logins and queries of addresses, cut where a secret's key stands in it."""
+    """Text without logins and query strings of URLs, cut after the first secret key."""
     cut = _key_end(text)
     kept = text if cut is None else text[:cut] + HIDDEN
     return _QUERY.sub(lambda found: found[1] + HIDDEN, _LOGIN.sub(f"{HIDDEN}@", kept))
 
 
 def shown_value(value: object) -> str:
-    """A value of the file for messages, as Python writes it; values of secrets are left out at any depth."""
+    """The `repr` of a value for messages, with secrets redacted at any depth."""
     return repr(_without_secrets(value))
 
 
@@ -117,7 +117,7 @@ def _without_secrets(value: object) -> object:
 
 
 def first_secret(line: str) -> int | None:
-    """The column from which a line of a file must not be shown, by its look; None if all of it may be."""
+    """The column of a line from which it may contain a secret; None if all of it can be shown."""
     starts = [found.start() for found in (_LOGIN.search(line),) if found is not None]
     starts += [found.end(1) for found in (_QUERY.search(line),) if found is not None]
     cut = _key_end(line)
@@ -125,7 +125,7 @@ def first_secret(line: str) -> int | None:
 
 
 def _key_end(text: str) -> int | None:
-    """Where the first key of a secret ends that a value may follow."""
+    """Where the first secret key ends that a value may follow."""
     for found in _KEY_IN_TEXT.finditer(text):
         if resembles_secret(found[1]):
             return found.end()
@@ -133,17 +133,17 @@ def _key_end(text: str) -> int | None:
 
 
 def holds_secret(text: str) -> bool:
-    """Whether a key of a secret may stand in a text that is no YAML, where no key can be told for certain."""
+    """Whether a text that is not YAML may contain a secret key."""
     return any(resembles_secret(found[0]) for found in _WORD.finditer(_COMMENT.sub("", text)))
 
 
 def without(text: str, secrets: Collection[str]) -> str:
-    """A message without any of the file's secrets, such as one that a plugin's validator repeats.
+    """Redact all secrets of the file from a message, for instance one that a plugin's validator repeats.
 
-    :param secrets: what the parser found behind keys of secrets.
+    :param secrets: the values that the parser found under secret keys.
     """
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
-        # A short one is in every other word, so only whole words count.
+        # Short secrets occur inside ordinary words, so only whole words count.
         pattern = re.escape(secret) if len(secret) > _SHORT_SECRET else rf"(?<!\w){re.escape(secret)}(?!\w)"
         text = re.sub(pattern, HIDDEN, text)
     return text

@@ -1,4 +1,4 @@
-"""Several certificates on one listener: the client names the server that it wants (SNI, RFC 6066)."""
+"""Several certificates on one listener, selected by server name (SNI, RFC 6066)."""
 
 import ssl
 from collections.abc import Callable, Iterable
@@ -7,10 +7,10 @@ ChooseByName = Callable[[ssl.SSLObject | ssl.SSLSocket, str | None, ssl.SSLConte
 
 
 def choosing_by_name(contexts: Iterable[tuple[str, ssl.SSLContext]]) -> ChooseByName:
-    """Make the callback of a context that has others take over its handshakes by server name.
+    """Make an SNI callback that selects a context by server name.
 
-    An exact name goes before a wildcard. A client that names no server, or an unknown one, is shown the
-    certificate of the context itself, as web servers do: whether that will do is for the client to say.
+    An exact name takes precedence over a wildcard. A client that sends no name or an unknown one gets the
+    default certificate, as with web servers; it is up to the client to accept it.
 
     :param contexts: each with a name in lower case; `*.example` stands for all names one label below it.
     """

@@ -1,4 +1,4 @@
-"""What a broker's entry may say about where the usage of its volumes is read."""
+"""The `storage` section of a broker's entry: where the gateway reads the usage of volumes."""
 
 from typing import Annotated, Literal
 
@@ -16,12 +16,12 @@ class StorageConfig(Strict):
         "log_dirs: Kafka's DescribeLogDirs. snapshots: a compacted Kafka topic."
     )
     interval: Duration = Field(default=60_000, ge=100, description="Time between two readings.")
-    timeout: Duration = Field(default=3_000, gt=0, description="Longest time for one answer.")
+    timeout: Duration = Field(default=3_000, gt=0, description="Timeout of one request.")
     paths: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
         default=(), description="Source path: a directory on each volume."
     )
     broker_id: str = Field(
-        default="local", min_length=1, description="Source path: id of the node that the paths belong to."
+        default="local", min_length=1, description="Source path: id of the node that owns the paths."
     )
     url: str | None = Field(
         default=None,
@@ -35,7 +35,8 @@ class StorageConfig(Strict):
         description="Source prometheus: bearer token; better set by environment than in the file.",
     )
     ca: str | None = Field(
-        default=None, description="Source prometheus: PEM file that signs the server; the system's if unset."
+        default=None,
+        description="Source prometheus: PEM file with the authority of the server; the system's if unset.",
     )
     capacity_query: str | None = Field(
         default=None, min_length=1, description="Source prometheus: query for the bytes of each volume."
@@ -49,25 +50,25 @@ class StorageConfig(Strict):
         description="Source prometheus: query for the free bytes, instead of those in use.",
     )
     broker_label: str = Field(
-        default="instance", min_length=1, description="Source prometheus: label that tells nodes apart."
+        default="instance", min_length=1, description="Source prometheus: label that identifies nodes."
     )
     volume_label: str = Field(
-        default="mountpoint", min_length=1, description="Source prometheus: label that tells volumes apart."
+        default="mountpoint", min_length=1, description="Source prometheus: label that identifies volumes."
     )
     topic: str | None = Field(
         default=None, min_length=1, description="Source snapshots: compacted topic to read, keyed by node id."
     )
     publish_snapshots: str | None = Field(
-        default=None, min_length=1, description="Compacted topic to publish what was read to; Kafka only."
+        default=None, min_length=1, description="Compacted topic to publish the readings to; Kafka only."
     )
     brokers: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
         default=(),
-        description="Nodes that must be known at all times. Without it: those that the cluster names, else "
-        "those that were seen.",
+        description="Nodes whose usage must always be known. If unset: those that the cluster lists, or else "
+        "those seen before.",
     )
     forget_after: Duration = Field(
         default=3_600_000,
-        description="Where no cluster names its nodes, how long one that is gone counts as unknown.",
+        description="How long a node that has disappeared counts as unknown, if no cluster lists its nodes.",
     )
 
     @model_validator(mode="after")
@@ -77,7 +78,7 @@ class StorageConfig(Strict):
             if source != self.source and extra:
                 raise refuse(
                     f"{extra[0]!r} is for source {source}, not for {self.source}",
-                    f"take it away, or write source: {source}",
+                    f"remove it, or write source: {source}",
                 )
         if self.source == "path" and not self.paths:
             raise refuse(
@@ -87,8 +88,8 @@ class StorageConfig(Strict):
             raise refuse("source snapshots needs 'topic'", "name the compacted topic that brokers publish to")
         if self.source == "snapshots" and self.publish_snapshots is not None:
             raise refuse(
-                "source snapshots has nothing of its own to publish",
-                "take 'publish_snapshots' away, or measure with source log_dirs",
+                "source snapshots has no readings of its own to publish",
+                "remove 'publish_snapshots', or measure with source log_dirs",
             )
         if self.source == "prometheus":
             self._check_queries()
@@ -101,7 +102,7 @@ class StorageConfig(Strict):
         if (self.consumed_query is None) == (self.free_query is None):
             raise refuse(
                 "source prometheus needs either 'consumed_query' or 'free_query'",
-                "give one of them: bytes in use, or bytes free",
+                "set one of them: bytes in use, or bytes free",
             )
 
 

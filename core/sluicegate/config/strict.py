@@ -1,4 +1,4 @@
-"""What every section of the file is."""
+"""The base class of all sections of the file."""
 
 from pydantic import BaseModel, ConfigDict
 

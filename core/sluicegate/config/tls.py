@@ -1,7 +1,7 @@
-"""The files that `tls:` sections name: made into SSL contexts, or told what is wrong with them.
+"""Creates SSL contexts from the files of `tls:` sections, and checks these files.
 
-All connections get their contexts here and `sluicegate check` looks here, so that both agree. An encrypted
-key is refused: OpenSSL would ask the terminal for its passphrase, and a gateway has no terminal.
+All connections and `sluicegate check` use this module, so both agree. Encrypted keys are refused: OpenSSL
+would prompt for the passphrase on the terminal, and a gateway has none.
 """
 
 import os
@@ -26,7 +26,7 @@ _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_
 class TlsFileError(OSError):
     """A file of a `tls:` section cannot be used.
 
-    :param key: the key of the section that names the file: cert, key, ca, client_ca, certificates.0.cert.
+    :param key: the key of the section that refers to the file, such as cert, ca or certificates.0.cert.
     :param problem: what is wrong, with the file's path.
     :param remedy: what to do.
     """
@@ -43,21 +43,21 @@ class _EncryptedError(Exception):
 
 
 class Expiry(NamedTuple):
-    """When what one file holds ends to be valid."""
+    """When the certificates of one file expire."""
 
     key: str
-    """Key of the section that names the file."""
+    """Key of the section that refers to the file."""
     path: str
     ends: datetime
 
 
 def context_for_clients(tls: ClientTls, alpn: Iterable[str] = ()) -> ssl.SSLContext:
-    """What to speak with clients; those that ask for a name of another certificate get that one.
+    """Create the context for client connections. It selects among several certificates by server name.
 
-    :param alpn: protocols to agree on by name (RFC 7301).
+    :param alpn: protocols to negotiate (RFC 7301).
     :raises TlsFileError: if a file cannot be used.
     """
-    first, *others = (_context_that_shows(tls, alpn, keys, cert, key) for keys, cert, key in tls.pairs())
+    first, *others = (_server_context(tls, alpn, keys, cert, key) for keys, cert, key in tls.pairs())
     if others:
         first.sni_callback = choosing_by_name(
             (name, context)
@@ -68,9 +68,9 @@ def context_for_clients(tls: ClientTls, alpn: Iterable[str] = ()) -> ssl.SSLCont
 
 
 def context_for_broker(tls: BrokerTls, alpn: Iterable[str] = ()) -> ssl.SSLContext:
-    """What to speak with the broker; the system's authorities verify it if no `ca` is given.
+    """Create the context for broker connections. Without `ca`, the system's authorities verify the broker.
 
-    :param alpn: protocols to agree on by name (RFC 7301).
+    :param alpn: protocols to negotiate (RFC 7301).
     :raises TlsFileError: if a file cannot be used.
     """
     if tls.ca is not None:
@@ -83,7 +83,7 @@ def context_for_broker(tls: BrokerTls, alpn: Iterable[str] = ()) -> ssl.SSLConte
 
 
 def files(tls: TlsSection) -> Iterator[str]:
-    """Paths of all files that a context of this section is made from."""
+    """Paths of all files that a context of this section reads."""
     for _, cert, key in tls.pairs():
         yield from (cert, key)
     _, authorities = _authorities(tls)
@@ -111,7 +111,7 @@ def problems(tls: TlsSection) -> list[TlsFileError]:
 
 
 def expiries(tls: TlsSection) -> list[Expiry]:
-    """When the certificates of a section end; of a chain its first one, of authorities the last to end.
+    """Expiry of a section's certificates: of a chain its first one, of authorities the last to expire.
 
     :raises TlsFileError: if a file cannot be read.
     """
@@ -127,10 +127,10 @@ def expiries(tls: TlsSection) -> list[Expiry]:
 
 
 def outdated(tls: TlsSection, now: datetime) -> list[TlsFileError]:
-    """Certificates that are not valid now; for a section without problems.
+    """Certificates of a section without problems that are not valid at this time.
 
-    Of a chain the first certificate counts, which is the gateway's own. A file of authorities is reported
-    only if none of them is valid, as bundles often keep some that have expired.
+    Of a chain only the first certificate, the gateway's own, counts. A file of authorities is reported only
+    if none of them is valid, because bundles often include expired ones.
     """
     found: list[TlsFileError] = []
     for keys, cert, _ in tls.pairs():
@@ -152,10 +152,8 @@ def _scratch() -> ssl.SSLContext:
     return ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
 
 
-def _context_that_shows(
-    tls: ClientTls, alpn: Iterable[str], keys: str, cert: str, key: str
-) -> ssl.SSLContext:
-    """A server's context with one certificate; in all else those of a section are alike."""
+def _server_context(tls: ClientTls, alpn: Iterable[str], keys: str, cert: str, key: str) -> ssl.SSLContext:
+    """A server context with one certificate; the other options are the same for a whole section."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     _restrict(context, tls, alpn)
     _load_chain(context, keys, cert, key)
@@ -174,14 +172,14 @@ def _restrict(context: ssl.SSLContext, tls: TlsSection, alpn: Iterable[str]) -> 
 
 
 def _load_chain(context: ssl.SSLContext, keys: str, cert: str, key: str) -> None:
-    """Have a context show a certificate.
+    """Load a certificate chain and its key into a context.
 
-    :param keys: what the section's keys of both files begin with: empty, or `certificates.0.`.
+    :param keys: prefix of the keys that refer to both files: empty, or `certificates.0.`.
     """
     chain, private = _text(f"{keys}cert", cert), _text(f"{keys}key", key)
     if _CERTIFICATE not in chain:
         is_swapped = _PRIVATE_KEY in chain and _CERTIFICATE in private
-        remedy = "exchange 'cert' and 'key'" if is_swapped else "name a PEM file with the certificate"
+        remedy = "swap 'cert' and 'key'" if is_swapped else "name a PEM file with the certificate"
         raise TlsFileError(f"{keys}cert", f"{cert!r} holds {_content(chain)}, expected a certificate", remedy)
     if _PRIVATE_KEY not in private:
         problem = f"{key!r} holds {_content(private)}, expected a private key"
@@ -195,7 +193,7 @@ def _load_chain(context: ssl.SSLContext, keys: str, cert: str, key: str) -> None
         if error.reason == "KEY_VALUES_MISMATCH":
             problem = f"{key!r} is not the key of certificate {cert!r}"
             raise TlsFileError(
-                f"{keys}key", problem, "name the key that the certificate was made for"
+                f"{keys}key", problem, "name the key that belongs to the certificate"
             ) from None
         problem = f"certificate {cert!r} and key {key!r} cannot be used: {error.reason or error}"
         raise TlsFileError(f"{keys}cert", problem, "create them again, as PEM files") from None
@@ -221,14 +219,14 @@ def _text(name: str, path: str) -> str:
         return Path(path).read_text("latin-1")
     except OSError as error:
         problem = f"cannot read {path!r}: {error.strerror}"
-        remedy = f"check the path and its permissions; it was looked for at {os.path.abspath(path)!r}"
+        remedy = f"check the path and its permissions; the absolute path is {os.path.abspath(path)!r}"
         raise TlsFileError(name, problem, remedy) from None
     except ValueError:
-        raise TlsFileError(name, f"{path!r} is no path", "name a PEM file") from None
+        raise TlsFileError(name, f"{path!r} is not a valid path", "name a PEM file") from None
 
 
 def _content(text: str) -> str:
-    """What a file holds, for messages that must not show it."""
+    """The kind of a file's content, for messages that must not show the content."""
     if _CERTIFICATE in text:
         return "a certificate"
     if _PRIVATE_KEY in text:
@@ -240,12 +238,12 @@ def _dates(name: str, path: str) -> list[Validity]:
     try:
         return validities(_text(name, path))
     except ValueError:
-        return []  # OpenSSL has read it, so it can be used; only its dates are not known
+        return []  # OpenSSL accepted the file, so it can be used; only its dates are unknown
 
 
 def _outdated(name: str, what: str, dates: Validity, now: datetime) -> list[TlsFileError]:
     if now > dates.ends:
-        remedy = "renew it, as the other side refuses it"
+        remedy = "renew it: the peer refuses an expired certificate"
         return [TlsFileError(name, f"{what} expired on {dates.ends:%Y-%m-%d %H:%M} UTC", remedy)]
     if now < dates.begins:
         problem = f"{what} is not valid before {dates.begins:%Y-%m-%d %H:%M} UTC"

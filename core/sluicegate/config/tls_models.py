@@ -1,4 +1,4 @@
-"""What `tls:` sections may hold."""
+"""Models of the `tls:` sections."""
 
 import re
 from collections.abc import Iterator
@@ -20,22 +20,22 @@ def _check_server_name(name: str) -> str:
     lowered = name.lower()
     if len(lowered) > 253 or not _SERVER_NAME.fullmatch(lowered):
         raise refuse(
-            f"{name!r} is no name that clients can ask for",
+            f"{name!r} is not a valid server name",
             "write a host name such as 'kafka.example', or '*.example' for all names one label below it",
         )
     return lowered
 
 
 ServerName: TypeAlias = Annotated[str, AfterValidator(_check_server_name)]
-"""A name of the TLS extension server_name (RFC 6066), which holds no addresses; or a wildcard for some."""
+"""A host name or wildcard for the TLS extension server_name (RFC 6066), which excludes IP addresses."""
 Cipher: TypeAlias = Annotated[str, AfterValidator(check_cipher)]
 
 
 class _Handshake(Strict):
-    """What both sides settle in a handshake."""
+    """Options of the handshake that both directions share."""
 
     min_version: Literal["TLSv1.2", "TLSv1.3"] = Field(
-        default="TLSv1.2", description="Lowest version of TLS that is spoken."
+        default="TLSv1.2", description="Lowest TLS version that is accepted."
     )
     ciphers: tuple[Cipher, ...] = Field(
         default=(),
@@ -44,11 +44,9 @@ class _Handshake(Strict):
     )
 
     @model_validator(mode="after")
-    def _ciphers_are_used(self) -> "_Handshake":
+    def _ciphers_need_tls_1_2(self) -> "_Handshake":
         if self.ciphers and self.min_version == "TLSv1.3":
-            raise refuse(
-                "'ciphers' are of TLS 1.2, which 'min_version' rules out", "take one of the two away"
-            )
+            raise refuse("'ciphers' apply to TLS 1.2, which 'min_version' excludes", "remove one of the two")
         return self
 
 
@@ -78,7 +76,7 @@ class ClientTls(_Handshake):
 
     @field_validator("certificates")
     @classmethod
-    def _names_once(cls, certificates: tuple[NamedCertificate, ...]) -> tuple[NamedCertificate, ...]:
+    def _unique_names(cls, certificates: tuple[NamedCertificate, ...]) -> tuple[NamedCertificate, ...]:
         names = [name for certificate in certificates for name in certificate.names]
         for name in names:
             if names.count(name) > 1:
@@ -86,7 +84,7 @@ class ClientTls(_Handshake):
         return certificates
 
     def pairs(self) -> Iterator[tuple[str, str, str]]:
-        """All certificates: the section's keys that lead to it, with a dot at the end, and both files."""
+        """All certificates, each as key prefix (empty or ending with a dot), chain file and key file."""
         yield "", self.cert, self.key
         for index, certificate in enumerate(self.certificates):
             yield f"certificates.{index}.", certificate.cert, certificate.key
@@ -96,35 +94,35 @@ class BrokerTls(_Handshake):
     """TLS towards the broker."""
 
     ca: str | None = Field(
-        default=None, description="PEM file that signs the broker; the system's store if unset."
+        default=None, description="PEM file with the authority of the broker; the system's store if unset."
     )
-    cert: str | None = Field(default=None, description="PEM file with the certificate to show to the broker.")
+    cert: str | None = Field(default=None, description="PEM file with the gateway's client certificate.")
     key: str | None = Field(default=None, description="PEM file with its private key.")
     server_name: str | None = Field(
         default=None,
         min_length=1,
-        description="Name to ask for (SNI) and to verify instead of the host connected to.",
+        description="Name to request (SNI) and to verify instead of the host.",
     )
 
     @model_validator(mode="after")
     def _pair(self) -> "BrokerTls":
         if (self.cert is None) != (self.key is None):
             given, missing = ("cert", "key") if self.key is None else ("key", "cert")
-            raise refuse(f"{given!r} is given without {missing!r}", "give both, or neither")
+            raise refuse(f"{given!r} is set without {missing!r}", "set both, or neither")
         return self
 
     def pairs(self) -> Iterator[tuple[str, str, str]]:
-        """The certificate to show, if there is one; as `ClientTls.pairs` gives it."""
+        """The client certificate, if configured, in the form of `ClientTls.pairs`."""
         if self.cert is not None and self.key is not None:
             yield "", self.cert, self.key
 
 
 class Tls(Strict):
-    """TLS on either side; a side that is left out is plain text."""
+    """TLS on either side; a side that is not set uses plain text."""
 
     client: ClientTls | None = Field(default=None, description="TLS between clients and the gateway.")
     broker: BrokerTls | None = Field(default=None, description="TLS between the gateway and the broker.")
     warn_before: tuple[Duration, ...] = Field(
         default=(30 * _DAY_MS, 7 * _DAY_MS),
-        description="How long before a certificate expires the log warns of it; none for no warnings.",
+        description="How long before a certificate's expiry the log warns; empty for no warnings.",
     )

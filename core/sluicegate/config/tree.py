@@ -1,8 +1,8 @@
-"""YAML as a tree that remembers where everything stands.
+"""Parses YAML into a tree that records the location of every key and value.
 
-PyYAML's own constructor keeps the last of two equal keys silently, reads `010` as 8, `1:30` as 90 and
-`no` as false, and expands aliases without bound. So only its parser is used here: scalars are read by
-the YAML 1.2 core rules, and size, depth and expansion are bounded.
+PyYAML's own constructor silently keeps the last of two equal keys, reads `010` as 8, `1:30` as 90 and
+`no` as false, and expands aliases without bound. This module uses only its parser. It resolves scalars by
+the YAML 1.2 core schema and bounds size, depth and expansion.
 """
 
 import re
@@ -56,21 +56,21 @@ class SourceText:
     name: str
     lines: tuple[str, ...] = ()
     secrets: set[str] = field(default_factory=set, compare=False, repr=False)
-    """Values that were found behind keys of secrets; no message may repeat them."""
+    """Values found under secret keys; no message may repeat them."""
     _hidden: dict[int, int] = field(default_factory=dict, compare=False, repr=False)
-    """By line: the column from which it must not be shown."""
+    """Column from which a line must not be shown, by line."""
 
     def line(self, number: int) -> str:
         """One line, counted from 0; empty if there is none."""
         return self.lines[number] if number < len(self.lines) else ""
 
     def hide(self, line: int, column: int, last_line: int) -> None:
-        """Show nothing from a place on, up to the end of another line."""
+        """Hide the text from a position to the end of `last_line`."""
         self._hidden[line] = min(column, self._hidden.get(line, column))
         self._hidden.update(dict.fromkeys(range(line + 1, last_line + 1), 0))
 
     def shown(self, number: int, column: int) -> str:
-        """One line up to its first secret; empty if that comes before the column that is to be pointed at."""
+        """One line up to its first secret; empty if the secret precedes the given column."""
         line = self.line(number)
         cuts = [cut for cut in (self._hidden.get(number), first_secret(line)) if cut is not None]
         if not cuts:
@@ -80,7 +80,7 @@ class SourceText:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a key or a value stands; line and column are counted from 0."""
+    """The location of a key or a value; line and column are counted from 0."""
 
     source: SourceText
     line: int
@@ -94,7 +94,7 @@ class Place:
         remedy: str = "",
         severity: Severity = "error",
     ) -> Finding:
-        """A finding that points here."""
+        """Create a finding at this location."""
         return Finding(
             file=self.source.name,
             line=self.line + 1,
@@ -110,19 +110,19 @@ class Place:
 
 @dataclass(slots=True)
 class Node:
-    """One value of the file: exactly one of the three contents is used."""
+    """One value of the file: a scalar, a list (`items`) or a mapping (`entries`)."""
 
     place: Place
     scalar: Scalar = None
     items: "list[Node] | None" = None
     entries: "dict[str, Entry] | None" = None
     size: int = 1
-    """Number of values in it, itself included, with aliases expanded."""
+    """Number of values in it, including itself, with aliases expanded."""
     last_line: int = 0
-    """Where it ends, counted from 0."""
+    """Its last line, counted from 0."""
 
     def plain(self) -> Plain:
-        """The value without its places."""
+        """The value without locations."""
         if self.entries is not None:
             return {key: entry.node.plain() for key, entry in self.entries.items()}
         if self.items is not None:
@@ -130,7 +130,7 @@ class Node:
         return self.scalar
 
     def child(self, *path: str | int) -> "Node | None":
-        """The value under keys and indexes, one below the other; None if there is none."""
+        """The value at a path of keys and indexes; None if there is none."""
         node = self
         for step in path:
             if node.entries is not None and (entry := node.entries.get(str(step))) is not None:
@@ -142,12 +142,12 @@ class Node:
         return node
 
     def listed(self, *path: str | int) -> "Sequence[Node]":
-        """The values of the list under a path as for `child`; empty if there is no list."""
+        """The items of the list at a path; empty if there is no list."""
         node = self.child(*path)
         return (node.items or ()) if node is not None else ()
 
     def nearest(self, path: tuple[str | int, ...]) -> Place:
-        """Where a path stands: its value, a section's key, or what is closest above it if it is unset."""
+        """The location of the value at a path (of its key, for a section), or of its closest parent."""
         node, place = self, self.place
         for step in path:
             child = node.child(step)
@@ -159,7 +159,7 @@ class Node:
         return place
 
     def key(self, step: str | int) -> Place | None:
-        """Where a key stands; None if there is no such key."""
+        """The location of a key; None if there is no such key."""
         entry = self.entries.get(str(step)) if self.entries is not None else None
         return entry.key if entry is not None else None
 
@@ -172,16 +172,16 @@ class Entry:
     node: Node
 
     def hide(self) -> None:
-        """Never show the value."""
+        """Never show the value in messages."""
         key, value = self.key, self.node.place
-        # In a variable of the environment the value alone is the text, and begins where its key is.
+        # The text of an environment variable is the value alone, so key and value have one location.
         is_beside = value.line == key.line
         start = value.column if is_beside else key.column + key.length
         key.source.hide(key.line, start, max(key.line, self.node.last_line))
 
 
 class _Mistake(NamedTuple):
-    """A finding to be, made once it is known what of the file must not be shown."""
+    """An error whose finding is created after parsing, when all secrets of the file are known."""
 
     place: Place
     path: tuple[str | int, ...]
@@ -193,10 +193,7 @@ class _Mistake(NamedTuple):
 
 
 class _FatalError(Exception):
-    """A mistake that ends the reading.
-
-    :param mistake: what is wrong.
-    """
+    """An error that stops parsing."""
 
     def __init__(self, mistake: _Mistake) -> None:
         super().__init__(mistake.message)
@@ -224,13 +221,14 @@ def parse(
 ) -> Node:
     """Read one YAML document.
 
-    What is not YAML cannot be told apart: if there is a secret anywhere in it, no line of it is shown.
+    In text that is not YAML, keys and values cannot be identified. If it may contain a secret, no line of it
+    is shown.
 
     :param text: the document.
     :param name: file name for messages.
-    :param errors: takes the errors that do not end the reading (keys given twice).
-    :param secrets: takes the values of passwords and tokens, which no message may repeat.
-    :param is_secret: True if all of it is a secret.
+    :param errors: receives the errors that do not stop parsing, such as duplicate keys.
+    :param secrets: receives the values of passwords and tokens, which no message may repeat.
+    :param is_secret: True if the whole text is a secret.
     :raises ConfigErrors: if the text is not YAML, has several documents, or is too deep or too large.
     """
     source = SourceText(name, tuple(text.splitlines()), set() if secrets is None else secrets)
@@ -256,7 +254,7 @@ def parse(
 
 
 _QUOTED = re.compile(r"'[^'<]{4,}'")
-"""What a parser's message quotes of the text, such as a tag."""
+"""Text that the parser's message quotes, such as a tag."""
 
 
 def _syntax_mistake(error: yaml.MarkedYAMLError, source: SourceText) -> _Mistake:
@@ -264,7 +262,7 @@ def _syntax_mistake(error: yaml.MarkedYAMLError, source: SourceText) -> _Mistake
     place = Place(source, mark.line, mark.column) if mark is not None else Place(source, 0, 0)
     problem = ", ".join(part for part in (error.context, error.problem) if part)
     if source.line(place.line)[place.column : place.column + 1] == "\t":
-        problem, remedy = "a tab, '\\t', where only spaces may stand", "indent with spaces, not with tabs"
+        problem, remedy = "a tab, '\\t', where only spaces are allowed", "indent with spaces, not with tabs"
     elif "mapping values are not allowed" in problem:
         remedy = "put a value with ': ' in it in quotes, or check the indentation"
     else:
@@ -285,7 +283,7 @@ class _Composer:
     source: SourceText
     events: Iterator[yaml.Event]
     is_secret: bool
-    """True if all of the text is a secret."""
+    """True if the whole text is a secret."""
     mistakes: list[_Mistake] = field(default_factory=list)
     has_secret: bool = False
     anchors: dict[str, Node] = field(default_factory=dict)
@@ -346,7 +344,7 @@ class _Composer:
         return self.fatal(event, path, f"tag {name} is not supported", "write plain values")
 
     def keep_secret(self, node: Node) -> None:
-        """See to it that a value is never shown, wherever it stands."""
+        """Redact a value in all messages, wherever it occurs."""
         self.has_secret = True
         self.source.hide(node.place.line, node.place.column, node.last_line)
         entries = node.entries or {}
@@ -373,8 +371,8 @@ class _Composer:
                 entry.hide()
             first = node.entries.get(key)
             if first is not None:
-                message = f"key {HIDDEN if is_secret else repr(shown_key(key))} is given twice"
-                remedy = f"first given in line {first.key.line + 1}: keep one of them"
+                message = f"duplicate key {HIDDEN if is_secret else repr(shown_key(key))}"
+                remedy = f"first used in line {first.key.line + 1}: keep one of them"
                 self.mistakes.append(_Mistake(place, (*path, key), message, remedy))
                 entry.hide()  # an unknown key may stand for a secret under any name
                 continue
@@ -391,7 +389,7 @@ class _Composer:
         self.ended(event)
 
     def ended(self, event: Any) -> None:
-        """Note where a collection ends; in block style its end is the beginning of what follows."""
+        """Record the last line of a collection. In block style its end event marks the next one."""
         self.last_line = max(self.last_line, event.start_mark.line - 1)
 
     def count(self, event: yaml.Event, path: tuple[str | int, ...], size: int) -> None:

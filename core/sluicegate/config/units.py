@@ -1,7 +1,7 @@
-"""Numbers as people write them: `10MiB`, `500/s`, `30s`; always kept as whole base units.
+"""Quantities with units, such as `10MiB`, `500/s` and `30s`, parsed to whole base units.
 
 Each type is an annotated `int`: a count, messages per second, bytes per second, bytes or milliseconds.
-0 is always accepted and means unlimited (or no delay); leaving a field out means something else: inherit.
+0 is always valid and means unlimited (or no delay). An unset field is different: it inherits.
 """
 
 import difflib
@@ -18,13 +18,13 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from sluicegate.config.secrets import shown_value
 
 U32_MAX = 2**32 - 1
-"""Largest count, rate or size: what every broker's own policies can hold."""
+"""Largest count, rate or size; every broker's own policies can represent it."""
 
 STORAGE_MAX = 2**50
 MAX_DURATION_MS = 366 * 24 * 3600 * 1000
-"""Longest duration: a year; anything above is a slip of the unit."""
+"""Longest duration: a year; a larger value is most likely a wrong unit."""
 MAX_DELAY_MS = 36_525 * 24 * 3600 * 1000
-"""Longest delivery delay: a hundred years, far below where time stamps overflow."""
+"""Longest delivery delay: a hundred years, far below the overflow of timestamps."""
 
 _NUMBER = re.compile(
     r"(?P<sign>-?)(?P<number>[0-9][0-9_]{0,19}(?:\.[0-9]{1,9})?) ?(?P<suffix>[A-Za-zµ]*)(?P<per>(?:/s)?)"
@@ -32,11 +32,11 @@ _NUMBER = re.compile(
 
 
 def refuse(problem: str, remedy: str, sibling: str = "") -> PydanticCustomError:
-    """Make the error that validators raise; the remedy is printed under the caret.
+    """Create the error that validators raise. The remedy is printed under the caret.
 
-    :param problem: what is wrong, lower case, with the value.
+    :param problem: what is wrong, in lower case, with the value.
     :param remedy: what to write instead.
-    :param sibling: ending of the field beside this one that would take the value, such as `bytes`.
+    :param sibling: suffix of a related field that would accept the value, such as `bytes`.
     """
     context = {"problem": problem, "remedy": remedy, "sibling": sibling}
     return PydanticCustomError("sluicegate", "{problem}", context)
@@ -44,32 +44,32 @@ def refuse(problem: str, remedy: str, sibling: str = "") -> PydanticCustomError:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Annotation that reads and checks one kind of number."""
+    """Annotation that parses and validates one kind of quantity."""
 
     noun: str
-    """What is counted, for messages: `bytes`, `messages per second`; empty for plain counts."""
+    """Name of the unit for messages: `bytes`, `messages per second`; empty for plain counts."""
     example: str
-    """What a correct value looks like, for remedies."""
+    """Example values, for remedies."""
     maximum: int
     suffixes: Mapping[str, int] = field(default_factory=dict, hash=False)
     """Factor by suffix, largest first; the empty suffix is always 1."""
     per_second: bool = False
     """True if `/s` may follow."""
     words: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """Suffix by a word that people write instead, for remedies."""
+    """Suffix by common misspelling, such as `min` by `minutes`, for remedies."""
 
     def parse(self, value: object) -> int:
-        """Read a value from a file, the environment or a command line.
+        """Parse a value from a file, the environment or a command line.
 
         :param value: an integer in base units, or text with a suffix.
         :return: whole base units, 0 to `maximum`.
         :raises PydanticCustomError: for anything else, with the remedy in its context.
         """
         if isinstance(value, bool) or not isinstance(value, int | str):
-            raise self._not_one(value)
+            raise self._invalid(value)
         amount = value if isinstance(value, int) else self._parse_text(value)
         if amount < 0:
-            raise refuse(f"{value!r} is negative", "write 0 for unlimited, or leave the field out to inherit")
+            raise refuse(f"{value!r} is negative", "write 0 for unlimited, or remove the field to inherit")
         if amount > self.maximum:
             raise refuse(
                 f"{value!r} is too large: at most {self.text(self.maximum)}", "write 0 for unlimited"
@@ -79,7 +79,7 @@ class Unit:
     def _parse_text(self, text: str) -> int:
         found = _NUMBER.fullmatch(text.strip())
         if found is None or (found["per"] and not self.per_second):
-            raise self._not_one(text)
+            raise self._invalid(text)
         suffix = found["suffix"]
         if suffix and suffix not in self.suffixes:
             sibling = "bytes" if self is MESSAGE_RATE and _is_unit(suffix, BYTE_RATE) else ""
@@ -88,10 +88,10 @@ class Unit:
             )
         amount = Decimal(found["sign"] + found["number"].replace("_", "")) * self.suffixes.get(suffix, 1)
         if amount != amount.to_integral_value():
-            raise self._not_one(text)
+            raise self._invalid(text)
         return int(amount)
 
-    def _not_one(self, value: object) -> PydanticCustomError:
+    def _invalid(self, value: object) -> PydanticCustomError:
         wanted = f"a whole number of {self.noun}" if self.noun else "a whole number"
         return refuse(f"{shown_value(value)} is not {wanted}", f"write {self.example}")
 
@@ -104,7 +104,7 @@ class Unit:
         return f"{guess}known units: {', '.join(self.suffixes)}"
 
     def text(self, amount: int) -> str:
-        """Write an amount the shortest exact way; `parse` reads it back unchanged."""
+        """Format an amount in its shortest exact form, which `parse` reads back unchanged."""
         tail = "/s" if self.per_second else ""
         for suffix, factor in self.suffixes.items():
             if amount and amount % factor == 0:
@@ -112,7 +112,7 @@ class Unit:
         return f"{amount}{tail}"
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        # What a field itself demands (`gt=0`) stands within, where it must not be lost.
+        # The inner schema keeps the field's own constraints, such as `gt=0`.
         return core_schema.no_info_before_validator_function(self.parse, handler(source))
 
     def __get_pydantic_json_schema__(
@@ -187,7 +187,7 @@ StorageSize: TypeAlias = Annotated[int, STORAGE]
 Duration: TypeAlias = Annotated[int, DURATION]
 """Milliseconds: `30000`, `30s`, `500ms`, `1h`."""
 Delay: TypeAlias = Annotated[int, DELAY]
-"""Milliseconds that a message is late, up to a hundred years: `30000`, `30s`, `7d`."""
+"""Delivery delay in milliseconds, up to a hundred years: `30000`, `30s`, `7d`."""
 
 
 def _is_unit(suffix: str, unit: Unit) -> bool:
@@ -201,7 +201,7 @@ def _no_bool(value: object) -> object:
 
 
 Share: TypeAlias = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False, strict=True)]
-"""A part of a whole, such as 0.9."""
+"""A fraction, such as 0.9."""
 Seconds: TypeAlias = Annotated[float, BeforeValidator(_no_bool), Field(gt=0, le=3600, allow_inf_nan=False)]
 """A positive number of seconds up to an hour, with fractions."""
 

@@ -1,4 +1,4 @@
-"""Policies for topics and namespaces that no broker of the file can have: they would never hold."""
+"""Finds policies that can never apply, because no broker can have a topic or namespace of that name."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,7 +11,7 @@ _SECTIONS = {"namespaces": Level.NAMESPACE, "topics": Level.TOPIC}
 
 
 def impossible_names(root: Node, brokers: Sequence[BrokerConfig]) -> Iterator[Finding]:
-    """Find names and patterns that fit none of the brokers.
+    """Find names and patterns that are impossible on every broker of the file.
 
     :param root: the whole file.
     :param brokers: all entries of the file.

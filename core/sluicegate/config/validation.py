@@ -1,4 +1,4 @@
-"""Pydantic's errors turned into errors that point into the file."""
+"""Translates pydantic's errors into findings that point into the file."""
 
 import difflib
 import re
@@ -31,17 +31,17 @@ _EXPECTED = {
     "finite_number": "a finite number",
 }
 _BOUNDS = {"ge": "not below", "gt": "above", "le": "up to", "lt": "below"}
-"""What to call a bound in a remedy, by pydantic's name of it."""
+"""The words for a bound in a remedy, by pydantic's name of it."""
 _MANY = 12
-"""Names that are still listed in one remedy."""
+"""Most names that one remedy lists."""
 _NUMBER = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?")
 
 
 def translate(error: ValidationError, root: Node, model: type[BaseModel]) -> list[Finding]:
-    """Find the place of each of pydantic's errors and word it for people.
+    """Locate each of pydantic's errors in the file and rephrase it.
 
-    :param error: what validating the plain form of `root` against `model` raised.
-    :return: one error for each mistake.
+    :param error: raised by validating the plain form of `root` against `model`.
+    :return: one finding for each mistake.
     """
     details = error.errors(include_url=False)
     for detail in details:
@@ -49,7 +49,7 @@ def translate(error: ValidationError, root: Node, model: type[BaseModel]) -> lis
     paths = [tuple(detail["loc"]) for detail in details]
     found = []
     for detail, loc in zip(details, paths, strict=True):
-        # A list whose entries were refused counts as empty, which is no second mistake.
+        # Pydantic counts a list as empty if it refused all entries; that is not a second mistake.
         implied = detail["type"] == "too_short" and any(p[: len(loc)] == loc and p != loc for p in paths)
         if not implied:
             found.append(_translate(detail, root, model))
@@ -57,7 +57,7 @@ def translate(error: ValidationError, root: Node, model: type[BaseModel]) -> lis
 
 
 def _hide_unknown(detail: ErrorDetails, root: Node, model: type[BaseModel]) -> None:
-    """Never show what stands under an unknown key, unless it is a known one misspelled that is no secret."""
+    """Hide the value of an unknown key, unless the key is a misspelling of one that is not secret."""
     if detail["type"] != "extra_forbidden":
         return
     parent, _, path = locate(root, detail["loc"][:-1], model)
@@ -82,9 +82,9 @@ def _translate(detail: ErrorDetails, root: Node, model: type[BaseModel]) -> Find
         return _unknown_system(detail, node, key, path)
     if hides(path):
         name = next(step for step in path if isinstance(step, str) and resembles_secret(step))
-        return node.place.error(path, f"{shown_key(name)!r} is not what is expected", "write text in quotes")
+        return node.place.error(path, f"{shown_key(name)!r} has an unexpected value", "write text in quotes")
     message, remedy = _word(detail, path, keys_at(model, path[:-1], root))
-    # A section has no text of its own to underline: its key stands for it.
+    # A section has no text of its own to underline, so its key is underlined.
     inside = node.place if key is None or (node.entries is None and node.items is None) else key
     if node.scalar is None and key is not None:
         inside = key
@@ -92,7 +92,7 @@ def _translate(detail: ErrorDetails, root: Node, model: type[BaseModel]) -> Find
 
 
 def _word(detail: ErrorDetails, path: Path, known: Sequence[str]) -> tuple[str, str]:
-    """What is wrong, and the remedy if the mistake itself tells it."""
+    """The message, and the remedy if the error itself determines it."""
     kind, context = detail["type"], detail.get("ctx") or {}
     if kind == "sluicegate":
         return str(context["problem"]), _sibling(detail, path, known) or str(context["remedy"])
@@ -104,7 +104,7 @@ def _word(detail: ErrorDetails, path: Path, known: Sequence[str]) -> tuple[str, 
     if kind == "too_short":
         return "at least one entry is needed", ""
     if kind == "string_pattern_mismatch":
-        return f"{shown} is not possible here", ""
+        return f"{shown} is not valid here", ""
     text = detail["msg"]
     text = text.removeprefix("Value error, ")
     text = text.replace("Input should be", "must be")
@@ -112,7 +112,7 @@ def _word(detail: ErrorDetails, path: Path, known: Sequence[str]) -> tuple[str, 
 
 
 def _sibling(detail: ErrorDetails, path: Path, known: Sequence[str]) -> str:
-    """The remedy for a value that the field beside this one would take."""
+    """The remedy for a value that belongs into a related field."""
     ending = (detail.get("ctx") or {}).get("sibling")
     name = str(path[-1]) if path else ""
     fits = [key for key in known if ending and key in (ending, f"{name.removesuffix('_msg')}_{ending}")]
@@ -124,7 +124,7 @@ def _sibling(detail: ErrorDetails, path: Path, known: Sequence[str]) -> str:
 
 
 def _remedy_of_kind(detail: ErrorDetails, path: Path, model: type[BaseModel], root: Node) -> str:
-    """What to write where the mistake itself does not tell: by its kind, else what the field is."""
+    """The remedy for a kind of error; as a last resort the description of the field."""
     kind, value, key = detail["type"], detail["input"], str(path[-1]) if path else ""
     if kind in ("tuple_type", "list_type"):
         if isinstance(value, Mapping):
@@ -149,18 +149,18 @@ def _remedy_of_kind(detail: ErrorDetails, path: Path, model: type[BaseModel], ro
 
 
 def _description(model: type[BaseModel], path: Path, root: Node) -> str:
-    """What the schema says of the closest field that it describes."""
+    """The schema's description of the closest described field."""
     for end in range(len(path), 0, -1):
         for found in models_at(model, path[: end - 1], root):
             info = found.model_fields.get(str(path[end - 1]))
             if info is not None and info.description:
                 return f"expected here: {info.description}"
-    return "'sluicegate schema' prints what can stand here"
+    return "'sluicegate schema' prints what is valid here"
 
 
 def _word_choice(value: object, expected: str) -> tuple[str, str]:
     choices = [choice.strip().strip("'") for choice in expected.replace(" or ", ", ").split(",")]
-    message = f"{_show(value)} is not possible here: expected {expected}"
+    message = f"{_show(value)} is not valid here: expected {expected}"
     if value == "drop":
         return (
             message,
@@ -183,12 +183,12 @@ def _unknown_system(detail: ErrorDetails, node: Node, key: Place | None, path: P
 
 
 def locate(root: Node, loc: Sequence[str | int], model: type[BaseModel]) -> tuple[Node, Place | None, Path]:
-    """Follow one of pydantic's locations as far as the file goes.
+    """Find the value that one of pydantic's locations refers to, or its closest parent in the file.
 
-    Pydantic puts steps into a location that the file does not have (the chosen member of a union, the
-    canonical name of an alias); they are left out.
+    Pydantic's locations include steps that are not in the file, such as the chosen member of a union or the
+    canonical name of an alias. These are skipped.
 
-    :return: the value, the place of its key (None in lists), and its path in the file.
+    :return: the value, the location of its key (None in lists), and its path in the file.
     """
     node = root
     key: Place | None = None
@@ -212,7 +212,7 @@ def _aliases(model: type[BaseModel], path: Path, root: Node) -> Iterable[tuple[s
 
 
 def models_at(model: type[BaseModel], path: Path, root: Node) -> list[type[BaseModel]]:
-    """The models that describe the mapping at a path; several where the file does not say which."""
+    """The models of the mapping at a path; several if the file does not determine which one."""
     models = [model]
     node: Node | None = root
     for step in path:
@@ -236,7 +236,7 @@ def _tagged(models: list[type[BaseModel]], system: object) -> list[type[BaseMode
 
 
 def keys_at(model: type[BaseModel], path: Path, root: Node) -> list[str]:
-    """Keys that the mapping at a path may have."""
+    """The valid keys of the mapping at a path."""
     known: dict[str, None] = {}
     for found in models_at(model, path, root):
         known.update(dict.fromkeys(found.model_fields))
@@ -246,13 +246,13 @@ def keys_at(model: type[BaseModel], path: Path, root: Node) -> list[str]:
 
 
 def suggest(name: str, known: Sequence[str]) -> str:
-    """A remedy for an unknown name: the closest known one, or all of them if they are few."""
+    """A remedy for an unknown name: the closest known name, or all known names if they are few."""
     close = difflib.get_close_matches(name[:100], known, n=1)
     if close:
         return f"did you mean {close[0]!r}?"
     if 0 < len(known) <= _MANY:
         return f"known here: {', '.join(known)}"
-    return "'sluicegate schema' prints all that are known here"
+    return "'sluicegate schema' prints all valid names"
 
 
 def _show(value: Any) -> str:

@@ -59,7 +59,7 @@ class PolicyLayer:
     """Exact namespace or topic name, or a pattern with `*`; empty at broker level."""
     settings: Mapping[str, Setting] = field(default_factory=dict)
     ceilings: Mapping[str, Setting] = field(default_factory=dict)
-    """Limits that lower levels may tighten but not loosen."""
+    """Limits that lower levels can tighten but not loosen."""
 
 
 @dataclass(frozen=True, slots=True)

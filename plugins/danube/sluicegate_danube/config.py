@@ -52,7 +52,7 @@ class DanubeConfig(NodePortsConfig, GrpcConfig):
     )
 
     @property
-    def leads_to_nodes(self) -> bool:
+    def advertises_nodes(self) -> bool:
         """A single broker has the listener's port."""
         return self.route == "ports" and bool(len(set(self.addresses)) > 1 or self.known_brokers)
 

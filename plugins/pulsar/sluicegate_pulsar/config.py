@@ -114,7 +114,7 @@ class PulsarConfig(NodePortsConfig):
         return self
 
     @property
-    def leads_to_nodes(self) -> bool:
+    def advertises_nodes(self) -> bool:
         """A single broker has the listener's port."""
         return bool(len(set(self.addresses)) > 1 or self.known_brokers)
 

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 from pydantic import Field, ValidationError, create_model
 
-from sluicegate.config.consistency import inconsistencies, levels, take_doubles
+from sluicegate.config.consistency import inconsistencies, policy_levels, remove_duplicate_aliases
 from sluicegate.config.errors import ConfigErrors, Finding
 from sluicegate.config.fields import PolicyFields
 from sluicegate.config.load import read_text
@@ -56,8 +56,8 @@ def load_scenario(path: str | os.PathLike[str], policy_models: Iterable[type[Pol
         raise ConfigErrors(
             [*errors, root.place.error((), "expected a mapping (key: value)", "begin with 'name:'")]
         )
-    found = tuple(levels(root))
-    errors.extend(take_doubles(found, fields))
+    found = tuple(policy_levels(root))
+    errors.extend(remove_duplicate_aliases(found, fields))
     made: Scenario | None = None
     model = scenario_model(fields)
     try:

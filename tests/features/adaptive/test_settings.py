@@ -142,7 +142,7 @@ def test_only_a_whole_broker_can_have_them(tmp_path: Path) -> None:
     with pytest.raises(ConfigErrors) as refused:
         read(tmp_path, "burst_seconds: 1", rest=f"  topics: [{{name: t, {RELEASE}: ramp}}]\n")
     [error] = refused.value.errors
-    assert error.message == f"'{RELEASE}' holds for a whole broker, not for one topic"
+    assert error.message == f"'{RELEASE}' applies to a whole broker, not to one topic"
 
 
 @pytest.mark.seed("S5-011")

@@ -183,7 +183,7 @@ def test_limits_are_for_whole_brokers(load_file: Load, tmp_path: Path) -> None:
     file.write_text(f"{text}  topics:\n    - name: a\n      storage_hard_min_free_bytes: 5\n")
     with pytest.raises(ConfigErrors) as refused:
         load(file, [StoragePolicies], [TubeConfig], {})
-    assert "holds for a whole broker" in refused.value.render()
+    assert "applies to a whole broker" in refused.value.render()
 
 
 @pytest.mark.seed("S4-027")
@@ -216,7 +216,7 @@ def test_file_and_store_may_contradict_each_other_which_is_found_where_they_meet
 PROMETHEUS = "source: prometheus, url: 'http://p:9090', capacity_query: a"
 SOURCES = {
     "no paths": ("{source: path}", "source path needs 'paths'", "paths: [/var/lib/kafka]"),
-    "unknown source": ("{source: jmx}", "'jmx' is not possible here", ""),
+    "unknown source": ("{source: jmx}", "'jmx' is not valid here", ""),
     "no source": ("{paths: [/]}", "missing key 'source'", "add 'source:'"),
     "no url": ("{source: prometheus, capacity_query: a}", "needs 'url'", "add 'url:'"),
     "no capacity": (
@@ -224,22 +224,26 @@ SOURCES = {
         "needs 'capacity_query'",
         "add 'capacity_query:'",
     ),
-    "no usage": (f"{{{PROMETHEUS}}}", "either 'consumed_query' or 'free_query'", "give one of them"),
+    "no usage": (f"{{{PROMETHEUS}}}", "either 'consumed_query' or 'free_query'", "set one of them"),
     "both usages": (
         f"{{{PROMETHEUS}, free_query: b, consumed_query: c}}",
         "either 'consumed_query'",
         "one of them",
     ),
-    "no address": (f"{{{PROMETHEUS.replace('http://p:9090', 'p:9090')}, free_query: b}}", "not possible", ""),
+    "no address": (f"{{{PROMETHEUS.replace('http://p:9090', 'p:9090')}, free_query: b}}", "not valid", ""),
     "keys of another": (
         "{source: path, paths: [/], url: 'http://p'}",
         "'url' is for source prometheus",
-        "take it away",
+        "remove it",
     ),
-    "Kafka's": ("{source: log_dirs}", "source log_dirs is of Kafka only", "write source: path or prometheus"),
+    "Kafka's": (
+        "{source: log_dirs}",
+        "source log_dirs is supported for Kafka only",
+        "write source: path or prometheus",
+    ),
     "Kafka's topic": (
         "{source: path, paths: [/], publish_snapshots: t}",
-        "'publish_snapshots' is of Kafka only",
+        "'publish_snapshots' is supported for Kafka only",
         "",
     ),
     "too often": ("{source: path, paths: [/], interval: 1ms}", "greater than or equal to 100", ""),
