@@ -92,7 +92,7 @@ def test_a_damaged_store_is_told(run_in: Run, tmp_path: Path) -> None:
     (tmp_path / "state" / "policies.db").write_text("nothing of the kind " * 100)
     result = run_in(TEXT, "explain", "orders.created")
     assert result.exit_code == 1
-    assert "is damaged or of another kind" in result.stderr
+    assert "is damaged or not such a database" in result.stderr
 
 
 def test_json_is_for_programs(run_in: Run) -> None:

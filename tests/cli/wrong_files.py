@@ -223,7 +223,7 @@ PLACES = [
     Wrong("a store in etcd with a mistyped option", BROKER + "store: etcd://a/x?timout=1s\n", 6, "'timout'",
           "timeout", run_starts=True),
     Wrong("a store in etcd with TLS files and no TLS", BROKER + "store: etcd://a/x?ca=ca.pem\n", 6,
-          "is for TLS", "etcds://", run_starts=True),
+          "requires TLS", "etcds://", run_starts=True),
 ]  # fmt: skip
 NAMES = [
     Wrong("a Pulsar topic at Kafka", BROKER + TOPIC % "persistent://public/default/a", 8,

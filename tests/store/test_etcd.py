@@ -110,9 +110,11 @@ async def test_an_etcd_that_is_silent(own_etcd: Etcd) -> None:
         await until_served(store)
         own_etcd.pause()
         try:
-            with pytest.raises(StoreError, match=r"did not answer within 1 s: check its load"):
+            with pytest.raises(StoreError, match=r"did not respond within 1 s: check its load"):
                 await store.get("/a")
-            with pytest.raises(StoreError, match=r"did not answer within 1 s; the change may have been made"):
+            with pytest.raises(
+                StoreError, match=r"did not respond within 1 s; the change may have taken effect"
+            ):
                 await store.put("/a", b"2")
         finally:
             own_etcd.resume()
@@ -172,9 +174,9 @@ def enable_logins(etcd: Etcd) -> None:
 async def test_logins(own_etcd: Etcd, tmp_path: Path) -> None:
     enable_logins(own_etcd)
     place = f"127.0.0.1:{own_etcd.port}/mine"
-    assert "asks for a login" in str(await error_of(f"etcd://{place}"))
+    assert "requires a login" in str(await error_of(f"etcd://{place}"))
     wrong = await error_of(f"etcd://ops:hunter2@{place}")
-    assert "refuses user or password" in str(wrong)
+    assert "rejects user or password" in str(wrong)
     assert "hunter2" not in str(wrong)
     async with opened(f"etcd://ops:s3cret%3A%40%2F@{place}") as store:
         start = await store.put("/mine/a", b"1")
@@ -205,7 +207,7 @@ async def test_a_login_that_etcd_does_not_ask_for(own_etcd: Etcd) -> None:
     async with opened(f"etcd://ops:secret@127.0.0.1:{own_etcd.port}") as store:
         assert await store.get("/a") is None
         enable_logins(own_etcd)
-        with pytest.raises(StoreError, match="refuses user or password"):
+        with pytest.raises(StoreError, match="rejects user or password"):
             await store.get("/mine/a")
 
 

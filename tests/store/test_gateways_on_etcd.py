@@ -50,7 +50,7 @@ def test_policies_of_a_fleet(
     clock.turn()
     until(lambda: not (two.watch.check() or two.watch.successful))
     assert two.size() == [100, 50]
-    assert "the last good policies stay in force: policy store in etcd is away" in caplog.text
+    assert "the last good policies stay in force: policy store in etcd does not respond" in caplog.text
     two.watch.keep_fact("b1", "node.2", "kafka:9093")
     assert two.watch.facts_waiting == 1
 

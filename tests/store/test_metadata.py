@@ -138,7 +138,7 @@ async def test_of_writers_that_race_one_wins(store: MetadataStore, at: str) -> N
 async def test_a_transaction_that_etcd_would_refuse_is_refused_everywhere(
     store: MetadataStore, at: str
 ) -> None:
-    with pytest.raises(ValueError, match="each key at most once"):
+    with pytest.raises(ValueError, match="must have distinct keys"):
         await store.transact([], [Put(at + "a", b""), Delete(at + "a")])
     many = [Put(f"{at}{number}", b"") for number in range(TRANSACTION_LIMIT + 1)]
     with pytest.raises(ValueError, match="at most 128 conditions and changes, not 0 and 129"):
@@ -260,7 +260,7 @@ async def put_on_lease(store: MetadataStore, key: str) -> int:
 
 
 async def test_a_lease_is_at_least_a_second(store: MetadataStore) -> None:
-    with pytest.raises(ValueError, match="a lease lives at least 1 s, not 0"):
+    with pytest.raises(ValueError, match="a lease lasts at least 1 s, not 0"):
         await store.grant(0)
 
 

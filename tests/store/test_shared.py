@@ -91,7 +91,7 @@ def test_while_etcd_is_away_the_age_is_told(own_etcd: Etcd, clock: Clock) -> Non
         own_etcd.kill()
         clock.turn()
         until(lambda: "cannot be reached" in str(error_of(store.version)))
-        assert "policy store in etcd is away, what is known of it is" in str(error_of(store.version))
+        assert "policy store in etcd does not respond, the known policies are" in str(error_of(store.version))
         assert error_of(store.layers)
         with pytest.raises(StoreError, match="cannot be reached"):
             store.set(Level.BROKER, "", RATE, 6, "ann")
@@ -152,8 +152,8 @@ def test_a_key_that_holds_no_policy_is_named_and_nothing_is_deleted(lab: Lab, va
     lab.put("/gates/policies/set/topic/t/x", value)
     error = until(lambda: error_of(lab.store.version))
     assert error is not None
-    assert "the store holds '/gates/policies/set/topic/t/x', which is no policy" in str(error)
-    assert error.remedy == "mend or delete that key"
+    assert "the store holds '/gates/policies/set/topic/t/x', which is not a policy" in str(error)
+    assert error.remedy == "correct or delete that key"
     lab.put("/gates/policies/set/topic/t/x", None)
     until(lambda: not error_of(lab.store.version))
     assert rate(lab.store) == 5
@@ -162,7 +162,7 @@ def test_a_key_that_holds_no_policy_is_named_and_nothing_is_deleted(lab: Lab, va
 def test_a_counter_that_is_no_number(lab: Lab) -> None:
     lab.put("/gates/policies/version", b"seven")
     until(lambda: error_of(lab.store.version))
-    with pytest.raises(StoreError, match="the store holds what is no policy"):
+    with pytest.raises(StoreError, match="the store holds invalid policies"):
         lab.store.set(Level.BROKER, "", RATE, 5, "ann")
 
 

@@ -14,8 +14,8 @@ from tests.waiting import until
 from sluicegate.gateway.plugins import CHOICE, Plugins
 from sluicegate.model import Level
 from sluicegate.store import MemoryStore, PolicyStore, StoreError
-from sluicegate.store.local_copy import Known, LocalCopy
-from sluicegate.store.policy_store import StoreAwayError
+from sluicegate.store.local_copy import LocalCopy, StoreState
+from sluicegate.store.policy_store import StoreUnavailableError
 from sluicegate.store.standby import StandbyStore, is_remote
 
 URL = "etcd://ann:s3cret@etcd-1:2379,etcd-2:2379/sluicegate/eu?password_file=/run/secret"
@@ -48,7 +48,7 @@ class Remote:
         return self.store
 
     def away(self) -> None:
-        self.error = StoreAwayError("etcd cannot be reached", "start it")
+        self.error = StoreUnavailableError("etcd cannot be reached", "start it")
 
     def standby(self) -> StandbyStore:
         return StandbyStore(self.open, self.copy, lambda: self.now_ns, lambda: self.wall_s)
@@ -90,7 +90,7 @@ def test_the_copy_stands_for_a_store_that_is_away(remote: Remote, caplog: pytest
         lambda: store.set(Level.BROKER, "", "max_message_size", 1, "ann"),
         lambda: store.unset(Level.BROKER, "", "max_message_size", "ann"),
     ):
-        with pytest.raises(StoreAwayError, match="3600 s old"):
+        with pytest.raises(StoreUnavailableError, match="3600 s old"):
             call()
 
 
@@ -99,7 +99,7 @@ def test_the_store_takes_over_once_it_answers(remote: Remote) -> None:
     remote.away()
     store = remote.standby()
     opened = remote.opened
-    with pytest.raises(StoreAwayError):
+    with pytest.raises(StoreUnavailableError):
         store.version()
     assert remote.opened == opened, "it is not asked at every look"
     remote.store.set(Level.BROKER, "", "max_message_size", 60, "bob")
@@ -156,7 +156,9 @@ def test_only_its_owner_reads_the_copy_and_it_holds_no_login(remote: Remote) -> 
 
 def test_without_a_copy_the_start_fails(remote: Remote) -> None:
     remote.away()
-    with pytest.raises(StoreAwayError, match=r"cannot be reached, and there is no local copy .*start it"):
+    with pytest.raises(
+        StoreUnavailableError, match=r"cannot be reached, and there is no local copy .*start it"
+    ):
         remote.standby()
 
 
@@ -176,12 +178,12 @@ def test_a_store_that_refuses_is_no_store_that_is_away(remote: Remote) -> None:
         ('{"format": 2}', "its format is 2, expected 1"),
         (
             '{"format": 1, "store": "etcd://x/y", "at": 1, "version": 1, "settings": [], "facts": {}}',
-            "of another store, 'etcd://x/y'",
+            "to another store, 'etcd://x/y'",
         ),
         (
             '{"format": 1, "store": "", "at": 1, "version": 1, "facts": {}, '
             '"settings": [["broker", "", 0, "max_message_size", [], ""]]}',
-            "'max_message_size' is no setting",
+            "'max_message_size' is not a setting",
         ),
         ('{"format": 1, "store": "", "at": 1, "version": 1, "facts": {}, "settings": [[1]]}', "not enough"),
         ("[" * 100_000, "damaged"),
@@ -191,7 +193,7 @@ def test_a_copy_that_cannot_be_used(remote: Remote, text: str, told: str) -> Non
     remote.run_once()
     remote.away()
     remote.copy.path.write_text(text)
-    with pytest.raises(StoreAwayError) as refused:
+    with pytest.raises(StoreUnavailableError) as refused:
         remote.standby()
     assert "cannot be used" in refused.value.message
     assert told in refused.value.message
@@ -208,7 +210,7 @@ def test_a_copy_that_cannot_be_written_is_told_once_and_stops_nothing(
         remote.now_ns += 61 * SECOND
         assert store.version() == number + 1
     [line] = caplog.messages
-    assert "no local copy of the policy store can be kept" in line
+    assert "the local copy of the policy store cannot be written" in line
 
 
 def test_a_write_that_fails_leaves_the_old_copy(remote: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,8 +229,8 @@ def test_a_write_that_fails_leaves_the_old_copy(remote: Remote, monkeypatch: pyt
 
 
 def test_an_empty_store_has_a_copy_too(remote: Remote) -> None:
-    remote.copy.write(Known(0, (), {}, 1.0))
-    assert remote.copy.read() == Known(0, (), {}, 1.0)
+    remote.copy.write(StoreState(0, (), {}, 1.0))
+    assert remote.copy.read() == StoreState(0, (), {}, 1.0)
 
 
 def test_local_stores_need_no_copy() -> None:

@@ -291,7 +291,7 @@ def test_a_store_that_vanished_is_an_error_not_an_empty_store(tmp_path: Path) ->
     kept.close()
     for file in tmp_path.glob("p.db*"):
         file.unlink()
-    with pytest.raises(StoreError, match="it is gone"):
+    with pytest.raises(StoreError, match="it no longer exists"):
         store.version()
     assert not path.exists()
     os.rename(tmp_path / "backup.db", path)

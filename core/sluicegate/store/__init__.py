@@ -1,4 +1,4 @@
-"""Where policies that were set at run time are kept, and small facts beside them."""
+"""Stores for policies that are set at run time, and for facts."""
 
 from sluicegate.store.memory import MemoryStore
 from sluicegate.store.policy_store import Change, PolicyStore, StoreError

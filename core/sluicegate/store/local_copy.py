@@ -1,4 +1,4 @@
-"""The last good state of a store that is reached over the network, in a file of this host."""
+"""A local file with the last known state of a remote store."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from sluicegate.model import Level, PolicyLayer, Setting, Source
 from sluicegate.private_files import make_folder
 
 NAME = "store-copy.json"
-"""Of the file, below the state directory."""
+"""Name of the file in the state directory."""
 _FORMAT = 1
 _MOST_BYTES = 64 << 20
 _PLACE = re.compile(r"(?P<scheme>[^:]+://)(?:[^/?]*@)?(?P<place>[^?]*)")
@@ -22,21 +22,21 @@ _LEVELS = {level.label: level for level in Level}
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """What a store held."""
+class StoreState:
+    """The contents of a store at one time."""
 
     version: int
     layers: tuple[PolicyLayer, ...]
     facts: Mapping[str, str]
     at_s: float
-    """When it was known to be up to date, Unix time."""
+    """When it was confirmed to be up to date, in Unix time."""
 
 
 class LocalCopy:
-    """One file, which is replaced as a whole and which only its owner can read.
+    """A file that is replaced atomically and that only its owner can read.
 
-    :param path: of the file.
-    :param url: of the store; its login and its options are not kept.
+    :param path: path of the file.
+    :param url: URL of the store. The file identifies the store without its login and options.
     """
 
     def __init__(self, path: Path, url: str) -> None:
@@ -44,19 +44,19 @@ class LocalCopy:
         found = _PLACE.match(url)
         self._place = found["scheme"] + found["place"] if found is not None else ""
 
-    def write(self, known: Known) -> None:
-        """Replace the copy: a reader sees the old one or the new one, even after a crash.
+    def write(self, state: StoreState) -> None:
+        """Replace the copy atomically, even if this process or the host crashes.
 
-        :raises OSError: if it cannot be written; the old one stays.
+        :raises OSError: if it cannot be written; the previous copy stays.
         """
         make_folder(self.path.parent)
         content = {
             "format": _FORMAT,
             "store": self._place,
-            "at": known.at_s,
-            "version": known.version,
-            "settings": list(_settings(known.layers)),
-            "facts": dict(known.facts),
+            "at": state.at_s,
+            "version": state.version,
+            "settings": list(_settings(state.layers)),
+            "facts": dict(state.facts),
         }
         handle, name = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)  # mode 0600
         try:
@@ -70,11 +70,11 @@ class LocalCopy:
                 os.unlink(name)
             raise
 
-    def read(self) -> Known | None:
-        """What was written last; None if there is no copy.
+    def read(self) -> StoreState | None:
+        """Read the copy; None if there is none.
 
         :raises OSError: if the file cannot be read.
-        :raises ValueError: if it is damaged, or the copy of another store.
+        :raises ValueError: if it is damaged, or belongs to another store.
         """
         try:
             with open(self.path, "rb") as file:
@@ -93,12 +93,12 @@ class LocalCopy:
         except (KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
             raise ValueError(f"it is damaged ({error!r})") from error
         if place != self._place:
-            raise ValueError(f"it is of another store, {place!r}")
-        return Known(version, layers, facts, at_s)
+            raise ValueError(f"it belongs to another store, {place!r}")
+        return StoreState(version, layers, facts, at_s)
 
 
 def _settings(layers: Sequence[PolicyLayer]) -> Iterator[list[object]]:
-    """Each setting and ceiling: level, name, whether it is a ceiling, field, value, location."""
+    """Flatten layers into rows: level, name, whether it is a ceiling, field, value, location."""
     for layer in layers:
         for is_ceiling, settings in enumerate((layer.settings, layer.ceilings)):
             for field, setting in settings.items():
@@ -107,14 +107,14 @@ def _settings(layers: Sequence[PolicyLayer]) -> Iterator[list[object]]:
 
 
 def _layers(settings: Sequence[Sequence[Any]]) -> tuple[PolicyLayer, ...]:
-    """The inverse.
+    """The inverse of `_settings`.
 
-    :raises ValueError: if a setting has no known shape.
+    :raises ValueError: if a row is malformed.
     """
     found: dict[tuple[Level, str], tuple[dict[str, Setting], dict[str, Setting]]] = {}
     for label, name, is_ceiling, field, value, location in settings:
         if not isinstance(value, int | float | str) or not isinstance(field, str):
-            raise ValueError(f"it is damaged ({field!r} is no setting)")
+            raise ValueError(f"it is damaged ({field!r} is not a setting)")
         own = found.setdefault((_LEVELS[label], str(name)), ({}, {}))
         own[bool(is_ceiling)][field] = Setting(value, Source.STORE, str(location))
     return tuple(PolicyLayer(level, name, *parts) for (level, name), parts in found.items())

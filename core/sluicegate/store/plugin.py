@@ -1,4 +1,4 @@
-"""The built-in stores, behind the hook that other stores use too."""
+"""Registers the built-in stores through the same hook as third-party stores."""
 
 from functools import partial
 
@@ -12,7 +12,7 @@ from sluicegate.store.sqlite import SqliteStore
 from sluicegate.store.sqlite_file import sqlite_path
 
 _PREFIX = "/sluicegate"
-"""Of an etcd's keys, if its URL names none."""
+"""Default prefix of the keys in etcd."""
 
 
 @hookimpl

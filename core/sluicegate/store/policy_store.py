@@ -1,4 +1,4 @@
-"""What every policy store offers, and the words they share."""
+"""The policy store protocol, with its records and errors."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ CEILING = "ceiling."
 
 
 class StoreError(Exception):
-    """The store cannot be used now; gateways go on with the last good policies."""
+    """The store cannot be used now; gateways continue with the last good policies."""
 
     def __init__(self, message: str, remedy: str) -> None:
         super().__init__(f"{message}: {remedy}")
@@ -21,13 +21,13 @@ class StoreError(Exception):
         """What to do about it."""
 
 
-class StoreAwayError(StoreError):
-    """The store does not answer now. Any other error means that it answers and refuses, or is damaged."""
+class StoreUnavailableError(StoreError):
+    """The store does not respond. Any other error means that it refuses the request or is damaged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One setting as a store keeps it."""
+    """One setting as stored."""
 
     level: Level
     name: str
@@ -35,12 +35,12 @@ class Row:
     field: str
     value: PolicyValue
     version: int
-    """Version of the store that this setting made."""
+    """Version of the store that this setting created."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One line of a store's history."""
+    """One entry of a store's history."""
 
     version: int
     level: Level
@@ -49,22 +49,22 @@ class Change:
     value: PolicyValue | None
     """None if the field was unset."""
     actor: str
-    """Who made the change, as the caller said."""
+    """Author of the change, as given by the caller."""
     at: str
-    """When, UTC, ISO 8601."""
+    """Time of the change, UTC, ISO 8601."""
 
 
 class PolicyStore(Protocol):
-    """Policies set at run time, and small facts; shared by processes, safe for threads."""
+    """Policies set at run time, and facts. Shared by processes and thread-safe."""
 
     def layers(self) -> tuple[int, tuple[PolicyLayer, ...]]:
-        """Everything that is set, and the version it belongs to, read as one snapshot.
+        """Read all settings and their version as one snapshot.
 
         :raises StoreError: if the store cannot be read.
         """
 
     def version(self) -> int:
-        """Number of the last change, by any process; cheap enough for several calls a second.
+        """Number of the last change by any process. Cheap enough for several calls a second.
 
         :raises StoreError: if the store cannot be read.
         """
@@ -74,14 +74,14 @@ class PolicyStore(Protocol):
 
         :param name: namespace or topic, exact or with `*`; empty at broker level.
         :param actor: the author, for the history.
-        :return: the new version, or the present one if the value is set already.
+        :return: the new version, or the current one if the value is already set.
         :raises StoreError: if the store cannot be written.
         """
 
     def unset(self, level: Level, name: str, field: str, actor: str) -> int:
-        """Take one field away, so that it is inherited again.
+        """Remove one field, so that it is inherited again.
 
-        :return: the new version, or the present one if the field is not set.
+        :return: the new version, or the current one if the field is not set.
         :raises StoreError: if the store cannot be written.
         """
 
@@ -92,32 +92,32 @@ class PolicyStore(Protocol):
         """
 
     def get_fact(self, key: str) -> str | None:
-        """A fact kept with `put_fact`; None if there is none.
+        """Read a fact; None if there is none.
 
         :raises StoreError: if the store cannot be read.
         """
 
     def put_fact(self, key: str, value: str) -> None:
-        """Keep a small fact, such as a node's address; facts have no part in the version.
+        """Store a fact, such as a node's address. Facts do not change the version.
 
         :raises StoreError: if the store cannot be written.
         """
 
     def claim_fact(self, key: str, value: str) -> str:
-        """Keep a fact unless its key is taken, by compare-and-set: of two processes only one gets it.
+        """Store a fact unless its key exists, by compare-and-set: of two processes only one succeeds.
 
-        :return: the value that the key holds now, which may be another process's.
+        :return: the current value of the key, which may be another process's.
         :raises StoreError: if the store cannot be written.
         """
 
     def facts(self, prefix: str) -> Mapping[str, str]:
-        """All facts whose keys begin with a prefix.
+        """Read all facts whose keys start with a prefix.
 
         :raises StoreError: if the store cannot be read.
         """
 
     def close(self) -> None:
-        """Release files; the store is not to be used afterwards."""
+        """Release files and connections. The store cannot be used afterwards."""
 
 
 def layers_of(rows: Iterable[Row]) -> tuple[PolicyLayer, ...]:

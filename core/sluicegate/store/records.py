@@ -1,4 +1,4 @@
-"""How settings and their history are written into keys of a metadata store."""
+"""Encodes settings and their history as keys and values of a metadata store."""
 
 import json
 from urllib.parse import quote
@@ -10,19 +10,19 @@ _LEVELS = {level.label: level for level in Level}
 
 
 def setting_key(level: Level, name: str, field: str) -> str:
-    """The key of one setting, below those of all."""
+    """The key of one setting, below the prefix of all settings."""
     return f"set/{level.label}/{quote(name, safe='')}/{quote(field, safe='')}"
 
 
 def encoded_row(row: Row) -> bytes:
-    """A setting as JSON."""
+    """Encode a setting as JSON."""
     return _dumps(level=row.level.label, name=row.name, field=row.field, value=row.value, version=row.version)
 
 
 def decoded_row(text: bytes) -> Row:
-    """The setting that a key holds.
+    """Decode a setting.
 
-    :raises ValueError: if it is none.
+    :raises ValueError: if the text is not a setting.
     """
     found = _loads(text)
     value, version = found.get("value"), found.get("version")
@@ -32,7 +32,7 @@ def decoded_row(text: bytes) -> Row:
 
 
 def encoded_change(change: Change) -> bytes:
-    """A line of the history as JSON."""
+    """Encode a history entry as JSON."""
     return _dumps(
         version=change.version,
         level=change.level.label,
@@ -45,14 +45,14 @@ def encoded_change(change: Change) -> bytes:
 
 
 def decoded_change(text: bytes) -> Change:
-    """The line of the history that a key holds.
+    """Decode a history entry.
 
-    :raises ValueError: if it is none.
+    :raises ValueError: if the text is not a history entry.
     """
     found = _loads(text)
     value = found.get("value")
     if value is not None and not isinstance(value, int | float | str):
-        raise ValueError("its value is not that of a policy")
+        raise ValueError("its value is not a policy value")
     try:
         version = int(str(found["version"]))
     except KeyError:
@@ -68,19 +68,19 @@ def _dumps(**fields: object) -> bytes:
 def _loads(text: bytes) -> dict[str, object]:
     found = json.loads(text)
     if not isinstance(found, dict):
-        raise ValueError("it is no JSON object")
+        raise ValueError("it is not a JSON object")
     return found
 
 
 def _level(found: dict[str, object]) -> Level:
     level = _LEVELS.get(str(found.get("level")))
     if level is None:
-        raise ValueError(f"its level is none of {', '.join(_LEVELS)}")
+        raise ValueError(f"its level is not one of {', '.join(_LEVELS)}")
     return level
 
 
 def _field(found: dict[str, object]) -> str:
     field = found.get("field")
     if not isinstance(field, str) or not field:
-        raise ValueError("it names no field")
+        raise ValueError("it has no field")
     return field

@@ -1,30 +1,30 @@
-"""A copy in memory of the policies in a metadata store, and how old it is."""
+"""A replica in memory of the policies in a metadata store, with its age."""
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from time import monotonic
 
 from sluicegate.store.metadata.following import follow
-from sluicegate.store.metadata.metadata_store import Entry, Event, Listing, MetadataStore
-from sluicegate.store.policy_store import Row, StoreAwayError, StoreError
+from sluicegate.store.metadata.metadata_store import Entry, Listing, MetadataStore
+from sluicegate.store.policy_store import Row, StoreError, StoreUnavailableError
 from sluicegate.store.records import decoded_row
 
 VERSION_KEY = "version"
-"""Holds the number of the last change; every change is made on the condition that it did not move."""
+"""Key of the number of the last change. Every write transaction requires that it is unchanged."""
 _CONFIRM_S = 1.0
-"""The store is asked this often whether the copy is up to date; a change itself comes at once."""
+"""Interval of the checks that the replica is up to date. Changes themselves arrive at once."""
 _LATE = 2
-"""Answers in a row that know a newer version before the watch is given up for dead."""
+"""Consecutive checks that find a newer version before the watch is considered dead."""
 
 
 class Replica:
-    """Follows the policies in the event loop of the metadata store; other threads read.
+    """Follows the policies in the event loop of the metadata store. Other threads read the replica.
 
     :param metadata: the store.
-    :param prefix: of the keys of policies, with a slash at its end.
+    :param prefix: prefix of the policies' keys, with a trailing slash.
     :param place: the store's name in errors.
-    :param timeout_s: bound of one operation of the store.
+    :param timeout_s: timeout of one operation of the store.
     """
 
     def __init__(self, metadata: MetadataStore, prefix: str, place: str, timeout_s: float) -> None:
@@ -35,15 +35,15 @@ class Replica:
         self._changed = threading.Condition()
         self._rows: dict[str, Row] = {}
         self._unreadable: dict[str, str] = {}
-        """What is wrong with a key's value, by key."""
+        """Problems with values that cannot be decoded, by key."""
         self._version: Entry | None = None
         self._confirmed: float | None = None
-        """When the copy was last known to be up to date, by the monotonic clock."""
+        """When the replica was last confirmed to be up to date, in monotonic time."""
         self._trouble: StoreError | None = None
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def start(self) -> None:
-        """Begin to follow, in the running event loop."""
+        """Start to follow, in the running event loop."""
         self._spawn("follow", self._follow())
         self._spawn("confirm", self._confirm())
 
@@ -56,49 +56,50 @@ class Replica:
     def wait_for_listing(self, timeout_s: float) -> None:
         """Return once the policies are known.
 
-        :raises StoreError: at the store's first error.
+        :raises StoreError: on the store's first error.
         """
         with self._changed:
             self._changed.wait_for(
                 lambda: self._confirmed is not None or self._trouble is not None, timeout_s
             )
             if self._confirmed is None:
-                raise self._trouble or StoreAwayError(
+                raise self._trouble or StoreUnavailableError(
                     f"{self._place} does not answer", "check its load and network"
                 )
 
     def wait_for_version(self, version: int, timeout_s: float) -> None:
-        """Return once a version is known here, or after the time-out."""
+        """Wait until the replica has reached a version, or until the timeout."""
         with self._changed:
             self._changed.wait_for(lambda: self._number() >= version, timeout_s)
 
     def version(self) -> int:
         """Number of the last change.
 
-        :raises StoreError: if the copy is old, or holds what cannot be read.
+        :raises StoreError: if the replica is stale, or a value cannot be decoded.
         """
         with self._changed:
-            self._refuse_old()
+            self._require_fresh()
             return self._number()
 
     def read(self) -> tuple[int, tuple[Row, ...]]:
-        """The version, and all settings of it; see `version`."""
+        """The version and all its settings; raises as `version` does."""
         with self._changed:
-            self._refuse_old()
+            self._require_fresh()
             return self._number(), tuple(self._rows.values())
 
-    def _refuse_old(self) -> None:
+    def _require_fresh(self) -> None:
         if self._unreadable:
             key, problem = min(self._unreadable.items())
             raise StoreError(
-                f"{self._place} holds {key!r}, which is no policy ({problem})", "mend or delete that key"
+                f"{self._place} holds {key!r}, which is not a policy ({problem})",
+                "correct or delete that key",
             )
         age_s = monotonic() - (self._confirmed or 0.0)
         if age_s > self._stale_s:
             cause = f": {self._trouble}" if self._trouble is not None else ""
-            raise StoreAwayError(
-                f"{self._place} is away, what is known of it is {age_s:.0f} s old{cause}",
-                "policies hold as they are until it is back",
+            raise StoreUnavailableError(
+                f"{self._place} does not respond, the known policies are {age_s:.0f} s old{cause}",
+                "these policies stay in effect until it responds again",
             )
 
     def _number(self) -> int:
@@ -115,18 +116,15 @@ class Replica:
                     self._unreadable.clear()
                     self._version = None
                     for entry in found.entries:
-                        self._take(entry.key, entry)
+                        self._apply(entry.key, entry)
                     self._confirmed = monotonic()
                 else:
-                    self._apply(found)
+                    for event in found:
+                        self._apply(event.key, event.entry)
                 self._changed.notify_all()
 
-    def _apply(self, events: Sequence[Event]) -> None:
-        for event in events:
-            self._take(event.key, event.entry)
-
-    def _take(self, key: str, entry: Entry | None) -> None:
-        """Take over what a key holds now."""
+    def _apply(self, key: str, entry: Entry | None) -> None:
+        """Update the replica with the current value of a key."""
         self._unreadable.pop(key, None)
         try:
             if key == self._prefix + VERSION_KEY:
@@ -147,7 +145,7 @@ class Replica:
             self._changed.notify_all()
 
     async def _confirm(self) -> None:
-        """Ask again and again whether the copy is up to date: a watch is silent where nothing changes."""
+        """Check regularly that the replica is up to date: a dead watch looks the same as an idle one."""
         late = 0
         while True:
             await asyncio.sleep(_CONFIRM_S)

@@ -1,4 +1,4 @@
-"""Policies in a metadata store such as etcd, so that any number of gateways share them."""
+"""A policy store in a metadata store such as etcd, which any number of gateways can share."""
 
 import asyncio
 import random
@@ -11,29 +11,29 @@ from typing import Any, TypeVar
 
 from sluicegate.model import Level, PolicyLayer, PolicyValue
 from sluicegate.store.metadata.metadata_store import Delete, MetadataStore, Put, Unchanged
-from sluicegate.store.policy_store import Change, Row, StoreAwayError, StoreError, layers_of
+from sluicegate.store.policy_store import Change, Row, StoreError, StoreUnavailableError, layers_of
 from sluicegate.store.records import decoded_change, decoded_row, encoded_change, encoded_row, setting_key
 from sluicegate.store.replica import VERSION_KEY, Replica
 
 _KEPT_CHANGES = 1_000
 _WRITING_S = 10.0
-"""How long a change is tried again while others come first."""
+"""How long a write is retried while concurrent changes interfere."""
 _PAUSE_S = 0.02
 _MARGIN_S = 5.0
-"""What a call may take beyond the time-outs of the metadata store; it only ends what hangs."""
+"""Extra time beyond the timeouts of the metadata store, to abort calls that hang."""
 Result = TypeVar("Result")
 
 
 class SharedStore:
-    """See `PolicyStore`; a thread of its own follows the changes of all gateways and speaks to the store.
+    """A `PolicyStore` with a thread that talks to the metadata store and follows all gateways' changes.
 
-    `layers` and `version` come from memory. While the metadata store is away they raise, with the age of what
-    is known: the gateway goes on with its last good policies.
+    `layers` and `version` read from memory. While the metadata store does not respond, they raise an error
+    with the age of the replica. The gateway then continues with its last good policies.
 
     :param open_metadata: opens the metadata store; called in the thread's event loop.
-    :param prefix: begins all keys; without a slash at its end.
+    :param prefix: prefix of all keys, without a trailing slash.
     :param place: the store's name in errors, without a login.
-    :param timeout_s: bound of one operation of the metadata store.
+    :param timeout_s: timeout of one operation of the metadata store.
     :raises StoreError: if the policies cannot be read now.
     """
 
@@ -56,12 +56,12 @@ class SharedStore:
             raise
 
     def layers(self) -> tuple[int, tuple[PolicyLayer, ...]]:
-        """Everything that is set, and the version it belongs to."""
+        """Read all settings and their version."""
         version, rows = self._copy.read()
         return version, layers_of(rows)
 
     def version(self) -> int:
-        """Number of the last change, by any process."""
+        """Number of the last change by any process."""
         return self._copy.version()
 
     def set(self, level: Level, name: str, field: str, value: PolicyValue, actor: str) -> int:
@@ -69,7 +69,7 @@ class SharedStore:
         return self._change(level, name, field, value, actor)
 
     def unset(self, level: Level, name: str, field: str, actor: str) -> int:
-        """Take one field away."""
+        """Remove one field."""
         return self._change(level, name, field, None, actor)
 
     def history(self, limit: int) -> list[Change]:
@@ -81,17 +81,17 @@ class SharedStore:
                 return [decoded_change(entry.value) for entry in found[-limit:][::-1]]
             except ValueError as error:
                 message = f"{self._place} holds a history that cannot be read ({error})"
-                raise StoreError(message, "delete what is wrong there") from error
+                raise StoreError(message, "delete the damaged keys") from error
 
         return self._run(read()) if limit > 0 else []
 
     def get_fact(self, key: str) -> str | None:
-        """A fact kept with `put_fact`."""
+        """Read a fact."""
         entry = self._run(self._keys.get(self._fact(key)))
         return None if entry is None else entry.value.decode(errors="replace")
 
     def put_fact(self, key: str, value: str) -> None:
-        """Keep a small fact; one that another gateway kept already is not written again."""
+        """Store a fact, unless another gateway has already stored the same value."""
 
         async def write() -> None:
             entry = await self._keys.get(self._fact(key))
@@ -101,26 +101,26 @@ class SharedStore:
         self._run(write())
 
     def claim_fact(self, key: str, value: str) -> str:
-        """Keep a fact unless its key is taken."""
+        """Store a fact unless its key exists."""
 
         async def claim() -> str:
             place = self._fact(key)
             while not await self._keys.transact([Unchanged(place, 0)], [Put(place, value.encode())]):
                 entry = await self._keys.get(place)
-                if entry is not None:  # else it was deleted just now
+                if entry is not None:  # otherwise it has just been deleted
                     return entry.value.decode(errors="replace")
             return value
 
         return self._run(claim())
 
     def facts(self, prefix: str) -> Mapping[str, str]:
-        """All facts whose keys begin with a prefix."""
+        """Read all facts whose keys start with a prefix."""
         start = len(self._fact(""))
         found = self._run(self._keys.list(self._fact(prefix))).entries
         return {entry.key[start:]: entry.value.decode(errors="replace") for entry in found}
 
     def close(self) -> None:
-        """Close the connection and end the thread; calling it again does nothing."""
+        """Close the connection and stop the thread. Further calls have no effect."""
         if not self._thread.is_alive():
             return
         try:
@@ -140,7 +140,7 @@ class SharedStore:
             await self._replica.stop()
         if self._metadata is not None:
             await self._metadata.close()
-        # gRPC ends its calls in tasks of its own, some turns after their channel was closed.
+        # gRPC ends its calls in tasks of its own, a few loop iterations after their channel is closed.
         if calls := asyncio.all_tasks() - {asyncio.current_task()}:
             await asyncio.wait(calls, timeout=_MARGIN_S)
         await self._loop.shutdown_asyncgens()
@@ -151,9 +151,9 @@ class SharedStore:
         return version
 
     async def _write(self, level: Level, name: str, field: str, value: PolicyValue | None, actor: str) -> int:
-        """Make one change on the condition that no other came in between; then it is tried again.
+        """Write one change by compare-and-set; retry if a concurrent change interferes.
 
-        :return: the version that it made, or the present one if there is nothing to change.
+        :return: the new version, or the current one if there is nothing to change.
         """
         counter = f"{self._prefix}/policies/{VERSION_KEY}"
         key = f"{self._prefix}/policies/{setting_key(level, name, field)}"
@@ -180,14 +180,14 @@ class SharedStore:
             ]
             if await self._keys.transact(conditions, changes):
                 return version
-            await asyncio.sleep(random.uniform(0, _PAUSE_S))  # noqa: S311 - so that others do not meet again
-        raise StoreError(f"{self._place} is changed by others all the time", "try again")
+            await asyncio.sleep(random.uniform(0, _PAUSE_S))  # noqa: S311 - jitter
+        raise StoreError(f"{self._place} has too many concurrent changes", "try again")
 
     def _fact(self, key: str) -> str:
         return f"{self._prefix}/facts/{key}"
 
     def _line(self, version: int) -> str:
-        """The key of a line of the history; keys are sorted as versions are."""
+        """The key of a history entry; keys sort in the order of versions."""
         return f"{self._prefix}/history/{max(0, version):016d}"
 
     @property
@@ -203,7 +203,7 @@ class SharedStore:
         return self._replica
 
     def _run(self, work: Coroutine[Any, Any, Result], longer_s: float = 0.0) -> Result:
-        """Have the thread do something, and wait for it."""
+        """Run a coroutine in the thread and wait for its result."""
         if not self._thread.is_alive():
             work.close()
             raise StoreError(f"{self._place} was closed", "open it again")
@@ -212,12 +212,14 @@ class SharedStore:
             return done.result(2 * self._timeout_s + _MARGIN_S + longer_s)
         except FutureTimeoutError:
             done.cancel()
-            raise StoreAwayError(f"{self._place} does not answer", "check its load and its network") from None
+            raise StoreUnavailableError(
+                f"{self._place} does not answer", "check its load and its network"
+            ) from None
         except ValueError as error:
-            message = f"{self._place} holds what is no policy ({error})"
-            raise StoreError(message, "mend or delete those keys") from error
+            message = f"{self._place} holds invalid policies ({error})"
+            raise StoreError(message, "correct or delete those keys") from error
 
 
 def _same(old: PolicyValue | None, new: PolicyValue | None) -> bool:
-    # 1 == True in Python, but not in a policy.
+    # Python considers 1 and True equal, policies do not.
     return old == new and type(old) is type(new)

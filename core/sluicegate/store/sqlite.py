@@ -11,7 +11,7 @@ from sluicegate.store.policy_store import Change, Row, layers_of
 from sluicegate.store.sqlite_file import SqliteFile, SqliteMemory
 
 SCHEMA_VERSION = 1
-_DAMAGED = "restore it from a backup, or move it away: policies of the file still hold"
+_DAMAGED = "restore it from a backup, or move it away: the file's policies remain in effect"
 _KEPT_CHANGES = 10_000
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS setting (
@@ -27,10 +27,10 @@ INSERT INTO counter SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM counter);
 
 
 class SqliteStore:
-    """See `PolicyStore`, and `SqliteFile` for how processes share it.
+    """A `PolicyStore` in a SQLite file; `SqliteFile` describes how processes share it.
 
-    :param path: the database file; its directory is made if it is missing.
-    :raises StoreError: if the file cannot be opened or is no such database.
+    :param path: the database file; a missing directory is created.
+    :raises StoreError: if the file cannot be opened, or is not such a database.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -39,7 +39,7 @@ class SqliteStore:
         self._file: SqliteFile | SqliteMemory = file
 
     def layers(self) -> tuple[int, tuple[PolicyLayer, ...]]:
-        """Everything that is set, and the version it belongs to, read as one snapshot."""
+        """Read all settings and their version as one snapshot."""
 
         def read(connection: sqlite3.Connection) -> tuple[int, tuple[PolicyLayer, ...]]:
             connection.execute("BEGIN")
@@ -53,7 +53,7 @@ class SqliteStore:
         return self._file.do(read)
 
     def version(self) -> int:
-        """Number of the last change, by any process."""
+        """Number of the last change by any process."""
         return self._file.do(_version)
 
     def set(self, level: Level, name: str, field: str, value: PolicyValue, actor: str) -> int:
@@ -61,7 +61,7 @@ class SqliteStore:
         return self._write(level, name, field, json.dumps(value), actor)
 
     def unset(self, level: Level, name: str, field: str, actor: str) -> int:
-        """Take one field away."""
+        """Remove one field."""
         return self._write(level, name, field, None, actor)
 
     def _write(self, level: Level, name: str, field: str, value: str | None, actor: str) -> int:
@@ -105,18 +105,18 @@ class SqliteStore:
         ]
 
     def get_fact(self, key: str) -> str | None:
-        """A fact kept with `put_fact`."""
+        """Read a fact."""
         query = "SELECT value FROM fact WHERE key = ?"
         row = self._file.do(lambda connection: connection.execute(query, (key,)).fetchone())
         return None if row is None else str(row[0])
 
     def put_fact(self, key: str, value: str) -> None:
-        """Keep a small fact."""
+        """Store a fact."""
         statement = "INSERT OR REPLACE INTO fact VALUES (?, ?)"
         self._file.do(lambda connection: connection.execute(statement, (key, value)))
 
     def claim_fact(self, key: str, value: str) -> str:
-        """Keep a fact unless its key is taken."""
+        """Store a fact unless its key exists."""
 
         def claim(connection: sqlite3.Connection) -> str:
             connection.execute("INSERT OR IGNORE INTO fact VALUES (?, ?)", (key, value))
@@ -125,7 +125,7 @@ class SqliteStore:
         return self._file.do(claim)
 
     def facts(self, prefix: str) -> Mapping[str, str]:
-        """All facts whose keys begin with a prefix."""
+        """Read all facts whose keys start with a prefix."""
         query = "SELECT key, value FROM fact WHERE substr(key, 1, length(?)) = ?"
         return dict(self._file.do(lambda connection: connection.execute(query, (prefix, prefix)).fetchall()))
 

@@ -1,4 +1,4 @@
-"""A SQLite file in WAL mode that processes of one host share, and a database in memory in its place."""
+"""Connections to SQLite: a file in WAL mode that processes of one host share, or a database in memory."""
 
 import sqlite3
 import threading
@@ -18,22 +18,22 @@ Result = TypeVar("Result")
 
 
 def sqlite_path(url: str) -> str | None:
-    """The file that a `sqlite:///` URL names; None for other URLs."""
+    """The path in a `sqlite:///` URL; None for other URLs."""
     path = unquote(url.removeprefix("sqlite:///"))
     return path if url.startswith("sqlite:///") and path else None
 
 
 class SqliteFile:
-    """A connection to a file; safe for threads.
+    """A thread-safe connection to a file.
 
-    Readers are never blocked by writers; a writer waits at most a second for another one. If the file is
-    replaced (restored from a backup, say), the new file is read from then on. One that vanished is an error.
+    Writers never block readers; a writer waits at most a second for another one. If the file is replaced, for
+    instance restored from a backup, the connection reopens it. A file that disappears is an error.
 
-    :param path: the database file; its directory is made if it is missing.
-    :param name: what it is, for errors.
-    :param schema: statements that make a new one.
-    :param version: of the schema; another one is refused.
-    :param damaged: what to do about a damaged file.
+    :param path: the database file; a missing directory is created.
+    :param name: kind of database, for errors.
+    :param schema: statements that create the tables.
+    :param version: version of the schema; files with another one are refused.
+    :param damaged: the remedy for a damaged file.
     """
 
     def __init__(self, path: str | Path, name: str, schema: str, version: int, damaged: str) -> None:
@@ -52,7 +52,7 @@ class SqliteFile:
             self.disconnect()
 
     def do(self, action: Callable[[sqlite3.Connection], Result]) -> Result:
-        """Run one action on the connection, opened again if there is none or the file was replaced.
+        """Run one action on the connection, which is reopened if the file was replaced.
 
         :raises StoreError: if the file cannot be used.
         """
@@ -60,8 +60,8 @@ class SqliteFile:
             try:
                 found = self._identity()
                 if found is None and self._file is not None:
-                    # A new, empty file in its place would silently take all policies back.
-                    raise FileNotFoundError("it is gone")
+                    # A new, empty file in its place would silently remove all policies.
+                    raise FileNotFoundError("it no longer exists")
                 if self._connection is None or self._file != found:
                     self.disconnect()
                     self._connect()
@@ -74,7 +74,7 @@ class SqliteFile:
     def _connect(self) -> None:
         make_folder(self._path.parent)
         make_database(self._path)
-        # Transactions are begun by hand (isolation_level None): the module would begin them too late.
+        # With isolation_level None we begin transactions ourselves: the module would begin them too late.
         self._connection = sqlite3.connect(
             self._path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
         )
@@ -89,7 +89,7 @@ class SqliteFile:
         self._file = self._identity()
 
     def disconnect(self) -> None:
-        """Make the next action open the file again; the caller holds off other threads."""
+        """Close the connection; the next action reopens the file. The caller holds the lock."""
         connection, self._connection = self._connection, None
         if connection is not None:
             with closing(connection):
@@ -107,22 +107,22 @@ class SqliteFile:
         text = str(error)
         if "locked" in text or "busy" in text:
             return StoreError(
-                f"{store} is locked by another process", "try again; end the program that holds it"
+                f"{store} is locked by another process", "try again, or end the program that holds the lock"
             )
         if isinstance(error, sqlite3.OperationalError | OSError):
             return StoreError(
                 f"{store} cannot be used ({text})", "check the path, its permissions and free space"
             )
         return StoreError(
-            f"{store} is damaged or of another kind ({text})",
+            f"{store} is damaged or not such a database ({text})",
             self._damaged,
         )
 
 
 class SqliteMemory:
-    """A connection to a database that lives as long as this object; safe for threads.
+    """A thread-safe connection to a database in memory, which exists as long as this object.
 
-    :param schema: statements that make it.
+    :param schema: statements that create the tables.
     """
 
     def __init__(self, schema: str) -> None:
@@ -132,7 +132,7 @@ class SqliteMemory:
         weakref.finalize(self, self._connection.close)
 
     def close(self) -> None:
-        """Keep it, as others may share it."""
+        """Do nothing: other clients may share the database."""
 
     def do(self, action: Callable[[sqlite3.Connection], Result]) -> Result:
         """Run one action on the connection."""

@@ -1,4 +1,4 @@
-"""A policy store over the network, and its local copy in its place while it is away at the start."""
+"""A remote policy store that is replaced by its local copy if it does not respond at startup."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -7,8 +7,8 @@ from time import monotonic_ns
 
 from sluicegate.backoff import Backoff
 from sluicegate.model import Level, PolicyLayer, PolicyValue
-from sluicegate.store.local_copy import Known, LocalCopy
-from sluicegate.store.policy_store import Change, PolicyStore, StoreAwayError, StoreError
+from sluicegate.store.local_copy import LocalCopy, StoreState
+from sluicegate.store.policy_store import Change, PolicyStore, StoreError, StoreUnavailableError
 from sluicegate.store.sqlite_file import sqlite_path
 
 log = logging.getLogger(__name__)
@@ -16,25 +16,25 @@ log = logging.getLogger(__name__)
 _NS = 1_000_000_000
 _FIRST_RETRY_NS, _LONGEST_RETRY_NS = _NS, 5 * _NS
 _COPY_NS = 60 * _NS
-"""How often the copy is written although the policies are the same: so that it says how old it is."""
+"""Interval at which the copy is rewritten even without changes, to update its time."""
 
 
 def is_remote(url: str) -> bool:
-    """Whether a store can be away while this host runs."""
+    """Whether a store depends on other hosts."""
     return sqlite_path(url) is None and not url.startswith("memory:")
 
 
 class StandbyStore:
-    """See `PolicyStore`. Belongs to one thread.
+    """A `PolicyStore` for a single thread.
 
-    If the store does not answer at the start, `layers` and `facts` come from the copy, all other methods
-    raise, and the store is tried again and again. Once it has answered, it alone counts.
+    If the store does not respond at startup, `layers` and `facts` read the copy, all other methods raise, and
+    later calls retry with backoff. Once the store has responded, the copy is no longer read.
 
     :param open_store: opens the store.
-    :param copy: where its last good state is kept.
+    :param copy: file with its last known state.
     :param now_ns: monotonic time.
-    :param wall_s: Unix time; only the age of a copy is told by it.
-    :raises StoreError: if the store refuses, or does not answer and there is no copy that can be used.
+    :param wall_s: Unix time, for the age of a copy.
+    :raises StoreError: if the store refuses, or does not respond and there is no usable copy.
     """
 
     def __init__(
@@ -55,19 +55,19 @@ class StandbyStore:
         self._age_ns = self._began_ns = 0
         try:
             self._store = open_store()
-        except StoreAwayError as error:
+        except StoreUnavailableError as error:
             self._trouble: StoreError = error
             self._known = self._read_copy(error)
             self._retries.failed(now_ns())
-            log.warning("%s", self._away().message)
+            log.warning("%s", self._unavailable().message)
 
     @property
     def copy_age_s(self) -> float | None:
-        """How old the copy is that stands for the store; None if the store itself is in use."""
+        """Age of the copy that replaces the store; None if the store itself is in use."""
         return (self._age_ns + self._now_ns() - self._began_ns) / _NS if self._store is None else None
 
     def layers(self) -> tuple[int, tuple[PolicyLayer, ...]]:
-        """Everything that is set, and the version it belongs to."""
+        """Read all settings and their version."""
         try:
             store = self._opened()
         except StoreError:
@@ -77,7 +77,7 @@ class StandbyStore:
         return version, layers
 
     def version(self) -> int:
-        """Number of the last change; raises while a copy stands for the store."""
+        """Number of the last change; raises while the copy replaces the store."""
         store = self._opened()
         version = store.version()
         if self._now_ns() >= self._copy_due_ns:
@@ -89,7 +89,7 @@ class StandbyStore:
         return self._opened().set(level, name, field, value, actor)
 
     def unset(self, level: Level, name: str, field: str, actor: str) -> int:
-        """Take one field away."""
+        """Remove one field."""
         return self._opened().unset(level, name, field, actor)
 
     def history(self, limit: int) -> list[Change]:
@@ -97,22 +97,22 @@ class StandbyStore:
         return self._opened().history(limit)
 
     def get_fact(self, key: str) -> str | None:
-        """A fact kept with `put_fact`."""
+        """Read a fact."""
         return self._opened().get_fact(key)
 
     def put_fact(self, key: str, value: str) -> None:
-        """Keep a small fact."""
+        """Store a fact."""
         self._opened().put_fact(key, value)
         self._copy_due_ns = 0
 
     def claim_fact(self, key: str, value: str) -> str:
-        """Keep a fact unless its key is taken."""
+        """Store a fact unless its key exists."""
         kept = self._opened().claim_fact(key, value)
         self._copy_due_ns = 0
         return kept
 
     def facts(self, prefix: str) -> Mapping[str, str]:
-        """All facts whose keys begin with a prefix."""
+        """Read all facts whose keys start with a prefix."""
         try:
             store = self._opened()
         except StoreError:
@@ -125,39 +125,39 @@ class StandbyStore:
             self._store.close()
 
     def _opened(self) -> PolicyStore:
-        """The store itself.
+        """The store itself, opened if the backoff allows another attempt.
 
-        :raises StoreError: if it is away still; it is not asked more often than the backoff allows.
+        :raises StoreError: if it still does not respond.
         """
         if self._store is None:
             now_ns = self._now_ns()
             if self._retries.wait_ns(now_ns):
-                raise self._away()
+                raise self._unavailable()
             try:
                 self._store = self._open_store()
             except StoreError as error:
                 self._trouble = error
                 self._retries.failed(now_ns)
-                raise self._away() from error
+                raise self._unavailable() from error
         return self._store
 
-    def _away(self) -> StoreAwayError:
+    def _unavailable(self) -> StoreUnavailableError:
         message = (
-            f"{self._trouble.message}; policies and facts are those of {self._copy.path}, "
+            f"{self._trouble.message}; policies and facts are read from {self._copy.path}, "
             f"which is {self.copy_age_s or 0:.0f} s old"
         )
-        return StoreAwayError(message, self._trouble.remedy)
+        return StoreUnavailableError(message, self._trouble.remedy)
 
-    def _read_copy(self, error: StoreAwayError) -> Known:
+    def _read_copy(self, error: StoreUnavailableError) -> StoreState:
         try:
             known = self._copy.read()
         except (OSError, ValueError) as damage:
             message = f"{error.message}, and the local copy {self._copy.path} cannot be used: {damage}"
-            raise StoreAwayError(message, error.remedy) from error
+            raise StoreUnavailableError(message, error.remedy) from error
         if known is None:
             message = f"{error.message}, and there is no local copy of it at {self._copy.path}"
-            raise StoreAwayError(message, error.remedy) from error
-        # A clock that was set back makes no copy younger than new.
+            raise StoreUnavailableError(message, error.remedy) from error
+        # The wall clock may have been set back.
         self._age_ns = max(0, int((self._wall_s() - known.at_s) * _NS))
         self._began_ns = self._now_ns()
         return known
@@ -165,10 +165,10 @@ class StandbyStore:
     def _write_copy(self, store: PolicyStore, version: int, layers: tuple[PolicyLayer, ...]) -> None:
         self._copy_due_ns = self._now_ns() + _COPY_NS
         try:
-            self._copy.write(Known(version, layers, store.facts(""), self._wall_s()))
+            self._copy.write(StoreState(version, layers, store.facts(""), self._wall_s()))
         except (OSError, StoreError) as error:
             if self._is_writable:
-                log.warning("no local copy of the policy store can be kept: %s", error)
+                log.warning("the local copy of the policy store cannot be written: %s", error)
             self._is_writable = False
             return
         self._is_writable = True

@@ -11,7 +11,7 @@ from tests.waiting import until_so
 
 from sluicegate.store.metadata.memory import MemoryMetadata
 from sluicegate.store.metadata.metadata_store import Delete, Entry, Event, Put, Unchanged
-from sluicegate.store.policy_store import StoreAwayError, StoreError
+from sluicegate.store.policy_store import StoreError, StoreUnavailableError
 from sluicegate_danube.failover import keys, runner
 from sluicegate_danube.failover.controller import Controller
 from sluicegate_danube.failover.election import Election, ForeignLoadManagerError
@@ -120,9 +120,9 @@ class Unreliable(MemoryMetadata):
 @pytest.mark.parametrize(
     "error",
     [
-        StoreAwayError("etcd cannot be reached", "start it"),
-        StoreAwayError("etcd did not answer within 2 s", "check its load"),
-        StoreAwayError("etcd has no quorum", "start its other members"),
+        StoreUnavailableError("etcd cannot be reached", "start it"),
+        StoreUnavailableError("etcd did not answer within 2 s", "check its load"),
+        StoreUnavailableError("etcd has no quorum", "start its other members"),
         StoreError("etcd refuses user or password", "correct them"),
     ],
     ids=["down", "slow", "no quorum", "wrong credentials"],

@@ -149,7 +149,7 @@ def test_an_unusable_store_is_reported(run: Run) -> None:
     Path("state/policies.db").write_text("nothing of the kind " * 100)
     result = run("topics", "remove-delayed-delivery", "orders")
     assert result.exit_code == 1
-    assert "is damaged or of another kind" in result.stderr
+    assert "is damaged or not such a database" in result.stderr
 
 
 @pytest.mark.parametrize("group", ["topics", "namespaces"])

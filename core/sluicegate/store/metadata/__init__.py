@@ -1,4 +1,4 @@
-"""Shared metadata in keys: who is alive, who owns what. In memory, in SQLite (one host) or in etcd."""
+"""Key-value stores for metadata that processes share: in memory, in SQLite (one host) or in etcd."""
 
 from sluicegate.store.metadata.following import follow
 from sluicegate.store.metadata.memory import MemoryMetadata

@@ -1,4 +1,4 @@
-"""Follow the keys below a prefix: all of them first, then their changes, and all again after a gap."""
+"""Follows the keys below a prefix: a listing first, then changes, and a new listing after a gap."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -20,14 +20,14 @@ async def follow(
     on_error: Callable[[StoreError], None] = lambda error: None,
     retries: Backoff | None = None,
 ) -> AsyncGenerator[Listing | Sequence[Event], None]:
-    """What a prefix holds, for as long as it is iterated.
+    """Yield the contents of a prefix and then its changes.
 
-    A `Listing` replaces all that was known: it comes first, and again where changes were missed (compaction,
-    a lost watch). Anything else is the changes of one revision, in order. Errors of the store do not end it:
-    it lists again, after waits that grow. It ends when the store is closed while it watches.
+    A `Listing` replaces all earlier state. It comes first, and again after changes were missed because of
+    compaction or a lost watch. Other items are the changes of one revision, in order. After an error of the
+    store, the iterator lists again with backoff. It ends when the store is closed during a watch.
 
-    :param on_error: told of each error of the store, compaction too; it is not to raise.
-    :param retries: waits after errors; at most two seconds by default.
+    :param on_error: called with each error of the store, including compaction; it must not raise.
+    :param retries: backoff after errors; at most two seconds by default.
     """
     retries = retries or Backoff(_FIRST_RETRY_NS, _LONGEST_RETRY_NS)
     while True:

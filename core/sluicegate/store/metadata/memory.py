@@ -1,4 +1,4 @@
-"""A metadata store that lives as long as its process: for tests, demos and a reference broker."""
+"""A metadata store in memory, for tests, demos and a reference broker."""
 
 import asyncio
 from collections.abc import Callable
@@ -18,16 +18,16 @@ class _Space:
     def __init__(self) -> None:
         self.tables = SqliteMemory(keys.SCHEMA)
         self.changed: set[asyncio.Event] = set()
-        """Of the watches of all clients."""
+        """One event for each watch of any client."""
 
 
 class MemoryMetadata(TableMetadata):
-    """See `MetadataStore`; `another` gives a second client of the same keys.
+    """A `MetadataStore` in memory; `another` creates a second client of the same keys.
 
-    :param now_ns: a clock of the caller's own, who then calls `expire` after turning it. By default leases
-        expire by the monotonic clock, by themselves.
-    :param kept: revisions whose changes are kept for watches.
-    :param other: a client whose keys this one shares; keys of its own if it is left out.
+    :param now_ns: the caller's clock; the caller then calls `expire` after advancing it. By default leases
+        expire by the monotonic clock, without a call.
+    :param kept: number of revisions whose changes are kept for watches.
+    :param other: client to share keys with; by default the client has its own keys.
     """
 
     def __init__(
@@ -42,16 +42,16 @@ class MemoryMetadata(TableMetadata):
         self._timer: asyncio.TimerHandle | None = None
 
     def another(self) -> "MemoryMetadata":
-        """Another client of the same keys, with watches of its own, to be closed for itself."""
+        """Create another client of the same keys, with its own watches and its own `close`."""
         return MemoryMetadata(self._own_clock, self._kept, self)
 
     def expire(self) -> None:
-        """End the leases whose time is over."""
+        """Revoke expired leases."""
         self._space.tables.do(self._expire)
-        self._tell()
+        self._notify_watches()
 
     async def grant(self, ttl_s: int) -> int:
-        """Make a lease."""
+        """Create a lease."""
         lease = await super().grant(ttl_s)
         self._wait_for_expiry()
         return lease
@@ -59,7 +59,7 @@ class MemoryMetadata(TableMetadata):
     async def close(self) -> None:
         """End the watches of this client; its leases still expire."""
         self._is_closed = True
-        self._tell()
+        self._notify_watches()
 
     async def _do(self, action: Action[Result]) -> Result:
         if self._is_closed:
@@ -67,7 +67,7 @@ class MemoryMetadata(TableMetadata):
         return self._space.tables.do(action)
 
     def _wait_for_expiry(self) -> None:
-        """Set a timer for the end of the next lease, so that leases expire without a call of any client."""
+        """Schedule the expiry of the next lease, so that leases expire without a client's call."""
         if self._timer is not None:
             self._timer.cancel()
         due_ns = self._space.tables.do(keys.next_expiry_ns)

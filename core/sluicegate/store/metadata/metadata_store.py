@@ -1,7 +1,7 @@
-"""What every metadata store offers. The words and the guarantees are those of etcd's v3 API.
+"""The metadata store protocol. Terms and guarantees are those of etcd's v3 API.
 
-A store has one revision, which each change of any key raises by one. All methods are coroutines of one event
-loop. Keys are text with slashes, such as `/cluster/register/1`; values are bytes.
+A store has one revision, which every transaction increments. All methods belong to one event loop. Keys are
+text with slashes, such as `/cluster/register/1`; values are bytes.
 """
 
 from collections.abc import AsyncGenerator, Sequence
@@ -11,17 +11,17 @@ from typing import Protocol
 from sluicegate.store.policy_store import StoreError
 
 NO_LEASE = 0
-"""In place of a lease: the key stays until it is deleted."""
+"""No lease: the key stays until it is deleted."""
 TRANSACTION_LIMIT = 128
-"""Conditions, and changes, that one transaction may have: etcd's default `--max-txn-ops`."""
+"""Most conditions, and most changes, of one transaction: etcd's default `--max-txn-ops`."""
 
 
 class CompactedError(StoreError):
-    """The store no longer keeps the changes that a watch asks for: list again, and watch from there."""
+    """The store has discarded the changes that a watch needs: list again, and watch from there."""
 
 
 class LeaseExpiredError(StoreError):
-    """The lease is gone, and with it every key that it held."""
+    """The lease no longer exists, nor do its keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +39,17 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The entries below a prefix, sorted by key, as they were at one revision."""
+    """The entries below a prefix at one revision, sorted by key."""
 
     revision: int
     entries: tuple[Entry, ...]
 
     def replaces(self, seen: int) -> bool:
-        """Whether it may replace what a watch has told, which goes on while the listing is asked for.
+        """Whether the listing is at least as new as what a concurrent watch has delivered.
 
-        One that the watch has overtaken may not: nothing would tell of the changes between the two again.
+        An older listing must be ignored: the watch does not deliver the changes in between again.
 
-        :param seen: the revision up to which the watch has told.
+        :param seen: the last revision that the watch has delivered.
         """
         return self.revision >= seen
 
@@ -61,12 +61,12 @@ class Event:
     key: str
     revision: int
     entry: Entry | None
-    """What the key holds now; None if it was deleted, or its lease expired."""
+    """The new entry; None if the key was deleted or its lease expired."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unchanged:
-    """Holds if a key was last modified at this revision; 0 if there must be no such key."""
+    """A condition: the key was last modified at this revision; 0 means that it does not exist."""
 
     key: str
     modified: int
@@ -74,7 +74,7 @@ class Unchanged:
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Set a key within a transaction."""
+    """Sets a key within a transaction."""
 
     key: str
     value: bytes
@@ -83,75 +83,74 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete a key within a transaction; nothing happens if it is not there."""
+    """Deletes a key within a transaction, if it exists."""
 
     key: str
 
 
 class MetadataStore(Protocol):
-    """Keys, transactions, leases, watches. Each method raises `StoreError` if the store cannot be reached."""
+    """Keys, transactions, leases and watches. All methods raise `StoreError` if the store is unreachable."""
 
     async def get(self, key: str) -> Entry | None:
-        """What a key holds; None if there is no such key."""
+        """Read a key; None if it does not exist."""
 
     async def list(self, prefix: str) -> Listing:
-        """All keys that begin with a prefix."""
+        """List all keys that start with a prefix."""
 
     async def put(self, key: str, value: bytes, lease: int = NO_LEASE) -> int:
         """Set a key.
 
-        :return: the revision that this made.
-        :raises LeaseExpiredError: if there is no such lease.
+        :return: the new revision.
+        :raises LeaseExpiredError: if the lease does not exist.
         """
 
     async def delete(self, key: str) -> bool:
-        """Delete a key; False if it was not there."""
+        """Delete a key; False if it did not exist."""
 
     async def transact(self, conditions: Sequence[Unchanged], changes: Sequence[Put | Delete]) -> bool:
-        """Make all changes as one revision if all conditions hold; otherwise change nothing.
+        """Apply all changes as one revision if all conditions hold; otherwise change nothing.
 
-        Each key is named at most once among the changes. There are at most `TRANSACTION_LIMIT` conditions and
-        as many changes.
+        Changes must have distinct keys. There are at most `TRANSACTION_LIMIT` conditions and as many changes.
 
         :return: whether the conditions held.
-        :raises ValueError: if a key is named twice, or there are too many of either.
-        :raises LeaseExpiredError: if a lease is gone.
+        :raises ValueError: if two changes have the same key, or there are too many conditions or changes.
+        :raises LeaseExpiredError: if a lease no longer exists.
         """
 
     async def grant(self, ttl_s: int) -> int:
-        """Make a lease that expires if it is not kept alive.
+        """Create a lease that expires unless it is kept alive.
 
-        :param ttl_s: whole seconds, at least 1; a store may round a short one up, as etcd does.
+        :param ttl_s: whole seconds, at least 1; a store may round short times up, as etcd does.
         :return: its number.
         """
 
     async def keep_alive(self, lease: int) -> None:
-        """Have a lease live for its whole time from now on.
+        """Renew a lease for its full duration.
 
-        :raises LeaseExpiredError: if it is gone.
+        :raises LeaseExpiredError: if it no longer exists.
         """
 
     async def revoke(self, lease: int) -> None:
-        """End a lease and delete its keys; nothing happens if it is gone."""
+        """Revoke a lease, if it exists, and delete its keys."""
 
     def watch(self, prefix: str, after: int) -> AsyncGenerator[Sequence[Event], None]:
-        """Every change of keys that begin with a prefix, in order, those of one revision together.
+        """Yield every change of keys that start with a prefix, in order and grouped by revision.
 
-        It goes on by itself after the store was away, and then gives what has happened in between. It ends
-        when the store is closed. Most users want `follow`, which begins with a listing.
+        The watch resumes after an outage without losing changes, and ends when the store is closed. Most
+        callers want `follow`, which starts with a listing.
 
-        :param after: the revision whose listing is known; events are of later ones.
-        :raises CompactedError: while it runs, if the store no longer keeps the changes that come next.
+        :param after: the revision of a known listing; the watch yields later changes.
+        :raises CompactedError: during iteration, if the store has discarded the changes that come next.
         """
 
     async def close(self) -> None:
-        """End connections and the iteration of watches; leases are left to expire."""
+        """Close connections and end watches. Leases are not revoked and expire."""
 
 
-def refuse_unusable(conditions: Sequence[Unchanged], changes: Sequence[Put | Delete]) -> None:
-    """Refuse a transaction that etcd would not take, whatever the store.
+def check_transaction(conditions: Sequence[Unchanged], changes: Sequence[Put | Delete]) -> None:
+    """Refuse a transaction that etcd would refuse, so that all stores behave the same.
 
-    :raises ValueError: if a key is named twice among the changes, or there are too many of either.
+    :raises ValueError: if two changes have the same key, or there are too many conditions or changes.
     """
     if max(len(conditions), len(changes)) > TRANSACTION_LIMIT:
         raise ValueError(
@@ -159,13 +158,13 @@ def refuse_unusable(conditions: Sequence[Unchanged], changes: Sequence[Put | Del
             f"not {len(conditions)} and {len(changes)}"
         )
     if len({change.key for change in changes}) < len(changes):
-        raise ValueError("a transaction names each key at most once among its changes")
+        raise ValueError("the changes of a transaction must have distinct keys")
 
 
-def refuse_short(ttl_s: int) -> None:
-    """Refuse a lease that would be over at once.
+def check_ttl(ttl_s: int) -> None:
+    """Refuse a lease that would expire at once.
 
     :raises ValueError: if it is shorter than a second.
     """
     if ttl_s < 1:
-        raise ValueError(f"a lease lives at least 1 s, not {ttl_s}")
+        raise ValueError(f"a lease lasts at least 1 s, not {ttl_s}")

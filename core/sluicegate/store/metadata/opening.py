@@ -1,4 +1,4 @@
-"""The metadata store behind a URL."""
+"""Opens the metadata store that a URL refers to."""
 
 from sluicegate.store.metadata.etcd.address import EtcdAddress, etcd_address
 from sluicegate.store.metadata.memory import MemoryMetadata
@@ -9,12 +9,11 @@ from sluicegate.store.sqlite_file import sqlite_path
 
 
 def open_metadata(url: str) -> tuple[MetadataStore, str] | None:
-    """Open `etcd://…`, `etcds://…`, `sqlite:///PATH` or `memory:`, which holds keys of its own at each call.
+    """Open `etcd://…`, `etcds://…`, `sqlite:///PATH` or `memory:`. Each `memory:` store has its own keys.
 
-    :return: the store, and the prefix that the URL names, with which all keys are to begin; None if no store
-        has a URL of this kind.
-    :raises StoreError: if the URL is wrong, or what it needs is not installed. Whether the store is there
-        shows with the first call.
+    :return: the store, and the URL's prefix for all keys; None if no store has a URL of this kind.
+    :raises StoreError: if the URL is malformed, or a required package is missing. The first call shows
+        whether the store is reachable.
     """
     if url in ("memory:", "memory://"):
         return MemoryMetadata(), ""
@@ -26,7 +25,7 @@ def open_metadata(url: str) -> tuple[MetadataStore, str] | None:
 
 
 def etcd_metadata(address: EtcdAddress) -> MetadataStore:
-    """The metadata store in an etcd.
+    """Create a metadata store in etcd.
 
     :raises StoreError: if gRPC is not installed.
     """

@@ -14,17 +14,17 @@ from sluicegate.store.sqlite_file import SqliteFile
 
 _POLL_S = 0.05
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
-_DAMAGED = "restore it from a backup, or move it away: it begins empty then"
+_DAMAGED = "restore it from a backup, or move it away to start with an empty one"
 
 
 class SqliteMetadata(TableMetadata):
-    """See `MetadataStore`. Watches look for changes of other processes twenty times a second.
+    """A `MetadataStore` in a file. Watches poll for changes of other processes twenty times a second.
 
-    Leases run on the host's monotonic clock, which all its processes share, and end when the host restarts.
+    Leases use the host's monotonic clock, which all its processes share, and end when the host restarts.
 
-    :param path: the database file; its directory is made if it is missing.
+    :param path: the database file; a missing directory is created.
     :param now_ns: the clock.
-    :param kept: revisions whose changes are kept for watches.
+    :param kept: number of revisions whose changes are kept for watches.
     """
 
     def __init__(self, path: str | Path, now_ns: Callable[[], int] = monotonic_ns, kept: int = KEPT) -> None:
@@ -39,7 +39,7 @@ class SqliteMetadata(TableMetadata):
         """Close the file and end watches."""
         if not self._is_closed:
             self._is_closed = True
-            self._tell()
+            self._notify_watches()
             await asyncio.get_running_loop().run_in_executor(self._thread, self._file.close)
             self._thread.shutdown(wait=False)
 
@@ -59,7 +59,7 @@ class SqliteMetadata(TableMetadata):
 
 
 def _boot() -> str:
-    """Changes with every start of the host; the same text where the system does not tell."""
+    """An identifier of this boot of the host; a constant where the system has none."""
     try:
         return _BOOT.read_text().strip()
     except OSError:

@@ -1,6 +1,6 @@
-"""Keys, revisions, history and leases in SQLite tables: functions over a connection, with the time given.
+"""Keys, revisions, history and leases in SQLite tables: functions that take a connection and the time.
 
-Those that change something are to be called within a transaction that was begun with `BEGIN IMMEDIATE`.
+Functions that write must be called within a transaction started with `BEGIN IMMEDIATE`.
 """
 
 import sqlite3
@@ -40,8 +40,8 @@ _LIST = "SELECT key, value, created, modified, lease FROM entry WHERE key >= ? A
 _SINCE = """
 SELECT revision, key, value, created, lease FROM event WHERE revision > ? AND key >= ? AND key < ?
 ORDER BY revision, key"""
-_BEHIND_ALL = b"\xff"
-"""Behind every key: UTF-8 has no such byte."""
+_AFTER_ALL = b"\xff"
+"""Greater than every key: UTF-8 has no such byte."""
 
 
 def revision(connection: sqlite3.Connection) -> int:
@@ -50,13 +50,13 @@ def revision(connection: sqlite3.Connection) -> int:
 
 
 def get(connection: sqlite3.Connection, key: str) -> Entry | None:
-    """What a key holds."""
+    """Read a key."""
     row = connection.execute(_GET, (key_bytes(key),)).fetchone()
     return None if row is None else _entry(row)
 
 
 def listing(connection: sqlite3.Connection, prefix: str) -> Listing:
-    """All keys that begin with a prefix, read as one snapshot."""
+    """List all keys that start with a prefix, as one snapshot."""
     connection.execute("BEGIN")
     try:
         rows = connection.execute(_LIST, _bounds(prefix)).fetchall()
@@ -66,11 +66,11 @@ def listing(connection: sqlite3.Connection, prefix: str) -> Listing:
 
 
 def since(connection: sqlite3.Connection, prefix: str, after: int) -> tuple[int, list[tuple[Event, ...]]]:
-    """The changes of keys that begin with a prefix.
+    """Read the changes of keys that start with a prefix.
 
-    :param after: the last revision that is known.
-    :return: the revision up to which these are all, and the changes by revision.
-    :raises CompactedError: if they are no longer kept.
+    :param after: the last known revision.
+    :return: the current revision, and all changes up to it, grouped by revision.
+    :raises CompactedError: if they have been discarded.
     """
     if revision(connection) == after:
         return after, []
@@ -98,10 +98,10 @@ def holds(connection: sqlite3.Connection, conditions: Sequence[Unchanged]) -> bo
 
 
 def apply(connection: sqlite3.Connection, changes: Sequence[Put | Delete], kept: int) -> None:
-    """Make all changes as one revision.
+    """Apply all changes as one revision.
 
-    :param kept: revisions whose changes are kept.
-    :raises LeaseExpiredError: if a lease is gone; the transaction is then to be rolled back.
+    :param kept: number of revisions whose changes are kept.
+    :raises LeaseExpiredError: if a lease no longer exists; the caller must roll the transaction back.
     """
     number = revision(connection) + 1
     changed = False
@@ -127,51 +127,51 @@ def apply(connection: sqlite3.Connection, changes: Sequence[Put | Delete], kept:
 
 
 def compact(connection: sqlite3.Connection, up_to: int) -> None:
-    """Forget the changes up to a revision."""
+    """Discard the changes up to a revision."""
     connection.execute("DELETE FROM event WHERE revision <= ?", (up_to,))
     connection.execute("UPDATE state SET compacted = max(compacted, ?)", (up_to,))
 
 
 def grant(connection: sqlite3.Connection, ttl_s: int, now_ns: int) -> int:
-    """Make a lease."""
+    """Create a lease."""
     ttl_ns = ttl_s * _SECOND_NS
     insert = "INSERT INTO lease (ttl_ns, expires_ns) VALUES (?, ?)"
     return connection.execute(insert, (ttl_ns, now_ns + ttl_ns)).lastrowid or NO_LEASE
 
 
 def keep_alive(connection: sqlite3.Connection, lease: int, now_ns: int) -> None:
-    """Have a lease live for its whole time from now on.
+    """Renew a lease for its full duration.
 
-    :raises LeaseExpiredError: if it is gone.
+    :raises LeaseExpiredError: if it no longer exists.
     """
     refuse_expired(connection, lease)
     connection.execute("UPDATE lease SET expires_ns = ? + ttl_ns WHERE number = ?", (now_ns, lease))
 
 
 def revoke(connection: sqlite3.Connection, lease: int, kept: int) -> None:
-    """End a lease and delete its keys as one revision."""
+    """Revoke a lease and delete its keys as one revision."""
     rows = connection.execute("SELECT key FROM entry WHERE lease = ? AND lease != 0", (lease,)).fetchall()
     apply(connection, [Delete(key_text(row[0])) for row in rows], kept)
     connection.execute("DELETE FROM lease WHERE number = ?", (lease,))
 
 
 def next_expiry_ns(connection: sqlite3.Connection) -> int | None:
-    """When the next lease is over; None if there is none."""
+    """When the next lease expires; None if there is none."""
     found: int | None = connection.execute("SELECT min(expires_ns) FROM lease").fetchone()[0]
     return found
 
 
 def expire(connection: sqlite3.Connection, now_ns: int, kept: int) -> None:
-    """End the leases whose time is over, the oldest first."""
+    """Revoke expired leases, the oldest first."""
     query = "SELECT number FROM lease WHERE expires_ns <= ? ORDER BY expires_ns, number"
     for (lease,) in connection.execute(query, (now_ns,)).fetchall():
         revoke(connection, lease, kept)
 
 
 def note_boot(connection: sqlite3.Connection, boot: str, kept: int) -> None:
-    """End all leases if the host was started since: its monotonic clock has restarted.
+    """Revoke all leases if the host has rebooted, which restarts its monotonic clock.
 
-    :param boot: changes with every start of the host.
+    :param boot: identifier of this boot of the host.
     """
     if _state(connection)[2] != boot:
         for (lease,) in connection.execute("SELECT number FROM lease").fetchall():
@@ -180,9 +180,9 @@ def note_boot(connection: sqlite3.Connection, boot: str, kept: int) -> None:
 
 
 def refuse_expired(connection: sqlite3.Connection, lease: int) -> None:
-    """Raise `LeaseExpiredError` if there is no such lease."""
+    """Raise `LeaseExpiredError` if the lease does not exist."""
     if connection.execute("SELECT 1 FROM lease WHERE number = ?", (lease,)).fetchone() is None:
-        raise LeaseExpiredError(f"there is no lease {lease}", "it expired or was revoked: make a new one")
+        raise LeaseExpiredError(f"there is no lease {lease}", "it expired or was revoked: create a new one")
 
 
 def _state(connection: sqlite3.Connection) -> tuple[int, int, str]:
@@ -194,7 +194,7 @@ def _state(connection: sqlite3.Connection) -> tuple[int, int, str]:
 
 def _bounds(prefix: str) -> tuple[bytes, bytes]:
     first = key_bytes(prefix)
-    return first, end_of(first) or _BEHIND_ALL
+    return first, end_of(first) or _AFTER_ALL
 
 
 def _entry(row: tuple[bytes, bytes, int, int, int]) -> Entry:

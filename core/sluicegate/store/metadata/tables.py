@@ -1,4 +1,4 @@
-"""What the metadata stores in SQLite tables share, whichever way they reach their connection."""
+"""The common base of the metadata stores in SQLite tables."""
 
 import asyncio
 import sqlite3
@@ -15,24 +15,24 @@ from sluicegate.store.metadata.metadata_store import (
     Listing,
     Put,
     Unchanged,
-    refuse_short,
-    refuse_unusable,
+    check_transaction,
+    check_ttl,
 )
 from sluicegate.store.policy_store import StoreError
 
 KEPT = 10_000
-"""Revisions whose changes are kept for watches, by default."""
+"""Default number of revisions whose changes are kept for watches."""
 Result = TypeVar("Result")
 Action = Callable[[sqlite3.Connection], Result]
 
 
 class TableMetadata(ABC):
-    """See `MetadataStore`.
+    """A `MetadataStore` in SQLite tables; subclasses provide the connection.
 
-    :param now_ns: the clock that leases run on.
-    :param kept: revisions whose changes are kept for watches.
-    :param poll_s: how often watches look for changes that nobody tells of; None for never.
-    :param changed: set whenever there may be changes; watches add theirs.
+    :param now_ns: the clock of the leases.
+    :param kept: number of revisions whose changes are kept for watches.
+    :param poll_s: interval at which watches poll for changes by other processes; None for never.
+    :param changed: events that signal possible changes; each watch adds its own.
     """
 
     def __init__(
@@ -52,11 +52,11 @@ class TableMetadata(ABC):
         """
 
     async def get(self, key: str) -> Entry | None:
-        """What a key holds."""
+        """Read a key."""
         return await self._read(lambda connection: keys.get(connection, key))
 
     async def list(self, prefix: str) -> Listing:
-        """All keys that begin with a prefix."""
+        """List all keys that start with a prefix."""
         return await self._read(lambda connection: keys.listing(connection, prefix))
 
     async def put(self, key: str, value: bytes, lease: int = NO_LEASE) -> int:
@@ -79,8 +79,8 @@ class TableMetadata(ABC):
         return await self._write(delete)
 
     async def transact(self, conditions: Sequence[Unchanged], changes: Sequence[Put | Delete]) -> bool:
-        """Make all changes as one revision if all conditions hold."""
-        refuse_unusable(conditions, changes)
+        """Apply all changes as one revision if all conditions hold."""
+        check_transaction(conditions, changes)
 
         def transact(connection: sqlite3.Connection) -> bool:
             if not keys.holds(connection, conditions):
@@ -91,24 +91,24 @@ class TableMetadata(ABC):
         return await self._write(transact)
 
     async def grant(self, ttl_s: int) -> int:
-        """Make a lease."""
-        refuse_short(ttl_s)
+        """Create a lease."""
+        check_ttl(ttl_s)
         return await self._write(lambda connection: keys.grant(connection, ttl_s, self._now_ns()))
 
     async def keep_alive(self, lease: int) -> None:
-        """Have a lease live for its whole time from now on."""
+        """Renew a lease for its full duration."""
         await self._write(lambda connection: keys.keep_alive(connection, lease, self._now_ns()))
 
     async def revoke(self, lease: int) -> None:
-        """End a lease and delete its keys."""
+        """Revoke a lease and delete its keys."""
         await self._write(lambda connection: keys.revoke(connection, lease, self._kept))
 
     async def compact(self) -> None:
-        """Forget all changes up to now, as an etcd does from time to time."""
+        """Discard all changes so far, as etcd does periodically."""
         await self._write(lambda connection: keys.compact(connection, keys.revision(connection)))
 
     async def watch(self, prefix: str, after: int) -> AsyncGenerator[Sequence[Event], None]:
-        """Every change of keys that begin with a prefix; an error of the store ends it."""
+        """Yield every change of keys that start with a prefix; an error of the store ends the watch."""
         changed = asyncio.Event()
         self._changed.add(changed)
         try:
@@ -118,7 +118,7 @@ class TableMetadata(ABC):
                 for events in found:
                     yield events
                 if not found:
-                    await _either(changed, self._poll_s)
+                    await _wait(changed, self._poll_s)
         finally:
             self._changed.discard(changed)
 
@@ -131,7 +131,7 @@ class TableMetadata(ABC):
             raise
 
     async def _read(self, action: Action[Result]) -> Result:
-        """Read, without what an expired lease holds."""
+        """Run a read action after revoking expired leases."""
 
         def read(connection: sqlite3.Connection) -> Result:
             self._expire(connection)
@@ -140,7 +140,7 @@ class TableMetadata(ABC):
         return await self._do(read)
 
     async def _write(self, action: Action[Result]) -> Result:
-        """Make one transaction."""
+        """Run a write action as one transaction."""
 
         def write(connection: sqlite3.Connection) -> Result:
             self._expire(connection)
@@ -151,23 +151,23 @@ class TableMetadata(ABC):
         try:
             return await self._do(write)
         finally:
-            self._tell()
+            self._notify_watches()
 
     def _expire(self, connection: sqlite3.Connection) -> None:
-        """End the leases whose time is over, in a transaction of their own."""
+        """Revoke expired leases in a separate transaction."""
         due_ns = keys.next_expiry_ns(connection)
         if due_ns is not None and due_ns <= self._now_ns():
             connection.execute("BEGIN IMMEDIATE")
             with connection:
                 keys.expire(connection, self._now_ns(), self._kept)
 
-    def _tell(self) -> None:
+    def _notify_watches(self) -> None:
         for changed in self._changed:
             changed.set()
 
 
-async def _either(changed: asyncio.Event, longest_s: float | None) -> None:
-    """Wait for an event, for some time."""
+async def _wait(changed: asyncio.Event, longest_s: float | None) -> None:
+    """Wait for an event, at most for some time."""
     try:
         async with asyncio.timeout(longest_s):
             await changed.wait()

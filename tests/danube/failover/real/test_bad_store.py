@@ -49,7 +49,7 @@ def test_etcd_refuses_the_login_or_is_down(tmp_path: Path) -> None:
         etcd.ask("auth/user/grant", user="root", role="root")
         etcd.ask("auth/enable")
         before = asyncio.run(listed(f"etcd://root:secret@{place}"))
-        check_refused(f"etcd://root:wrong@{place}", "refuses user or password")
+        check_refused(f"etcd://root:wrong@{place}", "rejects user or password")
         assert asyncio.run(listed(f"etcd://root:secret@{place}")) == before
         etcd.kill()
         check_refused(f"etcd://root:secret@{place}", "cannot be reached")

@@ -1,4 +1,4 @@
-"""What an etcd URL says: members, TLS, login, time-out and the prefix of keys."""
+"""Parses etcd URLs: members, TLS, login, timeout and the prefix of keys."""
 
 import re
 from dataclasses import dataclass, field
@@ -18,24 +18,24 @@ _REMEDY = "write etcd://HOST:2379,HOST:2379/PREFIX, or etcds:// for TLS"
 
 @dataclass(frozen=True, slots=True)
 class EtcdAddress:
-    """Where an etcd is and how to speak to it."""
+    """The parts of an etcd URL."""
 
     members: tuple[str, ...]
-    """Each `host:port`; which one is asked does not matter."""
+    """Each `host:port`. Any of them can serve a request."""
     prefix: str = ""
-    """Begins all keys; without a slash at its end. Empty if the URL names none."""
+    """Prefix of all keys, without a trailing slash; empty if the URL has none."""
     tls: bool = False
     ca: str | None = None
-    """PEM file of the authorities to trust; None for the public ones that gRPC knows."""
+    """PEM file of the authorities to trust; None for gRPC's public ones."""
     cert: str | None = None
-    """PEM file of the client's certificate, with `key` its key."""
+    """PEM file of the client's certificate; `key` has its key."""
     key: str | None = None
     user: str | None = None
     password: str = field(default="", repr=False)
     password_file: str | None = None
-    """Read at every login, in place of `password`."""
+    """File that is read at every login, instead of `password`."""
     timeout_s: float = 2.0
-    """How long one operation may take, whatever the number of members."""
+    """Timeout of one operation over all members."""
 
     def secret(self) -> str:
         """The password.
@@ -59,11 +59,11 @@ class EtcdAddress:
 
 
 def etcd_address(url: str) -> EtcdAddress | None:
-    """Take an etcd URL apart; None if it has another scheme.
+    """Parse an etcd URL; None if it has another scheme.
 
     `etcd://[user[:password]@]host[:port][,host[:port]…][/prefix][?option=value&…]`, `etcds://` with TLS.
 
-    :raises StoreError: if it is wrong; the message holds nothing of the login.
+    :raises StoreError: if it is malformed; the message never shows the login.
     """
     scheme, separator, rest = url.partition("://")
     if not separator or scheme not in _SCHEMES:
@@ -71,16 +71,16 @@ def etcd_address(url: str) -> EtcdAddress | None:
     place, _, query = rest.partition("?")
     authority, _, path = place.partition("/")
     if "@" in rest[len(authority) :]:
-        # A password with a slash, say: what looks like a member is a part of it, and not to be shown.
+        # For example a password with a slash: what looks like a member is part of it and must not be shown.
         encoded = "percent-encode these in user and password: / %2F, ? %3F, @ %40, : %3A"
-        raise StoreError("an etcd URL has an @ behind its hosts", encoded)
+        raise StoreError("an etcd URL has an @ after its hosts", encoded)
     login, at, members = authority.rpartition("@")
     user, _, password = login.partition(":")
     if at and not user:
         raise StoreError("an etcd URL has a password without a user", "write etcd://user:password@host")
     options = _options(query, tls=_SCHEMES[scheme])
     if "password_file" in options and (password or not user):
-        raise StoreError("password_file stands in place of the password of a user", "name the user alone")
+        raise StoreError("password_file replaces the password of a user", "give a user without a password")
     return EtcdAddress(
         members=tuple(_member(member) for member in members.split(",")),
         prefix=f"/{unquote(path).strip('/')}" if path.strip("/") else "",
@@ -107,25 +107,25 @@ def _options(query: str, *, tls: bool) -> dict[str, str]:
     pairs = parse_qsl(query, keep_blank_values=True)
     options = dict(pairs)
     if len(options) < len(pairs):
-        raise StoreError("an etcd URL has an option twice", "name each once")
+        raise StoreError("an etcd URL has a duplicate option", "give each option once")
     for name, value in pairs:
         if name not in _OPTIONS:
-            raise StoreError(f"an etcd URL has no option {name!r}", f"known are {', '.join(_OPTIONS)}")
+            raise StoreError(f"an etcd URL has no option {name!r}", f"known options: {', '.join(_OPTIONS)}")
         if not value:
-            raise StoreError(
-                f"option {name!r} of an etcd URL is empty", f"write {name}=VALUE, or leave it out"
-            )
+            raise StoreError(f"option {name!r} of an etcd URL is empty", f"write {name}=VALUE, or remove it")
         if name in _TLS_OPTIONS and not tls:
-            raise StoreError(f"option {name!r} of an etcd URL is for TLS", "begin it with etcds://")
+            raise StoreError(f"option {name!r} of an etcd URL requires TLS", "write etcds://")
     if ("cert" in options) != ("key" in options):
-        raise StoreError("an etcd URL has one of cert and key", "name both, or none")
+        raise StoreError("an etcd URL has only one of cert and key", "give both, or neither")
     return options
 
 
 def _timeout_s(text: str) -> float:
     found = _TIMEOUT.fullmatch(text)
     if found is None or int(found[1]) == 0:
-        raise StoreError(f"timeout {text!r} of an etcd URL is no time", "write one such as 2s or 500ms")
+        raise StoreError(
+            f"timeout {text!r} of an etcd URL is not a duration", "write for example 2s or 500ms"
+        )
     return int(found[1]) / (1000 if found[2] == "ms" else 1)
 
 

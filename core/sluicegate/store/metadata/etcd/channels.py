@@ -1,4 +1,4 @@
-"""Channels to the members of an etcd: logins, time-outs, and the next member where one is away."""
+"""gRPC channels to the members of an etcd cluster, with logins, timeouts and failover."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -14,10 +14,10 @@ from sluicegate.store.metadata.etcd import sluicegate_etcd_pb2 as pb
 from sluicegate.store.metadata.etcd.address import EtcdAddress
 from sluicegate.store.metadata.etcd.etcd_errors import (
     explain,
-    is_away,
     is_stale_login,
-    is_unreached,
-    is_unsure,
+    is_unavailable,
+    is_unreachable,
+    may_have_taken_effect,
 )
 from sluicegate.store.policy_store import StoreError
 
@@ -26,17 +26,17 @@ _OPTIONS = (
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.enable_http_proxy", 0),
     ("grpc.max_receive_message_length", _LARGEST_ANSWER),
-    # gRPC's own waits between attempts to connect grow to two minutes.
+    # By default gRPC's reconnect backoff grows to two minutes.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 1_000),
     ("grpc.max_reconnect_backoff_ms", 1_000),
-    # Finds a member that vanished without a word; etcd takes pings every 5 s at most.
+    # Detects members that vanish silently; etcd allows a ping every 5 s.
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 3_000),
 )
 Metadata = tuple[tuple[str, str], ...]
 _LEADER = (("hasleader", "true"),)
-"""Has a member that sees no leader refuse at once, and end watches, instead of being silent."""
+"""Makes a member without a leader refuse requests at once and end watches, instead of hanging."""
 
 
 class _Message(Protocol):
@@ -52,9 +52,9 @@ class Method:
 
     path: str
     answer: Any
-    """Message type of its answers."""
+    """Message type of its responses."""
     writes: bool = False
-    """Not to be repeated where it may have been carried out."""
+    """True if it must not be retried after it may have taken effect."""
 
 
 RANGE = Method("/etcdserverpb.KV/Range", pb.RangeResponse)
@@ -69,12 +69,12 @@ _AUTHENTICATE = Method("/etcdserverpb.Auth/Authenticate", pb.AuthenticateRespons
 
 
 async def first_answer(call: Any, request: _Message) -> Any:
-    """Write a request into a call with streams, and read what comes first.
+    """Send a request on a streaming call and read the first response.
 
     :raises AioRpcError: if the call fails.
-    :raises EOFError: if it ends without an answer.
+    :raises EOFError: if it ends without a response.
     """
-    with suppress(asyncio.InvalidStateError):  # it has failed already: reading tells why
+    with suppress(asyncio.InvalidStateError):  # it has already failed: reading raises the cause
         await call.write(request)
     answer = await call.read()
     if answer is grpc.aio.EOF:
@@ -83,9 +83,9 @@ async def first_answer(call: Any, request: _Message) -> Any:
 
 
 class Connection:
-    """Calls to whichever member answers; belongs to one event loop.
+    """Calls to any member that responds. Belongs to one event loop.
 
-    :param address: the server, and how to connect to it.
+    :param address: the members, and how to connect to them.
     """
 
     def __init__(self, address: EtcdAddress) -> None:
@@ -97,10 +97,10 @@ class Connection:
         self._logged_in = address.user is None
 
     async def call(self, method: Method, request: _Message) -> Any:
-        """Call a method that has one answer.
+        """Call a unary method.
 
-        :return: its answer.
-        :raises StoreError: if no member answers in time, or etcd refuses.
+        :return: its response.
+        :raises StoreError: if no member responds in time, or etcd refuses.
         """
 
         async def ask(channel: grpc.aio.Channel, timeout_s: float) -> Any:
@@ -109,7 +109,7 @@ class Connection:
         return await self._attempt(ask, writes=method.writes)
 
     async def first(self, method: Method, request: _Message) -> Any:
-        """The first answer of a method with a stream of them; see `call`."""
+        """The first response of a streaming method; raises as `call` does."""
 
         async def ask(channel: grpc.aio.Channel, timeout_s: float) -> Any:
             call = self._streamed(channel, method, timeout_s)
@@ -121,23 +121,23 @@ class Connection:
         return await self._attempt(ask, writes=method.writes)
 
     def stream(self, method: Method) -> Any:
-        """A call with streams of requests and answers, to the present member, without a time-out."""
+        """A bidirectional streaming call to the current member, without a timeout."""
         return self._streamed(self._channel(), method, None)
 
     async def log_in(self) -> None:
-        """Get a token if the URL names a user and there is none yet.
+        """Log in if the URL has a user and there is no token yet.
 
-        :raises AioRpcError: if etcd refuses or is away.
+        :raises AioRpcError: if etcd refuses or does not respond.
         """
         if not self._logged_in:
             await self._authenticate(self._channel(), self.address.timeout_s)
 
     def forget_login(self) -> None:
-        """Have the next call log in again."""
+        """Make the next call log in again."""
         self._token, self._logged_in = None, self.address.user is None
 
     def next_member(self) -> None:
-        """Call the next member from now on: the present one is away."""
+        """Switch to the next member after the current one has failed."""
         self._member = (self._member + 1) % len(self.address.members)
 
     def is_closed(self) -> bool:
@@ -145,7 +145,7 @@ class Connection:
         return self._closed
 
     async def close(self) -> None:
-        """Close all channels; calls under way are cancelled."""
+        """Close all channels and cancel pending calls."""
         self._closed = True
         channels, self._channels = self._channels, {}
         for channel in channels.values():
@@ -154,12 +154,14 @@ class Connection:
     async def _attempt(
         self, ask: Callable[[grpc.aio.Channel, float], Awaitable[Result]], *, writes: bool
     ) -> Result:
-        """Ask one member after the other, each for its part of the time that is left."""
+        """Try one member after the other; each gets its share of the remaining time."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self.address.timeout_s
         left = len(self.address.members)
         fresh_login = False
-        told: AioRpcError | None = None  # by a member that could be reached: tells more than that others not
+        response: AioRpcError | None = (
+            None  # of a reachable member: more informative than a failed connection
+        )
         while True:
             timeout_s = max(0.001, (deadline - loop.time()) / left)
             try:
@@ -173,12 +175,12 @@ class Connection:
                     self.forget_login()
                     continue
                 left -= 1
-                if is_away(error):
+                if is_unavailable(error):
                     self.next_member()
-                if not is_unreached(error):
-                    told = error
-                if not left or not is_away(error) or (writes and is_unsure(error)):
-                    raise explain(told or error, self.address, written=writes) from error
+                if not is_unreachable(error):
+                    response = error
+                if not left or not is_unavailable(error) or (writes and may_have_taken_effect(error)):
+                    raise explain(response or error, self.address, written=writes) from error
             except grpc.aio.UsageError as error:
                 raise self._closed_error() from error
             except EOFError as error:

@@ -17,33 +17,33 @@ from sluicegate.store.metadata.metadata_store import (
     Listing,
     Put,
     Unchanged,
-    refuse_short,
-    refuse_unusable,
+    check_transaction,
+    check_ttl,
 )
 
 _PAGE = 500
-"""Keys of one answer; a listing takes as many as it needs, all of one revision."""
+"""Keys per response. A listing reads as many pages as it needs, all at one revision."""
 _LISTING_ATTEMPTS = 3
 
 
 class EtcdMetadata:
-    """See `MetadataStore`; it connects with the first call, and any member of the cluster will do.
+    """A `MetadataStore` in etcd. It connects with the first call, to any member of the cluster.
 
-    Keys are as they are: the address's prefix is not put before them.
+    The store does not add the address's prefix to keys.
 
-    :param address: of the etcd.
+    :param address: members of the cluster, and how to connect.
     """
 
     def __init__(self, address: EtcdAddress) -> None:
         self._connection = api.Connection(address)
 
     async def get(self, key: str) -> Entry | None:
-        """What a key holds."""
+        """Read a key."""
         answer = await self._connection.call(api.RANGE, pb.RangeRequest(key=key_bytes(key)))
         return _entry(answer.kvs[0]) if answer.kvs else None
 
     async def list(self, prefix: str) -> Listing:
-        """All keys that begin with a prefix."""
+        """List all keys that start with a prefix."""
         for attempt in range(_LISTING_ATTEMPTS):
             try:
                 return await self._list(prefix)
@@ -77,8 +77,8 @@ class EtcdMetadata:
         return bool(answer.deleted)
 
     async def transact(self, conditions: Sequence[Unchanged], changes: Sequence[Put | Delete]) -> bool:
-        """Make all changes as one revision if all conditions hold."""
-        refuse_unusable(conditions, changes)
+        """Apply all changes as one revision if all conditions hold."""
+        check_transaction(conditions, changes)
         request = pb.TxnRequest(
             compare=[_compare(condition) for condition in conditions],
             success=[_operation(change) for change in changes],
@@ -87,29 +87,29 @@ class EtcdMetadata:
         return bool(answer.succeeded)
 
     async def grant(self, ttl_s: int) -> int:
-        """Make a lease."""
-        refuse_short(ttl_s)
+        """Create a lease."""
+        check_ttl(ttl_s)
         answer = await self._connection.call(api.GRANT, pb.LeaseGrantRequest(TTL=ttl_s))
         return int(answer.ID)
 
     async def keep_alive(self, lease: int) -> None:
-        """Have a lease live for its whole time from now on."""
+        """Renew a lease for its full duration."""
         answer = await self._connection.first(api.KEEP_ALIVE, pb.LeaseKeepAliveRequest(ID=lease))
         if answer.TTL <= 0:
             raise LeaseExpiredError(
                 f"etcd at {self._connection.address} has no lease {lease}",
-                "it expired or was revoked: make a new one",
+                "it expired or was revoked: create a new one",
             )
 
     async def revoke(self, lease: int) -> None:
-        """End a lease and delete its keys."""
+        """Revoke a lease and delete its keys."""
         try:
             await self._connection.call(api.REVOKE, pb.LeaseRevokeRequest(ID=lease))
         except LeaseExpiredError:
             return
 
     def watch(self, prefix: str, after: int) -> AsyncGenerator[Sequence[Event], None]:
-        """Every change of keys that begin with a prefix."""
+        """Yield every change of keys that start with a prefix."""
         return Watch(self._connection, *_range(prefix), after, _entry).batches()
 
     async def close(self) -> None:
@@ -118,7 +118,7 @@ class EtcdMetadata:
 
 
 def _range(prefix: str) -> tuple[bytes, bytes]:
-    """The first key that begins with a prefix, and the first behind all that do; for etcd, zero means all."""
+    """The range of all keys with a prefix; for etcd, a zero byte as the end means all keys."""
     first = key_bytes(prefix)
     return first or b"\0", end_of(first) or b"\0"
 

@@ -1,4 +1,4 @@
-"""A watch that outlives etcd's restarts: it goes on behind the last revision that it gave."""
+"""A watch that survives etcd's restarts: it resumes after the last delivered revision."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -11,7 +11,7 @@ from grpc.aio import EOF, AioRpcError
 from sluicegate.backoff import Backoff
 from sluicegate.store.metadata.etcd import sluicegate_etcd_pb2 as pb
 from sluicegate.store.metadata.etcd.channels import WATCH, Connection, first_answer
-from sluicegate.store.metadata.etcd.etcd_errors import explain, is_away, is_stale_login
+from sluicegate.store.metadata.etcd.etcd_errors import explain, is_stale_login, is_unavailable
 from sluicegate.store.metadata.metadata_store import CompactedError, Entry, Event
 from sluicegate.store.policy_store import StoreError
 
@@ -22,12 +22,13 @@ Batch = tuple[Event, ...]
 
 
 class Watch:
-    """One watch.
+    """Watches one range of keys.
 
-    :param connection: to etcd.
-    :param key: first key of the range, and `end` the one behind its last.
-    :param after: the last revision that is known.
-    :param entry_of: makes an entry of etcd's.
+    :param connection: connection to etcd.
+    :param key: first key of the range.
+    :param end: the key after the last one of the range.
+    :param after: the last known revision.
+    :param entry_of: converts etcd's key-value message into an entry.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class Watch:
         self._login_is_new = False
 
     async def batches(self) -> AsyncGenerator[Sequence[Event], None]:
-        """The changes, those of one revision together; see `MetadataStore.watch`."""
+        """The changes, grouped by revision, as `MetadataStore.watch` describes."""
         while not self._connection.is_closed():
             call = None
             try:
@@ -55,10 +56,10 @@ class Watch:
                 await self._create(call)
                 self._retries.reset()
                 while (answer := await call.read()) is not EOF:
-                    for batch in self._taken(answer):
+                    for batch in self._batches_in(answer):
                         yield batch
             except AioRpcError as error:
-                self._judge(error)
+                self._raise_if_permanent(error)
             except asyncio.CancelledError:
                 if not self._connection.is_closed() or _is_cancelled():
                     raise
@@ -73,15 +74,15 @@ class Watch:
                 await asyncio.sleep(self._retries.failed(monotonic_ns()) / _NS)
 
     async def _create(self, call: Any) -> None:
-        """Ask for the changes, and wait until etcd has taken the watch.
+        """Create the watch, and wait for etcd's confirmation.
 
-        etcd is asked for those of the last known revision, too: if it compacted exactly the next one, it no
-        longer knows what was deleted there.
+        The watch starts at the last known revision, not after it: if etcd has compacted exactly the next one,
+        it no longer knows what was deleted there.
         """
         create = pb.WatchCreateRequest(key=self._key, range_end=self._end, start_revision=max(1, self._after))
         async with asyncio.timeout(self._connection.address.timeout_s):
             answer = await first_answer(call, pb.WatchRequest(create_request=create))
-        self._refuse_cancelled(answer)
+        self._raise_if_cancelled(answer)
         self._login_is_new = False
         if answer.header.revision < self._after:
             raise CompactedError(
@@ -90,8 +91,8 @@ class Watch:
                 "list again and watch from there",
             )
 
-    def _taken(self, answer: pb.WatchResponse) -> list[Batch]:
-        self._refuse_cancelled(answer)
+    def _batches_in(self, answer: pb.WatchResponse) -> list[Batch]:
+        self._raise_if_cancelled(answer)
         found = []
         for revision, events in groupby(answer.events, lambda event: event.kv.mod_revision):
             if revision > self._after:
@@ -104,13 +105,13 @@ class Watch:
         deleted = event.type == pb.WatchEvent.DELETE
         return Event(entry.key, entry.modified, None if deleted else entry)
 
-    def _refuse_cancelled(self, answer: pb.WatchResponse) -> None:
-        """Raise what ended a watch that etcd ended."""
+    def _raise_if_cancelled(self, answer: pb.WatchResponse) -> None:
+        """Raise the cause if etcd has cancelled the watch."""
         address = self._connection.address
         if answer.compact_revision:
             raise CompactedError(
                 f"etcd at {address} compacted the changes up to revision {answer.compact_revision}, "
-                f"those after {self._after} are asked for",
+                f"but the watch is at {self._after}",
                 "list again and watch from there",
             )
         if not answer.canceled:
@@ -120,7 +121,7 @@ class Watch:
             and not self._login_is_new
             and address.user is not None
         ):
-            # etcd 3.4 says so of an expired token, too.
+            # etcd 3.4 also reports expired tokens this way.
             self._connection.forget_login()
             self._login_is_new = True
             raise TimeoutError
@@ -128,12 +129,12 @@ class Watch:
             raise TimeoutError
         raise StoreError(f"etcd at {address} ended a watch ({answer.cancel_reason})", "see its log")
 
-    def _judge(self, error: AioRpcError) -> None:
-        """Raise what another attempt does not mend."""
+    def _raise_if_permanent(self, error: AioRpcError) -> None:
+        """Raise an error that a retry cannot resolve."""
         if is_stale_login(error) and self._connection.address.user is not None and not self._login_is_new:
             self._connection.forget_login()
             self._login_is_new = True
-        elif not is_away(error):
+        elif not is_unavailable(error):
             raise explain(error, self._connection.address) from error
 
 
