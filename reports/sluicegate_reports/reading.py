@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sluicegate.decisions import columns as decision_columns
 from sluicegate.decisions import schema as decision_schema
-from sluicegate.decisions.columns import Column, lacking
+from sluicegate.decisions.columns import Column, missing_columns
 from sluicegate.decisions.reading import record_batches
 from sluicegate.decisions.spool import DecisionLogError, parquet_path
 from sluicegate_reports import observations
@@ -249,7 +249,7 @@ def _version_problem(schema: pa.Schema, form: _Form) -> str:
     wrong = [f.name for f in form.schema if f.name in names and schema.field(f.name).type != f.type]
     if wrong:
         return f"has columns of other types: {', '.join(wrong)}"
-    lacks = lacking(form.columns, names, version)
+    lacks = missing_columns(form.columns, names, version)
     return f"lacks columns of its schema version {version}: {', '.join(lacks)}" if lacks else ""
 
 

@@ -17,7 +17,7 @@ import pytest
 from tests.decisions.conftest import SECOND_NS, FakeGate, publish, rejection
 from tests.waiting import LONG_S, until
 
-from sluicegate.decisions import DecisionLog, DecisionLogError, Keeping, compaction, read_decisions
+from sluicegate.decisions import DecisionLog, DecisionLogError, Retention, compaction, read_decisions
 from sluicegate.decisions.columns import COLUMNS, VERSION
 from sluicegate.decisions.compaction import compact, prune, tidy
 from sluicegate.decisions.interned import Interned
@@ -183,10 +183,10 @@ def test_large_spools_are_compacted_in_large_row_groups(
 
 
 def test_spools_are_rotated_by_size_and_by_age(tmp_path: Path, gate: FakeGate, open_log: OpenLog) -> None:
-    by_size = open_log(tmp_path / "size", keeping=Keeping(rotate_bytes=1))
+    by_size = open_log(tmp_path / "size", retention=Retention(rotate_bytes=1))
     by_size.decided(gate, publish(), rejection(), 0)
     until(lambda: len(parquet_files(tmp_path / "size")) == 1)
-    by_age = open_log(tmp_path / "age", keeping=Keeping(rotate_s=0.05))
+    by_age = open_log(tmp_path / "age", retention=Retention(rotate_s=0.05))
     by_age.decided(gate, publish(), rejection(), 0)
     until(lambda: len(parquet_files(tmp_path / "age")) == 1)
 
@@ -415,7 +415,7 @@ def test_a_file_of_another_kind_or_a_later_version_is_refused_by_name(tmp_path: 
     folder = partition(tmp_path, "r", "kafka")
     folder.mkdir(parents=True)
     pq.write_table(pa.table({"a": [1]}), folder / "part-other.parquet")
-    with pytest.raises(DecisionLogError, match=r"part-other.parquet.* is no decision log"):
+    with pytest.raises(DecisionLogError, match=r"part-other.parquet.* is not a decision log"):
         read_decisions(tmp_path)
 
     later = SCHEMA.empty_table().replace_schema_metadata({VERSION_KEY: b"99"})

@@ -56,7 +56,7 @@ def test_a_text_is_written_once_in_a_spool(tmp_path: Path, open_log: OpenLog) ->
 
 
 @pytest.mark.parametrize("parquet", [True, False])
-def test_full_tables_begin_anew_and_stay_bounded(
+def test_full_tables_begin_cleared_and_stay_bounded(
     tmp_path: Path, open_log: OpenLog, monkeypatch: pytest.MonkeyPatch, parquet: bool
 ) -> None:
     monkeypatch.setattr(interned, "LIMIT", 1_500)
@@ -101,7 +101,7 @@ def test_a_text_that_cannot_be_written_takes_no_other_with_it(
 
 def test_what_is_no_text_is_refused_before_readers_would_stumble_over_it() -> None:
     tables = Interned()
-    with pytest.raises(TypeError, match="int is no text"):
+    with pytest.raises(TypeError, match="int is not a string"):
         tables.ids("principal", ["anna", 7])
     tables.undo()
 

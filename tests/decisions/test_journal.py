@@ -94,7 +94,7 @@ def test_the_last_refusal_of_a_client_is_found_with_or_without_its_address(
     found = [last(tmp_path, client) for client in ("app", "app@h:1", "application")]
     assert [refusal and refusal.id for refusal in found] == ["abcd-2", "abcd-1", "abcd-3"]
     assert explain_last(tmp_path, "app").startswith("decision abcd-2")
-    with pytest.raises(JournalError, match=r"nothing refused to client 'ap'.*expected a client id"):
+    with pytest.raises(JournalError, match=r"no refusals of client 'ap'.*expected a client id"):
         explain_last(tmp_path, "ap")
 
 
@@ -156,7 +156,7 @@ def test_two_workers_share_the_journal(tmp_path: Path, journal: RefusalJournal) 
     journal.close()
 
 
-def test_a_damaged_journal_is_set_aside_and_begun_anew(
+def test_a_damaged_journal_is_set_aside_and_begun_cleared(
     tmp_path: Path, journal: RefusalJournal, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / FILE_NAME).write_bytes(b"this is no database" * 100)
@@ -240,7 +240,7 @@ def test_a_locked_journal_does_not_hold_the_log_up_and_loses_nothing_for_a_while
     assert [find(tmp_path, f"abcd-{number}") is not None for number in (1, 2, 49)] == [True] * 3
     assert (journal.waiting, journal.lost, journal.skipped) == (0, 0, 0)
     assert len([line for line in caplog.messages if "cannot be written" in line]) == 1
-    assert "is written again; 0 refusals are missing" in caplog.text
+    assert "is writable again; 0 refusals are missing" in caplog.text
 
 
 def test_what_waits_for_a_journal_is_bounded_and_the_rest_is_counted_exactly(
@@ -257,7 +257,7 @@ def test_what_waits_for_a_journal_is_bounded_and_the_rest_is_counted_exactly(
     journal.record([row("abcd-2500")], 0, SECOND_NS)
 
     assert (journal.waiting, journal.lost) == (0, 1_501)
-    assert "is written again; 1501 refusals are missing" in caplog.text
+    assert "is writable again; 1501 refusals are missing" in caplog.text
     assert [find(state, f"abcd-{number}") is not None for number in (1_500, 1_501, 2_500)] == [
         False,
         True,
@@ -266,7 +266,7 @@ def test_what_waits_for_a_journal_is_bounded_and_the_rest_is_counted_exactly(
     journal.close()
 
 
-def test_a_journal_that_was_removed_to_make_room_is_begun_anew(
+def test_a_journal_that_was_removed_to_make_room_is_begun_cleared(
     tmp_path: Path, journal: RefusalJournal
 ) -> None:
     journal.record([row("abcd-1")], 0, 0)

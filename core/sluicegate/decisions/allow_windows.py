@@ -1,8 +1,8 @@
-"""Allowed operations summed up in windows of 100 ms, so that an allow costs three additions.
+"""Aggregates allowed operations in windows of 100 ms, so that an allow costs three additions.
 
-One thread (the event loop) adds, another (the log's writer) collects, and neither waits for the other:
-the adding side only ever counts up, and the collecting side remembers how much it has told. So a number
-that is read a moment too early is told with the next window, and no allow is ever lost or told twice.
+One thread (the event loop) adds, another (the log's writer) collects, and neither waits for the other. The
+adding thread only increments counters. The collecting thread remembers how much it has reported, so a count
+that it reads too early is reported with the next window. No allow is lost or reported twice.
 """
 
 from collections import deque
@@ -16,7 +16,7 @@ WINDOW_NS = WINDOW_MS * 1_000_000
 _IDLE_NS = WINDOW_NS
 """A window is collected this long after its end if no later operation on the topic has closed it."""
 _FORGET_NS = 100 * WINDOW_NS
-"""The collector forgets a tally unused for so long; far more than an event loop can lag behind."""
+"""The collector drops a tally that is unused for this long, which exceeds any lag of an event loop."""
 _MAX_CLOSED = 65_536
 _SWEEP_FROM = 1_024
 _PUBLISH = OperationKind.PUBLISH
@@ -32,11 +32,11 @@ class Window(NamedTuple):
     messages: int
     bytes: int
     cost_ns: int = 0
-    """Time that one of the decisions took; 0 if none was timed."""
+    """Duration of one of the decisions; 0 if none was timed."""
 
 
 class Tally:
-    """The allows of one gate and one kind, counted up for good."""
+    """Monotonic counters of the allows of one gate and one kind of operation."""
 
     __slots__ = (
         "bytes",
@@ -46,10 +46,10 @@ class Tally:
         "kind",
         "messages",
         "operations",
+        "reported_bytes",
+        "reported_messages",
+        "reported_operations",
         "start_ns",
-        "told_bytes",
-        "told_messages",
-        "told_operations",
     )
 
     def __init__(self, gate: DecidedGate, kind: OperationKind) -> None:
@@ -57,12 +57,14 @@ class Tally:
         self.kind = kind
         self.start_ns = self.end_ns = 0
         self.operations = self.messages = self.bytes = self.cost_ns = 0
-        # These three belong to the collecting thread, those above to the adding one.
-        self.told_operations = self.told_messages = self.told_bytes = 0
+        # Owned by the collecting thread; the counters above are owned by the adding thread.
+        self.reported_operations = self.reported_messages = self.reported_bytes = 0
 
-    def tell(self, start_ns: int, operations: int, messages: int, nbytes: int, cost_ns: int) -> Window | None:
-        """Make a window of what was counted up to a reading and not told before; None if nothing was."""
-        new = operations - self.told_operations
+    def report(
+        self, start_ns: int, operations: int, messages: int, nbytes: int, cost_ns: int
+    ) -> Window | None:
+        """Make a window of the counts since the last report; None if there are none."""
+        new = operations - self.reported_operations
         if new <= 0:
             return None
         window = Window(
@@ -70,16 +72,16 @@ class Tally:
             self.gate,
             self.kind,
             new,
-            messages - self.told_messages,
-            nbytes - self.told_bytes,
+            messages - self.reported_messages,
+            nbytes - self.reported_bytes,
             cost_ns,
         )
-        self.told_operations, self.told_messages, self.told_bytes = operations, messages, nbytes
+        self.reported_operations, self.reported_messages, self.reported_bytes = operations, messages, nbytes
         return window
 
 
 class AllowWindows:
-    """All tallies of one log."""
+    """The tallies of one log."""
 
     def __init__(self) -> None:
         self._published: dict[DecidedGate, Tally] = {}
@@ -114,7 +116,7 @@ class AllowWindows:
         tally.bytes += op.bytes
 
     def collect(self, now_ns: int) -> list[Window]:
-        """Take the windows that have ended (collecting thread)."""
+        """Take the finished windows (collecting thread)."""
         windows = self._take_closed()
         if self._missed:
             self._missed = False
@@ -130,7 +132,7 @@ class AllowWindows:
         return windows
 
     def collect_all(self) -> list[Window]:
-        """Take everything that was counted, ended or not (collecting thread, at the end)."""
+        """Take all counts, including those of open windows (collecting thread, at shutdown)."""
         windows = self._take_closed()
         tallies = {tally for tallies in self._by_kind for tally in list(tallies.values())}
         for tally in tallies | self._live:
@@ -162,11 +164,11 @@ class AllowWindows:
                 (tally, tally.start_ns, tally.operations, tally.messages, tally.bytes, tally.cost_ns)
             )
         else:
-            # Nothing is lost: the tally goes on counting, and the collector looks through all of them.
+            # Nothing is lost: the tally continues to count, and the collector scans all tallies.
             self._missed = True
 
     def _sweep(self, tallies: dict[DecidedGate, Tally], now_ns: int) -> None:
-        """Drop references to gates that were replaced or evicted, which would otherwise live on here."""
+        """Drop references to replaced and evicted gates, which would otherwise never be freed."""
         idle = [gate for gate, tally in tallies.items() if tally.end_ns + _FORGET_NS <= now_ns]
         for gate in idle:
             if len(self._closed) >= _MAX_CLOSED:
@@ -181,7 +183,7 @@ class AllowWindows:
         for _ in range(len(self._closed)):
             tally, start_ns, *reading = self._closed.popleft()
             self._live.add(tally)
-            window = tally.tell(start_ns, *reading)
+            window = tally.report(start_ns, *reading)
             if window is not None:
                 windows.append(window)
         return windows
@@ -191,6 +193,6 @@ class AllowWindows:
         start_ns = tally.start_ns
         reading = (tally.operations, tally.messages, tally.bytes, tally.cost_ns)
         if tally.start_ns != start_ns:
-            return []  # it was used again just now: the window comes with the closed ones
-        window = tally.tell(start_ns, *reading)
+            return []  # it has just been used again: the window follows with the closed ones
+        window = tally.report(start_ns, *reading)
         return [window] if window is not None else []

@@ -18,9 +18,9 @@ from sluicegate.private_files import opener
 IN_PROGRESS_SUFFIX = ".inprogress"
 _ROW_GROUP_ROWS = 65_536
 _STATISTICS = ["time"]
-"""Columns by which readers pass over row groups; the others have about the same values in all of them."""
+"""Columns with statistics, by which readers skip row groups. Other columns vary little between groups."""
 _ENCODINGS = {"time": "DELTA_BINARY_PACKED", "decision_id": "DELTA_BYTE_ARRAY"}
-"""Columns whose values are as good as never the same twice, but close to each other; others repeat."""
+"""Encodings of columns whose values are nearly unique but similar. Other columns repeat values."""
 
 
 def tidy(directory: Path, max_bytes: int, max_age_s: float, now_s: float) -> list[str]:
@@ -30,14 +30,14 @@ def tidy(directory: Path, max_bytes: int, max_age_s: float, now_s: float) -> lis
     :param max_bytes: of all Parquet files together; 0 for no bound.
     :param max_age_s: since a file was completed; 0 for no bound.
     :param now_s: seconds since 1970.
-    :return: what went wrong; spools that could not be made into Parquet stay as they are.
+    :return: error messages; spools that could not be compacted stay as they are.
     """
     faults = []
     for spool in spools(directory):
         try:
             compact(spool)
         except (OSError, pa.ArrowException, DecisionLogError) as error:
-            faults.append(f"decision spool {spool} stays for now, no Parquet written: {error}")
+            faults.append(f"decision spool {spool} was not compacted and stays for now: {error}")
     try:
         prune(directory, max_bytes, max_age_s, now_s)
     except OSError as error:
@@ -46,9 +46,9 @@ def tidy(directory: Path, max_bytes: int, max_age_s: float, now_s: float) -> lis
 
 
 def compact(spool: Path) -> Path | None:
-    """Turn a finished spool into a Parquet file, and remove it.
+    """Convert a finished spool to a Parquet file, and remove the spool.
 
-    :return: the Parquet file; None if the spool is in use, gone, or holds no whole batch.
+    :return: the Parquet file; None if the spool is in use, no longer exists, or has no complete batch.
     :raises OSError: if the Parquet file could not be written; the spool stays as it is.
     :raises DecisionLogError: if a later release wrote the spool; it stays as it is.
     """
@@ -56,7 +56,7 @@ def compact(spool: Path) -> Path | None:
         if not mine:
             return None
         target = parquet_path(spool)
-        if not target.exists():  # else the process died between renaming and removing
+        if not target.exists():  # otherwise a process died between renaming and removing
             rows = _write_parquet(spool, target)
             if not rows:
                 spool.unlink()
@@ -89,7 +89,7 @@ def prune(directory: Path, max_bytes: int, max_age_s: float, now_s: float) -> in
 
 
 def _write_parquet(spool: Path, target: Path) -> int:
-    """Write a spool's whole batches to a Parquet file that is there whole or not at all; gives its rows."""
+    """Write a spool's complete batches to a Parquet file atomically; return the number of rows."""
     unfinished = target.with_name(f".{target.name}{IN_PROGRESS_SUFFIX}")
     try:
         with open(unfinished, "wb", opener=opener) as file:
@@ -105,7 +105,7 @@ def _write_parquet(spool: Path, target: Path) -> int:
 
 
 def _copy(spool: Path, file: BinaryIO) -> int:
-    """Copy a spool's whole batches in large row groups."""
+    """Copy a spool's complete batches in large row groups."""
     rows = 0
     with parquet_writer(file, CODED_SCHEMA) as writer:
         for table in coded_tables(spool, _ROW_GROUP_ROWS):
@@ -117,10 +117,10 @@ def _copy(spool: Path, file: BinaryIO) -> int:
 def parquet_writer(
     file: BinaryIO, schema: pa.Schema = SCHEMA, further: Mapping[bytes, bytes] | None = None
 ) -> pq.ParquetWriter:
-    """A writer of a log's files, which chooses what each column is encoded by.
+    """Create a Parquet writer with the log's encodings.
 
-    :param schema: of the tables that it is given.
-    :param further: metadata beside that of the log's schema.
+    :param schema: schema of the tables to write.
+    :param further: metadata in addition to that of the log's schema.
     """
     writer = pq.ParquetWriter(
         file,
@@ -131,11 +131,10 @@ def parquet_writer(
         column_encoding=_ENCODINGS,
         write_statistics=_STATISTICS,
     )
-    # Readers are to see texts, not the dictionaries that they are handed over in: so the Arrow schema in the
-    # file is not the writer's own, which would be made of those.
-    told = {**(SCHEMA.metadata or {}), **(further or {})}
-    seen = {**told, b"ARROW:schema": b64encode(SCHEMA.serialize().to_pybytes())}
-    writer.add_key_value_metadata(seen)
+    # The tables contain dictionaries, but readers should see plain strings. So we store the Arrow schema
+    # ourselves instead of the writer, which would store one with dictionaries.
+    metadata = {**(SCHEMA.metadata or {}), **(further or {})}
+    writer.add_key_value_metadata({**metadata, b"ARROW:schema": b64encode(SCHEMA.serialize().to_pybytes())})
     return writer
 
 

@@ -1,4 +1,4 @@
-"""What decisions cost, sampled: now and then one publish decision is timed, all others run as ever."""
+"""Samples the duration of publish decisions: only a few are timed, the others run unchanged."""
 
 from collections.abc import Callable
 from functools import partial
@@ -12,7 +12,7 @@ EVERY_NS = 10_000_000
 
 
 class DecidedGate(Protocol):
-    """What the log needs to know of a gate."""
+    """The part of a gate that the log uses."""
 
     @property
     def topic(self) -> TopicName:
@@ -23,23 +23,23 @@ class DecidedGate(Protocol):
         """Version of those policies."""
 
     def time_next_publish(self, report: Callable[[int], None], clock: Callable[[], int]) -> None:
-        """Time the next publish decision by a clock in ns; `report` gets what it took."""
+        """Time the next publish decision with a clock in ns, and call `report` with the duration."""
 
 
 class CostSampler:
-    """Times the next publish decision of a gate, log included.
+    """Times the next publish decision of a gate, including the log.
 
-    :param report: gets the gate and the time in ns, right after that decision.
+    :param report: called with the gate and the duration in ns, right after that decision.
     """
 
     __slots__ = ("_report", "next_ns")
 
     def __init__(self, report: Callable[[DecidedGate, int], None]) -> None:
         self.next_ns = 0
-        """When the next sample is due; asked by the hot path, which saves it a call."""
+        """When the next sample is due; the hot path reads it directly to save a call."""
         self._report = report
 
     def arm(self, gate: DecidedGate, now_ns: int) -> None:
-        """Have the gate's next publish timed."""
+        """Time the gate's next publish decision."""
         self.next_ns = now_ns + EVERY_NS
         gate.time_next_publish(partial(self._report, gate), perf_counter_ns)

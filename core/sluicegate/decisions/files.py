@@ -1,4 +1,4 @@
-"""The spools of one decision log in the course of time: begun, rotated, ended."""
+"""Creates, rotates and closes the spools of one decision log."""
 
 import itertools
 import logging
@@ -18,51 +18,57 @@ _LONGEST_RETRY_NS = 30 * _SECOND_NS
 
 
 @dataclass(frozen=True, slots=True)
-class Keeping:
-    """When files are rotated and how long they are kept; 0 is no bound."""
+class Retention:
+    """Rotation and retention of files; 0 is no bound."""
 
     rotate_bytes: int = 128 << 20
-    """Bytes of spool after which it becomes a Parquet file (about a tenth as many)."""
+    """Size at which a spool is rotated; as Parquet it has about a tenth of it."""
     rotate_s: float = 300.0
-    """Seconds after which it does."""
+    """Age at which a spool is rotated, in seconds."""
     max_bytes: int = 4 << 30
-    """Bytes of all Parquet files in the directory together; the oldest are removed first."""
+    """Total size of the Parquet files in the directory; the oldest are removed first."""
     max_age_s: float = 30 * 86_400.0
-    """Seconds that a Parquet file is kept."""
+    """Age at which a Parquet file is removed, in seconds."""
 
 
 class LogFiles:
-    """Where the batches of one log go; used by the log's writer thread only.
+    """Writes the batches of one log to files; used by the log's writer thread only.
 
-    A write that fails loses that batch and no other: the spool is closed, what it holds stays readable, and
-    a new one is tried after a second, then less and less often, up to every 30 seconds. Until one can be
-    written, all batches are lost and counted; how many decisions they held is told when writing goes on.
+    After a failed write the spool is closed and remains readable. A new one is tried after a second, then
+    with backoff up to every 30 seconds. Until then all batches are lost, and a message reports the number of
+    lost decisions when writing resumes.
 
     :param directory: the log's directory, which several processes may share.
-    :param constants: the columns that are the same for all rows; `run` and `system` are partitions too.
-    :param name: makes file names unique among processes.
-    :param keeping: rotation and retention.
-    :param compacting: whether a thread of this process makes Parquet of ended spools and removes old files;
-        else another process does (`compaction`).
+    :param constants: columns with the same value in all rows; `run` and `system` are also partitions.
+    :param name: part of the file names that is unique among processes.
+    :param retention: rotation and retention.
+    :param compacting: whether a thread of this process compacts spools and removes old files; otherwise
+        another process does so (`tidying`).
     """
 
     def __init__(
-        self, directory: Path, constants: Mapping[str, str], name: str, keeping: Keeping, *, compacting: bool
+        self,
+        directory: Path,
+        constants: Mapping[str, str],
+        name: str,
+        retention: Retention,
+        *,
+        compacting: bool,
     ) -> None:
         self.errors = 0
         """Times that writing, compacting or removing failed."""
         self.interned = Interned()
-        """What the ids in the next line are to be taken from; each spool begins new ones."""
+        """The id tables for the next line; each spool starts with empty ones."""
         self._directory = directory
         self._constants = constants
         self._folder = partition(directory, constants["run"], constants["system"])
         self._names = (f"part-{name}-{number:05d}" for number in itertools.count(1))
-        self._keeping = keeping
+        self._retention = retention
         self._spool: Spool | None = None
         self._opened_ns = 0
         self._backoff = Backoff(_FIRST_RETRY_NS, _LONGEST_RETRY_NS)
         self._lost = 0
-        """Decisions lost since writing began to fail."""
+        """Decisions lost since writing started to fail."""
         self._compactor = ThreadPoolExecutor(1, "sluicegate-compaction") if compacting else None
         self._tidying: Future[None] | None = None
 
@@ -70,7 +76,7 @@ class LogFiles:
         """Append a batch.
 
         :param line: the batch as `spool.encode` writes it, with ids of `interned`.
-        :param decisions: how many decisions it stands for.
+        :param decisions: number of decisions in it.
         :param now_ns: monotonic time.
         :return: False if it is lost.
         """
@@ -91,13 +97,13 @@ class LogFiles:
         if self._backoff.failures:
             self._backoff.reset()
             _log.warning(
-                "decision log is written again to %s; %d decisions were lost", self._spool.path, self._lost
+                "decision log is writable again, now %s; %d decisions were lost", self._spool.path, self._lost
             )
             self._lost = 0
         return True
 
     def rotate(self, now_ns: int, wall_s: float) -> None:
-        """End the spool if it is large or old enough.
+        """Rotate the spool if it is large or old enough.
 
         :param now_ns: monotonic time.
         :param wall_s: seconds since 1970.
@@ -106,12 +112,12 @@ class LogFiles:
         if spool is None:
             return
         age_s = (now_ns - self._opened_ns) / _SECOND_NS
-        if spool.bytes >= self._keeping.rotate_bytes or age_s >= self._keeping.rotate_s:
+        if spool.bytes >= self._retention.rotate_bytes or age_s >= self._retention.rotate_s:
             self._end_spool()
             self.tidy(wall_s)
 
     def tidy(self, wall_s: float) -> None:
-        """Have ended spools made into Parquet and old files removed, unless another process does.
+        """Start to compact spools and to remove old files, unless another process does so.
 
         :param wall_s: seconds since 1970.
         """
@@ -119,7 +125,7 @@ class LogFiles:
             self._tidying = self._compactor.submit(self._tidy, wall_s)
 
     def close(self, wall_s: float) -> None:
-        """End the spool, and wait until it has become Parquet unless that is for another process.
+        """Close the spool and wait until it is compacted, unless another process does so.
 
         :param wall_s: seconds since 1970.
         """
@@ -133,7 +139,7 @@ class LogFiles:
         if not self._backoff.failures:
             _log.warning(
                 "decision log cannot be written under %s: %s; rows are dropped and counted until it can, "
-                "traffic goes on",
+                "traffic continues",
                 self._folder,
                 error,
             )
@@ -149,11 +155,13 @@ class LogFiles:
             spool.close()
         except OSError as error:
             self.errors += 1
-            _log.warning("decision spool %s has no proper end: %s; its rows can be read", spool.path, error)
+            _log.warning(
+                "decision spool %s was not closed properly: %s; its rows can be read", spool.path, error
+            )
 
     def _tidy(self, wall_s: float) -> None:
-        from sluicegate.decisions.compaction import tidy  # Arrow, which takes 40 MB
+        from sluicegate.decisions.compaction import tidy  # loads Arrow, 40 MB
 
-        for fault in tidy(self._directory, self._keeping.max_bytes, self._keeping.max_age_s, wall_s):
+        for fault in tidy(self._directory, self._retention.max_bytes, self._retention.max_age_s, wall_s):
             self.errors += 1
             _log.warning("%s", fault)

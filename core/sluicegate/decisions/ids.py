@@ -1,4 +1,4 @@
-"""Ids of decisions: short, and unique over restarts and gateways."""
+"""Decision ids: short, and unique across restarts and gateways."""
 
 import itertools
 import re
@@ -7,13 +7,13 @@ import secrets
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _PAIRS = tuple(high + low for high in _DIGITS for low in _DIGITS)
 _PREFIX_LENGTH = 6
-"""36^6 run prefixes: among a thousand restarts two are equal with a chance of 1 in 4,000."""
+"""36^6 run prefixes: the chance of a collision among a thousand restarts is 1 in 4,000."""
 _PATTERN = re.compile(r"\b[0-9a-z]{4,}-[0-9a-z]+\b")
 _MARKED = re.compile(r"\[sluicegate ([0-9a-z]{4,}-[0-9a-z]+)\]")
 
 
 def base36(number: int) -> str:
-    """Write a number that is not negative with the digits 0-9 and a-z."""
+    """Format a non-negative number with the digits 0-9 and a-z."""
     digits = ""
     while True:
         number, digit = divmod(number, 36)
@@ -23,9 +23,9 @@ def base36(number: int) -> str:
 
 
 class DecisionIds:
-    """Ids such as `k3x9qa-1f`: a random prefix for each run, then a counter in base 36.
+    """Generates ids such as `k3x9qa-1f`: a random prefix for each run, then a counter in base 36.
 
-    :param prefix: the run's prefix, at least four of 0-9 and a-z; random if it is left out.
+    :param prefix: the run's prefix, at least four characters of 0-9 and a-z; random by default.
     """
 
     def __init__(self, prefix: str | None = None) -> None:
@@ -35,9 +35,9 @@ class DecisionIds:
         self._head = f"{self.prefix}-"
 
     def next(self) -> str:
-        """Give out the next id."""
-        # The last two digits come from a table, the others change once in 1,296 ids: 5 times as fast
-        # as writing the whole number each time.
+        """Generate the next id."""
+        # The last two digits come from a table and the others change once in 1,296 ids. This is 5 times as
+        # fast as formatting the whole number each time.
         block, rest = divmod(next(self._count), 1296)
         if block != self._block:
             self._block = block
@@ -46,16 +46,16 @@ class DecisionIds:
 
 
 def with_id(text: str, decision_id: str) -> str:
-    """Append a decision's id to the text that a client is told.
+    """Append a decision's id to an error text.
 
-    :param text: the native or the gateway's own text, which stays unchanged in front.
-    :param decision_id: the id; empty (ids switched off) gives the text as it is.
+    :param text: the native or the gateway's own text.
+    :param decision_id: the id; if it is empty (ids are disabled), the text stays unchanged.
     """
     return f"{text} [sluicegate {decision_id}]" if decision_id else text
 
 
 def id_in(text: str) -> str | None:
-    """Find a decision id in a pasted error text, or in the bare id; None if there is none."""
+    """Find a decision id in a text, such as a client's error message; None if there is none."""
     marked = _MARKED.search(text)
     if marked is not None:
         return marked.group(1)

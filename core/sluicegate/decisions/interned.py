@@ -1,7 +1,7 @@
-"""Ids in place of texts: each spool says once what an id stands for, in the line that first uses it.
+"""Interns strings as ids. A spool defines an id once, in the line that first uses it.
 
-On the path of messages nothing is looked up: a row holds references to the texts of its connection and to its
-gate, which Python keeps once, and the log's writer turns them into ids, column by column.
+The hot path looks nothing up: a row has references to the strings of its connection and to its gate, which
+exist once in memory. The log's writer converts them to ids, column by column.
 """
 
 from array import array
@@ -17,35 +17,35 @@ TABLES = {
     "action": ("action",),
     "policy": ("policy", "level", "reason"),
 }
-"""The columns that ids of each table stand for; what is the same for a topic or a policy is one id."""
+"""The columns of each table. Columns that depend on the same topic or policy share one id."""
 
 EMPTY_IS_NULL = frozenset(("client", "subscription"))
-"""Tables whose empty text means that there is none."""
+"""Tables in which an empty string means null."""
 
 LIMIT = 60_000
-"""Entries of a table after which all begin anew, in the same spool. A batch of rows may add to it: ids have
-16 bits."""
+"""Entries of a table after which all tables of the spool are cleared. Ids have 16 bits, which leaves room for
+the entries of one more batch."""
 
-ADDITIONS, ANEW = "new", "anew"
-"""Keys of a line: the first id and the entries that it adds to each table, and whether all tables are emptied
-before."""
+ADDITIONS, CLEARED = "new", "anew"
+"""Keys of a line: the entries that it adds to each table with their first id, and whether it first clears all
+tables."""
 
 Ids: TypeAlias = "int | array[int]"
-"""The id of all rows, or one for each."""
+"""One id for all rows, or one for each."""
 
 
 class _Table(dict[Any, int]):
-    """Ids by what they stand for; what is not there yet gets the next."""
+    """Ids by entry; a new entry gets the next id."""
 
     def __init__(self) -> None:
         super().__init__()
         self.new: list[Any] = []
-        """What the spool does not know yet."""
+        """Entries that are not in the spool yet."""
 
     def __missing__(self, key: Hashable) -> int:
         if not isinstance(key, str | tuple | None):
-            # Readers could not make a column of it, nor of what later lines say.
-            raise TypeError(f"{type(key).__name__} is no text")
+            # Readers could not decode this line or later ones.
+            raise TypeError(f"{type(key).__name__} is not a string")
         number = self[key] = len(self)
         self.new.append(key)
         return number
@@ -56,22 +56,22 @@ class Interned:
 
     def __init__(self) -> None:
         self._tables = {name: _Table() for name in TABLES}
-        self._anew = False
+        self._cleared = False
 
     def __len__(self) -> int:
-        """Entries of all tables."""
+        """Number of entries in all tables."""
         return sum(map(len, self._tables.values()))
 
     def make_room(self) -> None:
-        """Clear all tables if one is full; call it before a batch."""
+        """Clear all tables if one is full. Called before each batch."""
         if any(len(table) >= LIMIT for table in self._tables.values()):
             self._tables = {name: _Table() for name in TABLES}
-            self._anew = True
+            self._cleared = True
 
     def ids(self, name: str, values: Sequence[Hashable]) -> Ids:
-        """Give the ids of a column's values, at least one.
+        """Look up the ids of a column's values, at least one.
 
-        :raises TypeError: if a value cannot be looked up.
+        :raises TypeError: if a value is not a string, tuple or None.
         """
         table, first = self._tables[name], values[0]
         if values[-1] == first and values.count(first) == len(values):
@@ -79,9 +79,9 @@ class Interned:
         return array("H", list(map(table.__getitem__, values)))
 
     def ids_of(self, name: str, entries: Mapping[Any, Hashable], keys: Sequence[Any]) -> Ids:
-        """Give the ids of a column whose values are known by fewer keys.
+        """Look up the ids of a column whose values derive from a few distinct keys.
 
-        :param entries: value by key; each value is looked up once.
+        :param entries: entry by key; each is looked up once.
         :param keys: the keys of the rows.
         """
         table = self._tables[name]
@@ -89,23 +89,23 @@ class Interned:
         return known[keys[0]] if len(known) == 1 else array("H", [known[key] for key in keys])
 
     def additions(self) -> dict[str, Any]:
-        """What the next line has to say besides its columns."""
+        """The new entries, which the next line must include."""
         new = {}
         for name, table in self._tables.items():
             if table.new:
                 entries = [key or None for key in table.new] if name in EMPTY_IS_NULL else table.new
                 new[name] = (len(table) - len(table.new), entries)
-        return {**({ANEW: True} if self._anew else {}), **({ADDITIONS: new} if new else {})}
+        return {**({CLEARED: True} if self._cleared else {}), **({ADDITIONS: new} if new else {})}
 
     def written(self) -> None:
-        """The line with the additions is in the spool."""
-        self._anew = False
+        """Confirm that the line with the additions is in the spool."""
+        self._cleared = False
         for table in self._tables.values():
             if table.new:
                 table.new = []
 
     def undo(self) -> None:
-        """No such line will be written: forget what it would have added."""
+        """Remove the additions, because their line will not be written."""
         for table in self._tables.values():
             for key in table.new:
                 del table[key]

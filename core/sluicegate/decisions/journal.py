@@ -1,7 +1,7 @@
-"""The refusal journal: the last refusals, by decision id, for `sluicegate explain`.
+"""The refusal journal: the last refusals by decision id, for `sluicegate explain`.
 
-A small SQLite database in the state directory, apart from the decision log: it is written within half a
-second and answers for one id at once, where the log is written for reading in bulk.
+It is a small SQLite database in the state directory. It is written within half a second and finds one id
+quickly, whereas the decision log is made for bulk reading.
 """
 
 import json
@@ -29,10 +29,10 @@ _log = logging.getLogger(__name__)
 FILE_NAME = "refusals.db"
 MAX_REFUSALS = 10_000
 MAX_HOLDS = 2_000
-"""Holds are kept apart, so that a busy rate limit does not push out the refusals."""
+"""Holds have a limit of their own, so that a busy rate limit does not displace the refusals."""
 _MAX_AT_ONCE = 1_000
 _BUSY_S = 0.2
-"""Several workers may write; waiting longer would hold up the decision log."""
+"""Several workers write to the journal; a longer wait would block the decision log."""
 _FIRST_RETRY_NS = 500_000_000
 _LONGEST_RETRY_NS = 30_000_000_000
 
@@ -84,16 +84,16 @@ _Entry: TypeAlias = tuple[str, int, bool, str, str]
 
 
 class RefusalJournal:
-    """Writes refusals; used by one thread only, the decision log's.
+    """Writes refusals; used by the decision log's thread only.
 
-    While the database cannot be written, the last refusals wait for it; writing is tried again after half a
-    second, then less and less often, up to every 30 seconds. At every instant
+    While the database cannot be written, the last refusals are queued. Writing is retried after half a
+    second, then with backoff up to every 30 seconds. At every instant
     refused = written + skipped + lost + waiting.
 
-    :param state_dir: directory of everything kept; made if it does not exist.
+    :param state_dir: the state directory; created if it does not exist.
     :param system: kind of broker.
     :param gateway: name of the broker entry.
-    :param max_refusals: how many refusals are kept.
+    :param max_refusals: number of refusals to keep.
     """
 
     def __init__(
@@ -101,11 +101,11 @@ class RefusalJournal:
     ) -> None:
         self.path = Path(state_dir) / FILE_NAME
         self.errors = 0
-        """Times that writing failed."""
+        """Number of failed writes."""
         self.skipped = 0
-        """Refusals that were left out because too many came at once."""
+        """Refusals that were not recorded because too many came at once."""
         self.lost = 0
-        """Refusals that will never be in the journal because it could not be written for too long."""
+        """Refusals that were dropped because the journal could not be written for too long."""
         self._system = system
         self._gateway = gateway
         self._max_refusals = max_refusals
@@ -117,14 +117,14 @@ class RefusalJournal:
 
     @property
     def waiting(self) -> int:
-        """Refusals that wait for the journal to be written again."""
+        """Refusals that are queued until the journal can be written."""
         return len(self._waiting)
 
     def record(self, rows: Sequence[Row], wall_offset_ns: int, now_ns: int) -> None:
-        """Write what was refused, dropped or held among these rows, and what waited; failures are told.
+        """Write the refused, dropped and held operations among these rows, and queued ones; log failures.
 
-        :param rows: rows of the decision log; may be none.
-        :param wall_offset_ns: what to add to a monotonic time to get ns since 1970.
+        :param rows: rows of the decision log; may be empty.
+        :param wall_offset_ns: offset from monotonic time to ns since 1970.
         :param now_ns: monotonic time.
         """
         entries = [self._entry(row, wall_offset_ns) for row in rows if _belongs(row)]
@@ -137,7 +137,7 @@ class RefusalJournal:
             self._flush(now_ns)
 
     def close(self) -> None:
-        """Write what waits, if that is possible now, and close the database; recording opens it again."""
+        """Try to write queued refusals and close the database. A later `record` reopens it."""
         if self._waiting:
             self._flush(0)
             self.lost += len(self._waiting)
@@ -150,7 +150,7 @@ class RefusalJournal:
                 self._write(self._waiting)
             except sqlite3.DatabaseError as error:
                 if type(error) is not sqlite3.DatabaseError:
-                    raise  # locked, full, read-only: nothing is wrong with what is there
+                    raise  # locked, full or read-only, but not damaged
                 self._set_aside(error)
                 self._write(self._waiting)
         except (sqlite3.Error, OSError) as error:
@@ -160,15 +160,15 @@ class RefusalJournal:
         if self._backoff.failures:
             self._backoff.reset()
             missing = self.lost - self._lost_before
-            _log.warning("refusal journal %s is written again; %d refusals are missing", self.path, missing)
+            _log.warning("refusal journal %s is writable again; %d refusals are missing", self.path, missing)
 
     def _failed(self, error: Exception, now_ns: int) -> None:
         self.errors += 1
         if not self._backoff.failures:
             self._lost_before = self.lost
             _log.warning(
-                "refusal journal %s cannot be written (%s); it is tried again and again, and of the refusals "
-                "until then `sluicegate explain` will know the last %d",
+                "refusal journal %s cannot be written (%s); writing is retried, and of the refusals until "
+                "then `sluicegate explain` will know the last %d",
                 self.path,
                 error,
                 _MAX_AT_ONCE,
@@ -200,7 +200,7 @@ class RefusalJournal:
 
     def _write(self, entries: Iterable[_Entry]) -> None:
         if self._database is not None and self._file != self._identity():
-            self._disconnect()  # removed, perhaps to make room: what is written to it cannot be read
+            self._disconnect()  # the file was removed: nobody could read what we write to it
         database = self._database or self._open()
         with database:
             database.executemany(_INSERT, entries)
@@ -213,7 +213,7 @@ class RefusalJournal:
         database = sqlite3.connect(self.path, timeout=_BUSY_S, check_same_thread=False)
         try:
             use_wal(database, _BUSY_S)
-            # A refusal lost in a power cut is no harm; a sync for each half second of refusals is.
+            # Losing refusals in a power cut is acceptable, a sync every half second is not.
             database.execute("PRAGMA synchronous = OFF")
             database.execute(_TABLE)
             database.execute(_INDEX)
@@ -232,7 +232,7 @@ class RefusalJournal:
         return found.st_dev, found.st_ino
 
     def _set_aside(self, error: Exception) -> None:
-        """Put a damaged journal out of the way: it holds nothing that is worth stopping for.
+        """Rename a damaged journal and continue with a new one.
 
         :raises OSError: if it cannot be moved.
         """
@@ -240,7 +240,7 @@ class RefusalJournal:
         self._disconnect()
         damaged = self.path.with_name(f"{FILE_NAME}.damaged")
         _log.warning(
-            "refusal journal %s is damaged (%s): moved to %s, a new one is begun", self.path, error, damaged
+            "refusal journal %s is damaged (%s): moved to %s, a new one is created", self.path, error, damaged
         )
         for suffix in ("-wal", "-shm"):
             self.path.with_name(FILE_NAME + suffix).unlink(missing_ok=True)
@@ -249,17 +249,17 @@ class RefusalJournal:
 
 
 def find(state_dir: Path | str, decision_id: str) -> Refusal | None:
-    """Look a refusal up by its id.
+    """Look up a refusal by its id.
 
     :param state_dir: the gateway's state directory.
-    :param decision_id: the id, or a client's error text that holds it.
+    :param decision_id: the id, or a client's error text that contains it.
     :raises JournalError: if there is no journal or it cannot be read.
     """
     return _one(state_dir, _FIND, id_in(decision_id) or decision_id)
 
 
 def last(state_dir: Path | str, client: str) -> Refusal | None:
-    """Look up what was last refused to a client, for errors that carry only a code.
+    """Look up the last refusal of a client, for errors that contain only a code.
 
     :param state_dir: the gateway's state directory.
     :param client: client id, or client id and peer address as in `orders@10.0.0.7:51234`.
@@ -269,10 +269,10 @@ def last(state_dir: Path | str, client: str) -> Refusal | None:
 
 
 def explain_refusal(state_dir: Path | str, decision_id: str) -> str:
-    """Explain a refusal to a person.
+    """Describe a refusal for people.
 
     :param state_dir: the gateway's state directory.
-    :param decision_id: the id, or a client's error text that holds it.
+    :param decision_id: the id, or a client's error text that contains it.
     :raises JournalError: if the id is not in the journal, or the journal cannot be read.
     """
     refusal = find(state_dir, decision_id)
@@ -285,16 +285,16 @@ def explain_refusal(state_dir: Path | str, decision_id: str) -> str:
 
 
 def explain_last(state_dir: Path | str, client: str) -> str:
-    """Explain the last refusal of a client to a person.
+    """Describe the last refusal of a client for people.
 
     :param state_dir: the gateway's state directory.
     :param client: client id, with or without the peer address.
-    :raises JournalError: if nothing was refused to it, or the journal cannot be read.
+    :raises JournalError: if it has no refusals, or the journal cannot be read.
     """
     refusal = last(state_dir, client)
     if refusal is None:
         raise JournalError(
-            f"nothing refused to client {client!r} in {Path(state_dir) / FILE_NAME}; expected a client id "
+            f"no refusals of client {client!r} in {Path(state_dir) / FILE_NAME}; expected a client id "
             "as the client sets it, such as 'orders', or with its address, 'orders@10.0.0.7:51234'"
         )
     return render(refusal)
@@ -309,7 +309,7 @@ _OUTCOMES = {
 
 
 def render(refusal: Refusal) -> str:
-    """Write a refusal as lines for a terminal, without a final line end."""
+    """Format a refusal for a terminal, without a final newline."""
     when = datetime.fromtimestamp(refusal.time_ns / 1e9, UTC).isoformat(timespec="milliseconds")
     operation = refusal.operation.replace("_", " ")
     lines = [
@@ -351,14 +351,14 @@ def _reading(state_dir: Path | str) -> Iterator[sqlite3.Connection]:
             yield database
     except sqlite3.Error as error:
         raise JournalError(
-            f"cannot read refusal journal {str(path)!r}: {error}; remove it, the gateway begins a new one"
+            f"cannot read refusal journal {str(path)!r}: {error}; remove it, the gateway creates a new one"
         ) from error
 
 
 def _one(state_dir: Path | str, query: str, key: str) -> Refusal | None:
     with _reading(state_dir) as database:
         if database.execute(_HAS_TABLE).fetchone() is None:
-            return None  # the file is there a moment before its table is: nothing was refused yet
+            return None  # the file has just been created, without its table
         found = database.execute(query, (key,)).fetchone()
     if found is None:
         return None

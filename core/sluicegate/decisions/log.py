@@ -1,9 +1,9 @@
-"""The decision log: takes every decision on the path of messages, writes it elsewhere.
+"""The decision log: records decisions on the hot path and writes them in a thread.
 
-Theory of operation: the event loop appends plain tuples to a bounded queue, or counts allows in windows;
-nothing there waits, builds text or touches a file. A thread empties the queue five times a second,
-records refusals in the journal, and spools batches of columns as lines of JSON, from which Parquet files are
-made later and elsewhere. What does not fit is dropped and counted, so that at every instant
+Theory of operation: the event loop appends plain tuples to a bounded queue, or counts allows in windows. It
+never waits, formats text or touches a file. A thread empties the queue five times a second, records refusals
+in the journal, and spools batches of columns as lines of JSON. Another thread or process later compacts these
+to Parquet. If the queue is full, decisions are dropped and counted. At every instant
 decided = emitted + dropped + queued.
 """
 
@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeAlias
 
 from sluicegate.decisions.allow_windows import AllowWindows, Window
 from sluicegate.decisions.cost import DecidedGate
-from sluicegate.decisions.files import Keeping, LogFiles
+from sluicegate.decisions.files import LogFiles, Retention
 from sluicegate.decisions.ids import DecisionIds
 from sluicegate.decisions.interned import Interned
 from sluicegate.decisions.journal import RefusalJournal
@@ -34,7 +34,7 @@ OnBatch: TypeAlias = Callable[[Sequence[Mapping[str, Any]]], object]
 _PERIOD_S = 0.2
 _CLOSE_S = 30.0
 _TOLERANCE_NS = 1_000_000
-"""How far the machine's clock may move before the log follows: decisions of one turn keep their order."""
+"""Tolerated deviation of the wall clock, so that decisions of one loop iteration stay in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +42,9 @@ class LogStats:
     """Counters of a decision log since its start; `decided == emitted + dropped + queued`, in decisions."""
 
     decided: int
-    """Decisions taken: allows, and those recorded as a row of their own."""
+    """All decisions: allows, and those recorded as single rows."""
     emitted: int
-    """Decisions written; without a directory, those handed to the journal and the plugins."""
+    """Decisions written; without a directory, those passed to the journal and the plugins."""
     dropped: int
     """Decisions lost because the queue was full or the file could not be written."""
     queued: int
@@ -52,11 +52,11 @@ class LogStats:
     file_errors: int
     journal_errors: int
     journal_skipped: int
-    """Refusals left out of the journal because too many came at once."""
+    """Refusals that were not recorded in the journal because too many came at once."""
     hook_errors: int
-    """Batches that a plugin's `sluicegate_decisions` raised on."""
+    """Batches for which a plugin's `sluicegate_decisions` raised an error."""
     journal_lost: int = 0
-    """Refusals that are not in the journal because it could not be written for too long."""
+    """Refusals that were dropped because the journal could not be written for too long."""
 
 
 class _Counts:
@@ -72,11 +72,11 @@ class _Counts:
 
 
 _Part: TypeAlias = tuple[list[Row], Mapping[int, int]]
-"""Rows, and what decisions took in ns by place among them."""
+"""Rows, and the durations of timed decisions in ns by row index."""
 
 
-def _apart(rows: list[Row], costs: Mapping[int, int]) -> tuple[_Part, _Part]:
-    """Allows and others: apart, most columns of each have one value, which is written and read once."""
+def _split(rows: list[Row], costs: Mapping[int, int]) -> tuple[_Part, _Part]:
+    """Separate allows from other rows: most columns of each part then have one value, stored once."""
     allowed = [row for row in rows if row[-1] is None]
     if len(allowed) == len(rows):
         return (rows, costs), ([], {})
@@ -92,24 +92,24 @@ def _apart(rows: list[Row], costs: Mapping[int, int]) -> tuple[_Part, _Part]:
 
 
 class DecisionLog:
-    """Records decisions; the sink of all gates of one broker. Its thread starts at once.
+    """Records the decisions of all gates of one broker. The constructor starts the writer thread.
 
-    `allowed` and `decided` are to be called by one thread.
+    A single thread must call `allowed` and `decided`.
 
-    :param directory: where the files go; None writes none (journal, plugins and counters go on).
+    :param directory: directory of the files; None writes no files, only the journal.
     :param system: kind of broker, such as `kafka`.
     :param gateway: name of the broker entry.
     :param detail: `full` for a row for every allow; `summary` for windows of 100 ms.
-    :param max_rows_queued: rows that may wait for the writer; more are dropped and counted.
+    :param max_rows_queued: capacity of the queue; further rows are dropped and counted.
     :param on_batch: called by the writer thread with the rows that are not plain allows.
-    :param wall_clock: gives ns since 1970.
-    :param monotonic: gives the ns that `now_ns` counts in.
-    :param journal: takes refusals, for `sluicegate explain ID`.
-    :param door: where the decisions are taken.
-    :param run: name of the run; made of start time and id prefix if it is left out.
-    :param keeping: rotation and retention of files.
-    :param compacting: whether this process makes the Parquet files, in a thread; else another one does.
-    :param period_s: seconds between two rounds of the writer.
+    :param wall_clock: returns ns since 1970.
+    :param monotonic: the clock of `now_ns`.
+    :param journal: records refusals, for `sluicegate explain ID`.
+    :param door: where the decisions are made: proxy, interceptor or client.
+    :param run: name of the run; by default start time and id prefix.
+    :param retention: rotation and retention of files.
+    :param compacting: whether a thread of this process compacts files; otherwise another process does so.
+    :param period_s: seconds between two runs of the writer.
     """
 
     allowed: Allowed
@@ -129,7 +129,7 @@ class DecisionLog:
         journal: RefusalJournal | None = None,
         door: str = "proxy",
         run: str | None = None,
-        keeping: Keeping | None = None,
+        retention: Retention | None = None,
         compacting: bool = True,
         period_s: float = _PERIOD_S,
     ) -> None:
@@ -144,7 +144,7 @@ class DecisionLog:
         if directory is not None:
             name = f"{gateway}-{self.ids.prefix}"
             self._files = LogFiles(
-                Path(directory), self._constants, name, keeping or Keeping(), compacting=compacting
+                Path(directory), self._constants, name, retention or Retention(), compacting=compacting
             )
         self._journal = journal
         self._on_batch = on_batch
@@ -154,13 +154,13 @@ class DecisionLog:
         self._stopping = threading.Event()
         self._finished = False
         self._hook_failing = False
-        self._told_overflow = 0
+        self._reported_overflow = 0
         self.allowed = self._windows.allowed if detail == "summary" else self._queue.allowed
         self._thread = threading.Thread(target=self._run, name=f"sluicegate-decisions-{gateway}", daemon=True)
         self._thread.start()
 
     def decided(self, gate: DecidedGate, op: Operation, decision: Decision, now_ns: int) -> Decision:
-        """Record a decision that is not a plain allow, or was only observed. Never blocks, never raises.
+        """Record a decision other than a plain allow. Never blocks, never raises.
 
         :return: the decision with its id and the gate's policy version.
         """
@@ -179,10 +179,10 @@ class DecisionLog:
         return stamped
 
     def stats(self) -> LogStats:
-        """The counters now; to be called by any thread."""
+        """The current counters. Thread-safe."""
         counts = self._counts
         finished = self._finished
-        # What was written is read before what was decided, or more could seem written than decided.
+        # Read `emitted` before `decided`, or more decisions could seem written than made.
         emitted, dropped = counts.emitted, counts.lost + self._queue.overflowed
         decided = self._queue.offered + self._windows.decided
         if finished:
@@ -201,16 +201,16 @@ class DecisionLog:
         )
 
     def close(self, timeout_s: float = _CLOSE_S) -> bool:
-        """Write what is queued, end the files and stop the thread; what is decided later is dropped.
+        """Write the queue, close the files and stop the thread. Later decisions are dropped.
 
-        :param timeout_s: seconds to wait for a disk that does not answer.
-        :return: False if the thread has not ended in time; what it did not write is then lost.
+        :param timeout_s: seconds to wait for a disk that does not respond.
+        :return: False if the thread has not ended in time; the rest of the queue is then lost.
         """
         self._stopping.set()
         self._thread.join(timeout_s)
         if self._thread.is_alive():
             _log.warning(
-                "decision log was not written out within %g s: %d decisions are lost",
+                "decision log could not be written within %g s: %d decisions are lost",
                 timeout_s,
                 self.stats().queued,
             )
@@ -223,21 +223,21 @@ class DecisionLog:
         if self._files is not None:
             self._files.tidy(self._wall_s())
         while not self._stopping.wait(self._period_s):
-            self._round(last=False)
-        self._round(last=True)
+            self._write_queue(last=False)
+        self._write_queue(last=True)
         if self._journal is not None:
             self._journal.close()
         if self._files is not None:
             self._files.close(self._wall_s())
         self._finished = True
 
-    def _round(self, last: bool) -> None:
+    def _write_queue(self, last: bool) -> None:
         self._wall_clock.follow()
         now_ns, offset_ns = self._monotonic(), self._wall_clock.offset_ns
         try:
             while self._queue:
                 rows, costs = self._queue.take()
-                allowed, decided = _apart(rows, costs)
+                allowed, decided = _split(rows, costs)
                 if decided[0]:
                     self._record(decided[0], offset_ns, now_ns)
                 for part, costs_of_part in (allowed, decided):
@@ -246,31 +246,31 @@ class DecisionLog:
             windows = self._windows.collect_all() if last else self._windows.collect(now_ns)
             for start in range(0, len(windows), MAX_BATCH_ROWS):
                 self._write_windows(windows[start : start + MAX_BATCH_ROWS], offset_ns)
-            self._record((), offset_ns, now_ns)  # what waited for the journal to be written again
+            self._record((), offset_ns, now_ns)  # retries queued refusals
             if self._files is not None:
                 self._files.rotate(now_ns, (now_ns + offset_ns) / 1e9)
-            self._tell_overflow()
-        except Exception:  # noqa: BLE001 - logged; the thread must outlive whatever happens in one round
-            _log.exception("decision log: a round of the writer failed, it goes on with the next")
+            self._report_overflow()
+        except Exception:  # noqa: BLE001 - logged; the thread must survive any error
+            _log.exception("decision log: the writer failed, it continues with the next batch")
 
     def _wall_s(self) -> float:
         return (self._monotonic() + self._wall_clock.offset_ns) / 1e9
 
-    def _tell_overflow(self) -> None:
+    def _report_overflow(self) -> None:
         overflowed = self._queue.overflowed
-        if overflowed > self._told_overflow:
+        if overflowed > self._reported_overflow:
             _log.warning(
-                "decision log does not keep up: %d decisions were dropped, as max_rows_queued were waiting",
-                overflowed - self._told_overflow,
+                "decision log does not keep up: %d decisions were dropped, as max_rows_queued was reached",
+                overflowed - self._reported_overflow,
             )
-            self._told_overflow = overflowed
+            self._reported_overflow = overflowed
 
     def _record(self, rows: Sequence[Row], offset_ns: int, now_ns: int) -> None:
         if self._journal is None:
             return
         try:
             self._journal.record(rows, offset_ns, now_ns)
-        except Exception:  # noqa: BLE001 - logged and counted; the log itself goes on
+        except Exception:  # noqa: BLE001 - logged and counted; the log itself continues
             self._counts.journal_errors += 1
             _log.exception("refusal journal: a decision cannot be recorded")
 
@@ -284,13 +284,13 @@ class DecisionLog:
                 self._counts.lost += 1
                 _log.exception("decision log: a decision does not fit the schema: %r", rows[0][-1])
                 return
-            # One decision of a plugin that cannot be written must not take the others with it.
+            # Isolate the invalid decision of a plugin, so that the others are written.
             half = len(rows) // 2
             self._write_rows(rows[:half], offset_ns, {})
             self._write_rows(rows[half:], offset_ns, {})
             return
         self._store(line, len(rows))
-        self._show(rows, offset_ns)
+        self._call_plugins(rows, offset_ns)
 
     def _write_windows(self, windows: Sequence[Window], offset_ns: int) -> None:
         decisions = sum(window.operations for window in windows)
@@ -305,7 +305,7 @@ class DecisionLog:
         self._store(line, decisions)
 
     def _interned(self) -> Interned:
-        """The tables that resolve the ids of a line; not kept without files, as nothing reads them."""
+        """The id tables of the current spool; without files, temporary ones that nobody reads."""
         interned = self._files.interned if self._files else Interned()
         interned.make_room()
         return interned
@@ -314,21 +314,21 @@ class DecisionLog:
         written = False
         try:
             written = self._files is None or self._files.write(line, decisions, self._monotonic())
-        finally:  # whatever happens, each decision is counted once
+        finally:  # count each decision exactly once, even after an error
             if written:
                 self._counts.emitted += decisions
             else:
                 self._counts.lost += decisions
 
-    def _show(self, rows: Sequence[Row], offset_ns: int) -> None:
+    def _call_plugins(self, rows: Sequence[Row], offset_ns: int) -> None:
         if self._on_batch is None:
             return
         try:
-            shown = list(mappings(rows, offset_ns, self._constants))
-            if shown:
-                self._on_batch(shown)
+            batch = list(mappings(rows, offset_ns, self._constants))
+            if batch:
+                self._on_batch(batch)
             self._hook_failing = False
-        except Exception:  # noqa: BLE001 - whatever a plugin raises must not stop the log
+        except Exception:  # noqa: BLE001 - no error of a plugin may stop the log
             self._counts.hook_errors += 1
             if not self._hook_failing:
                 _log.exception(

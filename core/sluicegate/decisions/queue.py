@@ -1,4 +1,4 @@
-"""The bounded queue between the path of messages and the log's writer thread."""
+"""The bounded queue between the hot path and the log's writer thread."""
 
 from collections import deque
 from collections.abc import Callable
@@ -13,19 +13,19 @@ Allowed: TypeAlias = Callable[[DecidedGate, Operation, int], None]
 
 _MAX_SAMPLES = 4_096
 _AT_ONCE = 256
-"""How many rows may be put before the queue's length is looked at again."""
+"""Number of rows between two checks of the queue's length."""
 
 
 class RowQueue:
-    """Rows that wait to be written; one thread puts, another takes, and none waits.
+    """Rows to be written. One thread puts, another takes, and neither waits.
 
-    :param limit: rows that may wait; more are dropped and counted.
+    :param limit: capacity; further rows are dropped and counted.
     """
 
     allowed: Allowed
-    """Put a row for an operation that was allowed: `(gate, op, now_ns)`."""
+    """Append a row for an operation that was allowed: `(gate, op, now_ns)`."""
     put: Callable[[Row], None]
-    """Put a row."""
+    """Append a row."""
 
     def __init__(self, limit: int) -> None:
         self._queue: deque[Row] = deque()
@@ -38,40 +38,40 @@ class RowQueue:
 
     @property
     def offered(self) -> int:
-        """Rows put so far, those dropped included."""
+        """Rows put so far, including dropped ones."""
         return self._count() + self.overflowed
 
     def __len__(self) -> int:
-        """How much waits."""
+        """Number of queued rows."""
         return len(self._queue)
 
     def take(self) -> tuple[list[Row], dict[int, int]]:
-        """Take what waits, at most a batch.
+        """Take queued rows, at most one batch.
 
-        :return: the rows, and what a decision took in ns, by place in the rows, where it was timed.
+        :return: the rows, and the durations of timed decisions in ns by row index.
         """
         take = self._queue.popleft
         rows = [take() for _ in repeat(None, min(len(self._queue), MAX_BATCH_ROWS))]
         return rows, self._costs_until(self._taken + len(rows))
 
     def _costs_until(self, taken: int) -> dict[int, int]:
-        """The samples of rows up to a number, by their place in the batch that ends with it."""
+        """The samples of rows up to a number, by their index in the batch that ends with it."""
         costs: dict[int, int] = {}
         while self._samples and self._samples[0][0] <= taken:
             number, cost_ns = self._samples.popleft()
-            if number > self._taken:  # else its row went with the batch before: the sample is let go
+            if number > self._taken:  # otherwise its row was in the batch before: drop the sample
                 costs[number - self._taken - 1] = cost_ns
         self._taken = taken
         return costs
 
     def _note_cost(self, _gate: DecidedGate, cost_ns: int) -> None:
-        """Remember what the decision of the row just put took."""
+        """Store the duration of the decision whose row was just put."""
         if len(self._samples) < _MAX_SAMPLES:
             self._samples.append((self._count(), cost_ns))
 
     def _compile(self) -> tuple[Allowed, Callable[[Row], None], Callable[[], int]]:
-        # <hot> `allowed` runs for every message: what it needs is in cells, not behind `self`, and the one
-        # number that it changes both counts the rows and tells when to look at the queue's length again.
+        # <hot> `allowed` runs for every message. So its variables are in closure cells instead of attributes,
+        # and the single counter that it changes also triggers the checks of the queue's length.
         queue, limit, append = self._queue, self._limit, self._queue.append
         publish = OperationKind.PUBLISH
         count = bound = 0

@@ -1,4 +1,4 @@
-"""Reading a decision log back: finished files and those still being written."""
+"""Reads a decision log: finished files and those still being written."""
 
 import logging
 from collections.abc import Iterator
@@ -7,8 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sluicegate.decisions.columns import COLUMNS, VERSION, lacking
-from sluicegate.decisions.interned import ANEW
+from sluicegate.decisions.columns import COLUMNS, VERSION, missing_columns
+from sluicegate.decisions.interned import CLEARED
 from sluicegate.decisions.schema import SCHEMA, VERSION_KEY, version_of
 from sluicegate.decisions.spool import DecisionLogError, batches, parquet_files, parquet_path, spools
 from sluicegate.decisions.unpacking import Unpacking
@@ -17,16 +17,16 @@ _log = logging.getLogger(__name__)
 
 
 def read_decisions(path: Path | str) -> pa.Table:
-    """Read all decisions under a directory: Parquet files and spools, up to the last whole batch.
+    """Read all decisions under a directory: Parquet files and spools, up to the last complete batch.
 
-    For tests, the demo and small logs: everything is in memory at once.
+    For tests, the demo and small logs: the result is held in memory.
 
-    :param path: the log's directory; without any file in it the table is empty.
-    :return: a table of the current schema in order of time; columns that older files lack are null.
-    :raises DecisionLogError: if a Parquet file is no decision log, lacks columns or is of a later version.
+    :param path: the log's directory; without files the table is empty.
+    :return: a table of the current schema, ordered by time; columns that older files lack are null.
+    :raises DecisionLogError: if a Parquet file is not a decision log, lacks columns or has a later version.
     """
     directory = Path(path)
-    # Spools first: one that becomes Parquet meanwhile is then found twice, and read once.
+    # Spools are listed first: one that is compacted meanwhile is found twice, but read once.
     spooled = {parquet_path(spool): spool for spool in spools(directory)}
     finished = parquet_files(directory)
     tables = [_read_parquet(file) for file in finished]
@@ -36,10 +36,10 @@ def read_decisions(path: Path | str) -> pa.Table:
 
 
 def record_batches(spool: Path) -> Iterator[pa.RecordBatch]:
-    """Read the whole batches of a spool, be it cut short or still being written.
+    """Read the complete batches of a spool, even if it is truncated or still being written.
 
     :return: batches of the current schema.
-    :raises FileNotFoundError: if it is gone, which means that its Parquet file is there.
+    :raises FileNotFoundError: if it no longer exists because its Parquet file does.
     :raises DecisionLogError: if a later release wrote it.
     """
     for table in coded_tables(spool):
@@ -47,22 +47,21 @@ def record_batches(spool: Path) -> Iterator[pa.RecordBatch]:
 
 
 def coded_tables(spool: Path, rows: int = 65_536) -> Iterator[pa.Table]:
-    """The same as tables of `unpacking.CODED_SCHEMA`, of this many rows or a line more.
+    """Read the complete batches of a spool as tables of `unpacking.CODED_SCHEMA`.
 
-    :raises FileNotFoundError: if it is gone, which means that its Parquet file is there.
+    :param rows: rows of a table, give or take a line.
+    :raises FileNotFoundError: if it no longer exists because its Parquet file does.
     :raises DecisionLogError: if a later release wrote it.
     """
     unpacking = Unpacking()
     for batch in batches(spool):
-        if unpacking.rows and (unpacking.rows >= rows or batch.get(ANEW)):
+        if unpacking.rows and (unpacking.rows >= rows or batch.get(CLEARED)):
             yield unpacking.take()
         try:
             unpacking.add(batch)
         except (pa.ArrowException, KeyError, TypeError, ValueError, OverflowError, IndexError) as error:
-            # What is written was looked at before; one damaged line must not keep all others unreadable.
-            _log.warning(
-                "decision spool %s: a line does not fit the schema and is left out: %s", spool, error
-            )
+            # The writer validates its lines; still, one damaged line must not make the others unreadable.
+            _log.warning("decision spool %s: skipping a line that does not fit the schema: %s", spool, error)
     if unpacking.rows:
         yield unpacking.take()
 
@@ -71,13 +70,13 @@ def _read_spool(spool: Path, target: Path) -> pa.Table:
     try:
         return pa.Table.from_batches(record_batches(spool), SCHEMA)
     except FileNotFoundError:
-        # It became Parquet after the listing, or held nothing.
+        # It was compacted after the listing, or was empty.
         return _read_parquet(target) if target.exists() else SCHEMA.empty_table()
 
 
 def _read_parquet(file: Path) -> pa.Table:
     try:
-        # Not read_table: it would take `run=` and `system=` in the path for columns as well.
+        # Not read_table: it would read `run=` and `system=` in the path as columns.
         return _conform(pq.ParquetFile(file).read(), file)
     except pa.ArrowInvalid as error:
         raise DecisionLogError(f"cannot read {str(file)!r} as Parquet: {error}") from error
@@ -87,7 +86,7 @@ def _conform(table: pa.Table, file: Path) -> pa.Table:
     version = version_of(table.schema)
     if version == 0:
         raise DecisionLogError(
-            f"{str(file)!r} is no decision log: its schema metadata lacks {VERSION_KEY.decode()!r}"
+            f"{str(file)!r} is not a decision log: its schema metadata lacks {VERSION_KEY.decode()!r}"
         )
     if version > VERSION:
         raise DecisionLogError(
@@ -95,10 +94,10 @@ def _conform(table: pa.Table, file: Path) -> pa.Table:
             "read it with the release that wrote it, or a later one"
         )
     present = set(table.schema.names)
-    if lacks := lacking(COLUMNS, present, version):
+    if lacks := missing_columns(COLUMNS, present, version):
         raise DecisionLogError(
             f"{str(file)!r} lacks columns of its schema version {version}: {', '.join(lacks)}: "
-            "write it anew with all of them"
+            "write the file again with all columns"
         )
     columns = [
         table.column(field.name).cast(field.type)

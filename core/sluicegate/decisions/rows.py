@@ -1,4 +1,4 @@
-"""Batches of columns out of the plain tuples of the hot path; runs in the log's writer thread only."""
+"""Converts the tuples of the hot path to batches of columns, in the log's writer thread."""
 
 import math
 import time
@@ -16,15 +16,15 @@ from sluicegate.model import Action, Decision, OperationKind, Reason
 Row: TypeAlias = tuple[int, DecidedGate, OperationKind, str, str, str, int, int, Decision | None]
 """now_ns, gate, kind, principal, client, subscription, messages, bytes, decision (None for an allow)."""
 Batch: TypeAlias = dict[str, Any]
-"""A line of a spool: columns by name, with a value for each row or one for all; what is missing is null.
+"""A line of a spool: columns by name, with one value for each row or one for all; missing columns are null.
 
-A table of `interned` stands there by its ids. `time` is monotonic in ns, `offset` is what to add to it to get
-ns since 1970, and `costs` has place and ns of the rows that were timed."""
+Columns of a table of `interned` contain ids. `time` is monotonic in ns, `offset` converts it to ns since
+1970, and `costs` has index and duration in ns of the rows that were timed."""
 
 MAX_BATCH_ROWS = 1_024
-_BREATH_S = 50e-6
-"""Pause between columns. A bare `sleep(0)` gives the interpreter lock up and takes it again before the
-event loop has woken, which would hold messages up for the whole batch."""
+_YIELD_S = 50e-6
+"""Pause between columns that lets the event loop run. With `sleep(0)` this thread would get the interpreter
+lock back before the event loop wakes up, and block messages for the whole batch."""
 
 _ALLOW = str(Action.ALLOW)
 _EPOCH = datetime.fromtimestamp(0, UTC)
@@ -34,18 +34,18 @@ _NO_REASON = (None, None, None, None, None)
 def of_rows(rows: Sequence[Row], wall_offset_ns: int, costs: Mapping[int, int], interned: Interned) -> Batch:
     """Make a batch of single decisions.
 
-    :param rows: at least one, at most MAX_BATCH_ROWS of them.
-    :param wall_offset_ns: what to add to a monotonic time to get ns since 1970.
-    :param costs: what a decision took in ns, by place in `rows`, where it was timed.
-    :param interned: the tables of the spool that it is for.
-    :raises ValueError, TypeError, AttributeError, OverflowError: if a decision is none that can be written.
+    :param rows: 1 to MAX_BATCH_ROWS rows.
+    :param wall_offset_ns: offset from monotonic time to ns since 1970.
+    :param costs: durations of timed decisions in ns, by index in `rows`.
+    :param interned: the id tables of the spool.
+    :raises ValueError, TypeError, AttributeError, OverflowError: if a decision has invalid values.
     """
     times, gates, kinds, principals, clients, subscriptions, messages, sizes, decisions = zip(
         *rows, strict=True
     )
-    _breathe()
+    _yield_interpreter()
     batch = _shared(times, gates, kinds, wall_offset_ns, interned)
-    _breathe()
+    _yield_interpreter()
     batch["principal"] = interned.ids("principal", principals)
     batch["client"] = interned.ids("client", clients)
     batch["subscription"] = interned.ids("subscription", subscriptions)
@@ -55,7 +55,7 @@ def of_rows(rows: Sequence[Row], wall_offset_ns: int, costs: Mapping[int, int], 
     if costs:
         batch["costs"] = list(costs.items())
     if decisions.count(None) < len(rows):
-        _breathe()
+        _yield_interpreter()
         batch.update(_decision_columns(decisions, interned))
     return {**batch, **interned.additions()}
 
@@ -63,14 +63,14 @@ def of_rows(rows: Sequence[Row], wall_offset_ns: int, costs: Mapping[int, int], 
 def of_windows(windows: Sequence[Window], wall_offset_ns: int, interned: Interned) -> Batch:
     """Make a batch of windows of allows.
 
-    :param windows: at least one, at most MAX_BATCH_ROWS of them.
-    :param wall_offset_ns: what to add to a monotonic time to get ns since 1970.
-    :param interned: the tables of the spool that it is for.
-    :raises TypeError, OverflowError: if a window is none that can be written.
+    :param windows: 1 to MAX_BATCH_ROWS windows.
+    :param wall_offset_ns: offset from monotonic time to ns since 1970.
+    :param interned: the id tables of the spool.
+    :raises TypeError, OverflowError: if a window has invalid values.
     """
     times, gates, kinds, operations, messages, sizes, costs = zip(*windows, strict=True)
     batch = _shared(times, gates, kinds, wall_offset_ns, interned)
-    _breathe()
+    _yield_interpreter()
     batch["messages"] = _numbers(messages)
     batch["bytes"] = _numbers(sizes)
     batch["decisions"] = _numbers(operations)
@@ -82,11 +82,11 @@ def of_windows(windows: Sequence[Window], wall_offset_ns: int, interned: Interne
 def mappings(
     rows: Iterable[Row], wall_offset_ns: int, constants: Mapping[str, str]
 ) -> Iterator[Mapping[str, Any]]:
-    """Give the rows that are not plain allows, by column name.
+    """Yield the rows that are not plain allows, as values by column name.
 
-    :param rows: what `of_rows` took.
-    :param wall_offset_ns: what to add to a monotonic time to get ns since 1970.
-    :param constants: the columns that are the same for all rows of the log.
+    :param rows: rows as for `of_rows`.
+    :param wall_offset_ns: offset from monotonic time to ns since 1970.
+    :param constants: columns with the same value in all rows of the log.
     """
     empty = {**{column.name: None for column in COLUMNS}, **constants}
     for place, row in enumerate(rows):
@@ -94,28 +94,28 @@ def mappings(
         if decision is not None and action_of(decision) != _ALLOW:
             yield {**empty, **_mapping(row, decision, wall_offset_ns)}
         if place % 64 == 63:
-            _breathe()
+            _yield_interpreter()
 
 
 def action_of(decision: Decision) -> str:
-    """The column `action`: `would_reject` and so on for what was only observed."""
+    """The value of the column `action`, with the prefix `would_` for observed decisions."""
     return f"would_{decision.action}" if decision.observed else str(decision.action)
 
 
-def _breathe() -> None:
-    time.sleep(_BREATH_S)
+def _yield_interpreter() -> None:
+    time.sleep(_YIELD_S)
 
 
 def _column(values: Sequence[Any]) -> Any:
-    """One value if all are the same, as they often are: less to write, and to read again."""
+    """Return a single value if all are equal, which is frequent and saves space and time."""
     first = values[0]
     return first if values[-1] == first and values.count(first) == len(values) else values
 
 
 def _numbers(values: Sequence[int]) -> "int | array[int]":
-    """Whole numbers as one, or packed.
+    """Return a single integer if all are equal, or an array.
 
-    :raises TypeError, OverflowError: if one is none, or has more than 64 bits.
+    :raises TypeError, OverflowError: if a value is not an integer of 64 bits.
     """
     packed = array("q", values)
     return packed[0] if packed.count(packed[0]) == len(packed) else packed
@@ -142,19 +142,19 @@ def _shared(
 
 
 def _topics(gates: Sequence[DecidedGate], interned: Interned) -> Ids:
-    # A batch has many rows of few gates: each is looked at once.
+    # A batch has many rows of few gates, so each gate is converted once.
     distinct = list(set(gates))
     entries = [(gate.topic.full, gate.topic.namespace, gate.version) for gate in distinct]
     return interned.ids_of("topic", dict(zip(distinct, entries, strict=True)), gates)
 
 
 def _decision_columns(decisions: Sequence[Decision | None], interned: Interned) -> Batch:
-    """The columns that plugins have a hand in: what has another type than the column's is found here."""
+    """The columns with values from plugins, which may have wrong types; raises as `of_rows` does."""
     reasons = [
         _reason(decision.reasons[0]) if decision and decision.reasons else _NO_REASON
         for decision in decisions
     ]
-    _breathe()
+    _yield_interpreter()
     batch = {
         "policy": interned.ids("policy", [reason[:3] for reason in reasons]),
         "current": _column([reason[3] for reason in reasons]),
@@ -208,5 +208,5 @@ def _other_reasons(decision: Decision) -> list[dict[str, Any]] | None:
 
 def _finite(number: float) -> float:
     if not math.isfinite(number):
-        raise ValueError(f"{number!r} is no quota factor")
+        raise ValueError(f"{number!r} is not a quota factor")
     return float(number)

@@ -1,4 +1,4 @@
-"""The decision log's columns as an Arrow schema, which spools are read as and Parquet files written in."""
+"""The decision log's columns as an Arrow schema, for reading spools and writing Parquet files."""
 
 import pyarrow as pa
 
@@ -35,11 +35,11 @@ def _field(column: Column) -> pa.Field:
 
 
 SCHEMA = pa.schema([_field(column) for column in COLUMNS], metadata={VERSION_KEY: str(VERSION).encode()})
-"""The schema of what is read and of Parquet files, with meaning and unit in each field's metadata."""
+"""The schema of Parquet files and of tables read from the log; fields have meaning and unit as metadata."""
 
 
 def version_of(schema: pa.Schema) -> int:
-    """The decision schema's version that a file was written with; 0 if it is no decision log."""
+    """The version of the decision schema of a file; 0 if it is not a decision log."""
     metadata = schema.metadata or {}
     text = metadata.get(VERSION_KEY, b"0")
     return int(text) if text.isdigit() else 0

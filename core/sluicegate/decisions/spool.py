@@ -1,11 +1,10 @@
-"""What is being written of a decision log: lines of JSON, each of them a batch of rows.
+"""Spools: the files that a decision log writes first, with one batch of rows in each line of JSON.
 
-The first line tells the versions and the columns that are the same for all rows; each further line is a
-batch, by columns: whole numbers are packed (`{"q": base64}`), texts are ids, and a line says what those ids
-stand for that it is the first to use (`interned`). A file can be read up to its last whole line whatever
-happens to the process, and takes nothing but the standard library and a JSON encoder to write. Its name
-begins with a dot, so that Spark and others who read the directory pass it over until it has become Parquet.
-The lock on it tells a live writer's from one that was ended, or that a killed process left behind.
+The first line has the versions and the columns that are the same for all rows. Each further line is a batch
+of columns. Integers are packed (`{"q": base64}`), strings are ids, and a line defines the ids that it uses
+first (`interned`). A spool can be read up to its last complete line, even after a crash. Writing it takes
+only the standard library and a JSON encoder. Its name starts with a dot, so that Spark and other readers of
+the directory skip it. A lock distinguishes spools in use from finished and abandoned ones.
 """
 
 import fcntl
@@ -27,8 +26,8 @@ from sluicegate.private_files import make_folder, opener
 _log = logging.getLogger(__name__)
 
 FORM = 2
-"""How lines are written; the columns have a version of their own. Form 1 had plain lists and no ids; it is
-read too."""
+"""Version of the line format; the columns have their own version. Form 1, with plain lists and without ids,
+can still be read."""
 
 SPOOL_SUFFIX = ".jsonl"
 PARQUET_SUFFIX = ".parquet"
@@ -39,37 +38,37 @@ class DecisionLogError(Exception):
 
 
 def partition(directory: Path, run: str, system: str) -> Path:
-    """Where the files of one run and system are, in the form that Spark and others read as columns."""
+    """The directory for the files of one run and system, as a Hive partition."""
     return directory / f"run={run}" / f"system={system}"
 
 
 def parquet_path(spool: Path) -> Path:
-    """The Parquet file that a spool becomes: `.part-x.jsonl` -> `part-x.parquet`."""
+    """The Parquet file of a compacted spool: `.part-x.jsonl` -> `part-x.parquet`."""
     return spool.with_name(spool.name.removeprefix(".").removesuffix(SPOOL_SUFFIX) + PARQUET_SUFFIX)
 
 
 def encode(batch: Batch) -> bytes:
-    """A batch as a line.
+    """Encode a batch as a line.
 
-    :raises TypeError: if it holds what JSON cannot.
+    :raises TypeError: if a value cannot be represented in JSON.
     """
     return orjson.dumps(batch, default=_packed, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def _packed(numbers: object) -> dict[str, str]:
     if not isinstance(numbers, array):
-        raise TypeError(f"{type(numbers).__name__} is nothing that a spool can hold")
-    # In the order of bytes of this machine: a spool becomes Parquet where it was written.
+        raise TypeError(f"{type(numbers).__name__} cannot be stored in a spool")
+    # In native byte order: a spool is compacted on the machine that wrote it.
     return {numbers.typecode: b2a_base64(numbers, newline=False).decode("ascii")}
 
 
 class Spool:
     """A spool being written; each `write` has reached the operating system when it returns.
 
-    :param folder: made if it does not exist.
+    :param folder: created if it does not exist.
     :param name: stem of the file, unique in the folder.
-    :param constants: the columns that are the same for all rows.
-    :raises OSError: if the file cannot be made.
+    :param constants: columns with the same value in all rows.
+    :raises OSError: if the file cannot be created.
     """
 
     def __init__(self, folder: Path, name: str, constants: Mapping[str, str]) -> None:
@@ -81,7 +80,7 @@ class Spool:
         try:
             self.write(encode({"version": VERSION, "form": FORM, **constants}))
         except BaseException:
-            # Without its first line it can never be read, and a full disk would collect one at each attempt.
+            # Without its first line it cannot be read, and a full disk would accumulate such files.
             self.path.unlink(missing_ok=True)
             self.close()
             raise
@@ -89,7 +88,7 @@ class Spool:
     def write(self, line: bytes) -> None:
         """Append a line.
 
-        :raises OSError: if it could not be written whole: readers then end before it, so it must be the last.
+        :raises OSError: if it was not written completely. Readers stop before it, so it must be the last one.
         """
         written = 0
         while written < len(line):
@@ -97,17 +96,18 @@ class Spool:
         self.bytes += written
 
     def close(self) -> None:
-        """Close the file and give up the lock.
+        """Close the file and release the lock.
 
-        :raises OSError: if the system tells only now that something was not written.
+        :raises OSError: if the system reports a delayed write error.
         """
         os.close(self._file)
 
 
 def batches(spool: Path) -> Iterator[Batch]:
-    """Read the whole lines of a spool, be it cut short or still being written, with the constants in each.
+    """Read the complete lines of a spool, even if it is truncated or still being written.
 
-    :raises FileNotFoundError: if it is gone, which means that its Parquet file is there.
+    :return: batches that include the constants.
+    :raises FileNotFoundError: if it no longer exists because its Parquet file does.
     :raises DecisionLogError: if a later release wrote it.
     """
     with spool.open("rb") as file:
@@ -118,7 +118,7 @@ def batches(spool: Path) -> Iterator[Batch]:
             except orjson.JSONDecodeError:
                 content = None
             if not isinstance(content, dict):
-                # Expected after a kill, on a full disk, and while the writer is in the middle of a line.
+                # Expected after a kill, on a full disk, and while the writer is writing a line.
                 _log.debug("decision spool %s ends in the middle of a line", spool)
                 return
             if constants is None:
@@ -139,12 +139,12 @@ def _constants(head: dict[str, Any], spool: Path) -> dict[str, Any]:
 
 
 def spools(directory: Path) -> list[Path]:
-    """All spools under a log's directory, those in use too."""
+    """All spools under a log's directory, including those in use."""
     return sorted(directory.glob(f"run=*/system=*/.*{SPOOL_SUFFIX}"))
 
 
 def ended(directory: Path) -> list[Path]:
-    """The finished spools under a log's directory: no process writes them any more."""
+    """The finished spools under a log's directory, which no process is writing."""
     found = []
     for spool in spools(directory):
         with locked(spool) as free:
@@ -160,7 +160,7 @@ def parquet_files(directory: Path) -> list[Path]:
 
 @contextmanager
 def locked(spool: Path) -> Iterator[bool]:
-    """Hold the lock of a spool; gives False if a live process has it, or if the spool is gone."""
+    """Hold the lock of a spool; yields False if another process holds it or the spool does not exist."""
     try:
         handle = os.open(spool, os.O_RDONLY)
     except FileNotFoundError:
@@ -185,4 +185,4 @@ def _create_locked(path: Path) -> int:
         except BaseException:
             os.close(handle)
             raise
-        os.close(handle)  # between the two calls another process took it for an abandoned one
+        os.close(handle)  # another process considered it abandoned and removed it between the two calls

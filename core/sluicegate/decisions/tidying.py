@@ -1,6 +1,6 @@
-"""`python -m sluicegate.decisions.tidying DIRECTORY MAX_BYTES MAX_AGE_S`: spools become Parquet, once.
+"""`python -m sluicegate.decisions.tidying DIRECTORY MAX_BYTES MAX_AGE_S`: compacts spools once.
 
-A process that lives for that only: Arrow takes more memory than all of a worker that decides.
+It is a process of its own because Arrow needs more memory than a whole worker.
 """
 
 import os
@@ -10,14 +10,14 @@ import time
 from pathlib import Path
 
 _NICE = 10
-"""Traffic goes first."""
+"""Lowers the priority, so that traffic takes precedence."""
 
 
 def main(arguments: list[str]) -> int:
-    """Tidy one directory; what went wrong goes to standard error, a line each.
+    """Compact and prune one directory, and print each error as a line on standard error.
 
     :param arguments: directory, `max_bytes`, `max_age_s`.
-    :return: exit code: 1 if anything went wrong.
+    :return: the exit code, 1 after errors.
     """
     from sluicegate.decisions.compaction import tidy
 
@@ -28,15 +28,17 @@ def main(arguments: list[str]) -> int:
 
 
 def _prepare() -> None:
-    """Make the process as small as can be."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; the parent waits for this one
+    """Minimize the process's memory and priority."""
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C reaches all processes; the parent waits for this one
     os.nice(_NICE)
-    # Arrow loads these two wherever they are installed, which takes longer than all else here, and needs
-    # neither for this: None in their place is how Python says that a module is not available.
+    # Arrow loads these two if they are installed, which takes longer than everything else, and does not need
+    # them here. None marks a module as unavailable.
     sys.modules.update(dict.fromkeys(("numpy", "pandas")))  # type: ignore[arg-type]
     import pyarrow as pa
 
-    pa.set_memory_pool(pa.system_memory_pool())  # half of what Arrow's own pools keep for later
+    pa.set_memory_pool(pa.system_memory_pool())  # half the memory of Arrow's own pools
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Lines of a spool as Arrow tables."""
+"""Decodes the lines of a spool into Arrow tables."""
 
 import functools
 from binascii import a2b_base64
@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluicegate.decisions.interned import ADDITIONS, ANEW, TABLES
+from sluicegate.decisions.interned import ADDITIONS, CLEARED, TABLES
 from sluicegate.decisions.rows import Batch
 from sluicegate.decisions.schema import SCHEMA
 
@@ -19,7 +19,7 @@ _CONSTANTS = ("run", "system", "door", "gateway")
 _VARYING = tuple(field for field in SCHEMA if field.name not in _CONSTANTS)
 _TIMES = SCHEMA.field("time").type
 _FEW = 1_024
-"""Entries of a dictionary above which those that no row uses are left out of it."""
+"""Size of a dictionary from which unused entries are removed."""
 
 
 def _dictionary_field(field: pa.Field) -> pa.Field:
@@ -28,32 +28,31 @@ def _dictionary_field(field: pa.Field) -> pa.Field:
 
 
 CODED_SCHEMA = pa.schema([_dictionary_field(field) for field in SCHEMA], metadata=SCHEMA.metadata)
-"""The schema with dictionaries in place of texts that come again and again: for writing, which then need not
-look at each."""
+"""The schema with dictionaries instead of repeated strings, which makes writing faster."""
 
 
 class Unpacking:
-    """Reads the lines of one spool, in their order: later ones use ids that earlier ones have told."""
+    """Decodes the lines of one spool in order, because later lines use ids that earlier ones define."""
 
     def __init__(self) -> None:
         self.rows = 0
-        """Rows added and not taken yet."""
+        """Rows added but not taken yet."""
         self._parts: list[tuple[int, dict[str, Any]]] = []
-        """Lines: their rows, and by column an array, or what is the same in all of them."""
+        """For each line its number of rows and its columns, each an array or a single value for all rows."""
         self._tables = _no_entries()
         self._constants: dict[str, pa.Array] = {}
         self._plain = False
-        """Whether the spool is of form 1, which had texts themselves in place of ids."""
+        """Whether the spool has form 1, with strings instead of ids."""
 
     def add(self, batch: Batch) -> None:
-        """Add the rows of a line; if it is damaged, none of them.
+        """Add the rows of a line, all or none.
 
-        :param batch: the line, with the columns that are the same for all rows of the file. One that begins
-            tables `ANEW` takes all ids with it: take the rows of those before it first.
+        :param batch: the line, including the constants of the file. If it has `CLEARED`, the caller must
+            first take the rows of earlier lines, because their ids are discarded.
         :raises pa.ArrowException, KeyError, TypeError, ValueError, OverflowError, IndexError: if it is
             damaged.
         """
-        if batch.get(ANEW):
+        if batch.get(CLEARED):
             self._tables = _no_entries()
         self._plain = "offset" not in batch
         self._learn(batch.get(ADDITIONS, {}))
@@ -69,7 +68,7 @@ class Unpacking:
         self.rows += count
 
     def take(self) -> pa.Table:
-        """Give the rows added since the last call, of `CODED_SCHEMA`."""
+        """Return the rows added since the last call, in `CODED_SCHEMA`."""
         parts, rows = self._parts, self.rows
         self._parts, self.rows = [], 0
         columns = []
@@ -85,7 +84,7 @@ class Unpacking:
     def _learn(self, additions: Mapping[str, tuple[int, Sequence[Any]]]) -> None:
         for name, (first, entries) in additions.items():
             known = self._tables[name]
-            if first != len(known[0]):  # a damaged line told of those between
+            if first != len(known[0]):  # a damaged line defined those in between
                 raise ValueError(f"ids of {name!r} from {len(known[0])} to {first} are not known")
             parts = zip(*entries, strict=True) if len(known) > 1 else (entries,)
             added = [pa.array(values, column.type) for column, values in zip(known, parts, strict=True)]
@@ -96,7 +95,7 @@ class Unpacking:
             )
 
     def _column(self, field: pa.Field, batch: Batch, count: int) -> Any:
-        """A column's values, or the places of its texts in their table; one if all rows have the same."""
+        """A column's values or ids; a single one if all rows have the same."""
         name = _TABLE_OF.get(field.name)
         if name is None or self._plain:
             return _values(field, batch.get(field.name), count)
@@ -110,7 +109,7 @@ class Unpacking:
         return places
 
     def _joined(self, name: str, parts: Sequence[tuple[int, dict[str, Any]]], rows: int) -> pa.Array:
-        """A column of all lines."""
+        """Concatenate a column over all lines."""
         kind = pa.uint16() if name in _TABLE_OF and not self._plain else SCHEMA.field(name).type
         values = [part[name] for _, part in parts]
         first = values[0]
@@ -132,7 +131,7 @@ class Unpacking:
         if len(table) > _FEW:
             used = pc.unique(places.drop_null())
             table, places = table.take(used), pc.index_in(places, used)
-        texts = table.drop_null().unique()  # what is null in a table has to be null in the places
+        texts = table.drop_null().unique()  # nulls of the table must become nulls of the indices
         return pa.DictionaryArray.from_arrays(pc.index_in(table, texts).take(places), texts)
 
 
@@ -150,7 +149,7 @@ def _check_nulls(field: pa.Field, column: pa.Array) -> None:
 
 @functools.lru_cache(256, typed=True)
 def _checked(field: pa.Field, value: Any) -> Any:
-    """A value that all rows of a line have, if it fits its column."""
+    """A value that all rows of a line have, after checking that it fits its column."""
     _check_nulls(field, _repeated(field.type, value, 1))
     return value
 
@@ -164,7 +163,7 @@ def _times(batch: Batch) -> pa.Array:
 
 
 def _costs(batch: Batch, count: int) -> Any:
-    """The column `decision_cost`, of the few rows that were timed."""
+    """The column `decision_cost`, with values for the few timed rows."""
     if not batch.get("costs"):
         return _values(SCHEMA.field("decision_cost"), batch.get("decision_cost"), count)
     values: list[int | None] = [None] * count
@@ -186,12 +185,12 @@ def _values(field: pa.Field, values: Any, count: int) -> Any:
 
 
 def _repeated(kind: pa.DataType, value: Any, count: int) -> pa.Array:
-    """A column of one value."""
+    """A column with the same value in every row."""
     return pa.nulls(count, kind) if value is None else pa.repeat(pa.scalar(value, kind), count)
 
 
 def _unpacked(packed: Mapping[str, str], count: int | None = None) -> pa.Array:
-    [(code, text)] = packed.items()  # fails unless it is one
+    [(code, text)] = packed.items()  # raises unless there is exactly one
     kind = _PACKED[code]
     content = a2b_base64(text)
     numbers = pa.Array.from_buffers(kind, len(content) * 8 // kind.bit_width, [None, pa.py_buffer(content)])

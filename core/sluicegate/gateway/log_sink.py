@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any, cast
 
 from sluicegate.config.models import BrokerConfig, GatewayConfig
-from sluicegate.decisions import DecisionLog, Keeping, RefusalJournal
+from sluicegate.decisions import DecisionLog, RefusalJournal, Retention
 from sluicegate.engine.sink import DecisionSink
 from sluicegate.gateway.compacting import log_directory
 from sluicegate.gateway.plugins import Plugins
@@ -46,7 +46,7 @@ class LogSink:
             settings.max_rows_queued,
             show if watchers else None,
             journal=RefusalJournal(config.state_dir, broker.system, broker.name),
-            keeping=Keeping(max_bytes=settings.retention_size, max_age_s=settings.retention_age / 1000),
+            retention=Retention(max_bytes=settings.retention_size, max_age_s=settings.retention_age / 1000),
             compacting=compacting,
         )
         # The log asks less of a gate than the engine's protocol promises; mypy cannot tell for attributes.

@@ -13,11 +13,11 @@ from typing import Any, cast
 
 from sluicegate.children import commands, say
 from sluicegate.config.models import BrokerConfig
-from sluicegate.decisions import DecisionLog, Keeping
+from sluicegate.decisions import DecisionLog, Retention
 from sluicegate.engine.sink import DecisionSink
 from sluicegate_reports.runner.children import ask_clock
 
-_NO_BOUND = Keeping(max_bytes=0, max_age_s=0)
+_NO_BOUND = Retention(max_bytes=0, max_age_s=0)
 _ROWS_QUEUED = 1 << 20
 
 
@@ -31,7 +31,7 @@ def _log(order: Mapping[str, Any], broker: BrokerConfig, stack: AsyncExitStack) 
         _ROWS_QUEUED,
         door=order["door"],
         run=order["run"],
-        keeping=_NO_BOUND,
+        retention=_NO_BOUND,
     )
 
     async def close() -> None:
