@@ -76,11 +76,11 @@ def test_a_policy_that_the_broker_cannot_apply_is_warned_of(run_in: Run) -> None
     result = run_in(text, "check", "gateway.yaml")
     assert result.exit_code == 0
     assert result.stderr == (
-        "warning[config]: 'max_unacked_messages_per_consumer' is not applicable to kafka and does nothing on "
-        "broker 'main'\n"
+        "warning[config]: 'max_unacked_messages_per_consumer' is not applicable to kafka and has no effect "
+        "on broker 'main'\n"
         "  --> gateway.yaml:8:40  (policies.broker.max_unacked_messages_per_consumer)\n"
         "8|     max_unacked_messages_per_consumer: 5\n"
-        " |                                        ^ take it away, unless it is meant for another broker of "
+        " |                                        ^ remove it, unless it is meant for another broker of "
         "this file\n"
     )
 
@@ -129,7 +129,7 @@ SIZES = (
     "policies:\n  broker:\n    max_message_size: 1MiB\n  topics:\n    - {name: t, max_message_size: 2MiB}\n"
 )
 COUNTS_WHOLE = (
-    "'max_message_size' takes a compressed batch as one message of its compressed size on broker 'main'"
+    "'max_message_size' counts a compressed batch as one message of its compressed size on broker 'main'"
 )
 
 
@@ -137,7 +137,7 @@ def test_what_a_size_limit_means_for_compressed_batches_is_said_once(run_in: Run
     result = run_in(BROKERS + SIZES, "check", "gateway.yaml")
     assert result.exit_code == 0
     assert result.stderr.count(COUNTS_WHOLE) == 1
-    assert "set 'inspect: true' to look at the messages in it, or 'inspect: false'" in result.stderr
+    assert "set 'inspect: true' to check the messages in it, or 'inspect: false'" in result.stderr
 
 
 @pytest.mark.parametrize("inspect", ["true", "false"])

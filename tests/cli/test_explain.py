@@ -67,8 +67,8 @@ def test_each_field_says_level_source_and_line(run_in: Run) -> None:
     ]
     assert cells["max_consumers_per_topic"] == ["unlimited", "namespace", "file", "gateway.yaml:14"]
     assert cells["max_message_size"] == ["10MiB", "-", "default", "built in"]
-    assert "unset, so without effect: max_producers_per_topic, " in result.stdout
-    assert "each gateway process on its own" in result.stdout
+    assert "not set, so without effect: max_producers_per_topic, " in result.stdout
+    assert "each gateway process counts limits on its own" in result.stdout
 
 
 @pytest.mark.seed("S1-020")
@@ -196,8 +196,11 @@ def test_factors_are_told_with_what_the_smallest_leaves_of_each_rate(run_in: Run
 
     text = run_in(TEXT, "explain", "t").stdout
 
-    assert "factors, as the gateway last told:\n  disk    0.30  volume 1 is 95 % full; told 42 s ago" in text
-    assert "  memory  0.80  data is missing; told 2:01:40 ago" in text
+    assert (
+        "factors, as last reported by the gateway:\n  disk    0.30  volume 1 is 95 % full; reported 42 s ago"
+        in text
+    )
+    assert "  memory  0.80  data is missing; reported 2:01:40 ago" in text
     assert "  max_publish_rate 500/s x 0.30 = 150/s (disk)" in text
     assert "  max_publish_rate_bytes 10MiB/s x 0.30 = 3MiB/s (disk)" in text
     told = json.loads(run_in(TEXT, "explain", "t", "--json").stdout)["factors"]
@@ -217,7 +220,7 @@ def test_a_pause_is_told_and_a_topic_without_a_rate(run_in: Run) -> None:
     store = SqliteStore("state/policies.db")
     store.put_fact("main/factor.disk", json.dumps({"value": 0.5, "at_ms": NOW_MS}))
     store.close()
-    assert "nothing to take a share of" in run_in(bare, "explain", "t").stdout
+    assert "nothing to reduce" in run_in(bare, "explain", "t").stdout
 
 
 @pytest.mark.usefixtures("stopped_clock")
@@ -234,6 +237,9 @@ def test_the_adaptive_controller_is_told_with_the_topic(run_in: Run) -> None:
 
     text = run_in(TEXT, "explain", "t").stdout
 
-    assert "adaptive status, as the gateway last told: memory_pressure 0.4, throttled 1, told 0 s ago" in text
+    assert (
+        "adaptive status, as last reported by the gateway: memory_pressure 0.4, throttled 1, reported 0 s ago"
+        in text
+    )
     assert "  this topic: messages_per_s 12.5" in text
     assert "this topic" not in run_in(TEXT, "explain", "other").stdout

@@ -145,7 +145,7 @@ KEYS = [
           "'main'", "line 2"),
     Wrong("a topic twice", BROKER + TOPIC % "a" + "    - name: a\n", 10, "'a'", "line 8"),
     Wrong("a plugin that is missing", BROKER + "plugins:\n  - acme.missing\n", 7, "'acme.missing'",
-          "take it out"),
+          "remove it"),
     Wrong("a variable that fits nothing", BROKER, 1, "'prt'", "'port'",
           environ={"SLUICEGATE__ADMIN__PRT": "1"}),
     Wrong("a variable with a wrong value", BROKER, 1, "'all'", "without quotes",
@@ -249,7 +249,7 @@ EFFECTS = [
           POLICY + "ceiling: {max_publish_rate: 9}\n" + (TOPIC % "a.*").removeprefix("policies:\n"),
           11, "50/s", "or raise the ceiling", "warning"),
     of_policy("a policy that Kafka cannot apply", "max_unacked_messages_per_consumer: 5",
-              "'max_unacked_messages_per_consumer'", "take it away", "warning"),
+              "'max_unacked_messages_per_consumer'", "remove it", "warning"),
     of_policy("a limit on volumes that nothing reads", "storage_hard_consumed_bytes: 5GiB",
               "'storage_hard_consumed_bytes'", "add the section", "warning"),
 ]  # fmt: skip

@@ -21,7 +21,7 @@ def test_a_missing_client_library_is_named_with_the_remedy(monkeypatch: pytest.M
     )
     assert "kafka is not shown: " in done.output
     assert "pip install 'sluicegate[kafka]'" in done.output
-    assert "there is nothing to show" in done.output
+    assert "nothing to show" in done.output
 
 
 def test_an_unknown_scene_and_a_full_directory_are_refused(tmp_path: Path) -> None:
@@ -45,8 +45,8 @@ def test_a_place_that_cannot_be_written_to_is_told_with_the_remedy(
     for options in (["--keep", str(file / "below")], ["--keep", "/proc/sluicegate"], []):
         done = CliRunner().invoke(main, ["demo", *options])
         assert done.exit_code == 1
-        assert "there is nowhere to write to (" in done.output
-        assert "name a directory that can be written to with --keep DIR" in done.output
+        assert "no directory to write to (" in done.output
+        assert "give a writable directory with --keep DIR" in done.output
         assert "Traceback" not in done.output
 
 

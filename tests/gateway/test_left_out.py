@@ -98,7 +98,7 @@ main({arguments!r}, prog_name="sluicegate")
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--help"], "Stand in front of the brokers"),
+        (["--help"], "Run the gateway for the brokers"),
         (["plugins", "list"], "left out: pulsar: protobuf, httpx are not installed; do: pip install"),
         (["compare", "scenarios"], "publish-rate"),
     ],

@@ -41,7 +41,7 @@ def test_what_is_not_applicable_is_said(system: str, policy: str, tmp_path: Path
     content = {"brokers": [broker], "policies": policies, "state_dir": str(tmp_path / "state")}
     file.write_text(yaml.safe_dump(content))
     checked = CliRunner().invoke(main, ["check", str(file)])
-    assert f"{policy!r} is not applicable to {system} and does nothing on broker 'matrix'" in checked.output
+    assert f"{policy!r} is not applicable to {system} and has no effect on broker 'matrix'" in checked.output
     explained = CliRunner().invoke(main, ["explain", "-c", str(file), topic])
     (line,) = [line for line in explained.output.splitlines() if policy in line]
     assert NOT_APPLICABLE in line

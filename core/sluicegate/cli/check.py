@@ -20,28 +20,28 @@ from sluicegate.gateway.plugins import PluginError, load_plugins
 @click.option(
     "--no-files",
     is_flag=True,
-    help="Leave out what FILE names on this machine, such as TLS files: for a check on another machine.",
+    help="Skip files of this machine that FILE refers to, such as TLS files: for a check on another machine.",
 )
 def check(file: str, is_json: bool, no_files: bool) -> None:
-    """Find every mistake in FILE in one pass, and change nothing.
+    """Report every error in FILE in one pass, without changing anything.
 
-    Environment variables that begin with SLUICEGATE__ are checked too, and so are the TLS files and
-    directories that FILE names. The exit code is 1 if there are errors. Warnings tell what does not do what
-    it says, such as a policy that a configured broker cannot apply.
+    Environment variables that start with SLUICEGATE__ are checked too, as are the TLS files and directories
+    that FILE refers to. The exit code is 1 if there are errors. Warnings report settings without the expected
+    effect, such as a policy that a configured broker cannot apply.
     """
-    reading, more = _look(file, with_files=not no_files)
+    reading, more = _read(file, with_files=not no_files)
     findings = by_place([*reading.findings, *more])
     errors = [finding for finding in findings if finding.severity == "error"]
     if is_json:
-        told = {"file": file, "ok": not errors, "findings": [finding.as_json() for finding in findings]}
-        click.echo(json.dumps(told, indent=2))
+        report = {"file": file, "ok": not errors, "findings": [finding.as_json() for finding in findings]}
+        click.echo(json.dumps(report, indent=2))
     else:
         _print(file, findings, reading.loaded if not errors else None)
     sys.exit(1 if errors else 0)
 
 
-def _look(file: str, *, with_files: bool) -> tuple[Reading, list[Finding]]:
-    """Read a file as far as it can be read, and look at what it names."""
+def _read(file: str, *, with_files: bool) -> tuple[Reading, list[Finding]]:
+    """Read a file as far as possible, and check the files and plugins that it refers to."""
     try:
         plugins = load_plugins(plugin_modules(file, os.environ))
         reading = read(file, plugins.policy_models, plugins.broker_models, os.environ)
@@ -67,7 +67,7 @@ def _print(file: str, findings: Sequence[Finding], loaded: Loaded | None) -> Non
 
 
 def summary(loaded: Loaded) -> str:
-    """What a file says, in one line."""
+    """Summarize a file in one line."""
     brokers = ", ".join(f"{broker.name} ({broker.system})" for broker in loaded.config.brokers)
     settings = sum(len(layer.settings) + len(layer.ceilings) for layer in loaded.policy_layers)
     levels = len(loaded.policy_layers)

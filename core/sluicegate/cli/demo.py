@@ -28,47 +28,46 @@ _ENDED = 130
     "--keep",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Put policy files, logs and decision logs into DIR, which must be new or empty. Without it they go "
-    "to a new directory among the system's temporary files, which the last lines name.",
+    help="Put policy files, logs and decision logs into DIR, which must be new or empty. The default is a "
+    "new temporary directory, which the last lines of the output show.",
 )
 @click.option("--plain", is_flag=True, help="No colours, and ASCII only.")
 @click.option(
     "--only",
     multiple=True,
     metavar="SCENE",
-    help="Play this scene only, without the report; give it several times for several. An unknown name lists "
-    "them all.",
+    help="Play only this scene, without the report; repeat the option for several. An unknown name lists all "
+    "scenes.",
 )
 @click.option(
     "--report/--no-report",
     default=True,
-    help="Whether to compare the systems at the end, which takes a minute or two; by default it does.",
+    help="Whether to compare the systems at the end, which takes a minute or two; the default is to do so.",
 )
 def demo(keep: Path | None, plain: bool, only: tuple[str, ...], report: bool) -> None:
     """Show every policy on real client traffic, then compare the systems.
 
     Starts an embedded backend for each kind of broker, `sluicegate run` in front of them, and the clients of
-    each system, all on loopback and in processes of their own. The clients run into each policy; then a
-    volume fills up and a backlog builds up, and you see how publishing follows. The table at the end shows
-    what each policy says, what happened, and the client's own error. Rows of the decision log come after it.
-    Nothing outside the demo's directory is touched.
+    each system, all on loopback and in separate processes. The clients exceed each policy. Then a volume
+    fills up and a backlog grows, and you see how publishing reacts. The table at the end shows what each
+    policy says, what happened, and the client's own error. Rows of the decision log follow. The demo writes
+    nothing outside its directory.
 
-    Then one short scenario is played against each system, and Spark makes the comparison report of it, in the
-    terminal and as HTML, Markdown and JSON. Without Java 17 or Spark it says how to get them, and shows what
-    the clients saw.
+    Then a short scenario runs against each system, and Spark makes a comparison report of it, in the terminal
+    and as HTML, Markdown and JSON. Without Java 17 or Spark the demo explains how to install them, and shows
+    what the clients saw.
 
-    A rate is judged by the decision log and by acknowledgements, not by a stopwatch, so the result does not
-    depend on how fast the machine is. Where the clients are too slow to reach a limit, the scene is
-    "not saturated here": neither right nor wrong.
+    The decision log and acknowledgements determine whether a rate is right, so the result does not depend on
+    the speed of the machine. If the clients are too slow to reach a limit, the scene is "not saturated here":
+    neither right nor wrong.
 
-    The exit code is 1 if anything that happened differs from what the policy says, or if the demo cannot run;
-    it is 130 if Ctrl-C or a signal ended it. Environment variables that begin with SLUICEGATE__ are for
-    `sluicegate run` and have no effect here. COLUMNS sets the width of the page, and NO_COLOR turns colours
-    off.
+    The exit code is 1 if an observation differs from its policy, or if the demo cannot run; it is 130 if
+    Ctrl-C or a signal ended it. Environment variables that start with SLUICEGATE__ are for `sluicegate run`
+    and have no effect here. COLUMNS sets the width of the output, and NO_COLOR disables colours.
     """
     problems: Sequence[str] = ()
     try:
-        with _signals_end_it():
+        with _signals_interrupt():
             plugins = load_plugins(())
             demos = _demos(plugins, frozenset(only))
             outcome = _run(demos, _directory(keep), plain, frozenset(only))
@@ -79,15 +78,15 @@ def demo(keep: Path | None, plain: bool, only: tuple[str, ...], report: bool) ->
     except (GateError, ChildError, OSError) as error:
         raise click.ClickException(f"the demo cannot run: {error}") from None
     except KeyboardInterrupt:
-        click.echo("the demo was ended before it was over; none of its processes is left", err=True)
+        click.echo("the demo was interrupted; all its processes have ended", err=True)
         sys.exit(_ENDED)
     sys.exit(1 if outcome.count(Verdict.DIFFERENT) or problems else 0)
 
 
 @contextmanager
-def _signals_end_it() -> Iterator[None]:
-    """Within the block SIGTERM and SIGHUP do what Ctrl-C does: the demo ends its processes, then itself."""
-    # A shell that starts it in the background has SIGINT ignored, and nohup SIGHUP.
+def _signals_interrupt() -> Iterator[None]:
+    """Make SIGTERM and SIGHUP act like Ctrl-C within the block: the demo ends its processes, then itself."""
+    # A shell ignores SIGINT for background processes, nohup ignores SIGHUP.
     before = {signal.SIGINT: signal.signal(signal.SIGINT, signal.default_int_handler)}
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
@@ -100,7 +99,7 @@ def _signals_end_it() -> Iterator[None]:
 
 
 def _demos(plugins: Plugins, only: frozenset[str]) -> Mapping[str, BrokerDemo]:
-    """The demos that can run here and have a scene to play."""
+    """The demos whose extras are installed and that have a scene to play."""
     offered: dict[str, BrokerDemo] = {
         system: driver.demo() for system, driver in plugins.drivers.items() if hasattr(driver, "demo")
     }
@@ -112,7 +111,7 @@ def _demos(plugins: Plugins, only: frozenset[str]) -> Mapping[str, BrokerDemo]:
     for system, absent in plugins.left_out.items():
         click.echo(f"{system} is not shown: {absent.told}", err=True)
     if not usable:
-        raise click.ClickException("there is nothing to show: no installed broker plugin has a demo to run")
+        raise click.ClickException("nothing to show: no installed broker plugin has a demo that can run")
     names = {scene.name for found in usable.values() for scene in found.scenes}
     if unknown := only - names:
         raise click.UsageError(f"unknown scene {min(unknown)!r}; known scenes: {', '.join(sorted(names))}")
@@ -131,7 +130,7 @@ def _directory(keep: Path | None) -> Path:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise click.ClickException(
-            f"there is nowhere to write to ({error}): name a directory that can be written to with --keep DIR"
+            f"no directory to write to ({error}): give a writable directory with --keep DIR"
         ) from None
     if any(directory.iterdir()):
         raise click.UsageError(f"{str(keep)!r} is not empty: expected a new or empty directory")
@@ -154,7 +153,7 @@ def _run(demos: Mapping[str, BrokerDemo], directory: Path, plain: bool, only: fr
 def _parts(
     outcome: "Outcome", demos: Mapping[str, BrokerDemo], plugins: Plugins, plain: bool
 ) -> Sequence[str]:
-    """What plugins show at the end; returns what is wrong, which was printed last of all."""
+    """Show the plugins' parts and the totals; return the problems, which are printed too."""
     from sluicegate.demo.page import Page
     from sluicegate.demo.parts import show_parts
     from sluicegate.demo.table import totals
@@ -167,5 +166,5 @@ def _parts(
     page.say("")
     page.say(*totals(outcome))
     seconds = outcome.seconds + time.monotonic() - began
-    page.say(f"The whole demo took {seconds:.0f} s; {outcome.directory} keeps all of it.")
+    page.say(f"The whole demo took {seconds:.0f} s; its files are in {outcome.directory}.")
     return problems

@@ -1,4 +1,4 @@
-"""`sluicegate explain`: what holds for a topic, or why something was refused."""
+"""`sluicegate explain`: the effective policies of a topic, or the reason of a refusal."""
 
 import json
 import os
@@ -9,18 +9,19 @@ from dataclasses import dataclass
 
 import click
 
+from sluicegate.cli.aligning import aligned
 from sluicegate.cli.following import adaptive_lines, as_json, factor_lines, remembered_factors
 from sluicegate.cli.opening import Desk, Opened, config_file, open_file, read_facts
 from sluicegate.config.models import BrokerConfig
 from sluicegate.model import EffectivePolicies
 
 _DECISION_ID = re.compile(r"[0-9a-z]{4,}-[0-9a-z]+")
-_PER_GATE = "limits are counted by each gateway process on its own"
+_PER_GATE = "each gateway process counts limits on its own"
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One effective setting, as it is shown."""
+    """One effective setting, formatted for output."""
 
     field: str
     value: str
@@ -29,22 +30,22 @@ class Line:
     location: str
     ceiling: str
     applies: str
-    """How the broker takes this policy: native, emulated, not applicable; empty if it does not say."""
+    """How the broker supports this policy: native, emulated, not applicable; empty if unknown."""
 
 
 @click.command()
 @click.argument("subject", required=False, metavar="[TOPIC|ID]")
 @config_file
-@click.option("--broker", metavar="NAME", help="Broker entry, where the file has several.")
+@click.option("--broker", metavar="NAME", help="Broker entry, if the file has several.")
 @click.option(
     "--client", metavar="ID", help="Explain the last refusal of this client id instead of TOPIC or ID."
 )
 @click.option("--json", "is_json", is_flag=True, help="Print a topic's policies as JSON.")
 def explain(subject: str | None, file: str, broker: str | None, client: str | None, is_json: bool) -> None:
-    """Say what holds for TOPIC and who said so, or why the operation with decision ID was refused.
+    """Show the effective policies of TOPIC and their sources, or why the decision with ID was a refusal.
 
-    ID is what a refused client was told in brackets: `[sluicegate k3x9qa-1f]`. A text with the brackets does
-    too.
+    ID is the id in brackets in the error of a refused client: `[sluicegate k3x9qa-1f]`. The whole error text
+    works too.
     """
     if (subject is None) == (client is None):
         raise click.UsageError("expected a topic, a decision id, or --client ID")
@@ -53,7 +54,7 @@ def explain(subject: str | None, file: str, broker: str | None, client: str | No
     if client is not None:
         click.echo(_last_refusal(state_dir, client))
         return
-    assert subject is not None  # noqa: S101 - said so above
+    assert subject is not None  # noqa: S101 - checked above
     refusal = _refusal(state_dir, subject)
     if refusal is not None:
         click.echo(refusal)
@@ -78,7 +79,7 @@ def _last_refusal(state_dir: str, client: str) -> str:
 
 
 def _refusal(state_dir: str, subject: str) -> str | None:
-    """What the journal knows; None if the subject is a topic (topics can look like ids)."""
+    """The journal's explanation; None if the subject is a topic (topics can look like ids)."""
     from sluicegate.decisions.journal import JournalError, explain_refusal
 
     marked = "[sluicegate " in subject
@@ -106,13 +107,13 @@ def _choose(opened: Opened, name: str | None) -> BrokerConfig:
 
 
 def effective_policies(opened: Opened, broker: BrokerConfig, topic: str) -> EffectivePolicies:
-    """Merge what file and store say for one topic."""
+    """Merge the policies of file and store for one topic."""
     name = opened.drivers[broker.system].name_of(topic, broker)
     return Desk(opened).resolver(broker.name).resolve(name)
 
 
 def shown(opened: Opened, broker: BrokerConfig, effective: EffectivePolicies) -> list[Line]:
-    """The effective settings in the order of the plugins' fields, options after them."""
+    """The effective settings in the order of the plugins' fields, followed by options."""
     fields, capabilities = opened.loaded.fields, opened.capabilities(broker.system)
     lines = []
     for name in (name for name in fields.settings if name in effective.values):
@@ -144,8 +145,8 @@ def _as_json(lines: list[Line], effective: EffectivePolicies, facts: Mapping[str
         }
         for line in lines
     }
-    told = {"topic": effective.topic, "observe_only": effective.observe_only, "policies": policies}
-    return json.dumps(told | as_json(remembered_factors(facts, effective), facts), indent=2)
+    found = {"topic": effective.topic, "observe_only": effective.observe_only, "policies": policies}
+    return json.dumps(found | as_json(remembered_factors(facts, effective), facts), indent=2)
 
 
 def _as_text(
@@ -158,19 +159,14 @@ def _as_text(
     name = opened.drivers[broker.system].name_of(effective.topic, broker)
     rows = [("policy", "value", "level", "source", "where")]
     rows += [(line.field, line.value, line.level or "-", line.source, _where(line)) for line in lines]
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    table = [
-        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[4]]).rstrip()
-        for row in rows
-    ]
     fields = opened.loaded.fields
     unset = [name for name in fields.policies if name not in effective.values]
     text = [f"topic {effective.topic}, namespace {name.namespace}, broker {broker.name} ({broker.system})"]
     if effective.observe_only:
         text.append("observe only: everything is recorded, nothing is applied")
-    text += ["", *table, ""]
+    text += ["", *aligned(rows), ""]
     if unset:
-        text.append(f"unset, so without effect: {', '.join(unset)}")
+        text.append(f"not set, so without effect: {', '.join(unset)}")
     text.append(_PER_GATE)
     now_ms = time.time_ns() // 1_000_000
     text += factor_lines(remembered_factors(facts, effective), effective, fields, now_ms)

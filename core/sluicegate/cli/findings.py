@@ -1,4 +1,4 @@
-"""What `check` and `run` find beside the file's own mistakes: policies without effect, unusable files."""
+"""Findings of `check` and `run` besides the file's own errors: policies without effect, unusable files."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,13 +28,13 @@ from sluicegate.store import StoreError
 from sluicegate.store.sqlite_file import sqlite_path
 
 _STORES = (
-    "write sqlite:///PATH with a path that the gateway may write to, etcd://HOST:2379/PREFIX, or memory:"
+    "write sqlite:///PATH with a path that the gateway can write to, etcd://HOST:2379/PREFIX, or memory:"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """One policy setting of the file, and where it stands."""
+    """One policy setting of the file, with its location."""
 
     layer: PolicyLayer
     name: str
@@ -47,7 +47,7 @@ class _Written:
 
 
 def policy_warnings(opened: Opened) -> Iterator[Finding]:
-    """Policies that have another effect than they say, or none."""
+    """Find policies that have no effect, or an unexpected one."""
     for written in _settings(opened):
         found = [
             *_not_applicable(opened, written),
@@ -55,30 +55,34 @@ def policy_warnings(opened: Opened) -> Iterator[Finding]:
             *_uninspected(opened, written),
             *_clamped(opened, written),
         ]
-        yield from dict.fromkeys(found)  # several brokers may have the same to say
+        yield from dict.fromkeys(found)  # several brokers may have the same findings
 
 
-def file_findings(reading: Reading, outdated_is: Severity, *, warn_of_expiry: bool = False) -> Iterator[Finding]:
-    """Files and directories that the configuration names and the gateway cannot use.
+def file_findings(
+    reading: Reading, outdated_is: Severity, *, warn_of_expiry: bool = False
+) -> Iterator[Finding]:
+    """Find files and directories that the configuration refers to and the gateway cannot use.
 
-    :param outdated_is: how severe a certificate is that is not valid now.
+    :param outdated_is: the severity of a certificate that is not valid now.
     :param warn_of_expiry: whether to warn of certificates that expire soon.
     """
     if reading.root is None:
         return
     sections = tls_sections(reading.brokers)
-    yield from tls_findings(reading.root, sections, datetime.now(UTC), outdated_is, warn_of_expiry=warn_of_expiry)
+    yield from tls_findings(
+        reading.root, sections, datetime.now(UTC), outdated_is, warn_of_expiry=warn_of_expiry
+    )
     if reading.loaded is not None:
         yield from directory_findings(reading.root, reading.loaded.config)
 
 
 def store_findings(opened: Opened) -> Iterator[Finding]:
-    """A policy store that cannot be opened; a SQLite file that does not exist yet is not made."""
+    """Find a policy store that cannot be opened. A missing SQLite file is not created."""
     loaded = opened.loaded
     url = loaded.config.store_url
     path = sqlite_path(url)
     if path is not None and not FilePath(path).exists():
-        # The default one lies in `state_dir`, which has been looked at.
+        # The default file is in `state_dir`, which has already been checked.
         problem = problem_with_directory(FilePath(path).parent) if loaded.config.store is not None else ""
         remedy = _STORES
     else:
@@ -89,7 +93,7 @@ def store_findings(opened: Opened) -> Iterator[Finding]:
 
 
 def _problem_with_store(opened: Opened, url: str) -> tuple[str, str]:
-    """What is wrong with a store, and the remedy; both empty if nothing is."""
+    """Try to open a store; return problem and remedy, both empty if it works."""
     try:
         opened.plugins.open_store(url).close()
     except StoreError as error:
@@ -116,42 +120,42 @@ def _not_applicable(opened: Opened, written: _Written) -> Iterator[Finding]:
         how = opened.capabilities(broker.system).get(written.name)
         if how == "not applicable" and written.setting.value != 0:
             yield written.warning(
-                f"{written.name!r} is not applicable to {broker.system} and does nothing on broker "
+                f"{written.name!r} is not applicable to {broker.system} and has no effect on broker "
                 f"{broker.name!r}",
-                "take it away, unless it is meant for another broker of this file",
+                "remove it, unless it is meant for another broker of this file",
             )
 
 
 def _unread(opened: Opened, written: _Written) -> Iterator[Finding]:
-    """Limits on volumes that a configured broker does not look at."""
+    """Find storage limits for a broker whose volumes are not monitored."""
     for broker in opened.loaded.config.brokers:
         if written.name in LIMITS and broker.storage is None and written.setting.value != 0:
             yield written.warning(
-                f"{written.name!r} does nothing on broker {broker.name!r}, which has no 'storage:' section",
-                "add the section, which says where the usage of its volumes is read",
+                f"{written.name!r} has no effect on broker {broker.name!r}, which has no 'storage:' section",
+                "add the section, which sets the source of its volumes' usage",
             )
 
 
 def _uninspected(opened: Opened, written: _Written) -> Iterator[Finding]:
-    """A limit that no message in a compressed batch is held to, where the file does not say that it knows."""
+    """Find a size limit that does not apply to messages in compressed batches, unless `inspect` is set."""
     if written.name != MESSAGE_SIZE or written.setting.value == 0:
         return
     layers = opened.loaded.policy_layers
     if any(INSPECT in layer.settings for layer in layers):
         return
     if written.layer is not next(layer for layer in layers if MESSAGE_SIZE in layer.settings):
-        return  # it is said once
+        return  # report it once
     for broker in opened.loaded.config.brokers:
         if opened.capabilities(broker.system).get(INSPECT, "not applicable") != "not applicable":
             yield written.warning(
-                f"{written.name!r} takes a compressed batch as one message of its compressed size on broker "
+                f"{written.name!r} counts a compressed batch as one message of its compressed size on broker "
                 f"{broker.name!r}",
-                "set 'inspect: true' to look at the messages in it, or 'inspect: false' to leave it so",
+                "set 'inspect: true' to check the messages in it, or 'inspect: false' to keep this behaviour",
             )
 
 
 def _clamped(opened: Opened, written: _Written) -> Iterator[Finding]:
-    """A value that a ceiling of the file tightens wherever it holds, as `explain` would show."""
+    """Find a value that a ceiling of the file always overrides, as `explain` would show."""
     fields = opened.loaded.fields
     layer, name, setting = written.layer, written.name, written.setting
     if name not in {ceiling for each in opened.loaded.policy_layers for ceiling in each.ceilings}:
@@ -159,7 +163,7 @@ def _clamped(opened: Opened, written: _Written) -> Iterator[Finding]:
     for broker in opened.loaded.config.brokers:
         policies = policy_set(opened.loaded, (), 1, broker.name)
         resolver = Resolver(policies, fields.defaults_with(broker.policy_defaults))
-        # Any name that a pattern fits stands for all of them where the broker's level has the ceiling.
+        # If the broker level has the ceiling, any name that matches the pattern is representative.
         sample = layer.name.replace("*", "x")
         topic = TopicName("", sample)
         if layer.level is Level.TOPIC:
@@ -173,6 +177,6 @@ def _clamped(opened: Opened, written: _Written) -> Iterator[Finding]:
         if found.ceiling and (is_certain or found.ceiling.endswith(f" {own}")):
             value, bound = fields.text(name, setting.value), fields.text(name, effective.values[name])
             yield written.warning(
-                f"{name} {value} is above the {found.ceiling}: {bound} holds instead",
+                f"{name} {value} is above the {found.ceiling}: {bound} applies instead",
                 "write that or less, or raise the ceiling",
             )

@@ -1,4 +1,4 @@
-"""What `sluicegate explain` shows of factors and adaptive rates, as the gateway last remembered them."""
+"""Output of `sluicegate explain` for factors and adaptive rates, from the facts that the gateway stores."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -19,12 +19,12 @@ _QUOTAS = (
     "principal_publish_quota",
     "principal_publish_quota_bytes",
 )
-"""What factors take a share of."""
+"""The rates and quotas that factors reduce."""
 
 
 @dataclass(frozen=True, slots=True)
 class RememberedFactor:
-    """A factor as the gateway last told of it."""
+    """A factor as the gateway last stored it."""
 
     name: str
     value: float
@@ -32,7 +32,7 @@ class RememberedFactor:
     known: bool
     at_ms: int
     observed: bool
-    """True if it is only observed on this topic."""
+    """True if it is observe-only on this topic."""
 
 
 def remembered_factors(facts: Mapping[str, str], effective: EffectivePolicies) -> list[RememberedFactor]:
@@ -54,17 +54,17 @@ def remembered_factors(facts: Mapping[str, str], effective: EffectivePolicies) -
 def factor_lines(
     factors: list[RememberedFactor], effective: EffectivePolicies, fields: PolicyFields, now_ms: int
 ) -> list[str]:
-    """Lines for a terminal: each factor, then what the smallest one leaves of each rate."""
+    """Format each factor, then the rates that the smallest one leaves."""
     if not factors:
         return []
     width = max(len(factor.name) for factor in factors)
-    lines = ["", "factors, as the gateway last told:"]
+    lines = ["", "factors, as last reported by the gateway:"]
     for factor in factors:
         notes = [] if factor.known else ["data is missing"]
         notes += ["only observed"] if factor.observed else []
         notes += [factor.why] if factor.why else []
-        told = "; ".join([*notes, f"told {_age(now_ms - factor.at_ms)} ago"])
-        lines.append(f"  {factor.name.ljust(width)}  {factor.value:.2f}  {told}")
+        notes.append(f"reported {_age(now_ms - factor.at_ms)} ago")
+        lines.append(f"  {factor.name.ljust(width)}  {factor.value:.2f}  {'; '.join(notes)}")
     applied = [factor for factor in factors if not factor.observed and factor.value < 1]
     if applied:
         lines += _shares(applied[0], effective, fields)
@@ -78,7 +78,7 @@ def _shares(smallest: RememberedFactor, effective: EffectivePolicies, fields: Po
     rates = [name for name in _QUOTAS if effective.number(name)]
     rates = [name for name in rates if not effective.flag(f"observe_only.{name}")]
     if not rates:
-        yield "  no rate or quota is set, so there is nothing to take a share of; 0 would pause publishing"
+        yield "  no rate or quota is set, so there is nothing to reduce; 0 would pause publishing"
     for name in rates:
         full = effective.number(name)
         share = fields.text(name, round(full * smallest.value))
@@ -86,12 +86,12 @@ def _shares(smallest: RememberedFactor, effective: EffectivePolicies, fields: Po
 
 
 def adaptive_lines(facts: Mapping[str, str], topic: str, now_ms: int) -> list[str]:
-    """Lines for a terminal: how the adaptive controller stands, and what it does to the topic."""
+    """Format the state of the adaptive controller, and its effect on the topic."""
     lines = []
     for name, fact in _objects(facts, ADAPTIVE):
         scalars = [f"{key} {value}" for key, value in fact.items() if _is_plain(value) and key != "at_ms"]
-        told = f"told {_age(now_ms - int(fact.get('at_ms', now_ms)))} ago"
-        lines += ["", f"adaptive {name}, as the gateway last told: {', '.join([*scalars, told])}"]
+        scalars.append(f"reported {_age(now_ms - int(fact.get('at_ms', now_ms)))} ago")
+        lines += ["", f"adaptive {name}, as last reported by the gateway: {', '.join(scalars)}"]
         topics = fact.get("topics")
         if isinstance(topics, dict) and isinstance(topics.get(topic), dict):
             lines.append(
@@ -101,7 +101,7 @@ def adaptive_lines(facts: Mapping[str, str], topic: str, now_ms: int) -> list[st
 
 
 def as_json(factors: list[RememberedFactor], facts: Mapping[str, str]) -> dict[str, Any]:
-    """The same for programs: `factors` by name, and `adaptive` as remembered."""
+    """The same as JSON: `factors` by name, and `adaptive` as stored."""
     return {
         "factors": {
             factor.name: {

@@ -8,22 +8,22 @@ import click
 from sluicegate import __version__
 
 _COMMANDS = {
-    "run": ("Stand in front of the brokers that a file names.", "sluicegate.cli.run:run"),
+    "run": ("Run the gateway for the brokers in a file.", "sluicegate.cli.run:run"),
     "demo": ("Show every policy on real client traffic.", "sluicegate.cli.demo:demo"),
-    "check": ("Find every mistake in a configuration file.", "sluicegate.cli.check:check"),
+    "check": ("Report every error in a configuration file.", "sluicegate.cli.check:check"),
     "schema": ("Print the JSON Schema of the configuration file.", "sluicegate.cli.schema:schema"),
     "explain": (
-        "Say what holds for a topic, or why it was refused.",
+        "Show a topic's policies, or why it was refused.",
         "sluicegate.cli.explain:explain",
     ),
-    "import": ("Make a policy file of another system's.", "sluicegate.cli.importing:import_"),
-    "plugins": ("List what is loaded.", "sluicegate.cli.plugins:plugins"),
+    "import": ("Convert another system's policies to a policy file.", "sluicegate.cli.importing:import_"),
+    "plugins": ("List the loaded plugins.", "sluicegate.cli.plugins:plugins"),
 }
-"""Help line and place of each command; a command's module is imported only to run it."""
+"""Help line and location of each command; a command's module is imported only to run it."""
 
 
 class _LazyGroup(click.Group):
-    """A group that knows its commands by name: `sluicegate --help` imports none of them."""
+    """A group that imports commands lazily: `sluicegate --help` imports none of them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*_COMMANDS, *(command.name or "" for command in _plugin_commands())]

@@ -1,4 +1,4 @@
-"""`sluicegate import`: policy files out of other systems' configuration."""
+"""`sluicegate import`: converts other systems' configuration to policy files."""
 
 import sys
 from pathlib import Path
@@ -14,7 +14,7 @@ _BAD_FILE = 2
 
 @click.group(name="import")
 def import_() -> None:
-    """Make a policy file of another system's configuration."""
+    """Convert another system's configuration to a policy file."""
 
 
 @import_.command()
@@ -27,9 +27,9 @@ def import_() -> None:
     help="Write the policy file here instead of to standard output; it must not exist yet.",
 )
 def strimzi(file: str, output: Path | None) -> None:
-    """Make a policy file of the properties of Strimzi's quota plug-in.
+    """Convert the properties of Strimzi's quota plugin to a policy file.
 
-    FILE is a .properties file, such as a Kafka broker's server.properties. Comments in the result say
+    FILE is a .properties file, such as a Kafka broker's server.properties. Comments in the result explain
     how each property was converted, and why some were not. The exit code is 2 if the file cannot be used.
     """
     try:
@@ -43,7 +43,7 @@ def strimzi(file: str, output: Path | None) -> None:
     if output is None:
         click.echo(imported.text, nl=False)
     where = "" if output is None else f"{output}: "
-    click.echo(f"{where}{imported.taken} taken over, {imported.left_out} not", err=True)
+    click.echo(f"{where}{imported.taken} converted, {imported.left_out} not", err=True)
 
 
 def _write(output: Path, text: str) -> None:

@@ -1,10 +1,11 @@
-"""What several commands begin with: plugins, then the file, then the store."""
+"""Opens plugins, configuration file and policy store for commands."""
 
 import getpass
 import os
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -39,7 +40,7 @@ config_file = click.option(
 
 
 def plugin_commands() -> list[click.Command]:
-    """Commands that installed plugins add; a plugin that fails is told and stops no other command."""
+    """Commands of installed plugins. A plugin that fails causes a warning and affects no other command."""
     try:
         implementations = load_plugins(()).implementations("sluicegate_commands")
     except PluginError as error:
@@ -49,14 +50,14 @@ def plugin_commands() -> list[click.Command]:
     for ask in implementations:
         try:
             found.extend(ask(open_policies=open_desk))
-        except Exception as error:  # noqa: BLE001 - whatever a plugin raises
+        except Exception as error:  # noqa: BLE001 - any error of a plugin
             click.echo(f"warning: plugin {ask.plugin!r}: sluicegate_commands raised {error!r}", err=True)
     return found
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A file without mistakes, and the plugins that it was read with."""
+    """A file without errors, and the plugins that were loaded for it."""
 
     loaded: Loaded
     plugins: Plugins
@@ -67,12 +68,12 @@ class Opened:
         return self.plugins.drivers
 
     def capabilities(self, system: str) -> Mapping[str, str]:
-        """How a kind of broker takes each policy; empty if its driver does not say."""
+        """How a kind of broker supports each policy; empty if its driver does not declare it."""
         return getattr(self.drivers.get(system), "capabilities", {})
 
 
 def plugins_for(file: str | None, environ: Mapping[str, str]) -> Plugins:
-    """Load the installed plugins and those that a file names; one that cannot be used ends the command."""
+    """Load the installed plugins and those that a file lists; exit if one cannot be used."""
     try:
         return load_plugins(plugin_modules(file, environ) if file is not None else ())
     except PluginError as error:
@@ -80,10 +81,7 @@ def plugins_for(file: str | None, environ: Mapping[str, str]) -> Plugins:
 
 
 def open_file(file: str, environ: Mapping[str, str]) -> Opened:
-    """Load the plugins that a file names, then the file.
-
-    Mistakes are printed, and end the command with exit code 1.
-    """
+    """Load the plugins that a file lists, then the file. Print errors and exit with code 1."""
     try:
         plugins = load_plugins(plugin_modules(file, environ))
         loaded = load(file, plugins.policy_models, plugins.broker_models, environ)
@@ -95,9 +93,9 @@ def open_file(file: str, environ: Mapping[str, str]) -> Opened:
 
 
 def plugin_findings(file: str, error: Exception, environ: Mapping[str, str]) -> Iterator[Finding]:
-    """A plugin that cannot be used, at the line that names it if the file does."""
+    """Report a plugin that cannot be used, at the line of the file that lists it, if any."""
     module = error.module if isinstance(error, PluginError) else ""
-    remedy = "install or mend it, or take it out of 'plugins:'"
+    remedy = "install or repair it, or remove it from 'plugins:'"
     try:
         root = override(parse(read_text(file), file, []), environ, [])
     except ConfigErrors as refused:
@@ -107,60 +105,57 @@ def plugin_findings(file: str, error: Exception, environ: Mapping[str, str]) -> 
         if module and node.scalar == module:
             yield node.place.error(("plugins", index), str(error), remedy)
             return
-    yield Finding(file, 0, 0, "", str(error), "mend or uninstall the plugin")
+    yield Finding(file, 0, 0, "", str(error), "repair or uninstall the plugin")
 
 
 def refuse(file: str, errors: Sequence[Finding]) -> NoReturn:
-    """Print mistakes and end the command with exit code 1."""
+    """Print errors and exit with code 1."""
     click.echo(render(errors), err=True)
     click.echo(f"\n{file}: {counted(errors)}, nothing applied", err=True)
     sys.exit(1)
 
 
 def counted(findings: Sequence[Finding]) -> str:
-    """How many errors and warnings there are, for people."""
+    """Format the numbers of errors and warnings."""
     numbers = Counter(finding.severity for finding in findings)
     return ", ".join(f"{number} {name}{'' if number == 1 else 's'}" for name, number in numbers.items())
 
 
-def read_store(opened: Opened) -> tuple[int, tuple[PolicyLayer, ...]]:
-    """What the store says now; a SQLite file that does not exist yet is not made.
-
-    :return: the store's version and layers; version 0 and nothing if there is no store yet.
-    """
-    url = opened.loaded.config.store_url
-    path = sqlite_path(url)
-    if path is not None and not Path(path).exists():
-        return 0, ()
+@contextmanager
+def _opened_store(opened: Opened) -> Iterator[PolicyStore]:
+    """Open the store for a block; an error exits the command."""
     try:
-        store: PolicyStore = opened.plugins.open_store(url)
-        try:
-            return store.layers()
-        finally:
-            store.close()
-    except (StoreError, PluginError) as error:
+        with closing(opened.plugins.open_store(opened.loaded.config.store_url)) as store:
+            yield store
+    except (PolicyRefusedError, PolicyUnavailableError, StoreError, PluginError) as error:
         raise click.ClickException(str(error)) from None
+
+
+def _has_store(opened: Opened) -> bool:
+    """False if the store is a SQLite file that does not exist yet, which reading must not create."""
+    path = sqlite_path(opened.loaded.config.store_url)
+    return path is None or Path(path).exists()
+
+
+def read_store(opened: Opened) -> tuple[int, tuple[PolicyLayer, ...]]:
+    """Read the store's version and layers; version 0 without layers if there is no store yet."""
+    if not _has_store(opened):
+        return 0, ()
+    with _opened_store(opened) as store:
+        return store.layers()
 
 
 def read_facts(opened: Opened, broker: str) -> Mapping[str, str]:
-    """What the gateway remembers of a broker; nothing if there is no store yet."""
-    url = opened.loaded.config.store_url
-    path = sqlite_path(url)
-    if path is not None and not Path(path).exists():
+    """Read the facts of a broker; empty if there is no store yet."""
+    if not _has_store(opened):
         return {}
-    try:
-        store: PolicyStore = opened.plugins.open_store(url)
-        try:
-            found = store.facts(f"{broker}/")
-        finally:
-            store.close()
-    except (StoreError, PluginError) as error:
-        raise click.ClickException(str(error)) from None
+    with _opened_store(opened) as store:
+        found = store.facts(f"{broker}/")
     return {key.removeprefix(f"{broker}/"): value for key, value in found.items()}
 
 
 class Desk:
-    """A `hooks.PolicyDesk`.
+    """A `hooks.PolicyDesk` for a file and its store.
 
     :param opened: the file.
     """
@@ -173,7 +168,7 @@ class Desk:
         return [broker for broker in self._opened.loaded.config.brokers if broker.system == system]
 
     def resolver(self, broker: str) -> Resolver:
-        """The policies of a broker as file and store say them now."""
+        """The current policies of a broker from file and store."""
         loaded = self._opened.loaded
         version, layers = read_store(self._opened)
         [entry] = [entry for entry in loaded.config.brokers if entry.name == broker]
@@ -183,22 +178,16 @@ class Desk:
     def change(self, level: Level, name: str, changes: Mapping[str, object]) -> None:
         """Set policies in the store."""
         loaded, actor = self._opened.loaded, f"{_user()} (command line)"
-        try:
-            store: PolicyStore = self._opened.plugins.open_store(loaded.config.store_url)
-            try:
-                change_store(store, loaded.fields, level, name, changes, actor, loaded.policy_layers)
-            finally:
-                store.close()
-        except (PolicyRefusedError, PolicyUnavailableError, StoreError, PluginError) as error:
-            raise click.ClickException(str(error)) from None
+        with _opened_store(self._opened) as store:
+            change_store(store, loaded.fields, level, name, changes, actor, loaded.policy_layers)
 
     def text(self, field: str, value: PolicyValue) -> str:
-        """A value as people write it."""
+        """Format a value with its unit."""
         return self._opened.loaded.fields.text(field, value)
 
 
 def open_desk(file: str) -> Desk:
-    """Open a file and its store for commands; see `open_file`."""
+    """Open a file and its store for commands. Errors exit as in `open_file`."""
     return Desk(open_file(file, os.environ))
 
 

@@ -4,13 +4,14 @@ import os
 
 import click
 
-from sluicegate.config.load import plugin_modules
-from sluicegate.gateway.plugins import PluginError, PluginInfo, load_plugins
+from sluicegate.cli.aligning import aligned
+from sluicegate.cli.opening import plugins_for
+from sluicegate.gateway.plugins import PluginInfo
 
 
 @click.group()
 def plugins() -> None:
-    """See what is loaded."""
+    """Show the loaded plugins."""
 
 
 @plugins.command(name="list")
@@ -20,30 +21,23 @@ def plugins() -> None:
     "file",
     type=click.Path(exists=True, dir_okay=False),
     metavar="FILE",
-    help="Also load the plugins that this file names.",
+    help="Also load the plugins that this file lists.",
 )
 def list_(file: str | None) -> None:
-    """List the plugins: name, version, where each came from, and the hooks that it implements.
+    """List the plugins: name, version, origin, and the hooks that each implements.
 
-    Installed plugins are found by the entry point group `sluicegate.plugins`; SLUICEGATE_LOAD_PLUGINS
-    narrows them down to the names in it, separated by commas. A plugin whose extra is not installed is left
-    out; the lines below the table say what each of these lacks and how to install it.
+    Installed plugins are found by the entry point group `sluicegate.plugins`. SLUICEGATE_LOAD_PLUGINS limits
+    them to the names that it lists, separated by commas. A plugin whose extra is not installed is skipped;
+    the lines below the table show what it needs and how to install it.
     """
-    try:
-        found = load_plugins(plugin_modules(file, os.environ) if file else ())
-    except PluginError as error:
-        raise click.ClickException(str(error)) from None
+    found = plugins_for(file, os.environ)
     click.echo(table(found.overview()))
     for absent in found.left_out.values():
         click.echo(f"left out: {absent.plugin}: {absent.told}")
 
 
 def table(plugins: list[PluginInfo]) -> str:
-    """Lines for a terminal, without the final line end."""
+    """Format the plugins as a table, without a final newline."""
     rows = [("plugin", "version", "from", "hooks")]
     rows += [(info.name, info.version or "-", info.origin, ", ".join(info.hooks)) for info in plugins]
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    return "\n".join(
-        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]).rstrip()
-        for row in rows
-    )
+    return "\n".join(aligned(rows))

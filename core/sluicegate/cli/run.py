@@ -32,24 +32,24 @@ if TYPE_CHECKING:
     "--drain-timeout",
     type=click.FloatRange(min=0),
     metavar="SECONDS",
-    help="Longest time that held requests may take to finish after SIGTERM; the longest max_hold and 2 s "
-    "if not given.",
+    help="Longest time for held requests to finish after SIGTERM; the default is the longest max_hold and "
+    "2 s.",
 )
 @click.option(
     TAKE_OVER,
     is_flag=True,
-    help="Take the place of the gateway that runs with the same state_dir: it drains once this one accepts "
-    "clients, and no client is refused meanwhile. If none runs, start as usual.",
+    help="Replace the running gateway with the same state_dir: it drains once this one accepts clients, "
+    "and no client is refused meanwhile. If none is running, start as usual.",
 )
 def run(file: str, drain_timeout: float | None, take_over: bool) -> None:
-    """Stand in front of the brokers that the file names, until SIGTERM or Ctrl-C.
+    """Run the gateway for the brokers in the file, until SIGTERM or Ctrl-C.
 
-    One line that begins with `sluicegate ready:` is printed once clients are accepted; it names brokers that
-    cannot be reached, for which the gateway goes on looking. Policies are read
-    again when the file or the store changes, and on SIGHUP; if they have mistakes, the last good ones stay
-    in force. Variables that begin with SLUICEGATE__ override the file. On SIGTERM no more clients are
-    accepted and held requests finish; a second SIGTERM ends at once. SIGUSR2 starts the same command line
-    again, with --take-over: what is installed now takes this gateway's place.
+    A line that starts with `sluicegate ready:` is printed once clients are accepted. It lists brokers that
+    cannot be reached; the gateway keeps trying to reach them. Policies are reloaded when the file or the
+    store changes, and on SIGHUP; if they have errors, the last good ones stay in effect. Variables that start
+    with SLUICEGATE__ override the file. On SIGTERM the gateway accepts no more clients and finishes held
+    requests; a second SIGTERM ends it at once. SIGUSR2 starts the same command line again with --take-over,
+    so that the installed version replaces this gateway.
     """
     opened = open_file(file, os.environ)
     warnings = _usable(file, opened)
@@ -70,11 +70,11 @@ def run(file: str, drain_timeout: float | None, take_over: bool) -> None:
 
 
 def _usable(file: str, opened: Opened) -> list[Finding]:
-    """Look at the files that the configuration names; one that cannot be used ends the command.
+    """Check the files that the configuration refers to; exit if one cannot be used.
 
-    A certificate that has expired does not: a fleet must be able to start again before it is renewed.
+    An expired certificate is only a warning: a fleet must be able to restart before it is renewed.
 
-    :return: what to warn of.
+    :return: warnings.
     """
     found = by_place(file_findings(Reading.of(opened.loaded), outdated_is="warning"))
     if errors := [finding for finding in found if finding.severity == "error"]:
@@ -119,7 +119,7 @@ async def _serve(file: str, opened: Opened, drain_s: float | None, *, take_over:
         return _refused(error)
     finally:
         if succession.is_replaced:
-            await admin.stop()  # the other one answers
+            await admin.stop()  # the successor's endpoint serves now
         await supervisor.end()
         await admin.stop()
         succession.close()
@@ -130,7 +130,7 @@ async def _serve(file: str, opened: Opened, drain_s: float | None, *, take_over:
 async def _until_stopped(
     supervisor: "Supervisor", stopping: asyncio.Event, ready: Callable[[], None]
 ) -> None:
-    """Start the workers, unless the gateway is to end before they are ready, and wait for its end."""
+    """Start the workers and wait for a stop; a stop during the start cancels it."""
     from sluicegate.gateway.child import WorkerFailedError
 
     starting = asyncio.ensure_future(supervisor.start())
@@ -148,7 +148,7 @@ async def _until_stopped(
 
 
 def _listening(supervisor: "Supervisor", admin: "AdminServer") -> "Offered | None":
-    """What a successor takes over; None while the gateway ends."""
+    """The listeners that a successor takes over; None while the gateway is stopping."""
     found = supervisor.listening()
     return found and [("", admin.name, admin.bound), *found]
 
@@ -161,11 +161,11 @@ def _ready(supervisor: "Supervisor", admin: "AdminServer") -> str:
 
 
 def _obey_signals(supervisor: "Supervisor", successor: Successor) -> asyncio.Event:
-    """Have signals reload the file, start the next version and end the gateway.
+    """Install signal handlers that reload the file, start the next version and stop the gateway.
 
-    The second signal that ends it kills what still drains.
+    A second stop signal kills workers that still drain.
 
-    :return: set once the gateway is to end.
+    :return: an event that is set when the gateway must stop.
     """
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -183,10 +183,10 @@ def _obey_signals(supervisor: "Supervisor", successor: Successor) -> asyncio.Eve
 
 
 def _place(worker: "WorkerProcess", brokers: Mapping[str, Mapping[str, Any]]) -> str:
-    """Where clients of a broker connect, and why it cannot be reached if so."""
+    """The address for clients of a broker, and why the broker cannot be reached, if so."""
     host, port = worker.addresses.get("bootstrap") or next(iter(worker.addresses.values()))
-    told = brokers[worker.broker]
-    trouble = "" if told["up"] else f" (broker not reachable: {told['reason']})"
+    state = brokers[worker.broker]
+    trouble = "" if state["up"] else f" (broker not reachable: {state['reason']})"
     return f"{worker.broker} on {host}:{port}{trouble}"
 
 

@@ -1,4 +1,4 @@
-"""The next version of this program, started by this one to take its place."""
+"""Starts the next version of this program, which replaces this process."""
 
 import asyncio
 import logging
@@ -15,10 +15,10 @@ _POLL_S = 0.25
 
 
 def command(argv: Sequence[str]) -> list[str]:
-    """The command line that this process was started with, and `--take-over`.
+    """The command line of this process with `--take-over`.
 
-    A program that was started by its path is started by it again: what is installed there now, with the
-    interpreter that it names.
+    A program that was started by its path is started by the same path, and so with the version and the
+    interpreter that are installed there now.
     """
     program, *arguments = argv
     is_module = program.endswith(".py") or not os.access(program, os.X_OK)
@@ -33,9 +33,9 @@ class Successor:
         self._watching: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Start it; if it ends before it serves, this process goes on as if nothing had been asked."""
+        """Start it. If it ends before it serves, this process continues."""
         if self._watching is not None and not self._watching.done():
-            log.warning("the next version is starting already")
+            log.warning("the next version is already starting")
             return
         line = command(sys.argv)
         environ = {name: value for name, value in os.environ.items() if not name.startswith("LISTEN_")}
@@ -43,16 +43,16 @@ class Successor:
         try:
             process = subprocess.Popen(line, env=environ, stdin=subprocess.DEVNULL)  # noqa: S603
         except OSError as error:
-            log.error("the next version cannot be started, going on: %s", error)
+            log.error("the next version cannot be started, continuing: %s", error)
             return
         self._watching = asyncio.get_running_loop().create_task(self._watch(process))
 
     async def _watch(self, process: "subprocess.Popen[bytes]") -> None:
         while process.poll() is None:  # noqa: ASYNC110 - asyncio would kill it when this process ends
             await asyncio.sleep(_POLL_S)
-        log.error("the next version has ended, going on", extra={"exit_code": process.returncode})
+        log.error("the next version has ended, continuing", extra={"exit_code": process.returncode})
 
     def close(self) -> None:
-        """Watch no more; the process stays."""
+        """Stop watching; the process keeps running."""
         if self._watching is not None:
             self._watching.cancel()

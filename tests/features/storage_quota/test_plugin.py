@@ -72,7 +72,7 @@ def test_check_warns_of_limits_that_nobody_looks_at(check: Callable[[str, str], 
     code, told = check("", limit)
     assert code == 0
     assert told.startswith(
-        "warning[config]: 'storage_hard_min_free_bytes' does nothing on broker 'main', "
+        "warning[config]: 'storage_hard_min_free_bytes' has no effect on broker 'main', "
         "which has no 'storage:' section\n  --> g.yaml:7:50  (policies.broker.storage_hard_min_free_bytes)\n"
     )
     assert check("storage: {source: path, paths: [/]}", limit) == (0, "")

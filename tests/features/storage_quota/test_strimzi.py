@@ -47,10 +47,10 @@ def test_a_file_becomes_a_policy_file_that_is_good(run: Run, name: str) -> None:
 def test_what_is_taken_over_and_what_is_not_is_counted(run: Run) -> None:
     done = run("import", "strimzi", EXAMPLE)
     assert done.stdout == (HERE / "example.yaml").read_text()
-    assert done.stderr == "6 taken over, 2 not\n"
+    assert done.stderr == "6 converted, 2 not\n"
     assert "changeit" not in done.stdout
-    assert run("import", "strimzi", FILES["off"]).stderr == "0 taken over, 2 not\n"
-    assert run("import", "strimzi", EXAMPLE, "-o", "g.yaml").stderr == "g.yaml: 6 taken over, 2 not\n"
+    assert run("import", "strimzi", FILES["off"]).stderr == "0 converted, 2 not\n"
+    assert run("import", "strimzi", EXAMPLE, "-o", "g.yaml").stderr == "g.yaml: 6 converted, 2 not\n"
 
 
 REFUSED = {
