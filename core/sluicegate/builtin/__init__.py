@@ -1,4 +1,4 @@
-"""The product's own policies: plugins through the same hooks as anyone's."""
+"""The built-in policies: plugins that use the same hooks as third-party plugins."""
 
 from sluicegate.builtin import counts, delay, rates, size, unacked
 from sluicegate.builtin.connections import ConnectionRate
@@ -10,6 +10,6 @@ __all__ = ["builtin_plugins"]
 
 
 def builtin_plugins() -> list[object]:
-    """The plugins of one gateway, in the order to register them; some hold state, so they are not shared."""
+    """Create the plugins of one gateway, in registration order; some have state, so they are not shared."""
     stateful = [ConnectionRate(), StorageQuotas(), AdaptiveThrottling()]
     return [size, counts, PrincipalQuotas(), rates, unacked, delay, *stateful]

@@ -1,4 +1,4 @@
-"""How fast producers and consumers may attach to a broker: against storms and mass restarts."""
+"""The rate at which producers and consumers can attach to a broker, against reconnect storms."""
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
@@ -29,20 +29,20 @@ BURST_SECONDS = 1.0
 
 
 class ConnectionPolicies(PolicyModel):
-    """Limit of new attachments."""
+    """The limit on new attachments."""
 
     on_limit_actions: ClassVar[Mapping[str, tuple[OnLimit, ...]]] = {CONNECTION_RATE: ("delay",)}
     broker_only: ClassVar[frozenset[str]] = frozenset({CONNECTION_RATE})
 
     connection_rate_limit: MessageRate | None = Field(
         default=None,
-        description="Producers and consumers that may attach each second, over all topics of the broker; "
-        "those above it wait. 0 is unlimited.",
+        description="Producers and consumers that can attach per second, over all topics of the broker; "
+        "further ones wait. 0 is unlimited.",
     )
 
 
 class ConnectionRate:
-    """The policy of one broker: an instance holds the one limiter that all its topics share."""
+    """The policy of one broker, with the limiter that all its topics share."""
 
     def __init__(self) -> None:
         self._limiters: dict[bool, _Limiter] = {}
@@ -56,7 +56,7 @@ class ConnectionRate:
     def sluicegate_policy_checks(
         self, topic: TopicName, policies: EffectivePolicies, context: TopicState
     ) -> Sequence[Check]:
-        """Let connections and attachments pass one by one."""
+        """Limit the rate of connections and attachments."""
         limit = policies.number(CONNECTION_RATE)
         if limit == 0:
             return []
@@ -80,10 +80,10 @@ class ConnectionRate:
 
 
 class _Limiter:
-    """A bucket without a wait queue: a client that never comes back cannot block a place.
+    """A bucket without a wait queue, so that a client that never returns cannot block a position.
 
-    Those who have to wait are told different times, one slot after the other within a second. If all came
-    back at once each time one could pass, a storm of N clients would cost N * N attempts.
+    Waiting clients get different retry times, one slot after the other within a second. If all of them
+    retried at once whenever one could pass, a storm of N clients would cost N * N attempts.
     """
 
     def __init__(self, limit: float, now_ns: int) -> None:
@@ -91,7 +91,7 @@ class _Limiter:
         self._slot_ns = 0
 
     def admit(self, now_ns: int) -> int:
-        """Charge one attachment and return 0, or return the ns after which to come back."""
+        """Charge one attachment and return 0, or return the time after which to retry, in ns."""
         wait = self.bucket.take(1, 0, now_ns)
         if wait == 0:
             return 0

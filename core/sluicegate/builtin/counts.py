@@ -1,7 +1,7 @@
-"""How many producers, subscriptions and consumers a topic may have.
+"""Limits on the number of producers, subscriptions and consumers of a topic.
 
-A limit N lets the N-th in and refuses the next. What is attached already is never refused as new. The gate
-runs these checks and takes the place in one step, under the topic's lock.
+A limit N admits the N-th and refuses the next. Existing attachments are never refused as new ones. The gate
+runs these checks and registers the attachment in one step, under the topic's lock.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ SUBSCRIPTION_CONSUMERS = "max_consumers_per_subscription"
 
 
 class CountPolicies(PolicyModel):
-    """Limits of how many may be attached at the same time."""
+    """Limits on simultaneous attachments."""
 
     on_limit_actions: ClassVar[Mapping[str, tuple[OnLimit, ...]]] = dict.fromkeys(
         (PRODUCERS, SUBSCRIPTIONS, TOPIC_CONSUMERS, SUBSCRIPTION_CONSUMERS), ("reject",)
@@ -43,21 +43,21 @@ class CountPolicies(PolicyModel):
     max_producers_per_topic: Count | None = Field(
         default=None,
         description="Producers attached to one topic at the same time; 0 is unlimited. A few times the "
-        "number of instances that normally produce is a good value.",
+        "usual number of producers is a good value.",
     )
     max_subscriptions_per_topic: Count | None = Field(
         default=None,
-        description="Subscriptions (consumer groups) that exist on one topic; 0 is unlimited. Protects from "
-        "clients that make a new subscription at every start.",
+        description="Subscriptions (consumer groups) that exist on one topic; 0 is unlimited. Protects "
+        "against clients that create a new subscription at every start.",
     )
     max_consumers_per_topic: Count | None = Field(
         default=None,
-        description="Consumers attached to one topic, all subscriptions together; 0 is unlimited.",
+        description="Consumers attached to one topic, over all subscriptions; 0 is unlimited.",
     )
     max_consumers_per_subscription: Count | None = Field(
         default=None,
-        description="Consumers attached to one subscription; 0 is unlimited. More than the topic has "
-        "partitions are idle on Kafka.",
+        description="Consumers attached to one subscription; 0 is unlimited. On Kafka, consumers beyond "
+        "the number of partitions are idle.",
     )
 
 
@@ -71,7 +71,7 @@ def sluicegate_policy_model() -> type[PolicyModel]:
 def sluicegate_policy_checks(
     topic: TopicName, policies: EffectivePolicies, context: TopicState
 ) -> Sequence[Check]:
-    """Check attachments; of a consumer the topic's limit comes before its subscription's."""
+    """Check attachments; for consumers the topic's limit precedes the subscription's."""
     builders = (
         (PRODUCERS, OperationKind.ATTACH_PRODUCER, _producers),
         (SUBSCRIPTIONS, OperationKind.CREATE_SUBSCRIPTION, _subscriptions),
@@ -147,7 +147,9 @@ def _topic_consumers(state: TopicState, limit: int, policies: EffectivePolicies)
 def _subscription_consumers(state: TopicState, limit: int, policies: EffectivePolicies) -> CheckCall:
     def check(op: Operation, now_ns: int) -> Decision | None:
         subscription = state.subscriptions.get(op.subscription)
-        if subscription is None or not op.subscription:  # a consumer of no subscription counts to the topic
+        if (
+            subscription is None or not op.subscription
+        ):  # without a subscription only the topic's limit applies
             return None
         current = len(subscription.consumers)
         if current < limit or op.consumer in subscription.consumers:

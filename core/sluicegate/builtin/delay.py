@@ -1,4 +1,4 @@
-"""When messages are delivered: a delay for all of a topic, and a bound on what producers ask for."""
+"""Delivery times: a fixed delay for all messages of a topic, and a limit on producers' delays."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar, Literal
@@ -34,7 +34,7 @@ DEFAULT_BEHIND_MS = 60_000
 
 
 class DelayPolicies(PolicyModel):
-    """When messages are delivered."""
+    """Policies for delivery times."""
 
     aliases: ClassVar[Mapping[str, str]] = {
         "fixedDeliveryDelayInMillis": FIXED_DELAY,
@@ -51,47 +51,47 @@ class DelayPolicies(PolicyModel):
 
     fixed_delivery_delay: Delay | None = Field(
         default=None,
-        description="How much later than published every message is delivered; 0 leaves it to the producer. "
-        "It takes precedence over what clients ask for and over max_delivery_delay.",
+        description="Time between publishing and delivery of every message; 0 leaves it to the producer. "
+        "It takes precedence over clients' delays and over max_delivery_delay.",
     )
     max_delivery_delay: Delay | None = Field(
         default=None,
-        description="Longest delay that a producer may ask for; messages that ask for more are refused. "
+        description="Longest delay that a producer can request; messages with a longer one are refused. "
         "0 is unlimited. Without effect while a fixed delay is set.",
     )
     delayed_delivery_active: Annotated[bool, Field(strict=True)] | None = Field(
         default=None,
-        description="Whether the broker itself may deliver late; true if unset. Where it does not, the "
-        "gateway holds back what a fixed delay makes late.",
+        description="Whether the broker itself can delay deliveries; true if unset. If false, the gateway "
+        "holds back messages with a fixed delay.",
     )
     delayed_delivery_tick_time: Duration | None = Field(
-        default=None, description="How exactly the broker keeps to a delivery time; its own setting if unset."
+        default=None, description="Precision of the broker's delivery times; its own setting if unset."
     )
     delay_clock: Literal["publish_time", "receive_time"] | None = Field(
         default=None,
-        description="Whether the delay counts from the message's time stamp or from when the gateway saw it.",
+        description="Whether the delay counts from the message's timestamp or its arrival at the gateway.",
     )
     max_timestamp_ahead: Duration | None = Field(
         default=None,
-        description="How far in the future a message may be stamped where a delay is fixed; 1h if unset. "
-        "Messages stamped further ahead are refused.",
+        description="How far in the future timestamps can be on topics with a fixed delay; 1h if unset. "
+        "Messages with later timestamps are refused.",
     )
     max_timestamp_behind: Duration | None = Field(
         default=None,
-        description="How long before its arrival a message may be stamped where a delay is fixed; 1min if "
-        "unset. The delay of a message stamped earlier counts from its arrival.",
+        description="How far before arrival timestamps can be on topics with a fixed delay; 1min if unset. "
+        "The delay of a message with an earlier timestamp counts from its arrival.",
     )
 
 
 @hookimpl
 def sluicegate_policy_model() -> type[PolicyModel]:
-    """Add the delays and what shapes them."""
+    """Add the delays and their parameters."""
     return DelayPolicies
 
 
 @hookimpl
 def sluicegate_delay_rule(topic: TopicName, policies: EffectivePolicies) -> DelayRule | None:
-    """Put together what holds for a topic with a delay; a fixed one that is only observed is not applied."""
+    """Create the rule of a topic with a delay. An observe-only fixed delay is not applied."""
     fixed_ms, max_ms = _applied_fixed_ms(policies), int(policies.number(MAX_DELAY))
     if fixed_ms == max_ms == 0:
         return None
@@ -110,7 +110,7 @@ def sluicegate_delay_rule(topic: TopicName, policies: EffectivePolicies) -> Dela
 def sluicegate_policy_checks(
     topic: TopicName, policies: EffectivePolicies, context: TopicState
 ) -> Sequence[Check]:
-    """Refuse messages that would be delivered far later than the topic's delays allow."""
+    """Refuse messages whose delivery time exceeds the topic's limits."""
     if _applied_fixed_ms(policies):
         return [_timestamp_check(topic, policies)]
     if policies.number(MAX_DELAY):
@@ -152,5 +152,5 @@ def _applied_fixed_ms(policies: EffectivePolicies) -> int:
 
 
 def _ms(policies: EffectivePolicies, name: str, unset_ms: int) -> int:
-    """A duration in ms, where 0 is not the same as unset."""
+    """A duration in ms for which 0 differs from unset."""
     return int(policies.number(name)) if name in policies.values else unset_ms

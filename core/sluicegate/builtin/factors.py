@@ -1,6 +1,6 @@
-"""What quota factors do to publishing: each leaves a share of every rate and quota; at 0 nothing passes.
+"""Checks for quota factors: each factor reduces every publish rate and quota; 0 pauses publishing.
 
-The checks of a factor stand behind its switch, so that they cost nothing while it is at 1.
+A factor's switch disables its checks, so that they cost nothing while the factor is 1.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,6 @@ from sluicegate.engine.check import Check, Stage
 from sluicegate.engine.factors import Factor
 from sluicegate.engine.state import TopicState
 from sluicegate.engine.throttle import ThrottledLimit, paused, reduced
-from sluicegate.engine.wait_queue import WaitQueue
 from sluicegate.model import Action, Decision, EffectivePolicies, Operation, OperationKind
 
 if TYPE_CHECKING:
@@ -24,12 +23,12 @@ _LIMITS = "sluicegate: what factors leave of rates"
 def factor_checks(
     policies: EffectivePolicies, state: TopicState, quotas: Sequence["QuotaLimit"]
 ) -> list[Check]:
-    """What all factors of a broker check on one topic.
+    """Create the checks for all factors of a broker on one topic.
 
-    :param policies: what holds for the topic.
-    :param state: its state, whose context has the factors.
-    :param quotas: the quotas that are applied to it. Like a rate, one that is only observed is in force for
-        nobody, so that there is nothing to take a share of.
+    :param policies: the topic's policies.
+    :param state: the topic's state, whose context has the factors.
+    :param quotas: the quotas that apply to the topic. Factors reduce neither observe-only quotas nor
+        observe-only rates, because these do not apply to anyone.
     """
     factors = tuple(state.context.factors) if state.context is not None else ()
     if state.context is None or not factors:
@@ -49,7 +48,7 @@ def factor_checks(
 
 
 class _FactorPart:
-    """One factor on one topic: it looks when it is asked, and charges when all allowed."""
+    """One factor on one topic: it checks first, and charges once all checks have allowed the operation."""
 
     __slots__ = ("_factor", "_limits", "_observed", "_quotas", "_rates", "_state")
 
@@ -67,7 +66,7 @@ class _FactorPart:
         self._rates = rates
         self._quotas = quotas
         self._limits: Sequence[ThrottledLimit] | None = None
-        """What it leaves of the topic's rates; made when it first restricts them."""
+        """The reduced rates of the topic; created when the factor first restricts them."""
 
     def check(self, op: Operation, now_ns: int) -> Decision | None:
         if self._factor.value <= 0:
@@ -85,7 +84,7 @@ class _FactorPart:
 
     def charge(self, op: Operation, now_ns: int) -> None:
         if self._factor.value <= 0:
-            return  # only observed
+            return  # the factor is observe-only, or the check would have refused the operation
         for limit in self._of_rates(now_ns) if self._limits is None else self._limits:
             self._charge(limit, op, now_ns)
         for quota in self._quotas:
@@ -99,7 +98,7 @@ class _FactorPart:
         return None
 
     def _charge(self, limit: ThrottledLimit, op: Operation, now_ns: int) -> None:
-        # What would have waited is not charged to a limit that is only observed.
+        # An observe-only limit is not charged for operations that would have waited.
         if not self._observed or limit.wait(op, now_ns) == 0:
             limit.charge(op, now_ns)
 
@@ -119,10 +118,7 @@ class _FactorPart:
         limit: ThrottledLimit | None = kept.get(key)
         base = state.limiters.get(rate.key) or rate.queue(state, now_ns)
         if limit is None or limit.factor is not self._factor:
-            limit = kept[key] = ThrottledLimit(self._factor, base.bucket, _queue(state, key, rate, now_ns))
+            # A limiter of the topic's state: the state is not evicted while an operation waits there.
+            queue = state.limiter(key, rate.messages_per_s, rate.bytes_per_s, rate.burst_seconds, now_ns)
+            limit = kept[key] = ThrottledLimit(self._factor, base.bucket, queue)
         return limit
-
-
-def _queue(state: TopicState, key: str, rate: Rate, now_ns: int) -> WaitQueue:
-    """The limiter of a topic, among the others, so that a state is not evicted while an operation waits."""
-    return state.limiter(key, rate.messages_per_s, rate.bytes_per_s, rate.burst_seconds, now_ns)

@@ -1,8 +1,8 @@
-"""How much principals may publish over all topics of a gate: together, and each on its own.
+"""Publish quotas over all topics of a gateway: of all principals together, and of each principal.
 
-Quotas are stable values. What the state of the broker leaves of them is told by factors, in a check of their
-own (`factors`). Every limit has its own bucket; all of them must let an operation pass, and then all are
-charged, so the smallest holds and none is charged for what another one holds.
+Quotas are stable values; factors reduce them in separate checks (`factors`). Every limit has its own bucket.
+An operation must pass all of them before any is charged, so the smallest limit applies, and none is charged
+for an operation that another one holds.
 """
 
 from collections import OrderedDict
@@ -39,7 +39,7 @@ _PUBLISH = (OperationKind.PUBLISH,)
 
 
 class QuotaPolicies(PolicyModel):
-    """Limits of what principals publish over all topics of a broker."""
+    """Limits on publishing over all topics of a broker."""
 
     on_limit_actions: ClassVar[Mapping[str, tuple[OnLimit, ...]]] = dict.fromkeys(
         (*TOGETHER, *EACH), ("delay", "reject")
@@ -48,27 +48,27 @@ class QuotaPolicies(PolicyModel):
 
     publish_quota: MessageRate | None = Field(
         default=None,
-        description="Messages per second that all principals together may publish to this broker through "
-        "this gate; 0 is unlimited. Exempt principals neither count nor wait.",
+        description="Messages per second that all principals together can publish to this broker through "
+        "this gateway; 0 is unlimited. Exempt principals neither count nor wait.",
     )
     publish_quota_bytes: ByteRate | None = Field(
         default=None,
-        description="Bytes per second that all principals together may publish to this broker through this "
-        "gate; 0 is unlimited.",
+        description="Bytes per second that all principals together can publish to this broker through this "
+        "gateway; 0 is unlimited.",
     )
     principal_publish_quota: MessageRate | None = Field(
         default=None,
-        description="Messages per second that each principal may publish over all topics; 0 is unlimited. "
-        "Entries `quotas` of the broker say otherwise for some.",
+        description="Messages per second that each principal can publish over all topics; 0 is unlimited. "
+        "Entries in `quotas` of the broker override it for single principals.",
     )
     principal_publish_quota_bytes: ByteRate | None = Field(
         default=None,
-        description="Bytes per second that each principal may publish over all topics; 0 is unlimited.",
+        description="Bytes per second that each principal can publish over all topics; 0 is unlimited.",
     )
 
 
 class PrincipalQuotas:
-    """The policies of one broker: an instance holds the buckets that all its topics share."""
+    """The policies of one broker, with the buckets that all its topics share."""
 
     def __init__(self) -> None:
         self._shares = Shares()
@@ -82,7 +82,7 @@ class PrincipalQuotas:
 
     @hookimpl
     def sluicegate_quota(self, principal: str, context: BrokerContext) -> Quota | None:
-        """A principal's own entry, else what each principal has; asked after all other plugins."""
+        """A principal's own entry, or the quota of each principal. Called after all other plugins."""
         for entry in getattr(context.config, "quotas", ()):
             if entry.principal == principal:
                 return Quota(entry.messages, entry.bytes, f"principal {principal}")
@@ -92,7 +92,7 @@ class PrincipalQuotas:
     def sluicegate_policy_checks(
         self, topic: TopicName, policies: EffectivePolicies, context: TopicState
     ) -> Sequence[Check]:
-        """Check what is published against the quotas, and against what factors leave of rates and quotas."""
+        """Check publishing against quotas, and against the rates and quotas that factors reduce."""
         if policies.version != self._version:
             self._known.clear()
             self._version = policies.version
@@ -105,7 +105,7 @@ class PrincipalQuotas:
     def _limits(
         self, policies: EffectivePolicies, state: TopicState, *, observed: bool
     ) -> list["QuotaLimit"]:
-        """The quotas that hold for a topic, the one of all together first."""
+        """The quotas that apply to a topic, the common one first."""
         found = []
         mask = [policies.observes(name) == observed for name in TOGETHER]
         messages, nbytes = (policies.number(name) for name in TOGETHER)
@@ -149,13 +149,13 @@ class PrincipalQuotas:
 
 
 class QuotaLimit:
-    """One kind of quota as it holds for one topic: it looks when it is asked, and charges when all allowed.
+    """One kind of quota on one topic: checks first, and charges once all checks have allowed the operation.
 
     :param names: its policies, for messages and for bytes.
-    :param mask: which of them hold in this mode.
-    :param policies: what holds for the topic.
-    :param share_of: the bucket that an operation is charged to; None if it has no quota.
-    :param observed: True if it is only observed.
+    :param mask: which of them apply in this mode.
+    :param policies: the topic's policies.
+    :param share_of: returns the bucket to charge an operation to; None if it has no quota.
+    :param observed: True if it is observe-only.
     """
 
     __slots__ = ("_action", "_name", "_names", "_observed", "_policies", "share_of")
@@ -176,14 +176,14 @@ class QuotaLimit:
         self._action = Action.REJECT if policies.on_limit(names) == "reject" else Action.DELAY
 
     def checks(self) -> list[Check]:
-        """Both parts."""
+        """The check and the charge."""
         return [
             Check(self._name, _PUBLISH, self._check, Stage.RATE),
             Check(self._name, _PUBLISH, self._charge, Stage.ACCOUNT),
         ]
 
     def who(self, op: Operation) -> str:
-        """Whose quota it is."""
+        """The owner of the quota, for texts."""
         return "all principals" if self._names is TOGETHER else f"principal {op.principal}"
 
     def _check(self, op: Operation, now_ns: int) -> Decision | None:
@@ -210,7 +210,7 @@ class QuotaLimit:
             return
         bucket = share.queue.bucket
         if self._observed:
-            bucket.take(op.messages, op.bytes, now_ns)  # what would have waited is not charged to it
+            bucket.take(op.messages, op.bytes, now_ns)  # charges nothing if the operation would have waited
         else:
             bucket.charge(op.messages, op.bytes, now_ns)
 
@@ -224,12 +224,12 @@ def _has_quotas(policies: EffectivePolicies, context: BrokerContext | None) -> b
 
 
 def quota_of_each(principal: str, policies: EffectivePolicies) -> Quota | None:
-    """What the policies leave to each principal; None for no bound."""
+    """The quota that policies set for each principal; None if unlimited."""
     messages, nbytes = (policies.number(name) for name in EACH)
     return Quota(messages, nbytes, f"principal {principal}") if messages or nbytes else None
 
 
 def _burst_seconds(policies: EffectivePolicies, context: BrokerContext | None) -> float:
-    """The burst of the broker level: a topic's own is of no account for what all topics share."""
+    """The burst of the broker level; a topic's own burst does not apply to shared quotas."""
     level = context.policies if context is not None else policies
     return level.number(BURST_SECONDS) or DEFAULT_BURST_SECONDS

@@ -1,8 +1,8 @@
-"""How fast messages may be published to a topic, and delivered from it and to each subscription.
+"""Rate limits on publishing to a topic and on dispatch, from the topic and to each subscription.
 
-Messages and bytes are limited together: an operation passes if there is enough of both, and is then
-charged for both. Where it does not pass, it waits its turn (`delay`), is refused (`reject`), or is dropped
-(`drop`, only what was never promised to arrive). Reliable delivery is only ever delayed.
+Messages and bytes are limited together: an operation passes if both suffice, and is then charged for both.
+Otherwise it waits for its turn (`delay`), is refused (`reject`) or dropped (`drop`, only for messages without
+a delivery guarantee). Reliable dispatch is only ever delayed.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +35,7 @@ DEFAULT_BURST_SECONDS = 1.0
 
 
 class RatePolicies(PolicyModel):
-    """Limits of messages and bytes per second."""
+    """Limits on messages and bytes per second."""
 
     aliases: ClassVar[Mapping[str, str]] = {
         "max_publish_rate_msg": "max_publish_rate",
@@ -54,12 +54,12 @@ class RatePolicies(PolicyModel):
 
     max_publish_rate: MessageRate | None = Field(
         default=None,
-        description="Messages per second that all producers together may publish to one topic; 0 is "
-        "unlimited. Twice the usual peak leaves room and still stops a runaway producer.",
+        description="Messages per second that all producers together can publish to one topic; 0 is "
+        "unlimited. Twice the usual peak leaves headroom and still stops a runaway producer.",
     )
     max_publish_rate_bytes: ByteRate | None = Field(
         default=None,
-        description="Bytes per second that all producers together may publish to one topic; 0 is unlimited.",
+        description="Bytes per second that all producers together can publish to one topic; 0 is unlimited.",
     )
     max_dispatch_rate: MessageRate | None = Field(
         default=None,
@@ -71,8 +71,8 @@ class RatePolicies(PolicyModel):
     )
     max_subscription_dispatch_rate: MessageRate | None = Field(
         default=None,
-        description="Messages per second delivered to each subscription of a topic; 0 is unlimited. Keeps "
-        "one subscription that catches up from starving the others.",
+        description="Messages per second delivered to each subscription of a topic; 0 is unlimited. Prevents "
+        "a subscription that catches up from starving the others.",
     )
     max_subscription_dispatch_rate_bytes: ByteRate | None = Field(
         default=None,
@@ -80,14 +80,14 @@ class RatePolicies(PolicyModel):
     )
     burst_seconds: Seconds | None = Field(
         default=None,
-        description="How many seconds' worth of rate may pass at once after a quiet time; 1 if unset. In "
+        description="Size of the burst that can pass after idle time, in seconds of the rate; 1 if unset. In "
         "every window of T seconds at most rate x T plus this burst passes.",
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """A limit of one kind of rate as it holds for one topic, either applied or only observed."""
+    """The limit on one kind of rate of a topic, either applied or observe-only."""
 
     what: str
     names: tuple[str, str]
@@ -98,25 +98,25 @@ class Rate:
     levels: tuple[str, str]
     """The levels that set these policies."""
     on_limit: str
-    """What is done above the limit; both dimensions are charged as one and share it."""
+    """The action above the limit; messages and bytes share it."""
     observed: bool
 
     @property
     def name(self) -> str:
-        """Name of the policy, that for messages if both are set."""
+        """Name of the policy; the one for messages if both are set."""
         return self.names[0] if self.messages_per_s else self.names[1]
 
     @property
     def key(self) -> str:
-        """Key of the limiter; an observed one is kept apart, so that its debt never holds real traffic."""
+        """Key of the limiter. Observe-only limits have another; their debt must never hold real traffic."""
         return f"observed {self.names[0]}" if self.observed else self.names[0]
 
     def queue(self, holder: TopicState | SubscriptionState, now_ns: int) -> WaitQueue:
-        """The limiter, brought to the rates of now."""
+        """The limiter, updated to the current rates."""
         return holder.limiter(self.key, self.messages_per_s, self.bytes_per_s, self.burst_seconds, now_ns)
 
     def reason(self, bucket: DualBucket, op: Operation, now_ns: int) -> Reason:
-        """The reason of the dimension that an operation waits for longest."""
+        """The reason for the dimension (messages or bytes) with the longer wait."""
         short = bucket.shortage(op.messages, op.bytes, now_ns)
         name = self.names[short.by_bytes]
         where = f"topic {op.topic}"
@@ -128,7 +128,7 @@ class Rate:
 
 
 def rates_of(policies: EffectivePolicies, what: str, messages: str, nbytes: str) -> list[Rate]:
-    """The limits set for one kind of rate: none, one, or two if only one dimension is observed."""
+    """The limits on one kind of rate: none, one, or two if only one dimension is observe-only."""
     names = (messages, nbytes)
     if policies.values.keys().isdisjoint(names):
         return []
@@ -144,13 +144,13 @@ def rates_of(policies: EffectivePolicies, what: str, messages: str, nbytes: str)
 
 
 def publish_rates(policies: EffectivePolicies) -> list[Rate]:
-    """The limits set for publishing to a topic."""
+    """The limits on publishing to a topic."""
     return rates_of(policies, "Publish", "max_publish_rate", "max_publish_rate_bytes")
 
 
 @hookimpl
 def sluicegate_policy_model() -> type[PolicyModel]:
-    """Add the rates of publishing and dispatch, and the burst they share."""
+    """Add the rates of publishing and dispatch, and their common burst."""
     return RatePolicies
 
 
@@ -171,7 +171,7 @@ def sluicegate_policy_checks(
         Check(rate.name, (OperationKind.PUBLISH,), _publish_check(rate, context), Stage.RATE, takes=True)
         for rate in publish
     ]
-    for observed in (False, True):  # what is only observed sees what passes, and is charged for it once
+    for observed in (False, True):  # observe-only limits follow: they are charged once for what passes
         both = [[rate for rate in rates if rate.observed == observed] for rates in (dispatch, subscription)]
         first = next((rate for rates in both for rate in rates), None)
         if first is not None:
@@ -188,7 +188,7 @@ def _publish_check(rate: Rate, state: TopicState) -> CheckCall:
 
 
 class _PublishCheck:
-    # A method and not a closure, as CPython calls the one method of many objects faster than many closures.
+    # A method instead of a closure: CPython calls one method of many objects faster than many closures.
 
     __slots__ = ("bucket", "queue", "rate")
 
@@ -198,9 +198,9 @@ class _PublishCheck:
         self.bucket = queue.bucket
 
     def check(self, op: Operation, now_ns: int) -> Decision | None:
-        # <hot> DualBucket.take by hand, for what is within the bucket: a call less for every publish. As
-        # there, nothing is called between reading and writing the balance. What is left is compared, not
-        # what there is: float with float is three times faster than float with int.
+        # <hot> DualBucket.take inlined for operations within the balance, which saves a call per publish. As
+        # there, nothing is called between reading and writing the balance. The remainder is compared with
+        # 0.0, because comparing floats is three times faster than comparing a float with an int.
         bucket = self.bucket
         if self.queue.first is None:
             elapsed = now_ns - bucket.updated_ns
@@ -225,7 +225,7 @@ class _PublishCheck:
 
 
 def _refusing_check(rate: Rate, bucket: DualBucket) -> CheckCall:
-    """Refuse at once what would have to wait, without a place in the queue."""
+    """Refuse operations that would have to wait, without a place in the queue."""
     over = {"delay": Action.DELAY, "reject": Action.REJECT, "drop": Action.DROP}[rate.on_limit]
 
     def check(op: Operation, now_ns: int) -> Decision | None:
@@ -239,7 +239,7 @@ def _refusing_check(rate: Rate, bucket: DualBucket) -> CheckCall:
 
 
 def _dispatch_check(topic: Rate | None, subscription: Rate | None, state: TopicState) -> CheckCall:
-    """Check the topic's rate and the subscription's as one: both pass and both are charged, or neither."""
+    """Check the topic's and the subscription's rate together: both are charged, or neither."""
     topic_bucket = topic.queue(state, state.now_ns).bucket if topic else None
     bucket_of = _subscription_buckets(subscription, state) if subscription else None
 
@@ -255,7 +255,7 @@ def _dispatch_check(topic: Rate | None, subscription: Rate | None, state: TopicS
             if topic_bucket is None or topic_bucket.take(messages, nbytes, now_ns) == 0:
                 return None
             if bucket is not None:
-                bucket.charge(-messages, -nbytes, now_ns)  # given back at the same time: as if never taken
+                bucket.charge(-messages, -nbytes, now_ns)  # refund at the same time, as if never charged
         return _dispatch_refusal(op, now_ns, ((topic, topic_bucket), (subscription, bucket)))
 
     return check
@@ -264,7 +264,7 @@ def _dispatch_check(topic: Rate | None, subscription: Rate | None, state: TopicS
 def _take_all(
     op: Operation, now_ns: int, limits: Sequence[tuple[Rate | None, DualBucket | None]]
 ) -> Decision | None:
-    """Charge every limit, or none of them if any lacks what is needed."""
+    """Charge every limit, or none if one of them is exhausted."""
     taken: list[DualBucket] = []
     for _, bucket in limits:
         if bucket is None:
@@ -278,7 +278,7 @@ def _take_all(
 
 
 def _subscription_buckets(rate: Rate, state: TopicState) -> Callable[[str, int], DualBucket]:
-    """How to find a subscription's bucket; those that exist are brought to the rates of now."""
+    """Return a function that finds a subscription's bucket, and update existing ones to the current rates."""
     key = rate.key
     subscriptions = state.subscriptions
     for known in subscriptions.values():
@@ -298,7 +298,7 @@ def _subscription_buckets(rate: Rate, state: TopicState) -> Callable[[str, int],
 def _dispatch_refusal(
     op: Operation, now_ns: int, limits: Sequence[tuple[Rate | None, DualBucket | None]]
 ) -> Decision:
-    """Delay by the longer of the waits, or drop where that was chosen and nothing was promised."""
+    """Delay by the longest wait, or drop unreliable messages if a limit says so."""
     wait, drop, reasons = 1, False, []
     for rate, bucket in limits:
         if rate is None or bucket is None:

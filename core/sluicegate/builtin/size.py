@@ -1,4 +1,4 @@
-"""How large a message may be, and whether compressed ones are looked into."""
+"""The limit on the size of messages, and whether compressed batches are unpacked to check it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar
@@ -25,24 +25,25 @@ from sluicegate.model import (
 MESSAGE_SIZE = "max_message_size"
 INSPECT = "inspect"
 DEFAULT_SIZE = 10 * 2**20
-"""Limit where no level sets one, in bytes; the only policy that is on by default."""
+"""Limit in bytes if no level sets one; the only policy with a default limit."""
 
 
 class SizePolicies(PolicyModel):
-    """Limit of the size of a message, and how it is told."""
+    """The limit on the size of a message, and how sizes are determined."""
 
     on_limit_actions: ClassVar[Mapping[str, tuple[OnLimit, ...]]] = {MESSAGE_SIZE: ("reject",)}
     defaults: ClassVar[Mapping[str, int | float | str | bool]] = {MESSAGE_SIZE: DEFAULT_SIZE, INSPECT: False}
 
     max_message_size: Size | None = Field(
         default=None,
-        description="Payload of one message; 10MiB where it is set nowhere, 0 is unlimited. Keep it at or "
-        "below the broker's own limit, so that producers meet one limit only.",
+        description="Payload of one message; 10MiB if no level sets it, 0 is unlimited. Keep it at or below "
+        "the broker's own limit, so that only one limit affects producers.",
     )
     inspect: Annotated[bool, Field(strict=True)] | None = Field(
         default=None,
-        description="Whether compressed batches are unpacked, so that their size and number of messages are "
-        "known; false if unset, and a compressed batch counts whole. What cannot be unpacked is refused.",
+        description="Whether compressed batches are unpacked to determine the size and number of their "
+        "messages. By default a compressed batch counts as one message. Batches that cannot be unpacked are "
+        "refused.",
     )
 
 
@@ -56,7 +57,7 @@ def sluicegate_policy_model() -> type[PolicyModel]:
 def sluicegate_policy_checks(
     topic: TopicName, policies: EffectivePolicies, context: TopicState
 ) -> Sequence[Check]:
-    """Check what is published, before anything else."""
+    """Check published messages before all other checks."""
     limit = int(policies.number(MESSAGE_SIZE)) if MESSAGE_SIZE in policies.values else DEFAULT_SIZE
     checks = [_inspect_check(topic, policies)] if policies.values.get(INSPECT) else []
     if limit:

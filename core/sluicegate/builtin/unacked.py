@@ -1,4 +1,4 @@
-"""How many messages a consumer may have that it has not acknowledged."""
+"""The limit on unacknowledged messages of a consumer."""
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
@@ -27,14 +27,14 @@ UNACKED = "max_unacked_messages_per_consumer"
 
 
 class UnackedPolicies(PolicyModel):
-    """Limit of what is on its way to one consumer."""
+    """The limit on unacknowledged messages."""
 
     on_limit_actions: ClassVar[Mapping[str, tuple[OnLimit, ...]]] = {UNACKED: ("delay",)}
 
     max_unacked_messages_per_consumer: Count | None = Field(
         default=None,
         description="Messages delivered to one consumer and not acknowledged yet; at the limit delivery "
-        "to it pauses until it acknowledges. 0 is unlimited. Only where the broker has acknowledgements.",
+        "to it pauses until it acknowledges. 0 is unlimited. Only for brokers with acknowledgements.",
     )
 
 
@@ -48,7 +48,7 @@ def sluicegate_policy_model() -> type[PolicyModel]:
 def sluicegate_policy_checks(
     topic: TopicName, policies: EffectivePolicies, context: TopicState
 ) -> Sequence[Check]:
-    """Pause dispatch at the limit; count what is dispatched, once nothing else holds it, and acknowledged."""
+    """Pause dispatch at the limit; count dispatched and acknowledged messages."""
     limit = int(policies.number(UNACKED))
     if limit == 0:
         return []
@@ -57,7 +57,7 @@ def sluicegate_policy_checks(
         if not op.reliable:
             return None
         pending = context.subscription(op.subscription).unacked.get(op.consumer, 0)
-        # A batch larger than the limit goes to a consumer that has acknowledged everything, or never.
+        # A batch larger than the limit could never pass otherwise: it waits until everything is acknowledged.
         if pending == 0 or pending + op.messages <= limit:
             return None
         text = texts.unacked(topic.full, op.subscription, pending, limit)

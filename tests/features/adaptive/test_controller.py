@@ -405,7 +405,7 @@ def test_a_held_publish_says_why() -> None:
         "Publishing to topic t0 is throttled because of pressure on the broker. "
         "Current: 1000 messages/s naturally, Limit: 100 messages/s "
         "(memory pressure 0.50, backlog pressure 1.00). "
-        "Slow down, have consumers catch up, or see the adaptive_publish_throttling policies."
+        "Slow down, let consumers catch up, or see the adaptive_publish_throttling policies."
     )
     by_bytes = lab.decide(nbytes=20_000)
     assert by_bytes is not None

@@ -73,7 +73,7 @@ async def test_without_a_value_the_last_one_stays(
     assert found.memory == 0.8
     assert (found.all[0].known, found.all[0].failures) == (False, 3)
     [line] = caplog.messages
-    assert line.startswith("pressure source m0 is unknown, what it said last stays: ")
+    assert line.startswith("pressure source m0 is unknown, its last value stays in effect: ")
     assert problem in line
     source.value = 0.2
     await found.refresh(1000, 5 * S)
@@ -132,8 +132,6 @@ async def test_a_source_that_hangs_is_given_up_after_three_intervals_and_asked_a
     await found.refresh(10, clock())
     assert hangs.asked == 2
     assert hangs.given_up == 1
-    await found.close()
-    assert hangs.given_up == 2
 
 
 @pytest.mark.seed("S5-022", "S5-055")
@@ -189,5 +187,5 @@ def test_without_sources_there_is_nothing_to_do_and_the_log_says_so(caplog: pyte
     lab.learn(1000)
     assert not lab.topic().active
     assert caplog.messages == [
-        "adaptive_publish_throttling has no pressure source: name one under `pressure`",
+        "adaptive_publish_throttling has no pressure source: configure one under `pressure`",
     ]

@@ -93,13 +93,13 @@ def test_there_is_one_more_key_for_the_release() -> None:
 @pytest.mark.parametrize(
     ("field", "value", "problem"),
     [
-        ("memory_high_watermark_pct", 85, "85 is not from 0 to 1"),
-        ("memory_high_watermark_pct", 1.0001, "1.0001 is not from 0 to 1"),
-        ("backlog_low_watermark_pct", -0.1, "-0.1 is not from 0 to 1"),
+        ("memory_high_watermark_pct", 85, "85 is not between 0 and 1"),
+        ("memory_high_watermark_pct", 1.0001, "1.0001 is not between 0 and 1"),
+        ("backlog_low_watermark_pct", -0.1, "-0.1 is not between 0 and 1"),
         ("min_rate_factor", True, "True is not a fraction"),
         ("min_rate_factor", "10%", "'10%' is not a fraction"),
-        ("max_rate_change_factor", float("nan"), "nan is not from 0 to 1"),
-        ("max_rate_change_factor", float("inf"), "inf is not from 0 to 1"),
+        ("max_rate_change_factor", float("nan"), "nan is not between 0 and 1"),
+        ("max_rate_change_factor", float("inf"), "inf is not between 0 and 1"),
         ("interval_ms", 0, "greater than 0"),
         ("interval_ms", -5, "-5 is negative"),
         ("interval_ms", 1.5, "1.5 is not a whole number"),
@@ -183,7 +183,7 @@ def test_contradictions_that_come_about_all_the_same_leave_the_old_values(
     assert lab.controller.interval_ms() == 1000
     assert lab.metrics[REFUSED] == 1
     [error] = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
-    assert "settings refused, the last ones stay" in error
+    assert "settings refused, the last ones stay in effect" in error
     assert f"{MEMORY_LOW} 0.9 is not below {MEMORY_HIGH} 0.8" in error
     assert f"{MEMORY_LOW} 0.9 is not below" in lab.context.facts["adaptive.status"]
     lab.set(memory_low_watermark_pct=0.6)
@@ -223,8 +223,8 @@ def test_enabling_and_disabling_take_a_restart_and_say_so(caplog: pytest.LogCapt
     running.cycle(times=3)
     assert running.tasks != []
     assert caplog.messages == [
-        "restart the gateway to bring into force: adaptive_publish_throttling_enabled",
-        "restart the gateway to bring into force: adaptive_publish_throttling_enabled false",
+        "restart the gateway to apply: adaptive_publish_throttling_enabled",
+        "restart the gateway to apply: adaptive_publish_throttling_enabled false",
     ]
 
 

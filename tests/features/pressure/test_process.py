@@ -120,8 +120,8 @@ async def test_what_cannot_be_read_is_not_known(machine: Machine) -> None:
         await memory.read()
     machine.write("proc/7/statm", "1 2")
     machine.write("proc/meminfo", "nothing")
-    with pytest.raises(ProcessError, match="memory limit of process 7 is not known; give 'limit'"):
+    with pytest.raises(ProcessError, match="memory limit of process 7 is unknown; set 'limit'"):
         await memory.read()
     machine.write("proc/7/stat", "7 (x) S " + "0 " * 40)
-    with pytest.raises(ProcessError, match="process 7 is another one than at first"):
+    with pytest.raises(ProcessError, match="process id 7 now belongs to another process"):
         await memory.read()

@@ -1,1 +1,1 @@
-"""Publish rates that follow the pressure on a broker: a controller, off by default, experimental."""
+"""Adaptive publish throttling: an experimental controller that lowers publish rates under pressure."""

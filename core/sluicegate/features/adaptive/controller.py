@@ -1,7 +1,7 @@
-"""The controller of one broker: reads the pressures, evaluates each topic, and has the changes applied.
+"""The controller of one broker: reads the pressures, evaluates each topic, and applies the changes.
 
-It decides alone, for this gateway: nothing is agreed on with others. It is the only one that limits and
-releases, by `BrokerContext.apply`; whatever fails in a cycle leaves what is in force in place.
+It controls only this gateway and does not coordinate with others. Nothing else changes its limits, which it
+sets and releases through `BrokerContext.apply`. If a cycle fails, all limits stay in effect.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from sluicegate.hooks import BrokerContext
 from sluicegate.model import EffectivePolicies
 
 _SLICE = 100
-"""Topics evaluated, or changed, in one go: others have their turn in between."""
+"""Topics that are evaluated, or changed, before the event loop runs other work."""
 _MS_NS = 1_000_000
 
 Change: TypeAlias = Callable[[], None]
@@ -31,11 +31,11 @@ Change: TypeAlias = Callable[[], None]
 
 
 class AdaptiveController:
-    """Reads the pressures of one broker in cycles and adjusts the publish limits of its topics.
+    """Reads the pressures of one broker periodically and adjusts the publish limits of its topics.
 
     A cycle that fails changes no limit. `checks` runs on the thread that owns the gates, cycles in a task.
 
-    :param context: the broker's gateway.
+    :param context: the broker's context.
     """
 
     def __init__(self, context: BrokerContext) -> None:
@@ -52,12 +52,12 @@ class AdaptiveController:
     # -- for the thread that owns the gates -------------------------------------------------------
 
     def checks(self, state: TopicState, policies: EffectivePolicies) -> Sequence[Check]:
-        """What the gate of a topic is to call while the topic is throttled."""
+        """The checks of a topic's gate, which are active while the topic is throttled."""
         topic = self._topics.get(state.topic.full)
         if topic is None or topic.state is not state:
             topic = self._topics[state.topic.full] = ThrottledTopic(state, policies)
         else:
-            topic.limiter.compiled(policies, state.now_ns)
+            topic.limiter.update(policies, state.now_ns)
         return topic.limiter.checks()
 
     def _forget(self, topics: Sequence[ThrottledTopic]) -> None:
@@ -65,7 +65,7 @@ class AdaptiveController:
             if self._topics.get(topic.name) is topic:
                 del self._topics[topic.name]
 
-    def _carry_out(self, changes: Sequence[tuple[ThrottledTopic, Change]]) -> None:
+    def _apply_changes(self, changes: Sequence[tuple[ThrottledTopic, Change]]) -> None:
         for topic, change in changes:
             try:
                 change()
@@ -80,13 +80,13 @@ class AdaptiveController:
         return tuple(self._topics.values())
 
     def interval_ms(self) -> int:
-        """Milliseconds between two cycles, as the policies say now."""
+        """Milliseconds between two cycles, by the current policies."""
         return self._read_settings().interval_ms
 
     async def run(self) -> None:
-        """One cycle.
+        """Run one cycle.
 
-        :raises Exception: whatever it fails for, after it was counted and logged; limits stay as they are.
+        :raises Exception: any error, after it was counted and logged; limits stay as they are.
         """
         context, metrics = self._context, self._metrics
         began_ns = context.now_ns()
@@ -104,7 +104,7 @@ class AdaptiveController:
 
     async def _cycle(self, began_ns: int) -> None:
         settings = self._read_settings()
-        if self._readings is None:  # only now have all plugins named their sources
+        if self._readings is None:  # created here, once all plugins have registered their sources
             self._readings = Readings(self._context.pressure_sources, self._context.log)
         readings = self._readings
         await readings.refresh(settings.interval_ms, began_ns)
@@ -112,9 +112,9 @@ class AdaptiveController:
         changes: list[tuple[ThrottledTopic, Change]] = []
         try:
             await self._evaluate(memory, readings, settings, changes)
-        finally:  # what was decided is carried out, whatever came after it
+        finally:  # apply the changes decided so far, even after an error
             for start in range(0, len(changes), _SLICE):
-                self._context.apply(partial(self._carry_out, changes[start : start + _SLICE]))
+                self._context.apply(partial(self._apply_changes, changes[start : start + _SLICE]))
         self._publish(memory, readings, settings)
 
     async def _evaluate(
@@ -125,10 +125,10 @@ class AdaptiveController:
         changes: list[tuple[ThrottledTopic, Change]],
     ) -> None:
         states, now_ns = self._context.states, self._context.now_ns()
-        gone = []
+        stale = []
         for place, topic in enumerate(self.topics, 1):
             if states.get(topic.name) is not topic.state:
-                gone.append(topic)
+                stale.append(topic)
                 continue
             try:
                 backlog = readings.backlog(topic.state.topic.all) or NO_BACKLOG
@@ -140,13 +140,13 @@ class AdaptiveController:
                     changes.append((topic, change))
             if place % _SLICE == 0:
                 await asyncio.sleep(0)
-        if gone:
-            self._context.apply(partial(self._forget, gone))
+        if stale:
+            self._context.apply(partial(self._forget, stale))
 
     def _decide(
         self, topic: ThrottledTopic, memory: float, backlog: Backlog, settings: Settings, now_ns: int
     ) -> Change | None:
-        """Evaluate one topic; the change is what its limiter is to be told, if anything."""
+        """Evaluate one topic; return the change for its limiter, if any."""
         was_active = topic.active
         lifted = settings.observe_only and was_active
         if lifted:
@@ -200,7 +200,7 @@ class AdaptiveController:
         topic.applied = None
 
     def _read_settings(self) -> Settings:
-        """The settings in force; what contradicts itself leaves the last good ones."""
+        """The current settings; if they conflict, the last good ones."""
         context, policies = self._context, self._context.policies
         try:
             settings = Settings.of(policies)
@@ -208,12 +208,14 @@ class AdaptiveController:
             if str(error) != self._refused:
                 self._refused = str(error)
                 self._metrics.refused.inc()
-                context.log.error("[AdaptiveThrottle] settings refused, the last ones stay: %s", error)
+                context.log.error(
+                    "[AdaptiveThrottle] settings refused, the last ones stay in effect: %s", error
+                )
             return self._settings
         self._refused = ""
         self._settings = settings
         if not policies.flag(ENABLED) and self._once.passes(ENABLED, context.now_ns()):
-            context.log.warning("restart the gateway to bring into force: %s false", ENABLED)
+            context.log.warning("restart the gateway to apply: %s false", ENABLED)
         return settings
 
     def _topic_failed(self, topic: ThrottledTopic, error: Exception) -> None:
@@ -228,4 +230,4 @@ class AdaptiveController:
         metrics.observing.set(float(settings.observe_only))
         metrics.read(readings)
         metrics.topics(topics, enabled=settings.topic_metrics)
-        self._status.tell(memory, readings, settings, self._refused, topics)
+        self._status.store(memory, readings, settings, self._refused, topics)

@@ -11,57 +11,55 @@ TOPIC = "pulsar_broker_topic_adaptive_throttle_"
 OWN = "sluicegate_adaptive_throttle_"
 SOURCE = "sluicegate_pressure_source_"
 MOST_TOPICS = 1_000
-"""Topics with series of their own."""
+"""Most topics with their own series."""
 
 
 class ControllerMetrics:
-    """What is always published once the controller is enabled; times are milliseconds.
+    """The metrics of an enabled controller; times are milliseconds.
 
-    :param metrics: where.
+    :param metrics: the registry.
     """
 
     def __init__(self, metrics: Metrics) -> None:
         gauge, counter = metrics.gauge, metrics.counter
         self.memory = gauge(f"{BROKER}memory_pressure", "Memory pressure, 0 to 1.")
-        self.active = gauge(f"{BROKER}active_topic_count", "Topics that are throttled adaptively.")
-        self.activations = counter(
-            f"{BROKER}activation_count", "Topics that began to be throttled adaptively."
-        )
+        self.active = gauge(f"{BROKER}active_topic_count", "Topics with an active adaptive throttle.")
+        self.activations = counter(f"{BROKER}activation_count", "Activations of adaptive throttles.")
         self.evaluated = gauge(
             f"{BROKER}controller_last_evaluation_timestamp",
             "When the controller last tried to evaluate, milliseconds since 1970.",
         )
         self.duration = gauge(
-            f"{BROKER}controller_evaluation_duration", "Milliseconds that the last evaluation took."
+            f"{BROKER}controller_evaluation_duration", "Duration of the last evaluation in milliseconds."
         )
         self.failures = counter(f"{BROKER}controller_evaluation_failure_count", "Evaluations that failed.")
         self.succeeded = gauge(
             f"{OWN}last_success_timestamp", "When an evaluation last succeeded, milliseconds since 1970."
         )
         self.observing = gauge(f"{OWN}observe_only", "1 while adaptive throttling only observes.")
-        self.would = gauge(f"{OWN}would_throttle", "Topics that observe-only keeps from being throttled.")
-        self.topic_failures = counter(f"{OWN}topic_failures", "Topics that one evaluation failed for.")
+        self.would = gauge(f"{OWN}would_throttle", "Topics that would be throttled without observe-only.")
+        self.topic_failures = counter(f"{OWN}topic_failures", "Failed evaluations of single topics.")
         self.refused = counter(
-            f"{OWN}settings_refused", "Changes of settings that contradict each other; the old ones stay."
+            f"{OWN}settings_refused", "Changes of settings that were refused because they conflict."
         )
         self._sources = (
-            gauge(f"{SOURCE}known", "1 if the source gave a value when last read.", ("source",)),
+            gauge(f"{SOURCE}known", "1 if the last reading of the source gave a value.", ("source",)),
             gauge(f"{SOURCE}failures", "Readings of the source that gave no value.", ("source",)),
         )
         for each in (self.activations, self.failures, self.topic_failures, self.refused):
-            each.inc(0)  # at 0 and not absent, or an alert on the first one would see no increase
+            each.inc(0)  # start at 0, so that an alert sees an increase with the first event
         self._metrics = metrics
         self._of_topics: TopicMetrics | None = None
 
     def read(self, readings: Readings) -> None:
-        """Publish how the sources do."""
+        """Publish the state of the sources."""
         known, failures = self._sources
         for reading in readings.all:
             known.set(float(reading.known), reading.source.name)
             failures.set(reading.failures, reading.source.name)
 
     def topics(self, topics: Iterable[ThrottledTopic], *, enabled: bool) -> None:
-        """Publish each topic's six numbers, or take them back."""
+        """Publish the six series of each topic, or remove them."""
         if enabled:
             if self._of_topics is None:
                 self._of_topics = TopicMetrics(self._metrics)
@@ -74,7 +72,7 @@ class ControllerMetrics:
 class TopicMetrics:
     """Six series for each topic.
 
-    :param metrics: where.
+    :param metrics: the registry.
     """
 
     def __init__(self, metrics: Metrics) -> None:
@@ -90,7 +88,7 @@ class TopicMetrics:
         self._named: set[str] = set()
 
     def publish(self, topics: Iterable[ThrottledTopic]) -> None:
-        """Set the series of these topics, the first 1,000; topics that are gone lose theirs."""
+        """Set the series of the first 1,000 topics, and remove those of other topics."""
         chosen = {topic.name: topic for topic, _ in zip(topics, range(MOST_TOPICS), strict=False)}
         if self._named - chosen.keys():
             self.clear()
@@ -109,6 +107,6 @@ class TopicMetrics:
                 gauge.set(number, topic.name)
 
     def clear(self) -> None:
-        """Take all series back."""
+        """Remove all series."""
         for gauge in self._gauges:
             gauge.clear()

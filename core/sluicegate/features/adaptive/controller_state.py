@@ -1,4 +1,4 @@
-"""What `sluicegate explain` shows of the controller: a fact, written when something changed."""
+"""Stores the controller's state as a fact for `sluicegate explain`, when it has changed."""
 
 import json
 from collections.abc import Sequence
@@ -17,17 +17,17 @@ _MOST_TOPICS = 50
 
 
 class Status:
-    """Remembers how the controller stands, at most every 5 s.
+    """Stores the controller's state, at most every 5 s.
 
-    :param context: where.
+    :param context: the broker's context, which stores the fact.
     """
 
     def __init__(self, context: BrokerContext) -> None:
         self._context = context
         self._last: dict[str, Any] = {}
-        self._told_ns: int | None = None
+        self._stored_ns: int | None = None
 
-    def tell(
+    def store(
         self,
         memory: float,
         readings: Readings,
@@ -35,16 +35,16 @@ class Status:
         refused: str,
         topics: Sequence[ThrottledTopic],
     ) -> None:
-        """Remember the end of a cycle, if it differs from what was remembered last.
+        """Store the state at the end of a cycle, if it has changed.
 
         :param memory: memory pressure.
         :param readings: the sources.
-        :param settings: in force.
-        :param refused: why the policies are not in force; empty if they are.
+        :param settings: the effective settings.
+        :param refused: why the current policies were refused; empty if they were not.
         :param topics: all topics.
         """
         now_ns = self._context.now_ns()
-        if self._told_ns is not None and now_ns - self._told_ns < _EVERY_NS:
+        if self._stored_ns is not None and now_ns - self._stored_ns < _EVERY_NS:
             return
         throttled = [topic for topic in topics if topic.active or topic.would]
         found = {
@@ -60,7 +60,7 @@ class Status:
         }
         if found != self._last:
             self._last = found
-            self._told_ns = now_ns
+            self._stored_ns = now_ns
             self._context.remember(KEY, json.dumps({"at_ms": self._context.wall_ms(), **found}))
 
 

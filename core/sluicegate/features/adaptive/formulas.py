@@ -1,18 +1,18 @@
-"""The arithmetic of adaptive throttling, without state: from pressure to the rate of the next cycle.
+"""The stateless arithmetic of adaptive throttling, from pressure to the rate of the next cycle.
 
 The expressions are those of Apache Pulsar's pull request 25239 ("Add adaptive publish throttle controller"),
-roundings and degenerate cases included.
+including rounding and edge cases.
 """
 
 from math import floor
 
 
 def linear_pressure(value: float, low: float, high: float) -> float:
-    """How hard a signal presses, 0.0 to 1.0: nothing up to `low`, all from `high` on, linear in between.
+    """The pressure of a signal: 0.0 up to `low`, 1.0 from `high`, linear in between.
 
-    :param value: the signal, such as used memory as a part of its limit.
+    :param value: the signal, such as used memory as a fraction of its limit.
     :param low: low watermark, inclusive.
-    :param high: high watermark, inclusive; not above `low` makes a step at `low`.
+    :param high: high watermark, inclusive; if it is not above `low`, the pressure is a step at `low`.
     """
     if value <= low:
         return 0.0
@@ -22,33 +22,33 @@ def linear_pressure(value: float, low: float, high: float) -> float:
 
 
 def backlog_pressure(nbytes: float, quota_bytes: float, low: float, high: float) -> float:
-    """The pressure of a topic's backlog, 0.0 to 1.0; none where the topic has no quota (0 or less)."""
+    """The pressure of a topic's backlog, 0.0 to 1.0; 0.0 if the topic has no quota (0 or less)."""
     return linear_pressure(nbytes / quota_bytes, low, high) if quota_bytes > 0 else 0.0
 
 
 def floor_rate(natural: float, min_factor: float) -> int:
-    """The rate that throttling never goes below: a part of the natural rate, at least 1."""
+    """The lowest rate that throttling sets: a fraction of the natural rate, at least 1."""
     return max(1, floor(natural * min_factor))
 
 
 def ideal_rate(natural: float, pressure: float, min_factor: float) -> int:
-    """The rate that a pressure calls for in the end, at least 1.
+    """The target rate for a pressure, at least 1.
 
-    :param natural: what producers publish when nothing holds them, a second; 0 gives 1.
+    :param natural: the producers' rate without throttling, per second; 0 gives 1.
     :param pressure: 0.0 to 1.0.
-    :param min_factor: part of the natural rate that is left at full pressure.
+    :param min_factor: fraction of the natural rate that remains at full pressure.
     """
     return max(1, floor(natural * (1.0 - pressure * (1.0 - min_factor))))
 
 
 def next_rate(natural: float, current: int, pressure: float, min_factor: float, step: float) -> int:
-    """The rate of the next cycle: towards the ideal one, by a bounded step.
+    """The rate of the next cycle: a bounded step towards the target rate.
 
-    :param natural: what producers publish when nothing holds them, a second; 0 gives 1.
-    :param current: the rate in force; 0 if none is, and the natural one is where it begins.
+    :param natural: the producers' rate without throttling, per second; 0 gives 1.
+    :param current: the current limit; 0 if there is none, and the natural rate is the starting point.
     :param pressure: 0.0 to 1.0.
-    :param min_factor: part of the natural rate that is never taken away.
-    :param step: largest change in one cycle, as a part of the natural rate.
+    :param min_factor: fraction of the natural rate that always remains.
+    :param step: largest change in one cycle, as a fraction of the natural rate.
     """
     if natural <= 0:
         return 1

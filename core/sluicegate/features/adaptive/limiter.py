@@ -1,4 +1,4 @@
-"""The limit of one topic while it is throttled, behind a switch: a gate calls nothing of it otherwise."""
+"""The limit of one throttled topic, with a switch: while it is off, a gate calls none of its checks."""
 
 from sluicegate.engine.check import Check, Stage
 from sluicegate.engine.state import TopicState
@@ -11,12 +11,12 @@ _DEFAULT_BURST_SECONDS = 1.0
 
 
 class AdaptiveLimiter:
-    """A token bucket and a wait queue for throttling alone, apart from those of configured rate limits.
+    """A token bucket and a wait queue for throttling, separate from those of configured rate limits.
 
-    Belongs to the thread that owns the gates; only the controller's `BrokerContext.apply` changes it.
+    Belongs to the thread that owns the gates. The controller changes it only through `BrokerContext.apply`.
 
-    :param state: the topic's state, which keeps bucket and queue.
-    :param policies: what holds for the topic.
+    :param state: the topic's state, which owns bucket and queue.
+    :param policies: the topic's policies.
     """
 
     __slots__ = ("_level", "_topic", "burst_seconds", "factor", "natural", "queue", "switch", "why")
@@ -26,26 +26,26 @@ class AdaptiveLimiter:
         self.switch = Switch()
         """On while the topic is throttled."""
         self.factor = 1.0
-        """Target rate as a part of the natural one."""
+        """Target rate as a fraction of the natural one."""
         self.natural = (0.0, 0.0)
         """Natural messages and bytes per second, for texts."""
         self.why = ""
         """Both pressures, for texts."""
         self.queue = state.limiter(POLICY, 0, 0, _DEFAULT_BURST_SECONDS, state.now_ns)
-        self.compiled(policies, state.now_ns)
+        self.update(policies, state.now_ns)
 
-    def compiled(self, policies: EffectivePolicies, now_ns: int) -> None:
-        """Take over the policies that a gate is compiled for."""
+    def update(self, policies: EffectivePolicies, now_ns: int) -> None:
+        """Apply the policies that a gate is compiled for."""
         self._level = policies.level(ENABLED)
         self.burst_seconds = policies.number(_BURST) or _DEFAULT_BURST_SECONDS
         bucket = self.queue.bucket
         bucket.reconfigure(bucket.messages_per_s, bucket.bytes_per_s, self.burst_seconds, now_ns)
 
     def checks(self) -> tuple[Check, Check]:
-        """What a gate is to call while the switch is on: a look, and the charge once all else allowed."""
+        """The checks while the switch is on: a check, and a charge once all checks have allowed."""
         kinds = (OperationKind.PUBLISH,)
         return (
-            Check(POLICY, kinds, self.look, Stage.RATE, switch=self.switch),
+            Check(POLICY, kinds, self.check, Stage.RATE, switch=self.switch),
             Check(POLICY, kinds, self.charge, Stage.ACCOUNT, switch=self.switch),
         )
 
@@ -54,14 +54,14 @@ class AdaptiveLimiter:
     ) -> None:
         """Throttle to these rates from now on.
 
-        :param messages_per_s: 0 is unlimited: nothing is known of that dimension.
+        :param messages_per_s: 0 is unlimited, as no natural rate is known.
         :param bytes_per_s: 0 is unlimited.
         :param natural: natural messages and bytes per second.
-        :param why: both pressures, a clause for texts.
+        :param why: both pressures, as a clause for texts.
         """
         bucket = self.queue.bucket
         bucket.reconfigure(messages_per_s, bytes_per_s, self.burst_seconds, now_ns)
-        if not self.switch.on:  # empty, or a burst would pass at the very moment that asks for less
+        if not self.switch.on:  # start empty: a burst would add to the pressure
             bucket.message_balance = min(bucket.message_balance, 0.0) if messages_per_s else float("inf")
             bucket.byte_balance = min(bucket.byte_balance, 0.0) if bytes_per_s else float("inf")
             bucket.updated_ns = now_ns
@@ -72,20 +72,20 @@ class AdaptiveLimiter:
         self.switch.turn(True)
 
     def release(self, now_ns: int) -> None:
-        """Hold nothing back any more. Who waits here goes on when next asked, within a second."""
+        """Lift the limit. Waiting operations pass at their next attempt, within a second."""
         self.switch.turn(False)
         self.factor = 1.0
         self.queue.bucket.reconfigure(0, 0, self.burst_seconds, now_ns)
 
-    def look(self, op: Operation, now_ns: int) -> Decision | None:
-        """Is it this operation's turn, and would the bucket let it pass? Nothing is charged."""
+    def check(self, op: Operation, now_ns: int) -> Decision | None:
+        """Delay an operation that is not next in the queue or exceeds the balance. Charges nothing."""
         wait = self.queue.ready(op, now_ns)
         if wait == 0:
             return None
         return Decision(Action.DELAY, (self._reason(op, now_ns),), delay_ns=wait, factor=self.factor)
 
     def charge(self, op: Operation, now_ns: int) -> None:
-        """Everything allowed the operation: charge it."""
+        """Charge an operation that all checks have allowed."""
         self.queue.bucket.charge(op.messages, op.bytes, now_ns)
 
     def _reason(self, op: Operation, now_ns: int) -> Reason:
@@ -99,6 +99,6 @@ class AdaptiveLimiter:
         text = (
             f"Publishing to topic {self._topic} is throttled because of pressure on the broker. "
             f"Current: {natural:.0f} {unit} naturally, Limit: {limit:.0f} {unit} ({self.why}). "
-            f"Slow down, have consumers catch up, or see the {POLICY} policies."
+            f"Slow down, let consumers catch up, or see the {POLICY} policies."
         )
         return Reason(POLICY, Outcome.LIMIT_REACHED, text, natural, limit, self._level)

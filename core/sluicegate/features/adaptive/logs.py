@@ -1,4 +1,4 @@
-"""The controller's lines: each kind at most once in 60 s for a topic, as operators search for them."""
+"""The controller's log lines: each kind at most once in 60 s for a topic."""
 
 import logging
 from collections.abc import Hashable
@@ -15,13 +15,13 @@ _MOST_KEYS = 20_000
 
 
 class OncePerMinute:
-    """Lets a line through once in 60 s for each key."""
+    """Limits log lines to one in 60 s for each key."""
 
     def __init__(self) -> None:
         self._last: dict[Hashable, int] = {}
 
     def passes(self, key: Hashable, now_ns: int) -> bool:
-        """True if the line is to be written."""
+        """True if the line should be logged."""
         last = self._last.get(key)
         if last is not None and now_ns - last < EVERY_NS:
             return False
@@ -34,9 +34,9 @@ class OncePerMinute:
 
 
 class Transitions:
-    """Logs the changes of topics.
+    """Logs the transitions of topics.
 
-    :param log: where to.
+    :param log: the logger.
     """
 
     def __init__(self, log: logging.Logger) -> None:
@@ -46,21 +46,21 @@ class Transitions:
     def activated(
         self, topic: "ThrottledTopic", found: "Evaluation", settings: "Settings", now_ns: int
     ) -> None:
-        """A topic is throttled from now on."""
+        """Log that a topic is now throttled."""
         if self._once.passes((topic.name, "activated"), now_ns):
             self._log.info(
                 "[AdaptiveThrottle] ACTIVATED topic=%s %s", topic.name, _details(topic, found, settings)
             )
 
     def deactivated(self, topic: "ThrottledTopic", now_ns: int) -> None:
-        """A topic is free again."""
+        """Log that a topic is no longer throttled."""
         if self._once.passes((topic.name, "deactivated"), now_ns):
             self._log.info("[AdaptiveThrottle] DEACTIVATED topic=%s %s", topic.name, _natural(topic))
 
     def would_activate(
         self, topic: "ThrottledTopic", found: "Evaluation", settings: "Settings", now_ns: int
     ) -> None:
-        """A topic would be throttled, were it not for observe-only."""
+        """Log that a topic would be throttled without observe-only."""
         if self._once.passes((topic.name, "would-activate"), now_ns):
             self._log.info(
                 "[AdaptiveThrottle] OBSERVE-ONLY would-activate topic=%s %s",
@@ -69,7 +69,7 @@ class Transitions:
             )
 
     def would_deactivate(self, topic: "ThrottledTopic", now_ns: int) -> None:
-        """A topic would be free again."""
+        """Log that a topic would no longer be throttled."""
         if self._once.passes((topic.name, "would-deactivate"), now_ns):
             self._log.info(
                 "[AdaptiveThrottle] OBSERVE-ONLY would-deactivate topic=%s %s", topic.name, _natural(topic)
@@ -78,7 +78,7 @@ class Transitions:
     def clamped(
         self, topic: "ThrottledTopic", found: "Evaluation", settings: "Settings", now_ns: int
     ) -> None:
-        """A topic has come down to the least rate that it keeps."""
+        """Log that a topic has reached its lowest rate."""
         if self._once.passes((topic.name, "clamped"), now_ns):
             self._log.warning(
                 "[AdaptiveThrottle] rate clamped at the minimum floor topic=%s %s",
@@ -87,7 +87,7 @@ class Transitions:
             )
 
     def topic_failed(self, name: str, error: Exception, now_ns: int) -> None:
-        """One topic could not be evaluated; the others were."""
+        """Log that one topic could not be evaluated."""
         if self._once.passes((name, "failed"), now_ns):
             self._log.warning(
                 "[AdaptiveThrottle] evaluation failed topic=%s error=%r", name, error, exc_info=error

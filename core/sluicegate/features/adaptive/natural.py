@@ -1,21 +1,21 @@
-"""The natural rate of a topic: what its producers publish while nothing holds them."""
+"""The natural rate of a topic: the rate of its producers without throttling."""
 
 from sluicegate.engine.bucket import SECOND_NS
 
 ALPHA_UP = 0.30
-"""Weight of a new rate above the old one: peaks are learned fast."""
+"""Weight of a new rate above the average: peaks are learned quickly."""
 ALPHA_DOWN = 0.05
-"""Weight of a new rate below the old one: a pause is no reason to think that a producer wants less."""
+"""Weight of a new rate below the average: a pause does not mean that a producer needs less."""
 IDLE_PER_S = 0.01
-"""A natural rate that faded below a message in 100 s counts as none: there is nothing to reduce."""
+"""A lower natural rate counts as none: there is nothing to reduce."""
 
 
 def follow(natural: float, rate: float) -> float:
-    """An exponentially weighted moving average that rises faster than it falls.
+    """Update an exponentially weighted moving average that rises faster than it falls.
 
-    :param natural: the average so far; 0 if there is none, and the rate is then taken whole: an average that
-        began at 0 would take a third of the rate for natural after a restart under pressure.
-    :param rate: the rate measured last.
+    :param natural: the average so far; 0 if there is none. The result is then the rate itself: an average
+        that started at 0 would be a third of the rate after a restart under pressure.
+    :param rate: the last measured rate.
     """
     if natural <= 0:
         return rate
@@ -24,13 +24,13 @@ def follow(natural: float, rate: float) -> float:
 
 
 class NaturalRate:
-    """Learned from a topic's counters; only what was published unthrottled is learned."""
+    """Learns the natural rate from a topic's counters while the topic is not throttled."""
 
     __slots__ = ("_bytes", "_messages", "_sampled_ns", "bytes_per_s", "messages_per_s")
 
     def __init__(self) -> None:
         self.messages_per_s = 0.0
-        """0 while nothing is known."""
+        """0 while unknown."""
         self.bytes_per_s = 0.0
         self._messages = 0
         self._bytes = 0
@@ -42,12 +42,12 @@ class NaturalRate:
         return self.messages_per_s > 0 or self.bytes_per_s > 0
 
     def sample(self, messages: int, nbytes: int, now_ns: int, *, learn: bool) -> None:
-        """Look at the counters; the first look only stores them.
+        """Sample the counters; the first sample only stores them.
 
         :param messages: messages published so far.
         :param nbytes: bytes published so far.
         :param now_ns: monotonic time.
-        :param learn: False while the topic is throttled: the reduced rate is not natural.
+        :param learn: False while the topic is throttled, because the reduced rate is not natural.
         """
         before, before_messages, before_bytes = self._sampled_ns, self._messages, self._bytes
         if before is not None and now_ns <= before:
@@ -56,7 +56,7 @@ class NaturalRate:
         if before is None or not learn:
             return
         seconds = (now_ns - before) / SECOND_NS
-        # A topic whose state was forgotten counts from 0 again.
+        # The counters of a topic restart at 0 if its state was evicted.
         self.messages_per_s = follow(self.messages_per_s, max(0.0, (messages - before_messages) / seconds))
         self.bytes_per_s = follow(self.bytes_per_s, max(0.0, (nbytes - before_bytes) / seconds))
         if self.messages_per_s < IDLE_PER_S:

@@ -1,4 +1,4 @@
-"""Adaptive throttling as a plugin; where it is not enabled it adds nothing but its policy fields."""
+"""Adaptive throttling as a plugin. Unless it is enabled, it adds only its policy fields."""
 
 from collections.abc import Sequence
 
@@ -14,11 +14,11 @@ from sluicegate.model import EffectivePolicies, TopicName
 
 
 class AdaptiveThrottling:
-    """The plugin of one gateway: it holds state, so it is not shared."""
+    """The plugin of one gateway, with the controllers of its brokers."""
 
     def __init__(self) -> None:
         self._controllers: dict[str, AdaptiveController] = {}
-        self._told = False
+        self._is_restart_logged = False
 
     @hookimpl
     def sluicegate_policy_model(self) -> type[PolicyModel]:
@@ -27,28 +27,28 @@ class AdaptiveThrottling:
 
     @hookimpl
     def sluicegate_tasks(self, context: BrokerContext) -> Sequence[Task]:
-        """Start the controller of a broker that has it enabled; others have none until they are restarted."""
+        """Create the controller of a broker if it is enabled at startup."""
         if not context.policies.flag(ENABLED):
-            if context.recall(KEY):  # of when it was enabled
+            if context.recall(KEY):  # left from when it was enabled
                 context.remember(KEY, "null")
             return []
         controller = self._controllers[context.broker] = AdaptiveController(context)
         if not context.pressure_sources:
-            context.log.warning("%s has no pressure source: name one under `pressure`", POLICY)
+            context.log.warning("%s has no pressure source: configure one under `pressure`", POLICY)
         return [Task(POLICY, controller.interval_ms, controller.run)]
 
     @hookimpl
     def sluicegate_policy_checks(
         self, topic: TopicName, policies: EffectivePolicies, context: TopicState
     ) -> Sequence[Check]:
-        """Give a topic its limiter, switched off."""
+        """Add a topic's limiter, which is off at first."""
         broker = context.context
         if broker is None:
             return []
         controller = self._controllers.get(broker.broker)
         if controller is not None:
             return controller.checks(context, policies)
-        if policies.flag(ENABLED) and not self._told:
-            self._told = True
-            broker.log.warning("restart the gateway to bring into force: %s", ENABLED)
+        if policies.flag(ENABLED) and not self._is_restart_logged:
+            self._is_restart_logged = True
+            broker.log.warning("restart the gateway to apply: %s", ENABLED)
         return []

@@ -1,4 +1,4 @@
-"""The ten keys of adaptive throttling as policy fields, and what they say together."""
+"""The policy fields of adaptive throttling, and the settings derived from them."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from sluicegate.config.units import Duration, refuse
 from sluicegate.model import PolicyValue
 
 POLICY = "adaptive_publish_throttling"
-"""Name of the policy in reasons; its fields begin with it."""
+"""Name of the policy in reasons, and prefix of its fields."""
 ENABLED = f"{POLICY}_enabled"
 OBSERVE_ONLY = f"{POLICY}_observe_only"
 INTERVAL = f"{POLICY}_interval_ms"
@@ -50,19 +50,19 @@ DEFAULTS: Mapping[str, int | float | str | bool] = {
     RELEASE: "immediate",
 }
 WATERMARKS = ((MEMORY_LOW, MEMORY_HIGH), (BACKLOG_LOW, BACKLOG_HIGH))
-"""Pairs of fields of which the first must be below the second."""
+"""Pairs of fields; the first must be below the second."""
 
 
 def _fraction(value: object) -> object:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise refuse(f"{value!r} is not a fraction", "write a number from 0 to 1, such as 0.85")
     if not 0 <= value <= 1:
-        raise refuse(f"{value!r} is not from 0 to 1", "write a fraction: 0.85 for 85 percent")
+        raise refuse(f"{value!r} is not between 0 and 1", "write a fraction: 0.85 for 85 percent")
     return value
 
 
 Fraction: TypeAlias = Annotated[float, BeforeValidator(_fraction), Field(ge=0, le=1, allow_inf_nan=False)]
-"""A part of a whole, 0 to 1."""
+"""A fraction, 0 to 1."""
 
 
 def alias_of(name: str) -> str:
@@ -82,52 +82,53 @@ class AdaptivePolicies(PolicyModel):
     adaptive_publish_throttling_enabled: bool | None = Field(
         default=None,
         strict=True,
-        description="Experimental. True lowers publish rates while memory or a backlog is short. A change "
-        "needs a restart; false costs nothing.",
+        description="Experimental. True lowers publish rates while memory usage or a backlog is high. A "
+        "change needs a restart; false costs nothing.",
     )
     adaptive_publish_throttling_observe_only: bool | None = Field(
         default=None,
         strict=True,
-        description="Compute, log and count everything, hold nothing back. Switched on at run time it "
-        "releases all topics at once.",
+        description="Compute, log and count everything without throttling. Enabling it at run time releases "
+        "all topics at once.",
     )
     adaptive_publish_throttling_interval_ms: Annotated[Duration, Field(gt=0)] | None = Field(
         default=None, description="Time between two evaluations: milliseconds, or text such as 1s."
     )
     adaptive_publish_throttling_memory_high_watermark_pct: Fraction | None = Field(
-        default=None, description="Part of the memory in use, 0 to 1, from which on the pressure is full."
+        default=None, description="Fraction of memory in use, 0 to 1, from which the pressure is 1."
     )
     adaptive_publish_throttling_memory_low_watermark_pct: Fraction | None = Field(
         default=None,
-        description="Part of the memory in use up to which there is no pressure; below the high one.",
+        description="Fraction of memory in use up to which the pressure is 0; below the high watermark.",
     )
     adaptive_publish_throttling_backlog_high_watermark_pct: Fraction | None = Field(
         default=None,
-        description="Part of a topic's backlog quota from which on the pressure is full; topics without a "
+        description="Fraction of a topic's backlog quota from which the pressure is 1; topics without a "
         "quota have no backlog pressure.",
     )
     adaptive_publish_throttling_backlog_low_watermark_pct: Fraction | None = Field(
         default=None,
-        description="Part of a topic's backlog quota up to which there is no pressure; below the high one.",
+        description="Fraction of a topic's backlog quota up to which the pressure is 0; below the high one.",
     )
     adaptive_publish_throttling_min_rate_factor: Fraction | None = Field(
-        default=None, description="Part of its natural rate that a topic keeps at full pressure."
+        default=None, description="Fraction of its natural rate that a topic keeps at full pressure."
     )
     adaptive_publish_throttling_max_rate_change_factor: Fraction | None = Field(
-        default=None, description="Largest change of a rate in one evaluation, as a part of the natural rate."
+        default=None,
+        description="Largest change of a rate in one evaluation, as a fraction of the natural rate.",
     )
     adaptive_publish_throttling_per_topic_metrics_enabled: bool | None = Field(
         default=None, strict=True, description="Six more series for each topic."
     )
     adaptive_publish_throttling_release: Literal["immediate", "ramp"] | None = Field(
         default=None,
-        description="What happens once all pressure is gone: immediate lifts the limit at once, ramp raises "
+        description="What happens once there is no pressure: immediate lifts the limit at once, ramp raises "
         "it by the largest change in each evaluation.",
     )
 
     @classmethod
     def contradictions(cls, values: Mapping[str, PolicyValue]) -> Iterable[Contradiction]:
-        """Low watermarks that are not below their high ones."""
+        """Find low watermarks that are not below their high ones."""
         merged = {**DEFAULTS, **values}
         for low, high in WATERMARKS:
             below, above = float(merged[low]), float(merged[high])
@@ -146,12 +147,12 @@ class Policies(Protocol):
 
     @property
     def observe_only(self) -> bool:
-        """True if the whole gate only observes."""
+        """True if the whole gateway is observe-only."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What holds in one evaluation; parameters as the fields of the same names."""
+    """The settings of one evaluation; attributes as the fields of the same names."""
 
     observe_only: bool = False
     interval_ms: int = 1_000
@@ -166,9 +167,9 @@ class Settings:
 
     @classmethod
     def of(cls, policies: Policies) -> "Settings":
-        """What a broker's policies say now.
+        """Derive the settings from a broker's policies.
 
-        :raises ValueError: if they contradict each other, with what is wrong.
+        :raises ValueError: if they conflict.
         """
         values: Mapping[str, Any] = {**DEFAULTS, **policies.values}
         for found in AdaptivePolicies.contradictions(values):

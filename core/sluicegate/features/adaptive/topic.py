@@ -1,4 +1,4 @@
-"""What the controller knows of one topic, and what it makes of the pressures of one evaluation."""
+"""The controller's state of one topic, and its evaluation under given pressures."""
 
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -16,12 +16,12 @@ NO_BACKLOG = Backlog(0, 0)
 
 
 class Step(Enum):
-    """What an evaluation calls for."""
+    """The result of an evaluation."""
 
     REST = auto()
-    """Nothing: there is no pressure."""
+    """Do nothing, because there is no pressure."""
     WARM_UP = auto()
-    """Nothing yet: there is pressure, but no natural rate to reduce."""
+    """Do nothing yet: there is pressure, but no known natural rate to reduce."""
     THROTTLE = auto()
     """Limit to the evaluation's rates."""
     RELEASE = auto()
@@ -30,7 +30,7 @@ class Step(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """One topic in one cycle."""
+    """The evaluation of one topic in one cycle."""
 
     step: Step
     memory_pressure: float
@@ -38,20 +38,20 @@ class Evaluation:
     backlog_bytes: float
     backlog_quota_bytes: float
     messages_per_s: int = 0
-    """The rate of this cycle; 0 where nothing is limited."""
+    """The rate of this cycle; 0 if unlimited."""
     bytes_per_s: int = 0
 
     @property
     def pressure(self) -> float:
-        """The stronger of both."""
+        """The higher of both pressures."""
         return max(self.memory_pressure, self.backlog_pressure)
 
 
 class ThrottledTopic:
-    """One topic under the controller; all but `limiter` belongs to the controller's thread.
+    """One topic of the controller. Everything except `limiter` belongs to the controller's thread.
 
-    :param state: the topic's state, of which only counters are read.
-    :param policies: what holds for the topic.
+    :param state: the topic's state; only its counters are read.
+    :param policies: the topic's policies.
     """
 
     __slots__ = (
@@ -75,29 +75,29 @@ class ThrottledTopic:
         self.active = False
         """True while it is throttled."""
         self.would = False
-        """True while it would be throttled, were it not for observe-only."""
+        """True while it would be throttled without observe-only."""
         self.messages_per_s = 0
         """The effective rate of the last cycle, applied or not; 0 if none."""
         self.bytes_per_s = 0
         self.memory_and_backlog = (0.0, 0.0)
         """Both pressures of the last cycle, for metrics."""
         self.applied: tuple[int, int, str] | None = None
-        """Rates and reason that the limiter was last given; None while it is released."""
+        """The limiter's last rates and reason; None while it is released."""
 
     def evaluate(
         self, memory: float, backlog: Backlog, settings: Settings, now_ns: int, *, learn: bool
     ) -> Evaluation:
-        """Learn the natural rate, and say what is to be done.
+        """Learn the natural rate and determine the next step.
 
-        Under pressure a rate that is known is not learned any further, even where nothing is throttled: what
-        a broker in trouble takes is not what its producers want.
+        A known natural rate is not updated under pressure, even if nothing is throttled: what an overloaded
+        broker accepts is not the natural rate of its producers.
 
         :param memory: memory pressure, 0.0 to 1.0.
-        :param backlog: of this topic.
-        :param settings: of this cycle.
+        :param backlog: the topic's backlog.
+        :param settings: the settings of this cycle.
         :param now_ns: monotonic time.
         :param learn: False if the topic was throttled since the last evaluation.
-        :raises ValueError: if the backlog is no number of bytes.
+        :raises ValueError: if the backlog is not a number of bytes.
         """
         size, quota = backlog.bytes, backlog.quota_bytes
         if not (isfinite(size) and isfinite(quota)) or size < 0:
@@ -119,7 +119,7 @@ class ThrottledTopic:
         return Evaluation(step, memory, pressure, size, quota, messages, nbytes)
 
     def _next(self, pressure: float, settings: Settings) -> tuple[int, int]:
-        """The next rates; 0 (unlimited) in a dimension of which no natural rate is known."""
+        """The next rates; 0 (unlimited) where no natural rate is known."""
         least, step = settings.min_rate_factor, settings.max_rate_change_factor
         messages, nbytes = self.natural.messages_per_s, self.natural.bytes_per_s
         return (
@@ -128,7 +128,7 @@ class ThrottledTopic:
         )
 
     def at_floor(self, found: Evaluation, settings: Settings) -> bool:
-        """True if the rates of an evaluation are the least that the topic keeps."""
+        """True if an evaluation sets the lowest rate of the topic."""
         natural = self.natural.messages_per_s
         return found.messages_per_s < natural and found.messages_per_s <= floor_rate(
             natural, settings.min_rate_factor

@@ -1,1 +1,1 @@
-"""Where pressure is read that is not of one kind of broker alone: memory of processes, metrics over HTTP."""
+"""Pressure sources that work with any broker: memory of processes, and metrics over HTTP."""

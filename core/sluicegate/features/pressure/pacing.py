@@ -1,4 +1,4 @@
-"""Questions that are asked less often than controllers look."""
+"""Caches the result of a slow query for an interval."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -8,11 +8,11 @@ Answer = TypeVar("Answer")
 
 
 class Paced(Generic[Answer]):
-    """Asks at most once in an interval; in between the last answer holds, or the last error.
+    """Runs a query at most once in an interval; in between it returns or raises the last result.
 
-    :param ask: the question.
-    :param interval_ms: least time from one question to the next.
-    :param now_ns: gives monotonic time.
+    :param ask: the query.
+    :param interval_ms: shortest time between two queries.
+    :param now_ns: returns monotonic time.
     """
 
     def __init__(
@@ -26,9 +26,9 @@ class Paced(Generic[Answer]):
         self._error: Exception | None = None
 
     async def read(self) -> Answer:
-        """The answer, asked for now if it is time.
+        """Return the last result, after a new query if the interval is over.
 
-        :raises Exception: what the last question raised.
+        :raises Exception: the error of the last query.
         """
         now_ns = self._now_ns()
         if self._asked_ns is None or now_ns - self._asked_ns >= self._interval_ns:
@@ -36,7 +36,7 @@ class Paced(Generic[Answer]):
             try:
                 self._answer = await self._ask()
             except asyncio.CancelledError:
-                self._error = TimeoutError("the last question was given up, as it took too long")
+                self._error = TimeoutError("the last query was cancelled because it took too long")
                 raise
             except Exception as error:
                 self._error = error

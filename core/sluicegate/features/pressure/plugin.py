@@ -1,4 +1,4 @@
-"""Memory sources as a plugin: what a broker's entry names under `pressure`."""
+"""A plugin with the memory sources that a broker's entry configures under `pressure`."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from sluicegate.hooks import BrokerContext, hookimpl
 
 @hookimpl
 def sluicegate_pressure_sources(context: BrokerContext) -> Sequence[PressureSource]:
-    """Offer the memory sources of a broker's entry."""
+    """Create the memory sources of a broker's entry."""
     config: BrokerConfig = context.config
     return [_source(place, entry, context) for place, entry in enumerate(config.pressure.memory)]
 

@@ -1,7 +1,7 @@
-"""Memory of processes of this machine, as Linux tells it.
+"""Memory of processes of this machine, from Linux's /proc.
 
-Resident memory is compared with the tightest limit of the process's control groups, or else with all memory
-of the machine: what is nearest is where the kernel ends the process.
+Resident memory is compared with the lowest limit of the process's control groups, or with the memory of the
+machine if it has none: at that limit the kernel kills the process.
 """
 
 import os
@@ -9,23 +9,23 @@ from pathlib import Path
 
 _LARGEST_FILE = 65_536
 _NO_LIMIT = 1 << 60
-"""What control groups of version 1 say, or more, where nothing is limited."""
+"""Version 1 control groups report such values for no limit."""
 _MEMORY_CONTROLLER = "memory"
 _START_TIME = 19
-"""Place of the start time behind the command's name in /proc/PID/stat."""
+"""Index of the start time among the fields after the command's name in /proc/PID/stat."""
 
 
 class ProcessError(Exception):
-    """A process cannot be looked at; the message says why."""
+    """A process's memory cannot be read; the message gives the reason."""
 
 
 class ProcessMemory:
-    """Reads how much of its memory a process uses.
+    """Reads the memory usage of a process.
 
     :param pid: its id; None for this process.
-    :param pidfile: file with its id, instead; read each time.
-    :param limit: bytes that count as all memory; 0 to find out.
-    :param root: where `/proc` and `/sys` are.
+    :param pidfile: file with its id, read each time; replaces `pid`.
+    :param limit: memory limit in bytes; 0 to determine it.
+    :param root: the directory that contains `/proc` and `/sys`.
     """
 
     def __init__(
@@ -43,19 +43,19 @@ class ProcessMemory:
         self._started: str | None = None
 
     async def read(self) -> float:
-        """Resident memory as a share of the limit.
+        """Resident memory as a fraction of the limit.
 
-        :raises ProcessError: if there is no such process, or not the one that there was at first.
+        :raises ProcessError: if the process does not exist, or another process has its id now.
         """
         resident, limit = await self.usage()
         if limit <= 0:
-            raise ProcessError(f"memory limit of process {self._find()} is not known; give 'limit'")
+            raise ProcessError(f"memory limit of process {self._find()} is unknown; set 'limit'")
         return resident / limit
 
     async def usage(self) -> tuple[int, int]:
-        """Resident memory and its limit, in bytes; the limit is 0 if it is not known.
+        """Resident memory and its limit in bytes; the limit is 0 if it is unknown.
 
-        :raises ProcessError: if there is no such process, or not the one that there was at first.
+        :raises ProcessError: if the process does not exist, or another process has its id now.
         """
         pid = self._find()
         return self._resident(pid), self._limit or self._find_limit(pid)
@@ -68,12 +68,12 @@ class ProcessMemory:
             return int(text)
         if self._pid is None:
             return os.getpid()
-        # An id may be given to another process once this one has ended.
+        # The system can reuse the id once the process has ended.
         stat = _read(self._root / f"proc/{self._pid}/stat").rpartition(")")[2].split()
         started = stat[_START_TIME] if len(stat) > _START_TIME else ""
         self._started = self._started or started
         if started != self._started:
-            raise ProcessError(f"process {self._pid} is another one than at first")
+            raise ProcessError(f"process id {self._pid} now belongs to another process")
         return self._pid
 
     def _resident(self, pid: int) -> int:
@@ -96,7 +96,7 @@ class ProcessMemory:
         return []
 
     def _group_limits(self, pid: int) -> list[int]:
-        """Limits of the process's control groups and those around them, both versions."""
+        """Limits of the process's control groups and their parents, for both versions."""
         limits = []
         for line in _read(self._root / f"proc/{pid}/cgroup").splitlines():
             hierarchy, _, rest = line.partition(":")
@@ -108,7 +108,7 @@ class ProcessMemory:
             else:
                 continue
             group = base / path.lstrip("/")
-            # Inside a container its own group is the root, and the path may lead out of what is mounted.
+            # Inside a container its own group is mounted as the root, and the path may not exist there.
             for place in (group, *group.parents):
                 limits.append(_number(place / file))
                 if place == base:

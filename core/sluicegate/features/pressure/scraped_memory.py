@@ -1,4 +1,4 @@
-"""Memory as a broker's metrics tell it, in Prometheus' text format."""
+"""Memory usage from a broker's metrics in Prometheus' text format."""
 
 import ssl
 
@@ -11,24 +11,24 @@ JVM_HEAP = (
     ("java_lang_Memory_HeapMemoryUsage_used", "java_lang_Memory_HeapMemoryUsage_max"),
     ("java_lang_memory_heapmemoryusage_used", "java_lang_memory_heapmemoryusage_max"),
 )
-"""Used and greatest bytes of a JVM's heap: Prometheus' Java client since 1.0 and before (Pulsar), the JMX
-exporter without rules and with names in lower case (Kafka)."""
+"""Series of the used and maximum heap of a JVM: from Prometheus' Java client since 1.0 and before (Pulsar),
+and from the JMX exporter without rules and with lower-case names (Kafka)."""
 
 
 class MetricsError(Exception):
-    """An answer does not have what is looked for."""
+    """A response lacks the required series."""
 
 
 class MetricsMemory:
-    """Reads used memory from metrics.
+    """Reads memory usage from metrics.
 
-    :param url: address of the metrics.
+    :param url: URL of the metrics.
     :param used: series of the bytes in use; a JVM's heap if None.
-    :param most: series of the bytes that there may be.
+    :param most: series of the maximum in bytes.
     :param token: bearer token.
-    :param timeout_s: longest time for an answer.
-    :param tls: what to speak with `https:` addresses; the system's defaults if None.
-    :raises ValueError: if a name of a series cannot be read.
+    :param timeout_s: timeout of a request.
+    :param tls: TLS context for `https:` URLs; the system's defaults if None.
+    :raises ValueError: if a name of a series is malformed.
     """
 
     def __init__(
@@ -49,10 +49,10 @@ class MetricsMemory:
         self._tls = tls
 
     async def read(self) -> float:
-        """Memory in use as a share of what there may be; 0.0 where that has no bound.
+        """Memory in use as a fraction of the maximum; 0.0 if there is no maximum.
 
-        :raises HttpError: without an answer in time and size.
-        :raises MetricsError: if the answer has no such series.
+        :raises HttpError: if the response is late, too large or an error.
+        :raises MetricsError: if the response has no such series.
         """
         answer = await http_get(self._url, timeout_s=self._timeout_s, token=self._token, tls=self._tls)
         text = answer.decode("utf-8", errors="replace")

@@ -1,4 +1,4 @@
-"""As much of Prometheus' text format as finding a few series takes, in answers of many megabytes."""
+"""Finds a few series in Prometheus' text format, fast enough for responses of many megabytes."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -13,28 +13,28 @@ _ESCAPES = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """Series of one name, all of whose labels here have these values."""
+    """Selects series by name and label values."""
 
     name: str
     labels: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def parse(cls, text: str) -> "Selector":
-        """Read `name` or `name{label="value"}`.
+        """Parse `name` or `name{label="value"}`.
 
-        :raises ValueError: if it is neither.
+        :raises ValueError: if it is malformed.
         """
         found = _NAME.match(text.strip())
         rest = text.strip()[found.end() :].strip() if found is not None else ""
         if found is None or (rest and not (rest.startswith("{") and rest.endswith("}"))):
-            raise ValueError(f'{text!r} names no series, expected name or name{{label="value"}}')
+            raise ValueError(f'{text!r} is not a series, expected name or name{{label="value"}}')
         return cls(found.group(), tuple(labels_of(rest[1:-1]).items()))
 
 
 def labels_of(text: str) -> dict[str, str]:
-    """Labels as they stand between braces.
+    """Parse the labels between braces.
 
-    :raises ValueError: if they do not.
+    :raises ValueError: if they are malformed.
     """
     labels, place = {}, 0
     while place < len(text.rstrip()):
@@ -47,10 +47,10 @@ def labels_of(text: str) -> dict[str, str]:
 
 
 def series(text: str, name: str) -> Iterator[tuple[Mapping[str, str], float]]:
-    """Labels and values of all series of a name; lines that cannot be read are skipped.
+    """Labels and values of all series of a name; malformed lines are skipped.
 
-    :param text: an answer, whole.
-    :param name: without labels.
+    :param text: the whole response.
+    :param name: name without labels.
     """
     start = 0
     while (start := text.find(name, start)) >= 0:
@@ -66,9 +66,9 @@ def series(text: str, name: str) -> Iterator[tuple[Mapping[str, str], float]]:
 
 
 def total(text: str, selector: Selector) -> float | None:
-    """The sum of the series that a selector names; None if there are none.
+    """The sum of the selected series; None if there are none.
 
-    Series that are not finite, or below 0 as a JVM says of a pool without a bound, are left out.
+    Infinite and negative values, such as a JVM's for an unbounded pool, are ignored.
     """
     wanted = dict(selector.labels).items()
     values = [value for labels, value in series(text, selector.name) if wanted <= labels.items()]
