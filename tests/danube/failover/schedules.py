@@ -13,7 +13,7 @@ from sluicegate.store.policy_store import StoreError
 from sluicegate_danube.failover.controller import Controller
 from sluicegate_danube.failover.figures import Figures
 from sluicegate_danube.failover.load_manager import LoadManager
-from sluicegate_danube.failover.values import Wish
+from sluicegate_danube.failover.values import PlacementHint
 
 BROKERS = range(1, 5)
 TOPICS = [f"/default/t{number}" for number in range(7)]
@@ -75,7 +75,7 @@ class Schedule:
                 await world.start(broker)
             case "unload":
                 await LoadManager(world.store, (), Figures()).delete_topic_allocation(
-                    await world.view(), broker, wish=Wish(without=broker)
+                    await world.view(), broker, hint=PlacementHint(excluded=broker)
                 )
             case "remove":
                 await world.remove(TOPICS[broker])

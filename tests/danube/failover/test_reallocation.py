@@ -12,7 +12,7 @@ from sluicegate_danube.failover.controller import Controller
 from sluicegate_danube.failover.election import Election
 from sluicegate_danube.failover.figures import Figures
 from sluicegate_danube.failover.load_manager import LoadManager
-from sluicegate_danube.failover.values import Wish, wish_value
+from sluicegate_danube.failover.values import PlacementHint, hint_value
 
 NS = 1_000_000_000
 
@@ -164,18 +164,18 @@ async def test_topics_wait_for_a_live_broker(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "owner"),
+    ("hint", "owner"),
     [
-        (Wish(without=2), 3),
-        (Wish(without=3), 2),
-        (Wish(without=1, target=3), 3),
-        (Wish(without=1, target=9), 2),
+        (PlacementHint(excluded=2), 3),
+        (PlacementHint(excluded=3), 2),
+        (PlacementHint(excluded=1, target=3), 3),
+        (PlacementHint(excluded=1, target=9), 2),
     ],
 )
-async def test_unassigned_entries_may_prefer_a_broker(world: World, wish: Wish, owner: int) -> None:
+async def test_unassigned_entries_may_prefer_a_broker(world: World, hint: PlacementHint, owner: int) -> None:
     await world.start(3)
     await world.provide("/default/new")
-    await world.store.put(keys.unassigned_key("/default/new"), wish_value(wish))
+    await world.store.put(keys.unassigned_key("/default/new"), hint_value(hint))
     await turn(world.controller())
     assert (await world.owners())["/default/new"] == [owner]
 
@@ -262,7 +262,7 @@ async def test_unfinished_moves_of_another_load_manager_are_cleaned_up(world: Wo
     # It assigns first and deletes the unassigned entry afterwards; here it died in between.
     await world.store.put(keys.unassigned_key("/default/a"), keys.EMPTY)
     # An unload enters the topic first and takes it from its broker afterwards: not to be touched.
-    await world.store.put(keys.unassigned_key("/default/b"), wish_value(Wish(without=1)))
+    await world.store.put(keys.unassigned_key("/default/b"), hint_value(PlacementHint(excluded=1)))
     # It took a topic of a dead broker, assigned it, and the old assignment is still there.
     await world.store.put(keys.assignment_key(7, "/other/a"), keys.EMPTY)
     await turn(world.controller())

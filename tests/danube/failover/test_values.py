@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicegate_danube.failover import values
-from sluicegate_danube.failover.values import ValueShapeError, Wish
+from sluicegate_danube.failover.values import PlacementHint, ValueShapeError
 
 READERS = [
     values.address_of_broker,
     values.takes_topics,
     values.usage_of_broker,
-    values.wish_of_topic,
+    values.hint_of_topic,
     values.leader_id,
 ]
 
@@ -42,18 +42,18 @@ def test_usage_is_the_mean_of_cpu_and_memory() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "wish"),
+    ("value", "hint"),
     [
-        (b"null", Wish()),
-        (b"", Wish()),
-        (b'{"reason": "unload", "from_broker": 1}', Wish(without=1)),
-        (b'{"reason": "rebalance", "from_broker": 1, "to_broker": 2}', Wish(without=1, target=2)),
+        (b"null", PlacementHint()),
+        (b"", PlacementHint()),
+        (b'{"reason": "unload", "from_broker": 1}', PlacementHint(excluded=1)),
+        (b'{"reason": "rebalance", "from_broker": 1, "to_broker": 2}', PlacementHint(excluded=1, target=2)),
     ],
 )
-def test_broker_preferences(value: bytes, wish: Wish) -> None:
-    assert values.wish_of_topic(value) == wish
-    if wish.without is not None:
-        assert values.wish_of_topic(values.wish_value(wish)) == wish
+def test_broker_preferences(value: bytes, hint: PlacementHint) -> None:
+    assert values.hint_of_topic(value) == hint
+    if hint.excluded is not None:
+        assert values.hint_of_topic(values.hint_value(hint)) == hint
 
 
 @pytest.mark.parametrize("read", READERS, ids=lambda read: str(read.__name__))

@@ -8,7 +8,7 @@ from sluicegate_danube.failover.figures import Figures
 from sluicegate_danube.failover.keys import assignment_key
 from sluicegate_danube.failover.moves import Move, batches, clear, conditions_of, give, release
 from sluicegate_danube.failover.ranking import Ranking
-from sluicegate_danube.failover.values import Wish
+from sluicegate_danube.failover.values import PlacementHint
 from sluicegate_danube.failover.view import ClusterView
 
 
@@ -40,20 +40,24 @@ class LoadManager:
         self._on_assign = on_assign
 
     async def delete_topic_allocation(
-        self, view: ClusterView, broker: int, topics: Iterable[str] | None = None, wish: Wish | None = None
+        self,
+        view: ClusterView,
+        broker: int,
+        topics: Iterable[str] | None = None,
+        hint: PlacementHint | None = None,
     ) -> tuple[list[str], set[str]]:
         """Take topics from a broker and enter them as unassigned.
 
         Topics without any durable entry are left alone.
 
         :param topics: all of the broker's by default.
-        :param wish: what the entries ask for, of a broker that may be alive.
+        :param hint: what the entries ask for, of a broker that may be alive.
         :return: the topics that were taken, and those that were left alone.
         """
         owned = view.owned.get(broker, set())
         wanted = sorted(owned if topics is None else owned & set(topics))
         # Planned before the first await, as the view changes meanwhile.
-        moves = [release(view, broker, topic, wish) for topic in wanted]
+        moves = [release(view, broker, topic, hint) for topic in wanted]
         alone = await unlisted(self._store, wanted)
         done = await self._commit([move for move in moves if move.topic not in alone])
         self._figures.topics_released += len(done)
@@ -80,8 +84,8 @@ class LoadManager:
         moves = []
         for topic in sorted(view.unassigned.keys() & view.owners.keys()):
             alive = [broker for broker in sorted(view.owners[topic]) if broker in view.registrations]
-            # An entry with a wish is the first half of an unload: the assignment is about to go.
-            if alive and view.wish(topic) == Wish():
+            # An entry with a hint is the first half of an unload: the assignment is about to go.
+            if alive and view.hint(topic) == PlacementHint():
                 moves.append(clear(view, alive[0], topic))
         return bool(await self._commit(moves))
 
@@ -122,8 +126,8 @@ def plan(view: ClusterView, only: Collection[str] | None = None) -> list[Move]:
     moves = []
     waiting = view.unassigned.keys() - view.owners.keys()
     for topic in sorted(waiting if only is None else waiting & set(only)):
-        wish = view.wish(topic)
-        broker = ranking.get_next_broker(wish) if wish is not None else None
+        hint = view.hint(topic)
+        broker = ranking.get_next_broker(hint) if hint is not None else None
         if broker is not None:
             ranking.give(broker)
             moves.append(give(view, broker, topic))

@@ -16,7 +16,7 @@ from sluicegate_danube.failover.keys import (
     state_key,
     unassigned_key,
 )
-from sluicegate_danube.failover.values import Wish, wish_value
+from sluicegate_danube.failover.values import PlacementHint, hint_value
 from sluicegate_danube.failover.view import ClusterView
 
 
@@ -31,22 +31,22 @@ class Move:
     changes: tuple[Put | Delete, ...]
 
 
-def release(view: ClusterView, broker: int, topic: str, wish: Wish | None = None) -> Move:
+def release(view: ClusterView, broker: int, topic: str, hint: PlacementHint | None = None) -> Move:
     """Take a topic from its owner and enter it as unassigned.
 
-    :param wish: what the entry asks for, of a broker that may be alive; without one the broker must be dead
+    :param hint: what the entry asks for, of a broker that may be alive; without one the broker must be dead
         still when the change is made.
     """
     entry = view.owners[topic][broker]
     waiting = view.unassigned.get(topic)
     elsewhere = [other for other in view.owners[topic] if other in view.registrations and other != broker]
     conditions = [Unchanged(entry.key, entry.modified), _as_known(unassigned_key(topic), waiting)]
-    if wish is None:
+    if hint is None:
         conditions.append(Unchanged(registration_key(broker), 0))
     conditions += [_as_known(assignment_key(other, topic), view.owners[topic][other]) for other in elsewhere]
     changes: list[Put | Delete] = [Delete(entry.key)]
     if waiting is None and not elsewhere:
-        changes.append(Put(unassigned_key(topic), wish_value(wish) if wish is not None else EMPTY))
+        changes.append(Put(unassigned_key(topic), hint_value(hint) if hint is not None else EMPTY))
     return Move(topic, broker, tuple(conditions), tuple(changes))
 
 

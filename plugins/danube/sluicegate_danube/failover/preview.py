@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sluicegate_danube.failover.ranking import Ranking
-from sluicegate_danube.failover.values import Wish
+from sluicegate_danube.failover.values import PlacementHint
 from sluicegate_danube.failover.view import ClusterView
 
 
@@ -19,27 +19,27 @@ class Planned:
     """The broker that it is given to; None if no broker may have it."""
 
 
-def preview(view: ClusterView, chosen: Iterable[tuple[str, int, Wish]]) -> list[Planned]:
+def preview(view: ClusterView, chosen: Iterable[tuple[str, int, PlacementHint]]) -> list[Planned]:
     """The moves of chosen topics, then those of topics that wait.
 
     :param chosen: topic, present owner, and what its entry would ask for.
     """
     ranking, planned = Ranking(view), []
-    wishes: list[tuple[str, int | None, Wish]] = list(chosen)
+    hints: list[tuple[str, int | None, PlacementHint]] = list(chosen)
     waiting = sorted(view.unassigned.keys() - view.owners.keys())
-    wishes += [(topic, None, wish) for topic in waiting if (wish := view.wish(topic)) is not None]
-    for topic, source, wish in wishes:
-        target = ranking.get_next_broker(wish)
+    hints += [(topic, None, hint) for topic in waiting if (hint := view.hint(topic)) is not None]
+    for topic, source, hint in hints:
+        target = ranking.get_next_broker(hint)
         if target is not None:
             ranking.give(target)
         planned.append(Planned(topic, source, target))
     return planned
 
 
-def of_the_dead(view: ClusterView) -> list[tuple[str, int, Wish]]:
+def of_the_dead(view: ClusterView) -> list[tuple[str, int, PlacementHint]]:
     """The topics of brokers that are not registered, for `preview`; not those with a live owner besides."""
     return [
-        (topic, broker, Wish())
+        (topic, broker, PlacementHint())
         for broker in view.absent()
         for topic in sorted(view.owned[broker])
         if view.owners[topic].keys().isdisjoint(view.registrations)

@@ -1,6 +1,6 @@
 """Which broker gets the next topic: the least loaded of those that may be given one."""
 
-from sluicegate_danube.failover.values import Wish
+from sluicegate_danube.failover.values import PlacementHint
 from sluicegate_danube.failover.view import ClusterView
 
 _BUSY = 70.0
@@ -24,18 +24,18 @@ class Ranking:
         self._topics = {broker: len(view.owned.get(broker, ())) for broker in view.active()}
         self._weights = {broker: _weight(view.usage(broker)) for broker in self._topics}
 
-    def get_next_broker(self, wish: Wish) -> int | None:
+    def get_next_broker(self, hint: PlacementHint) -> int | None:
         """The best broker for one more topic; None if there is none.
 
-        :param wish: what the topic's unassigned entry asks for.
+        :param hint: what the topic's unassigned entry asks for.
         """
-        if wish.target in self._topics:
-            return wish.target
+        if hint.target in self._topics:
+            return hint.target
         return min(
             self._topics,
             # The broker that is to lose the topic keeps it if there is no other: better that than no owner.
             key=lambda broker: (
-                broker == wish.without,
+                broker == hint.excluded,
                 (self._topics[broker] + 1) * self._weights[broker],
                 self._view.usage(broker),
                 broker,

@@ -9,7 +9,7 @@ from sluicegate_danube.failover.election import Election
 from sluicegate_danube.failover.figures import Figures
 from sluicegate_danube.failover.load_manager import LoadManager
 from sluicegate_danube.failover.preview import Planned, of_the_dead, preview
-from sluicegate_danube.failover.values import Wish
+from sluicegate_danube.failover.values import PlacementHint
 from sluicegate_danube.failover.view import ClusterView
 
 
@@ -39,7 +39,7 @@ class Reassigned:
     """Topics without durable entries, which stay as they are."""
 
 
-def choose(view: ClusterView, wanted: Wanted) -> list[tuple[str, int, Wish]]:
+def choose(view: ClusterView, wanted: Wanted) -> list[tuple[str, int, PlacementHint]]:
     """The topics to move: name, present owner, and what the entry is to ask for.
 
     :raises CannotReassignError: if a topic or broker does not exist, or the target accepts no topics.
@@ -47,7 +47,7 @@ def choose(view: ClusterView, wanted: Wanted) -> list[tuple[str, int, Wish]]:
     if wanted.target is not None and not view.is_active(wanted.target):
         raise CannotReassignError(f"broker {wanted.target} is not active: name one that is")
     if wanted.source is None and not wanted.topics:
-        return [(topic, owner, Wish(target=wanted.target)) for topic, owner, _ in of_the_dead(view)]
+        return [(topic, owner, PlacementHint(target=wanted.target)) for topic, owner, _ in of_the_dead(view)]
     if wanted.source is not None and wanted.source not in view.owned:
         raise CannotReassignError(f"broker {wanted.source} owns no topic")
     topics = wanted.topics or view.owned[wanted.source or 0]
@@ -58,7 +58,7 @@ def choose(view: ClusterView, wanted: Wanted) -> list[tuple[str, int, Wish]]:
             whose = "has no owner" if wanted.source is None else f"is not owned by broker {wanted.source}"
             raise CannotReassignError(f"topic {topic!r} {whose}")
         owner = wanted.source if wanted.source is not None else min(owners)
-        chosen.append((topic, owner, Wish(without=owner, target=wanted.target)))
+        chosen.append((topic, owner, PlacementHint(excluded=owner, target=wanted.target)))
     return chosen
 
 
@@ -109,13 +109,13 @@ async def reassign(store: MetadataStore, wanted: Wanted, election: Election) -> 
 async def _release(
     store: MetadataStore,
     view: ClusterView,
-    chosen: Sequence[tuple[str, int, Wish]],
+    chosen: Sequence[tuple[str, int, PlacementHint]],
     fence: Sequence[Unchanged],
 ) -> Reassigned:
     manager, done = LoadManager(store, fence, Figures()), Reassigned()
-    for owner, wish in sorted({(owner, wish) for _, owner, wish in chosen}, key=lambda each: each[0]):
+    for owner, hint in sorted({(owner, hint) for _, owner, hint in chosen}, key=lambda each: each[0]):
         topics = [topic for topic, whose, _ in chosen if whose == owner]
-        asked = wish if wish != Wish() else None
+        asked = hint if hint != PlacementHint() else None
         released, unlisted = await manager.delete_topic_allocation(view, owner, topics, asked)
         done.entered += released
         done.left += sorted(unlisted)

@@ -1,4 +1,4 @@
-"""What the values of a Danube cluster's keys say. A value of no known shape raises `ValueShapeError`."""
+"""Decodes the values of a Danube cluster's keys. A malformed value raises `ValueShapeError`."""
 
 import json
 from dataclasses import dataclass
@@ -7,47 +7,47 @@ from typing import Any
 from sluicegate_danube.failover.keys import MAX_BROKER
 
 _MOST_BYTES = 1_048_576
-"""A larger value is not read: a load report names each topic of its broker, and that is all that grows."""
+"""Larger values are refused. Only load reports grow, as they list each topic of their broker."""
 _UNLOAD, _REBALANCE = "unload", "rebalance"
 _PERCENT = {"CPU", "Memory"}
 
 
 class ValueShapeError(Exception):
-    """A value does not fit its key."""
+    """A value does not have the shape that its key requires."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """What an unassigned entry asks of the load manager."""
+class PlacementHint:
+    """The placement that an unassigned entry requests from the load manager."""
 
-    without: int | None = None
-    """A broker that is not to have the topic."""
+    excluded: int | None = None
+    """A broker that must not get the topic."""
     target: int | None = None
-    """A broker that had better have it."""
+    """The preferred broker."""
 
 
 def address_of_broker(value: bytes) -> str:
-    """A registration: where clients reach the broker."""
-    said = _read(value)
-    address = said.get("broker_addr") if isinstance(said, dict) else said
+    """Decode a registration: the address of the broker for clients."""
+    found = _read(value)
+    address = found.get("broker_addr") if isinstance(found, dict) else found
     if not isinstance(address, str) or not address:
         raise ValueShapeError("expected a broker's address, or an object with `broker_addr`")
     return address
 
 
 def takes_topics(value: bytes) -> bool:
-    """A broker's state: whether it may be given topics."""
-    said = _read(value)
-    mode = said.get("mode") if isinstance(said, dict) else None
+    """Decode a broker's state: whether topics can be assigned to it."""
+    found = _read(value)
+    mode = found.get("mode") if isinstance(found, dict) else None
     if not isinstance(mode, str):
         raise ValueShapeError("expected an object with `mode`")
     return mode == "active"
 
 
 def usage_of_broker(value: bytes) -> float:
-    """A load report: CPU and memory in use, the mean of its percentages; 0 if it has none."""
-    said = _read(value)
-    usages = said.get("resources_usage", []) if isinstance(said, dict) else None
+    """Decode a load report: the mean of its CPU and memory percentages; 0 if it has none."""
+    found = _read(value)
+    usages = found.get("resources_usage", []) if isinstance(found, dict) else None
     if not isinstance(usages, list) or not all(isinstance(usage, dict) for usage in usages):
         raise ValueShapeError("expected a load report")
     shares = [usage.get("usage") for usage in usages if usage.get("resource") in _PERCENT]
@@ -56,26 +56,26 @@ def usage_of_broker(value: bytes) -> float:
     return sum(shares) / len(shares) if shares else 0.0
 
 
-def wish_of_topic(value: bytes) -> Wish:
-    """An unassigned entry: which broker it asks for, if any."""
-    said = _read(value) if value else None
-    if said is None:
-        return Wish()
-    reason = said.get("reason") if isinstance(said, dict) else None
+def hint_of_topic(value: bytes) -> PlacementHint:
+    """Decode an unassigned entry."""
+    found = _read(value) if value else None
+    if found is None:
+        return PlacementHint()
+    reason = found.get("reason") if isinstance(found, dict) else None
     if reason not in (_UNLOAD, _REBALANCE):
         raise ValueShapeError(f"expected null, or an object with `reason` {_UNLOAD!r} or {_REBALANCE!r}")
-    return Wish(
-        _broker(said.get("from_broker")), _broker(said.get("to_broker")) if reason == _REBALANCE else None
+    return PlacementHint(
+        _broker(found.get("from_broker")), _broker(found.get("to_broker")) if reason == _REBALANCE else None
     )
 
 
-def wish_value(wish: Wish) -> bytes:
-    """The unassigned entry that asks for this, in Danube's words."""
-    if wish.target is None:
-        said = {"reason": _UNLOAD, "from_broker": wish.without}
+def hint_value(hint: PlacementHint) -> bytes:
+    """Encode an unassigned entry in Danube's format."""
+    if hint.target is None:
+        found = {"reason": _UNLOAD, "from_broker": hint.excluded}
     else:
-        said = {"reason": _REBALANCE, "from_broker": wish.without, "to_broker": wish.target}
-    return json.dumps(said).encode()
+        found = {"reason": _REBALANCE, "from_broker": hint.excluded, "to_broker": hint.target}
+    return json.dumps(found).encode()
 
 
 def leader_id(value: bytes) -> int:
@@ -86,12 +86,12 @@ def leader_id(value: bytes) -> int:
     return leader
 
 
-def _broker(said: object) -> int | None:
-    if said is None:
+def _broker(found: object) -> int | None:
+    if found is None:
         return None
-    if not isinstance(said, int) or isinstance(said, bool) or not 0 <= said <= MAX_BROKER:
-        raise ValueShapeError(f"expected an id from 0 to {MAX_BROKER}, got {said!r}")
-    return said
+    if not isinstance(found, int) or isinstance(found, bool) or not 0 <= found <= MAX_BROKER:
+        raise ValueShapeError(f"expected an id from 0 to {MAX_BROKER}, got {found!r}")
+    return found
 
 
 def _read(value: bytes) -> Any:

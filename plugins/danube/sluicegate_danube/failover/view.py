@@ -6,12 +6,12 @@ from typing import TypeVar
 from sluicegate.store.metadata.metadata_store import Entry, Event, Listing
 from sluicegate_danube.failover import keys
 from sluicegate_danube.failover.values import (
+    PlacementHint,
     ValueShapeError,
-    Wish,
     address_of_broker,
+    hint_of_topic,
     takes_topics,
     usage_of_broker,
-    wish_of_topic,
 )
 
 K = TypeVar("K", int, str)
@@ -40,7 +40,7 @@ class ClusterView:
         self._addresses: dict[int, str] = {}
         self._active: dict[int, bool] = {}
         self._usages: dict[int, float] = {}
-        self._wishes: dict[str, Wish] = {}
+        self._hints: dict[str, PlacementHint] = {}
 
     @classmethod
     def of(cls, listing: Listing) -> "ClusterView":
@@ -81,9 +81,9 @@ class ClusterView:
         """CPU and memory in use as the broker last reported, in percent; 0 if it did not."""
         return self._usages.get(broker, 0.0)
 
-    def wish(self, topic: str) -> Wish | None:
+    def hint(self, topic: str) -> PlacementHint | None:
         """What the unassigned entry of a topic asks for; None if its value has no known shape."""
-        return self._wishes.get(topic)
+        return self._hints.get(topic)
 
     def is_active(self, broker: int) -> bool:
         """Whether a broker may be given topics.
@@ -132,7 +132,7 @@ class ClusterView:
                 self._assign(broker, topic, entry)
             case keys.Unassigned(topic):
                 _keep(self.unassigned, topic, entry)
-                self._read(self._wishes, topic, entry, wish_of_topic)
+                self._read(self._hints, topic, entry, hint_of_topic)
             case keys.Load(broker):
                 self._read(self._usages, broker, entry, usage_of_broker)
             case keys.Leader():
