@@ -150,7 +150,7 @@ def test_what_is_only_observed_holds_nobody(tmp_path: Path, small_volume: Path) 
 def test_a_path_that_is_gone_pauses_from_the_first_request_on(tmp_path: Path) -> None:
     with engine(tmp_path, tmp_path / "absent") as lab:
         assert lab.publish()[0] is Action.DELAY
-        assert "nothing is known of any volume" in lab.sink.decisions[-1].text
+        assert "the usage of all volumes is unknown" in lab.sink.decisions[-1].text
         assert "No such file" in lab.sink.decisions[-1].text
     with engine(tmp_path, tmp_path / "absent", "on_unknown: { storage_quota: open }") as lab:
         assert lab.publish()[0] is Action.ALLOW

@@ -67,7 +67,7 @@ async def test_a_file_system_that_hangs_is_asked_once(
         await quota.run()
         assert quota.verdict.why.endswith("(no answer within 1 s)")
         await quota.run()
-        assert f"a file system does not answer: one of {tmp_path}" in quota.verdict.why
+        assert f"a file system does not respond: one of {tmp_path}" in quota.verdict.why
         assert (quota.verdict.state, asked) == (State.PAUSE, [str(tmp_path)])
     finally:
         answer.set()

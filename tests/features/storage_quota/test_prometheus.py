@@ -70,13 +70,13 @@ async def test_bytes_in_use_other_labels_and_a_token(prometheus: PrometheusDoubl
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "nothing": ({CAPACITY: []}, "capacity_query finds no volume"),
-    "no usage": ({FREE: [series("b1", "/data/1", 1)]}, "no usage is told of broker b1 volume /data/2"),
+    "nothing": ({CAPACITY: []}, "capacity_query returns no volume"),
+    "no usage": ({FREE: [series("b1", "/data/1", 1)]}, "broker b1 volume /data/2 has no usage"),
     "no capacity": (
         {CAPACITY: [series("b1", "/data/1", 1)]},
-        "no capacity is told of broker b1 volume /data/2",
+        "broker b1 volume /data/2 has no capacity",
     ),
-    "twice": ({FREE: [series("b1", "/data/1", 1)] * 2}, "gives broker b1 volume /data/1 twice: sum it up"),
+    "twice": ({FREE: [series("b1", "/data/1", 1)] * 2}, "returns broker b1 volume /data/1 twice: sum it"),
     "NaN": ({FREE: [series("b1", "/data/1", "NaN")]}, "broker b1 volume /data/1 has nan bytes"),
     "infinite": ({CAPACITY: [series("b1", "/data/1", "+Inf")]}, "has inf bytes"),
     "negative": ({CAPACITY: [series("b1", "/data/1", -1)]}, "has -1.0 bytes"),
@@ -122,7 +122,7 @@ async def test_scalars_and_errors_are_told(filled: PrometheusDouble) -> None:
     filled.answers[FREE] = json.dumps(
         {"status": "success", "data": {"resultType": "scalar", "result": [1, "1"]}}
     ).encode()
-    with pytest.raises(StorageReadError, match="must give an instant vector, not scalar"):
+    with pytest.raises(StorageReadError, match="must return an instant vector, not scalar"):
         await source(filled).read()
     filled.status = 503
     with pytest.raises(StorageReadError, match=r"/prometheus/api/v1/query answers 503 Service Unavailable"):

@@ -138,11 +138,11 @@ async def test_a_source_that_fails_leaves_the_last_state_until_it_is_stale(
     context.advance(0.001)
     assert await lab.run() == (State.PAUSE, 0.0)
     assert (context.metric("lack_of_data"), context.metric("fallback_applied")) == (1, 1)
-    assert lab.quota.factor.why == "nothing fresh is known of broker b1 (no route to host)"
+    assert lab.quota.factor.why == "no fresh usage of broker b1 (no route to host)"
     lab.error = None
     assert await lab.run() == (State.THROTTLE, 0.5)
     assert [record.getMessage() for record in caplog.records if "read" in record.getMessage()] == [
-        "storage usage cannot be read, what was known counts until stale: no route to host"
+        "storage usage cannot be read, the last known usage counts until stale: no route to host"
     ]
 
 
@@ -204,7 +204,7 @@ async def test_limits_that_contradict_each_other_leave_those_before_in_force(
     assert lab.quota.factor.why.endswith(f"; {problem}")
     assert context.metric("settings_refused") == 1
     assert [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR] == [
-        f"storage limits contradict each other, those before stay in force: {problem}"
+        f"storage limits conflict, the previous ones apply: {problem}"
     ]
     context.set(storage_hard_consumed_bytes=95, storage_soft_consumed_bytes=75)
     assert await lab.run() == (State.THROTTLE, 0.5)
@@ -234,7 +234,7 @@ async def test_a_volume_without_capacity_pauses_and_is_logged(
     await lab.run(b1=0)
     lab.usage = {"b1": usage(("v", 0, 0))}
     assert await lab.run() == (State.PAUSE, 0.0)
-    assert lab.quota.factor.why == "broker b1 volume v: 0 of 0 bytes used cannot be, so it counts as full"
+    assert lab.quota.factor.why == "broker b1 volume v: 0 of 0 bytes used is impossible, counts as full"
     assert (
         caplog.records[-1].getMessage()
         == f"storage quota OPEN -> PAUSE, factor 0.000: {lab.quota.factor.why}"

@@ -63,16 +63,20 @@ REFUSED = {
     "NaN": ("produce=NaN", "'NaN' is not a number", ""),
     "negative": (f"{PER_VOLUME}.bytes=-1", "'-1' is not a whole number", ""),
     "too many bytes": (f"{PER_VOLUME}.bytes=9999999999999999999", "is too large", "write at most 1048576GiB"),
-    "percent": (f"{PER_VOLUME}.ratio=5", "'5' is no share of the capacity", "write a number from 0.0 to 1.0"),
+    "percent": (
+        f"{PER_VOLUME}.ratio=5",
+        "'5' is not a share of the capacity",
+        "write a number from 0.0 to 1.0",
+    ),
     "both": (
         f"{PER_VOLUME}.bytes=5\n{PREFIX}{PER_VOLUME}.ratio=0.1",
-        f"{PREFIX}{PER_VOLUME}.bytes is given too",
-        "take one of them away",
+        f"{PREFIX}{PER_VOLUME}.bytes is set too",
+        "remove one of them",
     ),
     "the same limit": (
         f"{PER_VOLUME}.bytes=5\n{PREFIX}storage.hard.min-free-bytes=6",
         "another property sets the same limit, storage_hard_min_free_bytes",
-        "take one of them away",
+        "remove one of them",
     ),
     "inverted": (
         "storage.hard=5\n" + PREFIX + "storage.soft=6",
@@ -84,15 +88,15 @@ REFUSED = {
         "the soft limit 0.1 would be reached after the hard one 0.2",
         "make it larger",
     ),
-    "fallback": ("throttle.factor.fallback=2", "'2' is no factor", "0.0 to 1.0"),
-    "duration": ("throttle.factor.validity.duration=5m", "'5m' is no duration", "PT5M"),
-    "no duration": ("throttle.factor.validity.duration=PT", "'PT' is no duration", "PT5M"),
+    "fallback": ("throttle.factor.fallback=2", "'2' is not a factor", "0.0 to 1.0"),
+    "duration": ("throttle.factor.validity.duration=5m", "'5m' is not a duration", "PT5M"),
+    "no duration": ("throttle.factor.validity.duration=PT", "'PT' is not a duration", "PT5M"),
     "interval": ("storage.check-interval=1e3", "'1e3' is not a whole number", ""),
     "long interval": ("storage.check-interval=99999999999", "seconds are too long", "at most 31622400"),
     "address": ("kafka.admin.bootstrap.servers=broker1", "'broker1' is not an address", "write host:port"),
-    "no address": ("kafka.admin.bootstrap.servers=", "no address is given", "write host:port"),
-    "half a character": (r"excluded.principal.name.list=\ud83d", r"a \u that is no character", ""),
-    "escape": (r"excluded.principal.name.list=\u12", r"a \u that is no character", ""),
+    "no address": ("kafka.admin.bootstrap.servers=", "the address is missing", "write host:port"),
+    "half a character": (r"excluded.principal.name.list=\ud83d", r"an invalid \u escape", ""),
+    "escape": (r"excluded.principal.name.list=\u12", r"an invalid \u escape", ""),
 }
 
 
@@ -131,7 +135,7 @@ def test_every_mistake_is_told_in_one_pass() -> None:
     [
         (None, "cannot read 'server.properties': No such file or directory"),
         (b"\xff\xfe", "is not UTF-8"),
-        (b"", "no property of the quota plug-in is in 'server.properties'"),
+        (b"", "no property of the quota plug-in in 'server.properties'"),
         (b"brokers:\n  - name: main\n", "its properties begin with 'client.quota.callback.static.'"),
         (b"#" * (2 << 20), "is larger than"),
     ],
@@ -177,7 +181,7 @@ def test_principals_are_separated_as_each_version_does_it(names: str, principals
         ("1048576.0d", "publish_quota_bytes: 1MiB/s"),
         ("0", "it blocks producers, and 0 is unlimited here"),
         ("1e12", "the most that a quota here can be"),
-        ("Infinity", "unlimited, as it is without it"),
+        ("Infinity", "unlimited, which is the default"),
     ],
 )
 def test_rates_as_java_reads_them(rate: str, told: str) -> None:

@@ -79,7 +79,7 @@ def test_impossible_figures_pause_and_say_so() -> None:
     known.offer("b1", usage(("v", 0, 0)), WALL_MS, STALE_MS)
     found = judge(known)
     assert (found.state, found.known) == (State.PAUSE, True)
-    assert found.why == "broker b1 volume v: 0 of 0 bytes used cannot be, so it counts as full"
+    assert found.why == "broker b1 volume v: 0 of 0 bytes used is impossible, counts as full"
 
 
 @pytest.mark.seed("S4-015", "S4-031", "X-02")
@@ -95,7 +95,7 @@ def test_a_node_that_is_up_and_of_which_nothing_is_known(
     assert found.factor == pytest.approx(factor)
     assert (found.unknown, found.known) == (("b2",), False)
     assert found.lack_of_data is (on_unknown == "pause")
-    assert found.why.startswith("nothing fresh is known of broker b2 (no route)")
+    assert found.why.startswith("no fresh usage of broker b2 (no route)")
 
 
 @pytest.mark.seed("S4-015")
@@ -105,7 +105,7 @@ def test_a_node_that_is_up_and_of_which_nothing_is_known(
 def test_before_anything_was_read(on_unknown: OnUnknown, state: State) -> None:
     found = judge(UsageTracker(), on_unknown=on_unknown)
     assert (found.state, found.known) == (state, False)
-    assert found.why == "nothing is known of any volume (no route)"
+    assert found.why == "the usage of all volumes is unknown (no route)"
 
 
 @pytest.mark.seed("S4-016", "S4-017")

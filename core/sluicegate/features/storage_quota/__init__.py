@@ -1,6 +1,6 @@
 """Storage quotas: publishing slows down and pauses as the volumes of a broker's nodes fill up.
 
-`StorageQuota` is for every source of usage; sources that need nothing of a broker are in `sources`.
+`StorageQuota` works with any source of usage; `sources` has those that do not depend on a kind of broker.
 """
 
 from sluicegate.features.storage_quota.quota import StorageQuota, StorageReadError

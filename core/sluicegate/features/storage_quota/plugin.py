@@ -1,4 +1,4 @@
-"""Storage quotas as a plugin: the policy fields, and sources that need nothing of a broker."""
+"""Storage quotas as a plugin: the policy fields, and the sources for any kind of broker."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ __all__ = ["StoragePolicies", "StorageQuotas"]
 
 
 class StorageQuotas:
-    """The storage quotas of one gateway; an instance holds what it made for each broker."""
+    """The storage quotas of one gateway, by broker."""
 
     def __init__(self) -> None:
         self._quotas: dict[str, StorageQuota] = {}
@@ -27,7 +27,7 @@ class StorageQuotas:
 
     @hookimpl
     def sluicegate_quota_factors(self, context: BrokerContext) -> Sequence[Factor]:
-        """Add the factor where the entry says how to read the volumes' usage."""
+        """Add the factor if the entry has a `storage:` section."""
         config: StorageConfig | None = context.config.storage
         if config is None:
             if limits_of(context.policies):
@@ -38,7 +38,7 @@ class StorageQuotas:
                 )
             return []
         read = reader(config, context.wall_ms, context.tls_for)
-        # What is to be published on a topic as well is read by the broker's own room.
+        # The broker's own room creates quotas that publish snapshots.
         if read is None or config.publish_snapshots is not None:
             return []
         self._quotas[context.broker] = quota = StorageQuota(context, read)
@@ -46,6 +46,6 @@ class StorageQuotas:
 
     @hookimpl
     def sluicegate_tasks(self, context: BrokerContext) -> Sequence[Task]:
-        """Add the reading."""
+        """Add the task that reads the usage."""
         quota = self._quotas.get(context.broker)
         return [] if quota is None else [quota.task]

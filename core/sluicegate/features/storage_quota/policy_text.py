@@ -1,4 +1,4 @@
-"""The text of a policy file converted from properties, with a comment on each property."""
+"""Formats a policy file that is converted from properties, with a comment on each property."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -14,40 +14,41 @@ _LONGEST = 80
 
 @dataclass(slots=True)
 class PolicyText:
-    """What the file will say, as lines by section.
+    """The lines of the policy file by section.
 
-    :param file: name of the file with the properties.
+    :param file: name of the properties file.
     """
 
     file: str
     errors: list[Finding] = field(default_factory=list)
     bootstrap: list[str] = field(default_factory=list)
     entry: list[str] = field(default_factory=list)
-    """Of the broker's entry."""
+    """Lines of the broker's entry."""
     storage: list[str] = field(default_factory=list)
-    """Of its `storage:` section."""
+    """Lines of its `storage:` section."""
     rates: list[str] = field(default_factory=list)
     limits: list[str] = field(default_factory=list)
     """Policies of storage quotas."""
     is_off: bool = False
-    """True if the plug-in looks at no volume, so that its limits have no effect."""
+    """True if the plug-in checks no volumes, so that its limits have no effect."""
     taken: int = 0
     omitted: int = 0
     _omissions: list[str] = field(default_factory=list)
 
     def about(self, one: Property, *notes: str) -> list[str]:
-        """Comments that say of what property the next line is made."""
+        """Create the comment for a line that is converted from a property."""
         self.taken += 1
-        return [f"# {_told(one)}", *(f"# {note}" for note in notes)]
+        return [f"# {_describe(one)}", *(f"# {note}" for note in notes)]
 
     def leave_out(self, one: Property, why: str, *, is_secret: bool = False) -> None:
-        """Say at the end why a property is not taken over.
+        """List a property that is not converted, with the reason, at the end of the file.
 
-        :param is_secret: True to keep its value out of the file, as is done for keys that resemble secrets.
+        :param is_secret: True to omit its value, as for keys that resemble secrets.
         """
         self.omitted += 1
-        told = f"{one.key} (line {one.line})" if is_secret or resembles_secret(one.key) else _told(one)
-        self._omissions += [f"#   {told}:", f"#     {why}"]
+        is_hidden = is_secret or resembles_secret(one.key)
+        shown = f"{one.key} (line {one.line})" if is_hidden else _describe(one)
+        self._omissions += [f"#   {shown}:", f"#     {why}"]
 
     @property
     def has_limits(self) -> bool:
@@ -55,14 +56,14 @@ class PolicyText:
         return any(line.startswith(("storage_hard_", "storage_soft_")) for line in self.limits)
 
     def text(self, others: Sequence[Property]) -> str:
-        """All of it.
+        """The text of the whole policy file.
 
         :param others: properties of the file that are not the plug-in's.
         """
-        callback = [f"#   {_told(one)}" for one in others if one.key == CALLBACK]
+        callback = [f"#   {_describe(one)}" for one in others if one.key == CALLBACK]
         lines = [
-            f"# Made by `sluicegate import strimzi {_shown(basename(self.file))}`.",
-            "# Once clients use the gateway, take the plug-in's properties off the brokers, or both hold.",
+            f"# Created by `sluicegate import strimzi {_shown(basename(self.file))}`.",
+            "# Once clients use the gateway, remove the plug-in's properties from brokers, or both apply.",
             *callback,
             "",
             "brokers:",
@@ -71,7 +72,7 @@ class PolicyText:
             *self._policies(),
         ]
         if self._omissions:
-            lines += ["", "# Not taken over:", *self._omissions]
+            lines += ["", "# Not converted:", *self._omissions]
         rest = len(others) - len(callback)
         if rest:
             noun = "property of the file is" if rest == 1 else "properties of the file are"
@@ -79,11 +80,11 @@ class PolicyText:
         return "\n".join(lines) + "\n"
 
     def _entry(self) -> list[str]:
-        unknown = ["# The properties name no broker.", 'bootstrap: ["127.0.0.1:9092"]']
+        unknown = ["# The properties contain no broker address.", 'bootstrap: ["127.0.0.1:9092"]']
         lines = [
             "system: kafka",
             *(self.bootstrap or unknown),
-            "# Where clients connect instead; choose an address and a port.",
+            "# The new address for clients; choose an address and a port.",
             "listen: { host: 127.0.0.1, port: 19092 }",
             *self.entry,
         ]
@@ -102,7 +103,7 @@ class PolicyText:
 
 
 def quoted(text: str) -> str:
-    """A text as YAML has it between quotes."""
+    """Quote a text for YAML."""
     return '"' + "".join(_escaped(char) for char in text) + '"'
 
 
@@ -116,11 +117,11 @@ def _indented(lines: Iterable[str], spaces: int = 2) -> list[str]:
     return [f"{' ' * spaces}{line}" for line in lines]
 
 
-def _told(one: Property) -> str:
+def _describe(one: Property) -> str:
     return f"{one.key} = {_shown(one.value)} (line {one.line})"
 
 
 def _shown(value: str) -> str:
-    """A value in a comment: one line, nothing that a terminal would take for a command."""
+    """A value for a comment: on one line and without control characters."""
     text = "".join(char if char.isprintable() else " " for char in shown_text(value))
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

@@ -1,4 +1,4 @@
-"""Java's .properties files, as Kafka's brokers read them."""
+"""Parses Java's .properties files as Kafka's brokers do."""
 
 import re
 from collections.abc import Iterator
@@ -19,24 +19,24 @@ class Property:
     key: str
     value: str
     line: int
-    """Of the file, where it begins; counted from 1."""
+    """Its first line in the file, counted from 1."""
     source: str
-    """That line as it stands in the file."""
+    """The text of that line."""
 
     def error(self, file: str, message: str, remedy: str) -> Finding:
-        """An error that points at it."""
+        """Create an error that points at the property."""
         column = len(self.source) - len(self.source.lstrip(_SPACE)) + 1
         source = self.source if first_secret(self.source) is None else ""
         return Finding(file, self.line, column, self.key, message, remedy, source, len(self.source.strip()))
 
 
 def parse_properties(text: str, file: str, errors: list[Finding]) -> list[Property]:
-    """Read a file.
+    """Parse a file.
 
     :param text: its content.
     :param file: its name, for errors.
-    :param errors: gets what cannot be read.
-    :return: all properties in the file's order; of a key that is given twice the last one, as in Java.
+    :param errors: receives an error for each malformed property.
+    :return: all properties in file order; of duplicate keys the last one, as in Java.
     """
     found: dict[str, Property] = {}
     for number, source, line in _logical_lines(text):
@@ -45,7 +45,7 @@ def parse_properties(text: str, file: str, errors: list[Finding]) -> list[Proper
         try:
             made = Property(_unescape(key), _unescape(value), number, source)
         except ValueError:
-            errors.append(made.error(file, r"a \u that is no character", r"write \\ for a backslash"))
+            errors.append(made.error(file, r"an invalid \u escape", r"write \\ for a backslash"))
             continue
         found.pop(made.key, None)
         found[made.key] = made
@@ -53,7 +53,7 @@ def parse_properties(text: str, file: str, errors: list[Finding]) -> list[Proper
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str, str]]:
-    """Lines with those that continue them: number and text of the first, and all of it."""
+    """Join continued lines; yields number and text of the first line, and the joined line."""
     lines = re.split(r"\r\n|\r|\n", text)
     index = 0
     while index < len(lines):
@@ -73,7 +73,7 @@ def _is_continued(line: str) -> bool:
 
 
 def _split(line: str) -> tuple[str, str]:
-    """Key and value: the key ends at the first `=`, `:` or space that is not escaped."""
+    """Split key and value at the first `=`, `:` or space that is not escaped."""
     found = re.match(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(.*)", line, re.DOTALL)
     assert found is not None  # noqa: S101 - every part of it may be empty
     return found[1], found[2]
@@ -82,7 +82,7 @@ def _split(line: str) -> tuple[str, str]:
 def _unescape(text: str) -> str:
     r"""Resolve backslashes.
 
-    :raises ValueError: if four digits do not follow a \u, or they are half a character.
+    :raises ValueError: if a \u is not followed by four digits, or is an unpaired surrogate.
     """
 
     def resolve(found: re.Match[str]) -> str:
@@ -94,5 +94,5 @@ def _unescape(text: str) -> str:
         return chr(int(digits, 16))
 
     resolved = re.sub(r"\\(?:u(.{0,4})|(.))", resolve, text, flags=re.DOTALL)
-    # Java writes a character beyond the first 65,536 as two of these.
+    # Java writes characters outside the basic multilingual plane as surrogate pairs.
     return resolved.encode("utf-16", "surrogatepass").decode("utf-16")

@@ -1,4 +1,4 @@
-"""The factor that follows the volumes of a broker's nodes, whatever tells their usage."""
+"""The factor that follows the volumes of a broker's nodes, for any source of their usage."""
 
 import asyncio
 from collections import Counter
@@ -18,37 +18,37 @@ from sluicegate.features.storage_quota.volumes import Limits, State
 from sluicegate.hooks import BrokerContext
 
 Read: TypeAlias = Callable[[], Awaitable[Mapping[str, BrokerUsage]]]
-"""Usage by node id. Raises whatever it likes if nothing can be read; what it leaves out stays as it was."""
+"""Reads the usage by node id. May raise any error. Nodes missing in the result keep their last state."""
 Active: TypeAlias = Callable[[], Awaitable[Collection[str]]]
-"""Ids of the nodes that are up, as the cluster says."""
+"""Reads the ids of the nodes that are up, as reported by the cluster."""
 Publish: TypeAlias = Callable[[Sequence[Snapshot]], Awaitable[None]]
 
 _ANSWER_S = 30.0
 _LEAST_ANSWER_S = 1.0
 _LEAST_PUBLISHING_S = 3.0
-"""Longer than for a reading with a short interval: a topic may have to be created, and no client waits."""
-_TOLD_REFUSALS = 5
+"""Longer than the timeout of a reading: the topic may have to be created, and no client waits."""
+_LOGGED_REFUSALS = 5
 _ADVICE = {
     State.OPEN: "",
-    State.THROTTLE: "Storage runs low, so publishing is slowed down. Publish less, or have data deleted.",
-    State.PAUSE: "Storage is used up, so publishing is paused. Try again later, or have data deleted.",
+    State.THROTTLE: "Storage is running low, so publishing is slowed down. Publish less, or delete data.",
+    State.PAUSE: "Storage is full, so publishing is paused. Try again later, or delete data.",
 }
-_UNKNOWN = "The brokers' storage cannot be determined, so publishing is paused. Try again later."
+_UNKNOWN = "The brokers' storage usage is unknown, so publishing is paused. Try again later."
 
 
 class StorageReadError(Exception):
-    """The usage of a broker's volumes cannot be read; the message says why."""
+    """The usage of a broker's volumes cannot be read; the message gives the reason."""
 
 
 class StorageQuota:
-    """Storage quotas of one broker: reads, judges, and sets the factor.
+    """The storage quotas of one broker: reads the usage, evaluates it, and sets the factor.
 
-    :param context: the broker's gateway; its entry has a `storage:` section.
-    :param read: tells the usage of the volumes.
-    :param active: tells which nodes are up; None where this is unknown.
-    :param publish: takes the snapshots of all nodes after each reading; what it raises is counted.
-    :param is_on: True for sources whose limits come with what they read, so that missing data matters even
-        where the policies set no limit.
+    :param context: the broker's context; its entry has a `storage:` section.
+    :param read: reads the usage of the volumes.
+    :param active: reads which nodes are up; None if this is unknown.
+    :param publish: publishes the snapshots of all nodes after each reading; its errors are counted.
+    :param is_on: True for sources that include limits in their readings, so that missing data matters even
+        if the policies set no limit.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class StorageQuota:
         self.task = Task(POLICY, lambda: config.interval, self.run)
         self.tracker = UsageTracker(config.brokers)
         self.verdict = Verdict(State.OPEN, 1.0, "")
-        """What holds now."""
+        """The current verdict."""
         self._context = context
         self._config = config
         self._read = read
@@ -78,16 +78,16 @@ class StorageQuota:
         self._problem = ""
         self._failed = ""
         self._refusals: Counter[str] = Counter()
-        # Until the first reading nothing is known, which is no reason to let everything pass.
+        # Before the first reading nothing is known, so `on_unknown` applies.
         self.verdict = self._judge(context.wall_ms())
         self.factor.set(self.verdict.factor, self.verdict.why, known=self.verdict.known)
 
     async def run(self) -> None:
-        """Read once and apply what follows; what cannot be read stays as it was until it is stale."""
+        """Read once and apply the result. If reading fails, the last state applies until it is stale."""
         self._refusals.clear()
         await self._read_all()
         self._judge_and_apply()
-        # Only now, as a topic that cannot be written to must not keep a breach from being applied.
+        # Last, because a topic that cannot be written must not delay the effect of a breach.
         if self._publish is not None and not self._failed:
             await self._publish_all(self._publish)
 
@@ -103,18 +103,18 @@ class StorageQuota:
         self._context.apply(lambda: self.factor.set(verdict.factor, why, known=verdict.known))
 
     def refuse(self, reason: str, text: str) -> None:
-        """Count something that was read and could not be taken, such as a malformed snapshot.
+        """Count data that was refused, such as a malformed snapshot.
 
         :param reason: label of the metric, such as `malformed`.
-        :param text: for the log, which shows the first few of a kind at each reading.
+        :param text: message for the log, which shows the first few of a kind at each reading.
         """
         self.tracker.refused[reason] += 1
         self._refusals[reason] += 1
-        if self._refusals[reason] <= _TOLD_REFUSALS:
+        if self._refusals[reason] <= _LOGGED_REFUSALS:
             self._context.log.warning("storage usage refused (%s): %s", reason, text)
 
     def snapshots(self) -> list[Snapshot]:
-        """The last state of each node, with the limits of the gate where it told none itself."""
+        """The last state of each node, with the gateway's limits if the node reported none."""
         own = self._limits or Limits()
         return [
             Snapshot(broker, usage if usage.limits else replace(usage, limits=own))
@@ -127,13 +127,13 @@ class StorageQuota:
         seconds = self._answer_s
         try:
             async with asyncio.timeout(seconds):
-                # First, as what a source tells only once must not be lost because this fails.
+                # First, because a source may deliver data only once, which a later error would lose.
                 if self._ask_active is not None:
                     self._active = frozenset(await self._ask_active())
                 found = await self._read()
         except TimeoutError:
             self._fail(f"no answer within {seconds:g} s")
-        except Exception as error:  # noqa: BLE001 - whatever a source raises, the last state counts until it is stale
+        except Exception as error:  # noqa: BLE001 - after any error the last state counts until it is stale
             self._fail(str(error) or type(error).__name__)
         else:
             self._take(found)
@@ -152,7 +152,7 @@ class StorageQuota:
         self._metrics.count("read_failures")
         if text != self._failed:
             self._context.log.warning(
-                "storage usage cannot be read, what was known counts until stale: %s", text
+                "storage usage cannot be read, the last known usage counts until stale: %s", text
             )
         self._failed = text
 
@@ -160,7 +160,7 @@ class StorageQuota:
         try:
             async with asyncio.timeout(max(_LEAST_PUBLISHING_S, self._answer_s)):
                 await publish(self.snapshots())
-        except Exception as error:  # noqa: BLE001 - others then miss this broker's state, and count it as unknown
+        except Exception as error:  # noqa: BLE001 - other gateways then count this broker as unknown
             self._metrics.count("publication_errors")
             self._context.log.warning(
                 "storage snapshots cannot be published: %s", str(error) or type(error).__name__
@@ -168,7 +168,7 @@ class StorageQuota:
 
     @property
     def _answer_s(self) -> float:
-        """Longest time for a reading."""
+        """Timeout of a reading."""
         return max(_LEAST_ANSWER_S, min(self._config.interval / 1000, _ANSWER_S))
 
     # -- judging --------------------------------------------------------------------------------------
@@ -194,13 +194,13 @@ class StorageQuota:
         )
 
     def _current_limits(self) -> Limits:
-        """The limits in force: those of the policies, unless they contradict each other."""
+        """The effective limits: those of the policies, or the last good ones if these conflict."""
         policies = self._context.policies
         problem = problem_with(policies)
         if problem and problem != self._problem:
             self._metrics.count("settings_refused")
-            kept = "those before stay in force" if self._limits is not None else "the hard limit holds alone"
-            self._context.log.error("storage limits contradict each other, %s: %s", kept, problem)
+            kept = "the previous ones apply" if self._limits is not None else "only the hard limit applies"
+            self._context.log.error("storage limits conflict, %s: %s", kept, problem)
         self._problem = problem
         if not problem or self._limits is None:
             self._limits = limits_of(policies)

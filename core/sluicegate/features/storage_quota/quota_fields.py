@@ -1,4 +1,4 @@
-"""What the policy file says about storage quotas, and the limits that follow from it."""
+"""The policy fields of storage quotas, and the limits derived from them."""
 
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal, InvalidOperation
@@ -16,7 +16,7 @@ POLICY = "storage_quota"
 """Name of the factor, and of the policy in `observe_only`, `on_unknown` and decisions."""
 STALE_AFTER = "storage_stale_after"
 DEFAULT_STALE_MS = 300_000
-"""What the plug-in of Strimzi has: `throttle.factor.validity.duration` of PT5M."""
+"""The default of Strimzi's plug-in: `throttle.factor.validity.duration` of PT5M."""
 _SEED = "client.quota.callback.static.storage"
 _TYPES = {
     "consumed_bytes": LimitType.CONSUMED_BYTES,
@@ -24,15 +24,15 @@ _TYPES = {
     "min_free_ratio": LimitType.MIN_FREE_PERCENTAGE,
 }
 LIMITS = frozenset(f"storage_{kind}_{name}" for kind in ("hard", "soft") for name in _TYPES)
-"""The fields that are limits of volumes."""
+"""The fields that limit volumes."""
 
 
 def parse_ratio(value: object) -> float:
-    """Read a share of the capacity.
+    """Parse a share of the capacity.
 
     :param value: 0.0 to 1.0, or text in percent: `5%`.
-    :raises PydanticCustomError: for anything else. `5` would be five times the capacity, and `1` all of it
-        where 1 % is meant: both are refused.
+    :raises PydanticCustomError: for anything else, including `5` (five times the capacity) and `1` (all of
+        it), which probably mean percent.
     """
     wrong = refuse(f"{value!r} is not a share of the capacity", "write '5%', or a number from 0.0 to 1.0")
     if isinstance(value, bool) or not isinstance(value, int | float | str):
@@ -72,7 +72,7 @@ def _soft_field(description: str) -> Any:
 
 
 class StoragePolicies(PolicyModel):
-    """Limits on the volumes of a broker's nodes; each node and each volume is judged on its own."""
+    """Limits on the volumes of a broker's nodes; each volume of each node is evaluated separately."""
 
     aliases: ClassVar[Mapping[str, str]] = {
         f"{_SEED}.hard": "storage_hard_consumed_bytes",
@@ -93,16 +93,16 @@ class StoragePolicies(PolicyModel):
     storage_quota: bool | None = Field(
         default=None,
         strict=True,
-        description="False turns storage quotas off and keeps their limits. They are on where there is a "
+        description="False disables storage quotas and keeps their limits. They are enabled if there is a "
         "limit, here or in the snapshots that are read.",
     )
     storage_hard_consumed_bytes: StorageSize | None = Field(
         default=None,
-        description="Publishing pauses once a volume has so many bytes in use; 0 for no such limit.",
+        description="Publishing pauses once this many bytes of a volume are in use; 0 for no limit.",
     )
     storage_hard_min_free_bytes: StorageSize | None = Field(
         default=None,
-        description="Publishing pauses once a volume has no more bytes free than these; 0 for none.",
+        description="Publishing pauses once at most this many bytes of a volume are free; 0 for no limit.",
     )
     storage_hard_min_free_ratio: Ratio | None = Field(
         default=None,
@@ -110,25 +110,25 @@ class StoragePolicies(PolicyModel):
         "0 for no limit.",
     )
     storage_soft_consumed_bytes: StorageSize | None = _soft_field(
-        "Above so many bytes in use publishing slows down, until it pauses at the hard limit; 0 for none."
+        "Above this many used bytes publishing slows down until it pauses at the hard limit; 0 for no limit."
     )
     storage_soft_min_free_bytes: StorageSize | None = _soft_field(
-        "Below so many free bytes publishing slows down, until it pauses at the hard limit; 0 for none."
+        "Below this many free bytes publishing slows down until it pauses at the hard limit; 0 for no limit."
     )
     storage_soft_min_free_ratio: Ratio | None = _soft_field(
         "Below this free share of a volume publishing slows down, until it pauses at the hard limit; 0.0 to "
-        "1.0 or '15%'; 0 for none."
+        "1.0 or '15%'; 0 for no limit."
     )
     storage_stale_after: Duration | None = Field(
         default=None,
         gt=0,
-        description="What is known of a volume counts for so long, from when it was measured; 5min if unset, "
-        "and never less than two intervals of the source.",
+        description="How long the measured usage of a volume is valid; 5min if unset, and at least two "
+        "intervals of the source.",
     )
 
     @classmethod
     def contradictions(cls, values: Mapping[str, int | float | str | bool]) -> Iterable[Contradiction]:
-        """Soft limits that would be reached after the hard one of their type."""
+        """Find soft limits that would be reached after the hard limit of their type."""
         for name in _TYPES:
             if problem := _inverted(name, values.get):
                 yield Contradiction(f"storage_soft_{name}", problem, _REMEDIES[name])
@@ -142,15 +142,15 @@ _REMEDIES = {
 
 
 def limits_of(policies: EffectivePolicies) -> Limits:
-    """The limits that policies set; 0 sets none."""
+    """The limits that policies set; 0 means no limit."""
     return Limits(_limits(policies, "hard"), _limits(policies, "soft"))
 
 
 def problem_with(policies: EffectivePolicies) -> str:
-    """What is wrong with the limits together; empty if nothing is.
+    """A conflict between limits; empty if there is none.
 
-    File and store are merged field by field, so each may be right in itself. Limits of different types are
-    compared on each volume, as only there can they be.
+    File and store are merged field by field, so each can be valid by itself. Limits of different types can
+    only be compared for a volume, so they are not checked here.
     """
     return next((problem for name in _TYPES if (problem := _inverted(name, policies.values.get))), "")
 
@@ -161,7 +161,7 @@ def _limits(policies: EffectivePolicies, kind: str) -> tuple[Limit, ...]:
 
 
 def _exact(level: float) -> Fraction:
-    """The number as it was written: 0.29 and not the nearest binary fraction."""
+    """The number as written: 0.29 instead of the nearest binary fraction."""
     return Fraction(Decimal(str(level)))
 
 
@@ -170,5 +170,4 @@ def _inverted(name: str, value: Callable[[str], object]) -> str:
     if not (isinstance(soft, int | float) and isinstance(hard, int | float) and soft and hard):
         return ""
     is_wrong = soft > hard if name == "consumed_bytes" else soft < hard
-    told = f"storage_soft_{name} {soft} would be reached after storage_hard_{name} {hard}"
-    return told if is_wrong else ""
+    return f"storage_soft_{name} {soft} would be reached after storage_hard_{name} {hard}" if is_wrong else ""

@@ -9,7 +9,7 @@ from sluicegate.hooks import Counter, Gauge, Metrics
 
 
 class Named(NamedTuple):
-    """A counter; all metrics have the label `broker`, the name of the entry, before these."""
+    """A counter. All metrics also have the label `broker`, the name of the entry."""
 
     help: str
     labels: tuple[str, ...] = ()
@@ -17,15 +17,15 @@ class Named(NamedTuple):
 
 _VOLUME = ("broker_id", "volume")
 GAUGES = {
-    "throttle_factor": "What is left of the quota, 0.0 to 1.0.",
+    "throttle_factor": "Remaining share of the quota, 0.0 to 1.0.",
     "state": "0 for OPEN, 1 for THROTTLE, 2 for PAUSE.",
     "lack_of_data": "1 while publishing is restricted because data is missing, else 0.",
-    "connected": "1 if the source of the volumes' usage answered at last, else 0.",
-    "active_brokers": "Nodes that are up, as the cluster says, or that were seen where it does not say.",
-    "unknown_brokers": "Nodes of which nothing fresh is known.",
-    "active_volumes": "Volumes of which something fresh is known.",
-    "cached_volumes": "Volumes of which a state is kept, fresh or not.",
-    "inverted_volumes": "Volumes on which the soft limit comes after the hard one and has no effect.",
+    "connected": "1 if the last reading of the volumes' usage succeeded, else 0.",
+    "active_brokers": "Nodes that are up according to the cluster, or else nodes seen.",
+    "unknown_brokers": "Nodes without a fresh state.",
+    "active_volumes": "Volumes with a fresh state.",
+    "cached_volumes": "Volumes with a cached state, fresh or not.",
+    "inverted_volumes": "Volumes whose soft limit is beyond the hard one and has no effect.",
 }
 VOLUME_GAUGES = {
     "capacity_bytes": "Bytes of a volume.",
@@ -35,21 +35,21 @@ VOLUME_GAUGES = {
     "soft_limit_bytes": "Bytes in use above which this volume throttles publishing.",
 }
 COUNTERS = {
-    "fallback_applied": Named("Times that on_unknown came into force because data was missing."),
+    "fallback_applied": Named("Times that on_unknown was applied because data was missing."),
     "limit_violated": Named("Volumes found beyond their hard limit, at each reading."),
     "publication_errors": Named("Snapshots that could not be published."),
     "read_failures": Named("Readings that failed."),
-    "settings_refused": Named("Times that limits in force were kept because new ones contradict each other."),
-    "snapshots_refused": Named("States that were not taken, by reason.", ("reason",)),
-    "volume_evictions": Named("Volumes that were forgotten.", _VOLUME),
+    "settings_refused": Named("Times that new limits were refused because they conflict."),
+    "snapshots_refused": Named("Refused states, by reason.", ("reason",)),
+    "volume_evictions": Named("Volumes that were evicted.", _VOLUME),
 }
 PREFIX = "sluicegate_storage_"
 
 
 class StorageMetrics:
-    """Publishes what is known.
+    """Publishes the metrics of one broker's storage quotas.
 
-    :param metrics: of the broker's context.
+    :param metrics: the registry of the broker's context.
     """
 
     def __init__(self, metrics: Metrics) -> None:
@@ -66,17 +66,17 @@ class StorageMetrics:
         self._shown: frozenset[tuple[str, str]] = frozenset()
 
     def count(self, name: str, *labels: str) -> None:
-        """Count one more."""
+        """Increment a counter."""
         self._counters[name].inc(1, *labels)
 
     def connected(self, is_connected: bool) -> None:
-        """Say whether the source answered."""
+        """Set whether the last reading succeeded."""
         self._gauges["connected"].set(float(is_connected))
 
     def show(self, tracker: UsageTracker, verdict: Verdict, active: Sequence[str]) -> None:
-        """Publish what holds now.
+        """Publish the current state.
 
-        :param active: nodes that are up, as far as is known.
+        :param active: nodes that are up, as far as known.
         """
         cached = sum(len(usage.volumes) for usage in tracker.states.values())
         figures = {
@@ -116,7 +116,7 @@ class StorageMetrics:
                     self._volumes[name].set(float(value), each.broker, volume.name)
 
     def _add(self, name: str, counts: Mapping[tuple[str, ...], int]) -> None:
-        """Bring a counter to what the tracker has counted."""
+        """Update a counter to the tracker's count."""
         before = self._counted.get(name, {})
         for labels, count in counts.items():
             if count > before.get(labels, 0):

@@ -1,8 +1,7 @@
-"""Snapshots of a broker's volumes, as brokers and gates tell each other over a compacted topic.
+"""Snapshots of a broker's volumes, which brokers and gateways exchange over a compacted topic.
 
-The format is that of Strimzi's proposal 035; `volume-usage.schema.json` beside this file describes it. What
-is read may say more than the format knows, and may call `ConsumedBytes` by its older name; what is written is
-exact.
+The format is that of Strimzi's proposal 035; `volume-usage.schema.json` in this folder describes it. The
+reader accepts unknown keys and the older name of `ConsumedBytes`. The writer follows the format exactly.
 """
 
 import json
@@ -17,42 +16,42 @@ from typing import Any
 from sluicegate.features.storage_quota.volumes import NO_LIMITS, Limit, Limits, LimitType, Volume
 
 MAX_BYTES = 1024 * 1024
-"""Bytes of one snapshot; ten thousand volumes take fewer."""
+"""Largest snapshot in bytes; ten thousand volumes need less."""
 MAX_NAME = 1_000
-"""Characters of an id or a name, which metrics and refusals tell."""
+"""Most characters of an id or a name, as these appear in metrics and errors."""
 _OLDER_NAMES = {"ConsumedSpace": LimitType.CONSUMED_BYTES}
 _NO_LIMIT = Limit(LimitType.MIN_FREE_BYTES, 0)
-"""What is written where there is no limit, as the format demands one: reached when the volume is full."""
+"""Written if there is no limit, because the format requires one: it is reached when the volume is full."""
 
 
 class SnapshotError(Exception):
-    """What was read is no snapshot; the message says what was expected."""
+    """The data is not a snapshot; the message says what was expected."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerUsage:
-    """The volumes of one broker at one time."""
+    """The usage of one broker's volumes at one time."""
 
     volumes: tuple[Volume, ...]
     at_ms: int
-    """When they were measured, wall clock in milliseconds since 1970."""
+    """Time of the measurement, wall clock in milliseconds since 1970."""
     limits: Limits = NO_LIMITS
-    """The broker's own limits, as its snapshot tells them; none where the gate measured by itself."""
+    """The broker's own limits from its snapshot; none if the gateway measured the usage."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What one broker tells about itself."""
+    """The usage that one broker reports about itself."""
 
     broker_id: str
     usage: BrokerUsage
 
 
 def read_snapshot(value: bytes, key: str | None = None) -> Snapshot:
-    """Read a record's value.
+    """Parse a record's value.
 
-    :param key: the record's key, which must name the same broker; None if it is not known.
-    :raises SnapshotError: if it is not what the format says.
+    :param key: the record's key, which must be the same broker; None if unknown.
+    :raises SnapshotError: if the value does not follow the format.
     """
     found = _object(_parse(value), "a snapshot")
     broker_id = _text(found, "brokerId")
@@ -67,15 +66,15 @@ def read_snapshot(value: bytes, key: str | None = None) -> Snapshot:
 
 
 def write_snapshot(snapshot: Snapshot) -> bytes:
-    """The value of the record that tells a snapshot; its key is the broker's id.
+    """Encode a snapshot as the value of a record, whose key is the broker's id.
 
-    Of several limits of a kind the one that decides on the volume with least room is written. A share of the
-    capacity is written in whole percent, rounded to the stricter one.
+    Of several limits of a kind, the one that is closest on the volume with the least space is written. A
+    share of the capacity is rounded up to whole percent, which is stricter.
     """
     usage = snapshot.usage
     hard, soft = usage.limits.deciding(usage.volumes)
     at = datetime.fromtimestamp(usage.at_ms / 1000, UTC)
-    told = {
+    content = {
         "brokerId": snapshot.broker_id,
         "snapshotAt": at.isoformat(timespec="milliseconds" if usage.at_ms % 1000 else "seconds").replace(
             "+00:00", "Z"
@@ -87,7 +86,7 @@ def write_snapshot(snapshot: Snapshot) -> bytes:
             for each in usage.volumes
         ],
     }
-    return json.dumps(told, separators=(",", ":")).encode()
+    return json.dumps(content, separators=(",", ":")).encode()
 
 
 def json_schema() -> dict[str, Any]:
@@ -118,9 +117,7 @@ def _text(found: Mapping[str, Any], name: str) -> str:
         if len(value) > MAX_NAME:
             raise SnapshotError(f"{name} of {len(value)} characters, expected at most {MAX_NAME}")
         return value
-    if isinstance(value, int) and not isinstance(
-        value, bool
-    ):  # a broker's id, written as the number that it is
+    if isinstance(value, int) and not isinstance(value, bool):  # a broker's id as a number
         return str(value)
     raise SnapshotError(f"{name} is {_short(value)}, expected text")
 
@@ -137,7 +134,7 @@ def _time(found: Mapping[str, Any]) -> int:
 
 
 def _limit(found: Mapping[str, Any], name: str) -> tuple[Limit, ...]:
-    """One limit, or none where the broker has named no type."""
+    """One limit, or none if the snapshot has no type for it."""
     limit = _object(found.get(name), name)
     kind = limit.get("type")
     if kind is None:
@@ -162,7 +159,7 @@ def _volume(value: object) -> Volume:
 
 
 def _whole(value: object, what: str) -> int:
-    """A whole number of 0 or more; `5.0` is one too."""
+    """Parse a non-negative integer; `5.0` is valid too."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:

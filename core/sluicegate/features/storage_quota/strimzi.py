@@ -1,6 +1,6 @@
 """Converts properties of Strimzi's quota plug-in to a policy file with a comment on each property.
 
-The properties are those of the plug-in's versions 0.2 and 0.3 and of the proposal of storage quotas (035).
+The properties are those of the plug-in's versions 0.2 and 0.3 and of the proposal for storage quotas (035).
 """
 
 import re
@@ -16,43 +16,43 @@ from sluicegate.features.storage_quota.properties import Property, parse_propert
 PREFIX = "client.quota.callback.static."
 _ADMIN = "kafka.admin."
 _UNLIMITED = Decimal("1e300")
-"""The plug-in's defaults are the largest double there is."""
+"""The plug-in's defaults are the largest double."""
 _ISO_DURATION = re.compile(
     r"P(?:(?P<d>\d+)D)?(?:T(?:(?P<h>\d+)H)?(?:(?P<m>\d+)M)?(?:(?P<s>\d+(?:\.\d{1,9})?)S)?)?", re.IGNORECASE
 )
 _EACH_NODE = (
-    "The plug-in's quota is of each broker node, of all clients together. Here it is of this gate, for all",
-    "nodes together: multiply it by their number.",
+    "The plug-in's quota applies to each broker node, for all clients together. Here it applies to the whole",
+    "gateway: multiply it by the number of nodes.",
 )
 
 
 class _Refused(Exception):  # noqa: N818 - it becomes a Finding
-    """A value that cannot be read: message and remedy."""
+    """A value is invalid: message and remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """A policy file made of properties."""
+    """The result of a conversion."""
 
     text: str
     taken: int
-    """How many properties it takes over."""
+    """Number of converted properties."""
     left_out: int
 
 
 def import_strimzi(text: str, file: str) -> Imported:
-    """Make a policy file.
+    """Convert properties to a policy file.
 
     :param text: content of a .properties file, such as a broker's `server.properties`.
     :param file: its name.
-    :raises ConfigErrors: with every value that cannot be read; or if nothing in it is the plug-in's.
+    :raises ConfigErrors: for all invalid values, or if the file has no properties of the plug-in.
     """
     made = PolicyText(file)
     found = parse_properties(text, file, made.errors)
     own = {one.key.removeprefix(PREFIX): one for one in found if one.key.startswith(PREFIX)}
     if not own and not made.errors:
-        problem, remedy = "no property of the quota plug-in", f"its properties begin with {PREFIX!r}"
-        raise ConfigErrors([Finding(file, 0, 0, "", f"{problem} is in {file!r}", remedy)])
+        problem, remedy = "no property of the quota plug-in", f"its properties start with {PREFIX!r}"
+        raise ConfigErrors([Finding(file, 0, 0, "", f"{problem} in {file!r}", remedy)])
     for name, one in own.items():
         try:
             _take(made, name, one)
@@ -68,14 +68,14 @@ def import_strimzi(text: str, file: str) -> Imported:
 
 
 def _take(made: PolicyText, name: str, one: Property) -> None:
-    """Take over one property."""
+    """Convert one property."""
     if name.startswith(_ADMIN) and name != f"{_ADMIN}bootstrap.servers":
         why = "how the plug-in connects to the brokers; the gateway has 'tls' and 'identity' in its entry"
         made.leave_out(one, f"{why}.", is_secret=True)
         return
     take = _TAKE.get(name)
     if take is None:
-        made.leave_out(one, "no property of the plug-in that is known here.")
+        made.leave_out(one, "unknown property of the plug-in.")
         return
     take(made, one)
 
@@ -86,15 +86,13 @@ def _take(made: PolicyText, name: str, one: Property) -> None:
 def _produce(made: PolicyText, one: Property) -> None:
     rate = _number(one.value)
     if rate >= _UNLIMITED:
-        made.leave_out(one, "unlimited, as it is without it.")
+        made.leave_out(one, "unlimited, which is the default.")
     elif rate < 1:
         made.leave_out(
-            one, "it blocks producers, and 0 is unlimited here: set storage_quota limits, or an ACL."
+            one, "it blocks producers, but 0 means unlimited here: set storage_quota limits, or an ACL."
         )
     elif rate > BYTE_RATE.maximum:
-        made.leave_out(
-            one, f"more than {BYTE_RATE.text(BYTE_RATE.maximum)}, the most that a quota here can be."
-        )
+        made.leave_out(one, f"more than {BYTE_RATE.text(BYTE_RATE.maximum)}, the maximum of a quota here.")
     else:
         made.rates += [
             *made.about(one, *_EACH_NODE),
@@ -104,15 +102,15 @@ def _produce(made: PolicyText, one: Property) -> None:
 
 def _fetch(made: PolicyText, one: Property) -> None:
     why = (
-        "unlimited, as it is without it."
+        "unlimited, which is the default."
         if _number(one.value) >= _UNLIMITED
-        else ("no policy limits all consumers together; see max_dispatch_rate_bytes, which is of each topic.")
+        else ("no policy limits all consumers together; see max_dispatch_rate_bytes for each topic.")
     )
     made.leave_out(one, why)
 
 
 def _request(made: PolicyText, one: Property) -> None:
-    made.leave_out(one, "time that brokers work for a client, which a gate cannot see.")
+    made.leave_out(one, "the time that brokers work for a client, which the gateway cannot measure.")
 
 
 # -- storage ------------------------------------------------------------------------------------------
@@ -133,7 +131,7 @@ def _share(field_name: str) -> Callable[[PolicyText, Property], None]:
     def take(made: PolicyText, one: Property) -> None:
         level = _number(one.value)
         if not 0 <= level <= 1:
-            raise _Refused(f"{one.value!r} is no share of the capacity", "write a number from 0.0 to 1.0")
+            raise _Refused(f"{one.value!r} is not a share of the capacity", "write a number from 0.0 to 1.0")
         _set_limit(made, one, field_name, f"{float(level)!r}{_zero(level)}")
 
     return take
@@ -141,12 +139,12 @@ def _share(field_name: str) -> Callable[[PolicyText, Property], None]:
 
 def _set_limit(made: PolicyText, one: Property, field_name: str, value: str, *notes: str) -> None:
     if any(line.startswith(f"{field_name}:") for line in made.limits):
-        raise _Refused(f"another property sets the same limit, {field_name}", "take one of them away")
+        raise _Refused(f"another property sets the same limit, {field_name}", "remove one of them")
     made.limits += [*made.about(one, *notes), f"{field_name}: {value}"]
 
 
 def _zero(level: Decimal | int) -> str:
-    return "" if level else "  # 0 is no limit here"
+    return "" if level else "  # 0 means no limit here"
 
 
 def _interval(made: PolicyText, one: Property) -> None:
@@ -157,7 +155,7 @@ def _interval(made: PolicyText, one: Property) -> None:
     if seconds:
         made.storage += [*made.about(one, "In seconds."), f"interval: {DURATION.text(seconds * 1000)}"]
     else:
-        made.leave_out(one, "the plug-in looks at no volume, so its limits have no effect.")
+        made.leave_out(one, "the plug-in checks no volumes, so its limits have no effect.")
 
 
 def _validity(made: PolicyText, one: Property) -> None:
@@ -168,15 +166,15 @@ def _validity(made: PolicyText, one: Property) -> None:
     )
     milliseconds = int(seconds * 1000)
     if not parts or not 0 < milliseconds <= DURATION.maximum:
-        raise _Refused(f"{one.value!r} is no duration", "write one as ISO 8601 does: PT5M, PT30S")
+        raise _Refused(f"{one.value!r} is not a duration", "write an ISO 8601 duration: PT5M, PT30S")
     made.limits += [*made.about(one), f"storage_stale_after: {DURATION.text(milliseconds)}"]
 
 
 def _fallback(made: PolicyText, one: Property) -> None:
     factor = _number(one.value)
     if not 0 <= factor <= 1:
-        raise _Refused(f"{one.value!r} is no factor", "write a number from 0.0 to 1.0")
-    note = () if factor in (0, 1) else ("Something between is not possible here; this is the safer side.",)
+        raise _Refused(f"{one.value!r} is not a factor", "write a number from 0.0 to 1.0")
+    note = () if factor in (0, 1) else ("Values in between are not possible here; this is the safer one.",)
     made.limits += [*made.about(one, *note), _on_unknown("open" if factor == 1 else "pause")]
 
 
@@ -185,21 +183,21 @@ def _on_unknown(value: str) -> str:
 
 
 def _fall_back(made: PolicyText, own: Mapping[str, Property]) -> None:
-    """Keep what the plug-in does where nothing is said."""
+    """Keep the plug-in's default for missing data."""
     if made.has_limits and not made.is_off and "throttle.factor.fallback" not in own:
         made.limits += [
-            "# What the plug-in does while nothing is known, as throttle.factor.fallback is 1.0 by default.",
-            "# Without this line publishing pauses, which is the safer side.",
+            "# The plug-in's behaviour while usage is unknown: throttle.factor.fallback is 1.0 by default.",
+            "# Without this line publishing pauses, which is safer.",
             _on_unknown("open"),
         ]
 
 
 def _refuse_contradictions(made: PolicyText, own: Mapping[str, Property]) -> None:
-    """Refuse what the plug-in refuses, and limits that the policy file would."""
+    """Refuse limits that the plug-in or the policy file would refuse."""
     by_bytes, by_share = (own.get(f"{_PER_VOLUME}.{name}") for name in ("bytes", "ratio"))
     if by_bytes is not None and by_share is not None:
-        problem = f"{by_bytes.key} is given too, and the plug-in takes one of them"
-        made.errors.append(by_share.error(made.file, problem, "take one of them away"))
+        problem = f"{by_bytes.key} is set too, but the plug-in accepts only one of them"
+        made.errors.append(by_share.error(made.file, problem, "remove one of them"))
     for name, larger in (("", False), (".min-free-bytes", True), (".min-free-percent", True)):
         hard, soft = own.get(f"storage.hard{name}"), own.get(f"storage.soft{name}")
         if hard is None or soft is None or made.errors:
@@ -215,15 +213,15 @@ def _refuse_contradictions(made: PolicyText, own: Mapping[str, Property]) -> Non
 
 
 def _principals(made: PolicyText, one: Property) -> None:
-    """Names as `User:a;User:b`; older versions have them without a type, and commas between."""
+    """Names as `User:a;User:b`; in older versions without a type and separated by commas."""
     text = one.value.strip()
     parts = re.split(r";|,\s*(?=User:)", text) if "User:" in text or ";" in text else text.split(",")
     names = [part.strip() for part in parts if part.strip()]
     principals = [name if name.startswith("User:") else f"User:{name}" for name in names]
     if not principals:
-        made.leave_out(one, "it names no user.")
+        made.leave_out(one, "it lists no user.")
         return
-    note = "They skip counts, rates and factors of the gateway, other policies only if named."
+    note = "They skip counts, rates and factors of the gateway; other policies only if listed."
     listed = ", ".join(quoted(name) for name in principals)
     made.entry += [*made.about(one, note), f"exempt: {{ principals: [{listed}] }}"]
 
@@ -232,11 +230,11 @@ def _bootstrap(made: PolicyText, one: Property) -> None:
     addresses = [part.strip() for part in one.value.split(",") if part.strip()]
     for address in addresses:
         if not re.fullmatch(r"(\[[0-9A-Fa-f:.%]+\]|[^\s:\[\]/]+):[0-9]{1,5}", address):
-            raise _Refused(f"{address!r} is not an address", "write host:port, several with commas between")
+            raise _Refused(f"{address!r} is not an address", "write host:port, separated by commas")
     if not addresses:
-        raise _Refused("no address is given", "write host:port")
+        raise _Refused("the address is missing", "write host:port")
     made.bootstrap = [
-        *made.about(one, "It may be a listener for brokers only; clients are led to this one."),
+        *made.about(one, "This may be a listener for brokers only; the gateway connects clients to it."),
         f"bootstrap: [{', '.join(quoted(each) for each in addresses)}]",
     ]
 
@@ -246,7 +244,7 @@ def _client_id(made: PolicyText, one: Property) -> None:
 
 
 _PER_VOLUME = "storage.per.volume.limit.min.available"
-_SUMMED = ("The plug-in of version 0.2 adds up a node's volumes; here each volume is judged on its own.",)
+_SUMMED = ("Version 0.2 of the plug-in adds up a node's volumes; here each volume is evaluated separately.",)
 _TAKE: Mapping[str, Callable[[PolicyText, Property], None]] = {
     "produce": _produce,
     "fetch": _fetch,
@@ -259,7 +257,7 @@ _TAKE: Mapping[str, Callable[[PolicyText, Property], None]] = {
     "storage.soft.min-free-percent": _share("storage_soft_min_free_ratio"),
     f"{_PER_VOLUME}.bytes": _limit(
         "storage_hard_min_free_bytes",
-        "A storage_soft_min_free_bytes above it would slow publishing down first, which the plug-in cannot.",
+        "A larger storage_soft_min_free_bytes would first slow publishing down, which the plug-in cannot.",
     ),
     f"{_PER_VOLUME}.ratio": _share("storage_hard_min_free_ratio"),
     "storage.check-interval": _interval,
@@ -275,7 +273,7 @@ _TAKE: Mapping[str, Callable[[PolicyText, Property], None]] = {
 
 
 def _number(text: str) -> Decimal:
-    """A double as Java reads it."""
+    """Parse a double as Java does."""
     try:
         number = Decimal(text.strip().rstrip("dDfF"))
     except InvalidOperation:

@@ -1,6 +1,6 @@
-"""The known usage of all brokers' volumes, and the verdict on publishing that follows from it.
+"""Tracks the usage of all brokers' volumes and derives the verdict on publishing.
 
-Nothing here knows a clock or does input or output: times come in as arguments, wall clock in milliseconds.
+This module is sans-IO: times are arguments, wall clock in milliseconds.
 """
 
 from collections import Counter
@@ -12,38 +12,36 @@ from sluicegate.features.storage_quota.snapshot import BrokerUsage
 from sluicegate.features.storage_quota.volumes import Limits, State, Volume
 
 FUTURE_MS = 60_000
-"""How far a broker's clock may be ahead; what is dated later would count as fresh for too long."""
+"""How far a broker's clock can be ahead. A later timestamp would count as fresh for too long."""
 MAX_BROKERS = 10_000
 MAX_VOLUMES = 20_000
-"""Of all brokers together."""
+"""Most volumes of all brokers together."""
 _MAX_EVICTED = 1_000
-"""Volumes whose evictions are counted by name; those of more count for `other`."""
+"""Volumes whose evictions are counted by name; further ones count as `other`."""
 _NAMED = 5
-"""Brokers that a text names; the others are counted."""
+"""Most brokers that a text lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class VolumeVerdict:
-    """One volume and what it asks for."""
+    """One volume and its verdict."""
 
     broker: str
     volume: Volume
     limits: Limits
-    """The stricter ones on this volume, where there are the gate's own and the broker's."""
+    """The gateway's or the broker's limits, whichever are stricter on this volume."""
     factor: float
     state: State
 
     def describe(self) -> str:
-        """The volume and its figures, for people."""
+        """Describe the volume and its usage."""
         volume = self.volume
         where = f"broker {self.broker} volume {volume.name}"
         if not volume.is_credible:
-            return (
-                f"{where}: {volume.consumed} of {volume.capacity} bytes used cannot be, so it counts as full"
-            )
-        told = f"{where}: {volume.consumed} of {volume.capacity} bytes used, hard limit at {self.hard_at:.0f}"
+            return f"{where}: {volume.consumed} of {volume.capacity} bytes used is impossible, counts as full"
+        text = f"{where}: {volume.consumed} of {volume.capacity} bytes used, hard limit at {self.hard_at:.0f}"
         soft_at = self.limits.soft_at(volume)
-        return told if soft_at is None else f"{told}, soft limit at {float(soft_at):.0f}"
+        return text if soft_at is None else f"{text}, soft limit at {float(soft_at):.0f}"
 
     @property
     def hard_at(self) -> float:
@@ -53,42 +51,42 @@ class VolumeVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What holds now."""
+    """The verdict on publishing."""
 
     state: State
     factor: float
     why: str
     volumes: tuple[VolumeVerdict, ...] = ()
     unknown: tuple[str, ...] = ()
-    """Brokers that should be known and are not."""
+    """Expected brokers without a fresh state."""
     known: bool = True
-    """False while data is missing, whatever is done about that."""
+    """False while data is missing, whatever `on_unknown` says."""
     lack_of_data: bool = False
     """True if publishing is restricted only because data is missing."""
 
 
 @dataclass(slots=True)
 class UsageTracker:
-    """The last state of each broker, for as long as it is fresh.
+    """Keeps the last state of each broker while it is fresh.
 
-    :param expected: brokers that must be known, from the configuration.
+    :param expected: brokers that the configuration requires.
     """
 
     expected: Collection[str] = ()
     states: dict[str, BrokerUsage] = field(default_factory=dict)
     refused: Counter[str] = field(default_factory=Counter)
-    """States that were not taken, by reason: `future`, `stale`, `older`, `too_many`."""
+    """Refused states, by reason: `future`, `stale`, `older`, `too_many`."""
     evictions: Counter[tuple[str, ...]] = field(default_factory=Counter)
-    """Volumes that were forgotten, by broker and name."""
+    """Evicted volumes, by broker and name."""
     _seen_ms: dict[str, int] = field(default_factory=dict)
-    """When a broker was last part of what a source told."""
+    """When a source last reported a broker."""
     _volumes: int = 0
-    """Of all brokers."""
+    """Number of volumes of all brokers."""
 
     def offer(self, broker: str, usage: BrokerUsage, wall_ms: int, stale_ms: int) -> bool:
-        """Take over a broker's state if it is news; of several for one broker the latest counts.
+        """Accept a broker's state if it is newer than the last one.
 
-        :param stale_ms: older states are not taken.
+        :param stale_ms: age from which a state is refused.
         :return: False if it was refused, which is counted by reason.
         """
         last = self.states.get(broker)
@@ -104,14 +102,14 @@ class UsageTracker:
         if reason:
             self.refused[reason] += 1
             return False
-        self._note_gone(broker, last, usage)
+        self._evict_missing(broker, last, usage)
         self.states[broker] = usage
         self._volumes += len(usage.volumes) - len(last.volumes if last is not None else ())
         self._seen_ms[broker] = wall_ms
         return True
 
     def forget(self, broker: str) -> None:
-        """Drop a broker, as when its record was deleted from the topic."""
+        """Remove a broker, for instance after its record was deleted from the topic."""
         usage = self.states.pop(broker, None)
         self._seen_ms.pop(broker, None)
         for volume in usage.volumes if usage is not None else ():
@@ -119,25 +117,24 @@ class UsageTracker:
         self._volumes -= len(usage.volumes) if usage is not None else 0
 
     def expire(self, wall_ms: int, stale_ms: int, active: Collection[str] | None, forget_ms: int) -> None:
-        """Forget brokers that are gone for good.
+        """Remove brokers that no longer exist.
 
-        :param active: brokers that the cluster says are up; None if that is unknown. A broker that is not
+        :param active: brokers that are up according to the cluster; None if unknown. A broker that is not
             among them keeps its last state until it is stale.
-        :param forget_ms: where that is unknown, how long after its last state a broker goes on counting as
-            one that should be known.
+        :param forget_ms: if `active` is None, how long after its last state a broker is still expected.
         """
         for broker, usage in tuple(self.states.items()):
             if broker in self.expected or not self._is_stale(usage, wall_ms, stale_ms):
                 continue
             if active is not None:
-                gone = broker not in active
+                is_removed = broker not in active
             else:
-                gone = wall_ms - self._seen_ms[broker] > stale_ms + forget_ms
-            if gone:
+                is_removed = wall_ms - self._seen_ms[broker] > stale_ms + forget_ms
+            if is_removed:
                 self.forget(broker)
 
     def unknown(self, wall_ms: int, stale_ms: int, active: Collection[str] | None) -> list[str]:
-        """Brokers that should be known and of which there is no fresh state."""
+        """Expected brokers without a fresh state."""
         known = {*self.expected, *(self.states if active is None else active)}
         return sorted(
             broker
@@ -155,15 +152,15 @@ class UsageTracker:
         on_unknown: OnUnknown,
         failed: str = "",
     ) -> Verdict:
-        """Say what holds for everyone who publishes: the least that any volume of any broker leaves.
+        """Derive the verdict for all producers: the lowest factor of any volume of any broker.
 
-        :param limits: the gate's own; the limits that a broker states hold in addition.
+        :param limits: the gateway's own limits; limits that a broker reports apply in addition.
         :param active: as for `expire`.
-        :param on_unknown: what holds while data is missing.
-        :param failed: why the source could not be read at last, for texts.
+        :param on_unknown: the rule while data is missing.
+        :param failed: why the last reading failed, for texts.
         """
         unknown = self.unknown(wall_ms, stale_ms, active)
-        lacking = bool(unknown) or not self.states
+        is_incomplete = bool(unknown) or not self.states
         counted = self.states if on_unknown == "last" else self._fresh(wall_ms, stale_ms)
         volumes = tuple(
             judge_volume(broker, volume, limits, usage.limits)
@@ -173,15 +170,15 @@ class UsageTracker:
         worst = min(volumes, key=lambda judged: (judged.factor, -judged.state), default=None)
         state, factor = (worst.state, worst.factor) if worst is not None else (State.OPEN, 1.0)
         why = worst.describe() if worst is not None else ""
-        if lacking:
+        if is_incomplete:
             missing = _missing(unknown, failed)
             if on_unknown == "pause" or (on_unknown == "last" and not counted):
                 return Verdict(State.PAUSE, 0.0, missing, volumes, tuple(unknown), False, factor > 0.0)
             why = f"{missing}; {why}" if why else missing
-        return Verdict(state, factor, why, volumes, tuple(unknown), not lacking)
+        return Verdict(state, factor, why, volumes, tuple(unknown), not is_incomplete)
 
     def unlimited(self) -> tuple[VolumeVerdict, ...]:
-        """All volumes that are known, by no limit at all."""
+        """The verdicts on all known volumes without any limits."""
         return tuple(
             judge_volume(broker, volume)
             for broker, usage in sorted(self.states.items())
@@ -195,7 +192,7 @@ class UsageTracker:
             if not self._is_stale(usage, wall_ms, stale_ms)
         }
 
-    def _note_gone(self, broker: str, last: BrokerUsage | None, usage: BrokerUsage) -> None:
+    def _evict_missing(self, broker: str, last: BrokerUsage | None, usage: BrokerUsage) -> None:
         names = {volume.name for volume in usage.volumes}
         for volume in last.volumes if last is not None else ():
             if volume.name not in names:
@@ -213,12 +210,12 @@ class UsageTracker:
 
     @staticmethod
     def _is_stale(usage: BrokerUsage, wall_ms: int, stale_ms: int) -> bool:
-        # A state may turn out to be of the future when the gate's own clock is set back.
+        # A state can lie in the future after the gateway's own clock was set back.
         return not -FUTURE_MS <= wall_ms - usage.at_ms <= stale_ms
 
 
 def judge_volume(broker: str, volume: Volume, *limits: Limits) -> VolumeVerdict:
-    """Judge one volume by all limits that hold for it; the least factor counts."""
+    """Evaluate one volume under all its limits; the lowest factor counts."""
     by_each = [(each.factor(volume), -each.state(volume), each) for each in limits if each]
     if not by_each:
         return VolumeVerdict(broker, volume, Limits(), 1.0, State.OPEN)
@@ -229,8 +226,8 @@ def judge_volume(broker: str, volume: Volume, *limits: Limits) -> VolumeVerdict:
 def _missing(unknown: Collection[str], failed: str) -> str:
     cause = f" ({failed})" if failed else ""
     if not unknown:
-        return f"nothing is known of any volume{cause}"
+        return f"the usage of all volumes is unknown{cause}"
     named = ", ".join(sorted(unknown)[:_NAMED])
     more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
     noun = "broker" if len(unknown) == 1 else "brokers"
-    return f"nothing fresh is known of {noun} {named}{more}{cause}"
+    return f"no fresh usage of {noun} {named}{more}{cause}"

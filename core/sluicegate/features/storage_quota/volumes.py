@@ -1,7 +1,7 @@
-"""Volumes and the limits on them: how much of the quota a volume leaves, 0.0 to 1.0.
+"""Volumes and their limits, from which the remaining share of the quota follows, 0.0 to 1.0.
 
-Limits of different types meet in one measure: the bytes in use at which they are reached on that volume. The
-rules are those of Strimzi's proposal of storage quotas (035) and of its plug-in's linear ramp (024).
+Limits of different types are compared by the bytes in use at which they are reached on a volume. The rules
+are those of Strimzi's proposal for storage quotas (035) and of its plug-in's linear ramp (024).
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,18 +11,18 @@ from fractions import Fraction
 
 
 class LimitType(StrEnum):
-    """What a limit looks at, named as in snapshots."""
+    """The quantity that a limit refers to, named as in snapshots."""
 
     CONSUMED_BYTES = "ConsumedBytes"
-    """Reached when so many bytes are in use."""
+    """Reached when this many bytes are in use."""
     MIN_FREE_BYTES = "MinFreeBytes"
-    """Reached when no more bytes than these are free."""
+    """Reached when no more than this many bytes are free."""
     MIN_FREE_PERCENTAGE = "MinFreePercentage"
     """Reached when no more than this share of the capacity is free."""
 
 
 class State(IntEnum):
-    """What holds for clients that publish; a higher one is stricter."""
+    """The state of publishing; a higher value is stricter."""
 
     OPEN = 0
     THROTTLE = 1
@@ -31,23 +31,23 @@ class State(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """One disk of a broker, as it was found."""
+    """The usage of one disk of a broker."""
 
     name: str
     """Unique within its broker: a device, a mount point or a log directory."""
     capacity: int
-    """Bytes in all."""
+    """Total bytes."""
     consumed: int
-    """Bytes that can no longer be written to."""
+    """Bytes that are not available for writing."""
 
     @property
     def free(self) -> int:
-        """Bytes that can still be written; negative if more is in use than there is."""
+        """Bytes that can still be written; negative if usage exceeds the capacity."""
         return self.capacity - self.consumed
 
     @property
     def is_credible(self) -> bool:
-        """False if the figures cannot be true; such a volume counts as full."""
+        """False if the values are impossible; such a volume counts as full."""
         return self.capacity > 0 and 0 <= self.consumed <= self.capacity
 
 
@@ -55,8 +55,8 @@ class Volume:
 class Limit:
     """A level of one type.
 
-    :param level: bytes; for MIN_FREE_PERCENTAGE a share of the capacity, 0 to 1. No float, as 29 % of 100
-        bytes are 29.
+    :param level: bytes; for MIN_FREE_PERCENTAGE a share of the capacity, 0 to 1. Not a float, because 29 % of
+        100 bytes must be 29.
     """
 
     type: LimitType
@@ -79,10 +79,10 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What holds for the volumes of one broker: hard limits pause, soft ones begin to throttle.
+    """The limits on the volumes of one broker: hard limits pause publishing, soft limits throttle it.
 
-    Of several limits of one kind the strictest one counts, for each volume. Without a hard limit publishing
-    pauses when the volume is full; without a soft one it goes on unrestricted until then.
+    On each volume the strictest of several limits of one kind counts. Without a hard limit publishing pauses
+    when the volume is full; without a soft one it is unrestricted until then.
     """
 
     hard: tuple[Limit, ...] = ()
@@ -100,41 +100,41 @@ class Limits:
         return min((limit.consumed_at(volume) for limit in self.soft), default=None)
 
     def breaches_hard(self, volume: Volume) -> bool:
-        """True at the limit and beyond it, and for figures that cannot be true."""
+        """True at and beyond the limit, and for impossible values."""
         return not volume.is_credible or volume.consumed >= self.hard_at(volume)
 
     def breaches_soft(self, volume: Volume) -> bool:
-        """True beyond the limit; a volume that is exactly at it is not restricted yet."""
+        """True beyond the limit; a volume exactly at it is not restricted."""
         soft = self.soft_at(volume)
         return self.breaches_hard(volume) or (soft is not None and volume.consumed > soft)
 
     def is_inverted(self, volume: Volume) -> bool:
-        """True if the soft limit comes after the hard one on this volume, so that it has no effect."""
+        """True if the soft limit is beyond the hard one on this volume, and so has no effect."""
         soft = self.soft_at(volume)
         return soft is not None and soft > self.hard_at(volume)
 
     def factor(self, volume: Volume) -> float:
-        """How much of the quota this volume leaves: 1.0 up to the soft limit, 0.0 from the hard limit on.
+        """The remaining share of the quota: 1.0 up to the soft limit, 0.0 from the hard limit.
 
-        Between them it falls linearly, (hard - consumed) / (hard - soft) in bytes of this volume, so it does
-        not jump at the soft limit. Where the soft limit comes after the hard one, the hard one holds alone.
+        In between it falls linearly, (hard - consumed) / (hard - soft) in bytes of this volume, without a
+        jump at the soft limit. A soft limit beyond the hard one has no effect.
         """
         if self.breaches_hard(volume):
             return 0.0
         if not self.breaches_soft(volume):
             return 1.0
         hard, soft = self.hard_at(volume), self.soft_at(volume)
-        assert soft is not None  # noqa: S101 - it is breached, and not the hard one
+        assert soft is not None  # noqa: S101 - the soft limit is breached, and the hard one is not
         return (hard - volume.consumed) / (hard - soft)
 
     def state(self, volume: Volume) -> State:
-        """What this volume alone would ask for."""
+        """The state that this volume alone requires."""
         if self.breaches_hard(volume):
             return State.PAUSE
         return State.THROTTLE if self.breaches_soft(volume) else State.OPEN
 
     def deciding(self, volumes: Sequence[Volume]) -> tuple[Limit | None, Limit | None]:
-        """The limits that decide on the volume with least room: a snapshot holds one of each kind."""
+        """The closest limits on the volume with the least space; a snapshot has only one of each kind."""
         if not volumes:
             return next(iter(self.hard), None), next(iter(self.soft), None)
         worst = min(volumes, key=lambda volume: (self.factor(volume), self.hard_at(volume) - volume.consumed))

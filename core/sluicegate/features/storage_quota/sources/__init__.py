@@ -1,4 +1,4 @@
-"""Where the usage of volumes is read without a connection to a broker."""
+"""Sources of volume usage that need no connection to a broker."""
 
 from collections.abc import Callable
 
@@ -12,10 +12,10 @@ from sluicegate.features.storage_quota.sources.prometheus import PrometheusSourc
 def reader(
     config: StorageConfig, wall_ms: Callable[[], int], tls_for: TlsFor = context_for_broker
 ) -> Read | None:
-    """What reads the usage as a `storage:` section says; None if a broker room has to.
+    """Create the reader for a `storage:` section; None if the source belongs to a broker room.
 
     :param wall_ms: the wall clock.
-    :param tls_for: gives what to speak with a server that certain authorities vouch for.
+    :param tls_for: creates a TLS context that trusts given authorities.
     """
     if config.source == "path":
         return PathSource(config, wall_ms).read

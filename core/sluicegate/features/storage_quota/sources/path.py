@@ -1,4 +1,4 @@
-"""Usage of file systems of this machine, by statvfs."""
+"""Reads the usage of this machine's file systems with statvfs."""
 
 import asyncio
 import os
@@ -13,9 +13,9 @@ from sluicegate.features.storage_quota.volumes import Volume
 
 
 class PathSource:
-    """The volumes on which some directories are, as one node.
+    """The volumes of some directories, as one node.
 
-    Free is what a process without special rights can still write; what is kept for root counts as used.
+    Free space is what an unprivileged process can write; space reserved for root counts as used.
 
     :param config: `paths` and `broker_id`.
     :param wall_ms: the wall clock.
@@ -25,24 +25,24 @@ class PathSource:
         self._paths = config.paths
         self._broker_id = config.broker_id
         self._wall_ms = wall_ms
-        self._asking: Future[tuple[Volume, ...]] | None = None
+        self._pending: Future[tuple[Volume, ...]] | None = None
 
     async def read(self) -> Mapping[str, BrokerUsage]:
-        """Ask for all paths.
+        """Read the usage of all paths.
 
-        :raises StorageReadError: if one cannot be asked, or the question before still has no answer.
+        :raises StorageReadError: if one cannot be read, or the previous call is still blocked.
         """
-        if self._asking is not None and not self._asking.done():
-            raise StorageReadError(f"a file system does not answer: one of {', '.join(self._paths)}")
+        if self._pending is not None and not self._pending.done():
+            raise StorageReadError(f"a file system does not respond: one of {', '.join(self._paths)}")
         at_ms = self._wall_ms()
         answer: Future[tuple[Volume, ...]] = Future()
-        self._asking = answer
-        # A dead network file system hangs for good: so not a pool's thread, which would have to end first.
-        Thread(target=self._ask, args=(answer,), name="sluicegate-statvfs", daemon=True).start()
+        self._pending = answer
+        # Not a pool's thread: a dead network file system can block it forever, and pools wait for theirs.
+        Thread(target=self._stat, args=(answer,), name="sluicegate-statvfs", daemon=True).start()
         volumes = await asyncio.shield(asyncio.wrap_future(answer))
         return {self._broker_id: BrokerUsage(volumes, at_ms)}
 
-    def _ask(self, answer: "Future[tuple[Volume, ...]]") -> None:
+    def _stat(self, answer: "Future[tuple[Volume, ...]]") -> None:
         try:
             answer.set_result(tuple(volume_of(path) for path in self._paths))
         except Exception as error:  # noqa: BLE001 - raised again where the result is awaited
@@ -50,9 +50,9 @@ class PathSource:
 
 
 def volume_of(path: str) -> Volume:
-    """The volume that a path is on, named by the path.
+    """The volume of a path, named by the path.
 
-    :raises StorageReadError: if it cannot be asked.
+    :raises StorageReadError: if it cannot be read.
     """
     try:
         found = os.statvfs(path)

@@ -1,4 +1,4 @@
-"""Usage of volumes from a Prometheus server, such as what node_exporter or a JMX exporter told it."""
+"""Reads the usage of volumes from a Prometheus server, for instance from node_exporter or a JMX exporter."""
 
 import json
 import math
@@ -22,13 +22,13 @@ _Key = tuple[str, str]
 
 
 class PrometheusSource:
-    """Two queries, whose series are matched by the labels of node and volume.
+    """Runs two queries and matches their series by the labels of node and volume.
 
-    What cannot be matched fails the whole reading: a volume that silently stays away would count as none.
+    A series without a match fails the whole reading: a missing volume would go unnoticed otherwise.
 
-    :param config: address, queries and labels.
+    :param config: URL, queries and labels.
     :param wall_ms: the wall clock.
-    :param tls_for: gives what to speak with a server that certain authorities vouch for.
+    :param tls_for: creates a TLS context that trusts given authorities.
     """
 
     def __init__(
@@ -39,9 +39,9 @@ class PrometheusSource:
         self._tls_for = tls_for
 
     async def read(self) -> Mapping[str, BrokerUsage]:
-        """Ask both queries.
+        """Run both queries.
 
-        :raises StorageReadError: if there is no answer, or it does not tell the usage of each volume.
+        :raises StorageReadError: if there is no response, or it lacks the usage of a volume.
         """
         config = self._config
         at_ms = self._wall_ms()
@@ -49,11 +49,11 @@ class PrometheusSource:
         capacities = await self._query(config.capacity_query or "")
         others = await self._query(second)
         if not capacities:
-            raise StorageReadError("capacity_query finds no volume")
+            raise StorageReadError("capacity_query returns no volume")
         if alone := capacities.keys() ^ others.keys():
             broker, name = min(alone)
             which = "capacity" if (broker, name) in others else "usage"
-            raise StorageReadError(f"no {which} is told of broker {broker} volume {name}, but the other is")
+            raise StorageReadError(f"broker {broker} volume {name} has no {which}")
         volumes: dict[str, list[Volume]] = {}
         for (broker, name), capacity in sorted(capacities.items()):
             other = others[broker, name]
@@ -71,18 +71,16 @@ class PrometheusSource:
         except HttpError as error:
             raise StorageReadError(str(error)) from None
         except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
-            raise StorageReadError(
-                f"{shown_url(url)} does not answer as Prometheus does: {error!r}"
-            ) from None
+            raise StorageReadError(f"{shown_url(url)} does not respond like Prometheus: {error!r}") from None
 
     def _values(self, answer: Any) -> dict[_Key, int]:
         data = answer["data"]
         if answer["status"] != "success" or data["resultType"] != "vector":
             raise StorageReadError(
-                f"a query must give an instant vector, not {str(data.get('resultType'))[:40]}"
+                f"a query must return an instant vector, not {str(data.get('resultType'))[:40]}"
             )
         if len(data["result"]) > MAX_VOLUMES:
-            raise StorageReadError(f"a query gives more than {MAX_VOLUMES} volumes")
+            raise StorageReadError(f"a query returns more than {MAX_VOLUMES} volumes")
         found: dict[_Key, int] = {}
         for series in data["result"]:
             key = self._key(series["metric"])
@@ -91,7 +89,7 @@ class PrometheusSource:
                 raise StorageReadError(f"broker {key[0]} volume {key[1]} has {value} bytes")
             if key in found:
                 raise StorageReadError(
-                    f"a query gives broker {key[0]} volume {key[1]} twice: sum it up by labels"
+                    f"a query returns broker {key[0]} volume {key[1]} twice: sum it by labels"
                 )
             found[key] = int(value)
         return found
@@ -100,9 +98,9 @@ class PrometheusSource:
         config = self._config
         for label in (config.broker_label, config.volume_label):
             if label not in labels:
-                told = ", ".join(sorted(labels)) or "none"
+                present = ", ".join(sorted(labels)) or "none"
                 raise StorageReadError(
-                    f"a query's series has no label {label!r}, its labels are: {told[:200]}"
+                    f"a query's series has no label {label!r}, its labels are: {present[:200]}"
                 )
         return labels[config.broker_label], labels[config.volume_label]
 
