@@ -198,7 +198,7 @@ def test_without_a_free_port_it_says_what_to_do(tmp_path: Path, condition: str) 
         done = demo(tmp_path / "kept", "kafka", "message-size", plant=plant)
     assert done.code == 1
     assert "Traceback" not in done.errors
-    assert f"neighbouring free ports between {first} and {first + 8}: close some programs" in done.errors
+    assert f"consecutive free ports between {first} and {first + 8}: close some programs" in done.errors
 
 
 def test_overrides_of_a_real_configuration_do_not_reach_the_demo(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def only_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_a_file_with_mistakes_is_told_in_the_words_of_run(tmp_path: Path) -> None:
-    with pytest.raises(GateError, match=r"the gateway ended; its last words: .*max_message_size.*'-1'"):
+    with pytest.raises(GateError, match=r"the gateway ended; its last output: .*max_message_size.*'-1'"):
         async with gate(tmp_path, free_ports(1), {"max_message_size": "-1"}):
             pass
 
@@ -43,7 +43,7 @@ async def test_a_file_with_mistakes_is_told_in_the_words_of_run(tmp_path: Path) 
 async def test_a_port_that_somebody_took_meanwhile_is_named(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(GateError, match=rf"its last words: .*{port}"):
+        with pytest.raises(GateError, match=rf"its last output: .*{port}"):
             async with gate(tmp_path, port, {"max_message_size": "1KiB"}):
                 pass
 

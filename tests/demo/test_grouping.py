@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicegate.demo import grouping
-from sluicegate.demo.grouping import groups, room
+from sluicegate.demo.grouping import capacity, groups
 
 weighted = st.lists(st.tuples(st.integers(1, 12), st.integers()))
 
@@ -24,6 +24,6 @@ def test_a_slow_machine_has_less_room(monkeypatch: pytest.MonkeyPatch) -> None:
     def with_a_round_of(seconds: float) -> int:
         clock = iter((100.0, 100.0 + 5 * seconds))
         monkeypatch.setattr(grouping, "perf_counter", lambda: next(clock))
-        return room()
+        return capacity()
 
     assert [with_a_round_of(seconds) for seconds in (0.001, 0.02, 0.04, 10.0)] == [50, 50, 25, 8]

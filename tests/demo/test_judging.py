@@ -68,7 +68,7 @@ def test_clients_that_are_too_slow_show_nothing_of_a_rate() -> None:
     found = log(row(n / 10) for n in range(40))
     observation = RATE.judge(Seen(True, "40", facts={"answered": passed(found)}), found)
     assert observation.verdict is UNSATURATED
-    assert observation.text.endswith(": they are too slow here to come up to the limit")
+    assert observation.text.endswith(": they are too slow here to reach the limit")
 
 
 def test_a_rate_that_delays_refuses_nothing() -> None:
@@ -104,7 +104,7 @@ def test_bytes_count_where_the_limit_is_in_bytes() -> None:
         (5, (0.01, 0.02), True, RIGHT, ""),
         (7, (0.01, 0.02), True, DIFFERENT, "more passed than the limit permits"),
         (5, (0.01, 0.9), True, DIFFERENT, "1 refused that the limit had room for"),
-        (5, (0.01, 0.02), False, DIFFERENT, "refused still when the limit has room again"),
+        (5, (0.01, 0.02), False, DIFFERENT, "still refused when the limit would admit them again"),
         (5, (), True, UNSATURATED, "too slow here to be refused"),
     ],
 )

@@ -79,4 +79,6 @@ async def test_a_place_that_is_never_given_back(tmp_path: Path, monkeypatch: pyt
     )
     [played] = outcome.played
     assert played.observation.verdict is Verdict.DIFFERENT
-    assert "2 of 3 were let in; after one of them had left another was refused" in played.observation.text
+    assert (
+        "2 of 3 were admitted; after one of them had detached another was refused" in played.observation.text
+    )

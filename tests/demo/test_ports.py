@@ -28,7 +28,7 @@ def test_a_port_that_is_taken_is_not_given(monkeypatch: pytest.MonkeyPatch) -> N
     with socket.create_server(("127.0.0.1", free + 1)):
         assert free_ports(1) == free
         monkeypatch.setattr(ports, "_given", set())
-        with pytest.raises(OSError, match=f"no 2 neighbouring free ports between {free} and {free + 2}"):
+        with pytest.raises(OSError, match=f"no 2 consecutive free ports between {free} and {free + 2}"):
             free_ports(2)
 
 

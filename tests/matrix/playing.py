@@ -15,7 +15,7 @@ from tests.waiting import until_so
 
 from sluicegate.decisions.reading import read_decisions
 from sluicegate.demo.clients import DemoClient
-from sluicegate.demo.grouping import groups, room
+from sluicegate.demo.grouping import capacity, groups
 from sluicegate.demo.policy_file import PolicyFile
 from sluicegate.demo.ports import free_ports
 from sluicegate.demo.scene import Backend, Observation, OwnGate, Scene, Seen, Verdict
@@ -177,7 +177,7 @@ class Matrix:
             ]
             async with AsyncExitStack() as stack:
                 programs = await self._programs(stack, cell)
-                for group in groups(((self._scene(each).weight, each) for each in alike), room()):
+                for group in groups(((self._scene(each).weight, each) for each in alike), capacity()):
                     await self._play(group, programs, attempt=1)
                 for each in alike:
                     if self._found[each].verdict is Verdict.UNSATURATED:

@@ -1,7 +1,6 @@
-"""The demo: real clients run into every policy, and what they saw is held against what the policy says.
+"""The demo: real clients exceed every policy, and their observations are compared with the policy.
 
-What a broker room needs to take part is in `sluicegate.demo.scene`; the rest is in modules of its own, so
-that a room does not import the gateway by it.
+`sluicegate.demo.scene` has the interface for broker rooms. It does not import the gateway.
 """
 
 from sluicegate.demo.clients import DemoClient

@@ -1,4 +1,4 @@
-"""The process of a backend: `python -m sluicegate.demo.backend SYSTEM`; it ends with its standard input."""
+"""The process of a backend: `python -m sluicegate.demo.backend SYSTEM`. It ends with its standard input."""
 
 import asyncio
 import sys
@@ -11,19 +11,19 @@ from sluicegate.gateway.plugins import load_plugins
 
 
 def demo_of(system: str) -> BrokerDemo:
-    """How a kind of broker is shown.
+    """The demo of a kind of broker.
 
-    :raises KeyError: if no plugin drives it.
+    :raises KeyError: if no plugin has a driver for it.
     """
     found: BrokerDemo = load_plugins(()).drivers[system].demo()  # type: ignore[attr-defined]
     return found
 
 
 async def _acted(backend: Backend, action: str, topic: str) -> Mapping[str, Any]:
-    """What an action gives, or why it cannot be done."""
+    """The result of an action, or its error."""
     try:
         return {"given": dict(await backend.actions[action](topic))}
-    except Exception as error:  # noqa: BLE001 - told, and the scene fails
+    except Exception as error:  # noqa: BLE001 - reported, and the scene fails
         return {"error": f"{type(error).__name__}: {error}"}
 
 
@@ -38,5 +38,5 @@ if __name__ == "__main__":
     try:
         asyncio.run(_run(sys.argv[1]))
     except OSError as error:
-        # These are the last words that the demo shows.
+        # The demo shows this as the child's last output.
         sys.exit(str(error))

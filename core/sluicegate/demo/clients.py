@@ -1,4 +1,4 @@
-"""What the shared scenes want of a client library; each broker room adapts its stock client to it."""
+"""The client interface of the shared scenes; each broker room adapts its stock client to it."""
 
 import asyncio
 from typing import Any, NamedTuple, Protocol
@@ -7,18 +7,18 @@ _AT_ONCE = 10
 
 
 class RefusedError(Exception):
-    """The broker or the gateway said no; the text is the client's own error on one line."""
+    """The broker or the gateway refused an operation; the text is the client's own error on one line."""
 
 
 class Message(NamedTuple):
-    """A message as a consumer got it."""
+    """A message as a consumer received it."""
 
     size: int
     """Bytes of its payload."""
     published_ms: float
-    """When its producer published it, in ms since 1970, as the message itself says."""
+    """The message's publish timestamp, in ms since 1970."""
     received_ms: float
-    """When the consumer had it, in ms since 1970."""
+    """When the consumer received it, in ms since 1970."""
     raw: Any
     """The client library's own object."""
 
@@ -30,12 +30,12 @@ class DemoProducer(Protocol):
         """Publish a message and wait until it is acknowledged.
 
         :param size: bytes of its payload.
-        :param asked: what else the client asks for, in the client library's own words.
+        :param asked: more options of the client library.
         :raises RefusedError: if it is refused.
         """
 
     async def close(self) -> None:
-        """Leave."""
+        """Detach."""
 
 
 class DemoConsumer(Protocol):
@@ -45,33 +45,33 @@ class DemoConsumer(Protocol):
         """The next message; None if none comes in time."""
 
     async def acknowledge(self, message: Message) -> None:
-        """Tell the broker that the message is done with, where the system knows that."""
+        """Acknowledge the message, if the system has acknowledgements."""
 
     async def close(self) -> None:
-        """Leave."""
+        """Detach."""
 
 
 class DemoClient(Protocol):
     """A client library, connected to the gateway."""
 
     async def producer(self, topic: str, name: str, *, reliable: bool = True) -> DemoProducer:
-        """A new producer; on systems that know no registration it attaches when it first publishes.
+        """Create a producer. On systems without registration it attaches when it first publishes.
 
         :param name: its own name.
-        :param reliable: False for messages that need not arrive, where the system knows that.
-        :raises RefusedError: if it is not let in.
+        :param reliable: False for unreliable messages, if the system has those.
+        :raises RefusedError: if it is refused.
         """
 
     async def consumer(
         self, topic: str, subscription: str, name: str, *, exclusive: bool = False, alone: bool = False
     ) -> DemoConsumer:
-        """A new consumer, which begins with the topic's first message.
+        """Create a consumer, which starts with the topic's first message.
 
         :param subscription: its subscription or group.
         :param name: its own name.
-        :param exclusive: True for a subscription of one consumer, where the system knows kinds of them.
-        :param alone: True if the scene needs no group, so that the system may read without one.
-        :raises RefusedError: if it is not let in.
+        :param exclusive: True for an exclusive subscription, if the system has those.
+        :param alone: True if the scene needs no group, so that the client can read without one.
+        :raises RefusedError: if it is refused.
         """
 
 
@@ -99,14 +99,14 @@ async def attempt(call: Any) -> tuple[Any, str]:
 
 
 def words(error: BaseException) -> str:
-    """An error as its client words it, on one line, with the name of its class."""
+    """Format a client's error on one line, with the name of its class."""
     text = " ".join(str(error).split())
     name = type(error).__name__
     return text if name in text else f"{name}: {text}" if text else name
 
 
 async def fill(producer: DemoProducer, messages: int, size: int) -> None:
-    """Publish messages, several at a time.
+    """Publish messages concurrently.
 
     :raises RefusedError: if one is refused.
     """

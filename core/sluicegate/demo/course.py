@@ -1,4 +1,4 @@
-"""How a rate changed over time while its limit did: taken from the decision log, and kept to be drawn."""
+"""Samples a rate and its changing limit over time from the decision log, for a chart."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,26 +8,26 @@ from sluicegate.demo.topic_log import Row, TopicLog
 
 _SAMPLE_S = 0.1
 _SMOOTHED = 3
-"""Samples that a rate is taken over: one alone holds a few messages only."""
+"""Number of samples over which a rate is averaged; a single one has only a few messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One moment."""
+    """The state at one moment."""
 
     at: float
-    """Seconds since the beginning."""
+    """Seconds since the start."""
     admitted: float
-    """Messages per second that the gate let through."""
+    """Messages per second that the gateway admitted."""
     allowed: float
-    """Messages per second that the limit permitted."""
+    """Messages per second that the limit allowed."""
     state: str
-    """What the gate was doing, in a word."""
+    """The state of the limit, in a word."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """What is drawn of a scene."""
+    """The chart of a scene."""
 
     title: str
     samples: tuple[Sample, ...]
@@ -42,24 +42,24 @@ def chart(
     state_of: Callable[[Row], str],
     free_after_s: float = inf,
 ) -> Chart:
-    """What a topic's rows say of the time between two moments.
+    """Create a chart from a topic's rows between two moments.
 
     :param begin: seconds since 1970.
-    :param free: messages per second that clients may or would publish while none is held.
-    :param state_of: the state that a row of a held message tells of, in a word.
-    :param free_after_s: a topic of which nothing was held for so long is free again.
+    :param free: messages per second that clients can publish while none is held.
+    :param state_of: returns the state for a row of a held message, in a word.
+    :param free_after_s: after this time without held messages the topic counts as free.
     """
     holds = [row for row in log.rows if row["action"] == "delay"]
     admitted = log.admitted("publish", "messages")
     samples: list[Sample] = []
-    state, limit, place, told = "free", free, 0, begin
+    state, limit, place, last = "free", free, 0, begin
     for step in range(1, int((end - begin) / _SAMPLE_S) + 1):
         now = begin + step * _SAMPLE_S
         while place < len(holds) and holds[place]["time"].timestamp() <= now:
             limit, state = holds[place]["limit"], state_of(holds[place])
-            told = holds[place]["time"].timestamp()
+            last = holds[place]["time"].timestamp()
             place += 1
-        if now - told > free_after_s:
+        if now - last > free_after_s:
             limit, state = free, "free"
         since = now - _SMOOTHED * _SAMPLE_S
         count = sum(each.amount for each in admitted if since < each.at <= now)

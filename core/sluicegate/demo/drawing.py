@@ -1,4 +1,4 @@
-"""Draws the course of a scene: bars for what passed, a line for what might pass, the states below."""
+"""Draws the chart of a scene: bars for the admitted rate, a line for the limit, and the states below."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -14,13 +14,13 @@ _MARGIN = 9
 _WIDEST = 72
 _BARS = " ▁▂▃▄▅▆▇█"
 _STYLES = ("green", "yellow", "red", "blue")
-"""Of states, in the order in which they first appear."""
+"""Styles of states, in the order in which these first appear."""
 
 
 def draw(chart: Chart, width: int, plain: bool) -> Iterator[Text]:
-    """The lines of a chart.
+    """Draw a chart as lines.
 
-    :param width: columns that there are.
+    :param width: available columns.
     :param plain: ASCII only.
     """
     if not chart.samples:
@@ -46,13 +46,13 @@ def draw(chart: Chart, width: int, plain: bool) -> Iterator[Text]:
 
 
 def _columns(samples: Sequence[Sample], most: int) -> list[Sample]:
-    """Samples for so many columns, evenly over the time."""
+    """Select samples for a number of columns, evenly over the time."""
     count = min(most, len(samples))
     return [samples[place * len(samples) // count] for place in range(count)]
 
 
 def _cell(sample: Sample, row: int, top: float, style: str, plain: bool) -> tuple[str, str]:
-    """A character and its style: the line goes before the bar."""
+    """A character and its style; the line hides the bar."""
     line_row = min(_HEIGHT - 1, ceil(sample.allowed / top * _HEIGHT) - 1)
     if row == max(line_row, 0):
         return ("=" if plain else "━"), "bold"
@@ -64,7 +64,7 @@ def _cell(sample: Sample, row: int, top: float, style: str, plain: bool) -> tupl
 
 
 def _round_up(value: float) -> float:
-    """A number to end an axis with, at or above this one."""
+    """Round up to a number for the end of an axis."""
     step = 10.0
     while value > 10 * step:
         step *= 10

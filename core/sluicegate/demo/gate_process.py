@@ -1,4 +1,4 @@
-"""The gateway of the demo: `sluicegate run` in a process of its own, as a user starts it."""
+"""The gateway of the demo: a `sluicegate run` process, started as a user would."""
 
 import asyncio
 import os
@@ -24,16 +24,16 @@ _LAST_LINES = 5
 
 
 class GateError(Exception):
-    """The gateway did not come up, or does not answer; the message holds its last words."""
+    """The gateway did not start, or does not respond; the message has its last output."""
 
 
 def metric(admin: str, name: str, topic: str = "") -> float | None:
-    """A metric of a gateway; blocks.
+    """Read a metric of a gateway; blocks.
 
     :param admin: URL of its administrative endpoint.
-    :param name: the sample's whole name.
-    :param topic: of the sample with this topic, where there are several.
-    :return: None if it is not there.
+    :param name: the sample's full name.
+    :param topic: the topic's label, for metrics by topic.
+    :return: None if the metric does not exist.
     """
     found: dict[str, float] = {}
     for family in text_string_to_metric_families(_get(f"{admin}/metrics")):
@@ -50,11 +50,11 @@ def _get(url: str) -> str:
 
 
 class Gate:
-    """One `sluicegate run`; an asynchronous context manager that starts and ends it.
+    """One `sluicegate run`, as an asynchronous context manager.
 
     :param file: its policy file.
     :param admin_port: free port for its administrative endpoint.
-    :param log: file for what it prints.
+    :param log: file for its output.
     """
 
     def __init__(self, file: PolicyFile, admin_port: int, log: Path) -> None:
@@ -65,15 +65,15 @@ class Gate:
 
     @property
     def command(self) -> list[str]:
-        """What a user would type, by this interpreter."""
+        """The command line, with this interpreter."""
         return [sys.executable, "-m", "sluicegate", "run", "-c", str(self.file.path)]
 
     async def __aenter__(self) -> Self:
-        """Start it, and return once it says that clients are served.
+        """Start it, and wait until it reports that it is ready.
 
-        :raises GateError: if it ends, or is not ready in two minutes.
+        :raises GateError: if it ends, or is not ready within two minutes.
         """
-        # What overrides an operator's real configuration must not reach the demo.
+        # Overrides for an operator's real configuration must not affect the demo.
         environment = {key: value for key, value in os.environ.items() if not key.startswith("SLUICEGATE__")}
         with self._log.open("wb") as printed:
             self._process = await asyncio.create_subprocess_exec(
@@ -88,11 +88,11 @@ class Gate:
             async with asyncio.timeout(_START_S):
                 while _READY not in self._printed():
                     if self._process.returncode is not None:
-                        raise GateError(f"the gateway ended; its last words: {self._last_words()}")
+                        raise GateError(f"the gateway ended; its last output: {self._last_output()}")
                     await asyncio.sleep(_LOOK_S)
         except TimeoutError:
             await self._stop()
-            raise GateError(f"gateway not ready after {_START_S:.0f} s: {self._last_words()}") from None
+            raise GateError(f"gateway not ready after {_START_S:.0f} s: {self._last_output()}") from None
         except BaseException:
             await self._stop()
             raise
@@ -101,13 +101,13 @@ class Gate:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End it as an operator does."""
+        """Stop it with SIGTERM."""
         await self._stop()
 
     async def settled(self) -> None:
-        """Wait until all that was decided so far is in the decision log.
+        """Wait until all decisions so far are in the decision log.
 
-        :raises GateError: if it does not answer.
+        :raises GateError: if it does not respond.
         """
         before = -1.0
         while True:
@@ -123,7 +123,7 @@ class Gate:
         try:
             text = _get(f"{self.admin}/metrics")
         except (urllib.error.URLError, OSError) as error:
-            raise GateError(f"the gateway does not answer ({error}): {self._last_words()}") from None
+            raise GateError(f"the gateway does not respond ({error}): {self._last_output()}") from None
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
                 found[sample.name] = found.get(sample.name, 0.0) + sample.value
@@ -147,5 +147,5 @@ class Gate:
     def _printed(self) -> str:
         return self._log.read_text(encoding="utf-8", errors="replace")
 
-    def _last_words(self) -> str:
+    def _last_output(self) -> str:
         return " | ".join(self._printed().strip().splitlines()[-_LAST_LINES:]) or "(none)"

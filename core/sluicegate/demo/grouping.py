@@ -1,4 +1,4 @@
-"""How many scenes are played at once: as many as the machine has room for."""
+"""Groups scenes to play concurrently, as many as the machine can handle."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -7,12 +7,12 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-_ROOM = 50
-"""Weights that a machine with two idle cores of today plays at once."""
+_CAPACITY = 50
+"""Total weight that a current machine with two idle cores plays at once."""
 _LEAST = 8
 _ROUNDS = 5
 _NOMINAL_S = 0.02
-"""What one round of `_work` takes on such a machine."""
+"""Duration of `_work` on such a machine."""
 
 
 def _work() -> None:
@@ -20,17 +20,17 @@ def _work() -> None:
         json.loads(json.dumps({"number": number, "text": "sluicegate" * 5}))
 
 
-def room() -> int:
-    """Weights that this machine has room for now; looking takes a tenth of a second on a fast one."""
+def capacity() -> int:
+    """Measure the total weight that this machine can play now; a fast one takes a tenth of a second."""
     began = perf_counter()
     for _ in range(_ROUNDS):
         _work()
     speed = _ROUNDS * _NOMINAL_S / (perf_counter() - began)
-    return max(_LEAST, min(_ROOM, round(_ROOM * speed)))
+    return max(_LEAST, min(_CAPACITY, round(_CAPACITY * speed)))
 
 
 def groups(weighted: Iterable[tuple[int, T]], most: int) -> Iterator[list[T]]:
-    """Split into groups, in order, each of at most this weight or of one that is heavier.
+    """Split items into groups of at most a total weight, in order; a heavier item gets its own group.
 
     :param weighted: weight and item.
     """

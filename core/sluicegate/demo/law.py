@@ -1,13 +1,13 @@
-"""What a token bucket permits, and what it owes: judged from what happened, however slow the machine was.
+"""What a token bucket may admit, and what it must admit, independent of the speed of the machine.
 
 At most: in every window of T seconds a bucket admits at most rate * T + max(burst, largest need).
 
-At least: while an operation waits for the bucket, the bucket is not full, so it refills at its whole rate.
-So it holds at least its first balance plus rate * (time spent waiting), less what it admitted. The next
-operation that it makes wait says how much it lacks, and it must not lack more than that. A machine that
-stalls makes the time longer than the bucket asked for; only the time that the bucket asked for counts.
+At least: while an operation waits for the bucket, the bucket is not full, so it refills at its full rate. So
+its balance is at least the initial balance plus rate * (time spent waiting), minus what it admitted. The wait
+of the next held operation implies how much the bucket lacks, and it must not lack more than that. On a slow
+machine, waits last longer than the bucket requires; only the required time counts.
 
-This is an arithmetic of its own on purpose: it must not share a fault with the bucket that it judges.
+This module does not share code with the bucket on purpose, or both could have the same defect.
 """
 
 from bisect import bisect_right
@@ -16,18 +16,18 @@ from dataclasses import dataclass
 from math import inf
 
 CLOCK_S = 0.002
-"""The log tells the gate's monotonic clock as wall time: an adjustment may move it by so much."""
+"""Tolerance for adjustments of the wall clock, as the log converts monotonic time to wall time."""
 QUEUED_S = 0.001
-"""A wait that is no longer says only that others stand before, and nothing of the bucket."""
+"""A wait up to this length only means that other operations are ahead in the queue."""
 ENOUGH_S = 0.5
-"""A gate that held its clients for less time than this in all was not saturated."""
+"""If the gateway held its clients for less than this time in total, it was not saturated."""
 SHARE = 0.01
-"""Rounding that is allowed for, as a share of what was admitted."""
+"""Tolerance for rounding, as a share of the admitted amount."""
 
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """An operation that a limit let through."""
+    """An operation that a limit admitted."""
 
     at: float
     """Seconds."""
@@ -37,19 +37,19 @@ class Admitted:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """An operation that a limit made wait."""
+    """An operation that a limit held."""
 
     at: float
     """Seconds."""
     wait: float
-    """Seconds that the limit asked for."""
+    """Wait that the limit required, in seconds."""
     amount: float
     """Messages or bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A message as its client saw it: it was admitted at some time between these two."""
+    """A message as its client saw it; it was admitted at some time between `sent` and `acknowledged`."""
 
     sent: float
     acknowledged: float
@@ -58,17 +58,17 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A bucket that starts full.
+    """A token bucket that starts full.
 
     :param rate: messages or bytes per second.
-    :param burst: what a full bucket holds.
+    :param burst: capacity of the bucket.
     """
 
     rate: float
     burst: float
 
     def surplus(self, admitted: Sequence[Admitted]) -> float:
-        """By how much the worst window exceeds what the limit permits; 0 or less if none does.
+        """The amount by which the worst window exceeds the limit; 0 or less if none does.
 
         :param admitted: in order of time.
         """
@@ -81,7 +81,7 @@ class Limit:
         return worst - allowance - self._slack(total)
 
     def surplus_answered(self, answered: Iterable[Answered]) -> float:
-        """The same from what clients saw: a message sent and acknowledged in a window was admitted in it."""
+        """The same by the clients' view: a message sent and acknowledged in a window was admitted in it."""
         seen = sorted(answered, key=lambda each: each.acknowledged)
         worst, largest = -inf, max((each.amount for each in seen), default=0.0)
         for begin in sorted({each.sent for each in seen})[:: max(1, len(seen) // 200)]:
@@ -93,7 +93,7 @@ class Limit:
         return worst - max(self.burst, largest) - self._slack(sum(each.amount for each in seen))
 
     def waiting(self, admitted: Sequence[Admitted], held: Sequence[Held]) -> float:
-        """Seconds for which the bucket itself made clients wait, and so refilled at its whole rate.
+        """Seconds for which the bucket itself made clients wait, and so refilled at its full rate.
 
         :param admitted: in order of time.
         :param held: in order of time.
@@ -109,14 +109,14 @@ class Limit:
     def shortfall(
         self, admitted: Sequence[Admitted], held: Sequence[Held], waiting_at_once: int = 1
     ) -> float:
-        """By how much less was admitted than the limit owes; 0 or less if nothing is owed.
+        """The amount that the limit should have admitted in addition; 0 or less if none.
 
-        A bucket that makes an operation wait says by that how much it lacks. It lacks too much if it holds
-        more by what it admitted and refilled.
+        The wait of an operation implies the balance of the bucket. The balance is too low if admissions and
+        refill leave a higher one.
 
         :param admitted: in order of time.
         :param held: in order of time.
-        :param waiting_at_once: operations that may stand in line together.
+        :param waiting_at_once: operations that can be in the queue together.
         """
         balances, worst = self._balances(admitted), -inf
         need = max((each.amount for each in held), default=0.0) * waiting_at_once
@@ -134,7 +134,7 @@ class Limit:
         return worst
 
     def wrongly_refused(self, admitted: Sequence[Admitted], refused: Sequence[Admitted]) -> int:
-        """How many were refused although the bucket had what they needed.
+        """Number of operations that were refused although the balance sufficed.
 
         :param admitted: in order of time.
         """
@@ -151,7 +151,7 @@ class Limit:
 
 
 class _Balances:
-    """What an ideal bucket holds at any time, given what was admitted."""
+    """The balance of an ideal bucket at any time, given the admitted operations."""
 
     def __init__(self, limit: Limit, admitted: Sequence[Admitted]) -> None:
         self._limit = limit
@@ -173,9 +173,9 @@ class _Balances:
         return min(self._limit.burst, self._after[place] + self._limit.rate * (at - self._times[place]))
 
     def admitted_until(self, at: float) -> float:
-        """What was admitted up to a time."""
+        """Amount admitted up to a time."""
         return self._totals[bisect_right(self._times, at)]
 
     def not_full_until(self, held: Held) -> float:
-        """When an operation's wait ends, or the bucket is full again before that."""
+        """When an operation's wait ends or the bucket is full again, whichever is earlier."""
         return held.at + min(held.wait, (self._limit.burst - self(held.at)) / self._limit.rate)

@@ -1,4 +1,4 @@
-"""Standard output, as wide and as colourful as it is."""
+"""Formatted output on standard output."""
 
 import os
 import sys
@@ -12,18 +12,18 @@ from sluicegate.demo.course import Chart
 from sluicegate.demo.drawing import draw
 
 _WIDTH = 150
-"""Of what is not printed to a terminal."""
+"""Columns of output that is not printed to a terminal."""
 _NARROW = 100
-"""Columns below which tables of sentences cannot be read."""
+"""Columns below which tables of sentences are unreadable."""
 
 
 class Page:
     """Standard output.
 
-    No escape codes are written to a file, a pipe or a dumb terminal, nor where `NO_COLOR` is set. `COLUMNS`
-    says how wide it is, else the terminal does.
+    It writes no escape codes to a file, a pipe or a dumb terminal, or if `NO_COLOR` is set. Its width comes
+    from `COLUMNS`, or from the terminal.
 
-    :param plain: no escape codes anywhere, and ASCII only.
+    :param plain: never write escape codes, and only ASCII.
     """
 
     def __init__(self, plain: bool) -> None:
@@ -49,15 +49,15 @@ class Page:
 
     @property
     def is_narrow(self) -> bool:
-        """Whether lists are to be printed in place of tables."""
+        """Whether to print lists instead of tables."""
         return self.width < _NARROW
 
     def say(self, line: str, style: str = "") -> None:
-        """Print a line as it is."""
+        """Print a line without markup."""
         self.console.print(line, style=style or None, soft_wrap=True)
 
     def table(self, title: str, lines: bool = False) -> Table:
-        """An empty table."""
+        """Create an empty table."""
         return Table(title=title, show_lines=lines, title_justify="left", box=self._box)
 
     def show(self, what: Table | Text) -> None:
@@ -65,6 +65,6 @@ class Page:
         self.console.print(what)
 
     def chart(self, chart: Chart) -> None:
-        """Draw the course of a scene."""
+        """Draw the chart of a scene."""
         for line in draw(chart, self.width, self._plain):
             self.show(line)

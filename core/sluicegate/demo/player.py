@@ -1,7 +1,7 @@
 """The process of one system's clients: `python -m sluicegate.demo.player SYSTEM`.
 
-It plays the scenes that it is told, side by side, and says what the clients of each saw. It is a process of
-its own, so that a client library that blocks, or aborts when it ends, takes nothing else along.
+It plays the requested scenes concurrently and reports what the clients of each saw. It is a separate process,
+so that a client library that blocks, or aborts at exit, affects nothing else.
 """
 
 import asyncio
@@ -21,18 +21,18 @@ from sluicegate.demo.gate_process import metric
 from sluicegate.demo.scene import ActionError, BrokerDemo, Scene, Seen
 
 _SCENE_PATIENCES = 5
-"""A scene may wait for several things, one after the other."""
+"""A scene can wait for several events, one after the other."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What the parent wants played; the fields are those of its message."""
+    """The scenes to play; the fields are those of the parent's message."""
 
     scenes: tuple[str, ...]
     address: str
-    """Of the gate, host:port."""
+    """Address of the gateway, host:port."""
     admin: str
-    """Of the gate's administrative endpoint, as a URL."""
+    """URL of the gateway's administrative endpoint."""
     directory: str
     policies: Mapping[str, Any]
     attempt: int
@@ -41,30 +41,30 @@ class Task:
 
 @dataclass(slots=True)
 class _Actions:
-    """What scenes asked the backend for, and what came of it; the parent passes both on."""
+    """Pending requests of scenes to the backend, which the parent forwards."""
 
     waiting: dict[str, asyncio.Future[Mapping[str, Any]]] = field(default_factory=dict)
 
     async def ask(self, action: str, topic: str) -> Mapping[str, Any]:
-        """As `Stage.act`; one at a time for each topic."""
+        """Request an action as `Stage.act` does; one at a time for each topic."""
         answer = self.waiting[topic] = asyncio.get_running_loop().create_future()
         say({"act": action, "topic": topic})
-        told = await answer
-        if "error" in told:
-            raise ActionError(f"{action}: {told['error']}")
-        given: Mapping[str, Any] = told["given"]
+        result = await answer
+        if "error" in result:
+            raise ActionError(f"{action}: {result['error']}")
+        given: Mapping[str, Any] = result["given"]
         return given
 
-    def answered(self, topic: str, told: Mapping[str, Any]) -> None:
-        """Pass an answer on to the scene that waits for it, unless it was given up."""
+    def answered(self, topic: str, result: Mapping[str, Any]) -> None:
+        """Pass a result to the scene that waits for it, unless the scene was cancelled."""
         answer = self.waiting.pop(topic)
         if not answer.done():
-            answer.set_result(told)
+            answer.set_result(result)
 
 
 @dataclass(frozen=True, slots=True)
 class _Stage:
-    """What a scene finds (`scene.Stage`)."""
+    """The stage of one scene (`scene.Stage`)."""
 
     demo: BrokerDemo
     task: Task
@@ -139,6 +139,6 @@ if __name__ == "__main__":
     import uvloop
 
     uvloop.run(_run(sys.argv[1]))
-    # All is said. Threads of client libraries may still wait for brokers, or abort when their turn comes.
+    # Skip the normal exit: threads of client libraries may still wait for brokers, or abort.
     sys.stdout.flush()
     os._exit(0)

@@ -10,16 +10,16 @@ import yaml
 from sluicegate.demo.scene import Backend, BrokerDemo, Scene, by_policy
 
 _NODE_PORTS = 10
-"""As many as the listener of any backend and its nodes take."""
+"""At least as many as the listener of any backend and its nodes use."""
 
 
 class PolicyFile:
-    """A policy file on disk, with what it says at hand.
+    """A policy file on disk, with its contents.
 
-    :param path: where it is written.
-    :param state_dir: directory of everything that the gateway keeps.
-    :param admin_port: of the gateway's administrative endpoint.
-    :param policies: those of the broker's level.
+    :param path: path of the file.
+    :param state_dir: state directory of the gateway.
+    :param admin_port: port of the gateway's administrative endpoint.
+    :param policies: policies at broker level.
     """
 
     def __init__(
@@ -33,9 +33,9 @@ class PolicyFile:
         self._topics: dict[str, tuple[str, Scene]] = {}
 
     def takes(self, port: int) -> bool:
-        """Whether a broker of the file listens there, or may, on one of the next ports for its nodes.
+        """Whether a broker of the file uses a port for its listener or can use it for its nodes.
 
-        The ports of brokers are chosen in other processes, which do not know of each other's.
+        Other processes choose the ports of brokers independently.
         """
         firsts = (entry["listen"]["port"] for _, entry in self._brokers)
         return any(first <= port < first + _NODE_PORTS for first in firsts)
@@ -45,7 +45,7 @@ class PolicyFile:
     ) -> None:
         """Add a broker, and the topics of its scenes.
 
-        :param name: of its entry; the system's if empty.
+        :param name: name of its entry; the system if empty.
         """
         self._brokers.append((demo.label, {"name": name or system, "system": system, **backend.entry}))
         for scene in scenes:
@@ -54,24 +54,24 @@ class PolicyFile:
             self._topics[scene.topic] = (system, scene)
 
     def change(self, topic: str, settings: Mapping[str, Any]) -> None:
-        """Give a topic other settings, and write the file."""
+        """Change the settings of a topic, and write the file."""
         system, scene = self._topics[topic]
         self._topics[topic] = (system, replace(scene, settings=settings))
         self.write()
 
     def address(self, name: str) -> str:
-        """Where clients of a broker's gate connect, host:port."""
+        """The gateway's address for clients of a broker, host:port."""
         [listen] = [entry["listen"] for _, entry in self._brokers if entry["name"] == name]
         return f"{listen['host']}:{listen['port']}"
 
     def write(self) -> None:
-        """Write the file in one step, so that no reader sees half of it."""
+        """Write the file atomically."""
         partial = self.path.with_suffix(".partial")
         partial.write_text(self.text(), encoding="utf-8")
         partial.replace(self.path)
 
     def text(self) -> str:
-        """What the file says: the same policy of all brokers stands together."""
+        """The text of the file, with the topics of all brokers grouped by policy."""
         parts = ["# The policies that `sluicegate demo` shows.\n", "brokers:\n"]
         for label, entry in self._brokers:
             parts += [f"  # {label}\n", _item(entry)]
@@ -98,7 +98,7 @@ class PolicyFile:
 
 
 def _inline(value: object) -> str:
-    """A value on one line."""
+    """Format a value on one line."""
     text: str = yaml.safe_dump(
         value, sort_keys=False, default_flow_style=True, allow_unicode=True, width=9_999
     )
@@ -106,6 +106,6 @@ def _inline(value: object) -> str:
 
 
 def _item(entry: Mapping[str, Any], indent: int = 2) -> str:
-    """One item of a YAML list."""
+    """Format an item of a YAML list."""
     lines = [f"{key}: {_inline(value)}\n" for key, value in entry.items()]
     return " " * indent + "- " + (" " * (indent + 2)).join(lines)

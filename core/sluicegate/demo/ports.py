@@ -1,7 +1,7 @@
-"""Free ports on loopback, for servers that only live for a moment.
+"""Finds free ports on loopback for short-lived servers.
 
-A port stays free until the program that asked for it listens there, which takes a broker seconds. So no port
-is given twice in a process, and programs that run side by side are given ranges of their own.
+A broker takes seconds until it listens on its port. So a process never returns a port twice, and concurrent
+programs get separate ranges.
 """
 
 import os
@@ -12,8 +12,8 @@ from random import SystemRandom
 RANGE = "SLUICEGATE_PORTS"
 """Environment variable with the range to take ports from, such as `12000-14000`."""
 _FIRST, _LAST = 12_000, 32_000
-"""Below what Linux gives to outgoing connections: with one of those ports, a client that tries to reach a
-server that is down could connect to itself."""
+"""Below Linux's ephemeral ports: on one of those, a client that tries to reach a stopped server could connect
+to itself."""
 _ATTEMPTS = 1_000
 
 _chance = SystemRandom()
@@ -21,9 +21,9 @@ _given: set[int] = set()
 
 
 def port_range() -> tuple[int, int]:
-    """The first port to take, and the one after the last.
+    """The range of ports as its first port and the one after the last.
 
-    :raises ValueError: if the environment names no range.
+    :raises ValueError: if the environment variable is malformed.
     """
     named = os.environ.get(RANGE)
     if not named:
@@ -35,9 +35,9 @@ def port_range() -> tuple[int, int]:
 
 
 def free_ports(count: int) -> int:
-    """Find neighbouring ports that are free on 127.0.0.1 at this moment and were not given before.
+    """Find consecutive ports that are free on 127.0.0.1 and were not returned before.
 
-    :param count: how many.
+    :param count: number of ports.
     :return: the lowest of them.
     :raises OSError: if none were found.
     """
@@ -46,7 +46,7 @@ def free_ports(count: int) -> int:
         lowest = first + _chance.randrange(max(1, last - first - count))
         wanted = range(lowest, lowest + count)
         if attempt == _ATTEMPTS // 2:
-            _given.clear()  # most of the range was given once
+            _given.clear()  # most of the range has been used once
         if not _given.isdisjoint(wanted):
             continue
         with ExitStack() as held:
@@ -57,4 +57,4 @@ def free_ports(count: int) -> int:
                 continue
             _given.update(wanted)
             return lowest
-    raise OSError(f"no {count} neighbouring free ports between {first} and {last}: close some programs")
+    raise OSError(f"no {count} consecutive free ports between {first} and {last}: close some programs")

@@ -1,4 +1,4 @@
-"""Plays the scenes: brokers, gates and clients in processes of their own; judges them by the decision log."""
+"""Plays the scenes with brokers, gateways and clients in separate processes, and judges the results."""
 
 import asyncio
 import time
@@ -11,7 +11,7 @@ from typing import Any
 from sluicegate.children import Child, ChildError
 from sluicegate.decisions.reading import read_decisions
 from sluicegate.demo.gate_process import Gate
-from sluicegate.demo.grouping import groups, room
+from sluicegate.demo.grouping import capacity, groups
 from sluicegate.demo.player import Task
 from sluicegate.demo.policy_file import PolicyFile
 from sluicegate.demo.ports import free_ports
@@ -20,55 +20,55 @@ from sluicegate.demo.topic_log import Row, TopicLog
 
 Say = Callable[[str], object]
 PATIENCE_S = 60.0
-"""How long a scene waits for something that has to come."""
+"""How long a scene waits for an expected event."""
 _START_S = 120.0
 _SILENCES = 6
-"""A group's clients may be silent for so many times the patience: a scene may take five."""
+"""A group's clients can be silent for this many times the patience: a scene can take five."""
 
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """A scene and what came of it."""
+    """A scene and its result."""
 
     system: str
     scene: Scene
     observation: Observation
     seconds: float
     policies: Mapping[str, Any] = field(default_factory=dict)
-    """What it sets for a whole broker."""
+    """Its policies at broker level."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A demo that has ended."""
+    """The result of a demo."""
 
     directory: Path
     policy_file: Path
     played: tuple[Played, ...]
     """In the order of the table."""
     rows: Sequence[Row]
-    """Of the decision logs of all gates, in order of time."""
+    """Rows of the decision logs of all gateways, in order of time."""
     notes: Mapping[str, tuple[str, ...]]
-    """What each system's backend cannot show."""
+    """The limitations of each system's backend."""
     seconds: float
 
     def count(self, verdict: Verdict) -> int:
-        """How many observations have this verdict."""
+        """Number of observations with this verdict."""
         return sum(played.observation.verdict is verdict for played in self.played)
 
     @property
     def state_dir(self) -> Path:
-        """Where the gateway of most scenes kept its state."""
+        """State directory of the gateway of most scenes."""
         return self.policy_file.parent / "state"
 
 
 _Found = tuple[Seen, float]
-"""What clients saw, and for how many seconds."""
+"""What clients saw, and the duration in seconds."""
 
 
 @dataclass(slots=True)
 class _Shown:
-    """A gateway with its backends and the clients that play in front of it."""
+    """A gateway with its backends and clients."""
 
     gate: Gate
     players: Mapping[str, Child]
@@ -76,12 +76,12 @@ class _Shown:
     patience_s: float
     policies: Mapping[str, Any] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
-    """Of the broker entries, by system, where they differ from it."""
+    """Names of the broker entries by system, if they differ from it."""
 
     async def play(self, system: str, scenes: Sequence[Scene], attempt: int) -> dict[str, _Found]:
-        """Have scenes of one system played side by side.
+        """Play scenes of one system concurrently.
 
-        :return: what clients saw, and for how many seconds, by name of the scene.
+        :return: what clients saw, and the duration in seconds, by name of the scene.
         :raises ChildError: if the clients' process ends.
         """
         found: dict[str, _Found] = {}
@@ -114,16 +114,16 @@ class _Shown:
     async def _act(
         self, system: str, asked: Mapping[str, Any], before: Sequence["asyncio.Task[None]"]
     ) -> None:
-        """Have a backend do what a scene asks for, once it has done what was asked for before."""
+        """Run an action of a backend for a scene, after earlier actions."""
         if before:
             await asyncio.wait(before)
         backend = self.backends[system]
         try:
             await backend.tell(asked)
-            told = (await backend.hear("acted", _SILENCES * self.patience_s))["acted"]
+            result = (await backend.hear("acted", _SILENCES * self.patience_s))["acted"]
         except ChildError as error:
-            told = {"error": str(error)}
-        await self.players[system].tell({"acted": told, "topic": asked["topic"]})
+            result = {"error": str(error)}
+        await self.players[system].tell({"acted": result, "topic": asked["topic"]})
 
     async def rows(self) -> list[Row]:
         """All rows of the gateway's decision log so far."""
@@ -133,7 +133,7 @@ class _Shown:
 
 
 class _Demo:
-    """A demo while it runs."""
+    """A running demo."""
 
     def __init__(self, demos: Mapping[str, BrokerDemo], directory: Path, say: Say, patience_s: float) -> None:
         self._demos = demos
@@ -145,7 +145,7 @@ class _Demo:
         self.rows: list[Row] = []
 
     async def backend(self, stack: AsyncExitStack, system: str) -> tuple[Backend, Child]:
-        """Start a backend that ends with the stack, and its process."""
+        """Start a backend's process, which ends with the stack."""
         log = self._directory / f"backend-{system}.log"
         child = await stack.enter_async_context(
             Child(f"{system}'s backend", "sluicegate.demo.backend", [system], log)
@@ -178,7 +178,7 @@ class _Demo:
     # -- the scenes that share a gateway -------------------------------------------------------------
 
     async def shared(self, chosen: Mapping[str, Sequence[Scene]]) -> list[Played]:
-        """Play the scenes that share one gate, in groups as small as the machine needs."""
+        """Play the scenes that share one gateway, in groups that the machine can handle."""
         file = PolicyFile(self._directory / "gateway.yaml", self._directory / "state", free_ports(1))
         backends: dict[str, Child] = {}
         async with AsyncExitStack() as stack:
@@ -203,7 +203,7 @@ class _Demo:
 
     async def _in_groups(self, shown: _Shown, chosen: Mapping[str, Sequence[Scene]]) -> list[Played]:
         weighted = [(scene.weight, (system, scene)) for system, scenes in chosen.items() for scene in scenes]
-        split = list(groups(weighted, room()))
+        split = list(groups(weighted, capacity()))
         played: list[Played] = []
         for number, group in enumerate(split, 1):
             self._say(f"playing {len(group)} scenes side by side (group {number} of {len(split)})")
@@ -241,18 +241,20 @@ class _Demo:
     ) -> Played:
         seen, seconds = found
         of_topic = TopicLog(row for row in rows if row["system"] == system and row["topic"] == scene.topic)
-        # What failed has no facts to judge.
-        fit = seen.met or seen.facts
+        # A scene that failed has no facts to judge.
+        can_judge = seen.met or seen.facts
         observation = (
-            scene.judge(seen, of_topic) if fit else Observation(Verdict.DIFFERENT, seen.text, seen.error)
+            scene.judge(seen, of_topic)
+            if can_judge
+            else Observation(Verdict.DIFFERENT, seen.text, seen.error)
         )
         self._say(f"{observation.verdict.value:10}  {seconds:4.1f} s  {system}: {scene.name}")
         return Played(system, scene, observation, seconds, policies)
 
-    # -- scenes that have a gateway to themselves ----------------------------------------------------
+    # -- scenes with their own gateway ---------------------------------------------------------------
 
     async def alone(self, system: str, scene: Scene) -> Played:
-        """Play a scene with a backend and a gateway to itself."""
+        """Play a scene with its own backend and gateway."""
         assert scene.own is not None  # noqa: S101 - the caller's choice
         directory = self._directory / f"{system}-{scene.name}"
         directory.mkdir()
@@ -261,8 +263,8 @@ class _Demo:
         file = PolicyFile(directory / "gateway.yaml", directory / "state", free_ports(1), own.policies)
         async with AsyncExitStack() as stack:
             backend, child = await self.backend(stack, system)
-            told = Backend({**backend.entry, **own.entry}, backend.notes)
-            file.add(system, self._demos[system], told, [scene], directory.name)
+            entry = Backend({**backend.entry, **own.entry}, backend.notes)
+            file.add(system, self._demos[system], entry, [scene], directory.name)
             gate = await self.gate(stack, file)
             names = {system: directory.name}
             shown = _Shown(gate, self.players, {system: child}, self._patience_s, own.policies, names)
@@ -278,16 +280,16 @@ async def run_demo(
     only: frozenset[str] = frozenset(),
     patience_s: float = PATIENCE_S,
 ) -> Outcome:
-    """Show every policy.
+    """Play all scenes.
 
-    :param demos: how to show each kind of broker, by system.
-    :param directory: where policy files, logs and decision logs go; exists.
+    :param demos: the demo of each kind of broker, by system.
+    :param directory: existing directory for policy files, logs and decision logs.
     :param say: prints a line of progress.
     :param only: names of scenes; all of them if empty.
-    :param patience_s: how long a scene waits for something that has to come.
-    :raises GateError: if a gateway does not come up, such as for settings of a plugin that is not loaded.
-    :raises ChildError: if a backend does not come up.
-    :raises OSError: if a port or a file cannot be had.
+    :param patience_s: how long a scene waits for an expected event.
+    :raises GateError: if a gateway does not start, for instance because a plugin is missing.
+    :raises ChildError: if a backend does not start.
+    :raises OSError: if there is no free port, or a file cannot be written.
     """
     began = time.monotonic()
     demo = _Demo(demos, directory, say, patience_s)

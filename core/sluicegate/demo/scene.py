@@ -1,8 +1,8 @@
-"""What a broker room gives to the demo: a backend to stand in front of, clients, and scenes to play.
+"""The interface between a broker room and the demo: a backend, clients, and scenes to play.
 
-A broker driver takes part by an optional method `demo() -> BrokerDemo`; one without it is not shown. The
-process of a system's clients plays a scene. The demo's own process judges it, by what the clients saw and by
-the decision log. `sluicegate.demo.kinds` has the scenes that all brokers share.
+A broker driver participates with an optional method `demo() -> BrokerDemo`. The process of a system's clients
+plays a scene. The demo's own process judges it by the clients' view and the decision log.
+`sluicegate.demo.kinds` has the scenes that all brokers share.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -19,57 +19,57 @@ from sluicegate.demo.topic_log import TopicLog
 
 
 class Verdict(StrEnum):
-    """What an observation says of a policy."""
+    """Whether an observation matches the policy."""
 
     RIGHT = "ok"
     DIFFERENT = "DIFFERENT"
     UNSATURATED = "not saturated here"
-    """The clients never came up to the limit on this machine, so it was neither kept nor broken."""
+    """The clients did not reach the limit on this machine, so there is nothing to judge."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a scene's clients saw; it crosses a process boundary as JSON."""
+    """What a scene's clients saw; sent between processes as JSON."""
 
     met: bool
-    """False if what clients saw is already different from what the policy says."""
+    """False if the clients' view alone shows a difference from the policy."""
     text: str
     """What happened, in words and figures."""
     error: str = ""
-    """The client's own error, as the client words it; empty where a policy gives none."""
+    """The client's own error text; empty if the policy causes none."""
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """What the judge needs besides, such as when each message was sent and acknowledged."""
+    """More data for the judge, such as when each message was sent and acknowledged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What came of a scene."""
+    """The result of a scene."""
 
     verdict: Verdict
     text: str
     error: str = ""
     chart: Chart | None = None
-    """What is drawn of it, where a rate changes over time."""
+    """A chart, for a rate that changes over time."""
 
 
 class ActionError(Exception):
-    """A backend could not do what a scene asked for."""
+    """An action of a backend failed."""
 
 
 Action = Callable[[str], Awaitable[Mapping[str, Any]]]
-"""Something that a backend can do for a topic; what it gives is JSON."""
+"""Something that a backend can do for a topic; the result is JSON."""
 
 Judge = Callable[[Seen, TopicLog], Observation]
-"""Holds what clients saw and what the gate's log says against the policy."""
+"""Compares the clients' view and the decision log with the policy."""
 
 
 def as_seen(seen: Seen, log: TopicLog) -> Observation:
-    """Judge by what clients saw alone: for what is answered yes or no."""
+    """Judge by the clients' view alone."""
     return Observation(Verdict.RIGHT if seen.met else Verdict.DIFFERENT, seen.text, seen.error)
 
 
 class Stage(Protocol):
-    """What a scene finds when it is played."""
+    """The environment of a scene."""
 
     @property
     def topic(self) -> str:
@@ -77,11 +77,11 @@ class Stage(Protocol):
 
     @property
     def directory(self) -> Path:
-        """Of its policy file; a folder of its own for a scene with a gateway of its own."""
+        """Directory of its policy file; a separate one for a scene with its own gateway."""
 
     @property
     def policies(self) -> Mapping[str, Any]:
-        """What a scene with a gateway of its own sets for the whole broker."""
+        """Policies at broker level, for a scene with its own gateway."""
 
     @property
     def attempt(self) -> int:
@@ -89,29 +89,29 @@ class Stage(Protocol):
 
     @property
     def patience_s(self) -> float:
-        """How long to wait for what has to come, on however slow a machine; in seconds."""
+        """How long to wait for an expected event on a slow machine, in seconds."""
 
     def clients(self) -> AbstractAsyncContextManager[DemoClient]:
-        """A client of the gateway; all that it made is closed with the block."""
+        """Connect a client to the gateway; its producers and consumers are closed with the block."""
 
     async def metric(self, name: str) -> float | None:
-        """A metric of the gateway, without a topic or with the scene's; None if it is not there.
+        """Read a metric of the gateway or of the scene's topic; None if it does not exist.
 
         It is up to a second old.
 
-        :param name: its whole name, such as `sluicegate_storage_throttle_factor`.
+        :param name: its full name, such as `sluicegate_storage_throttle_factor`.
         """
 
     async def act(self, action: str) -> Mapping[str, Any]:
-        """Have the backend do something, such as let a broker die.
+        """Run an action of the backend, such as killing a broker.
 
         :param action: one of `Backend.actions`, which is called with the scene's topic.
-        :return: what it gives.
-        :raises ActionError: if it cannot be done.
+        :return: its result.
+        :raises ActionError: if it fails.
         """
 
     def change_policy(self, settings: Mapping[str, Any]) -> None:
-        """Have other settings for the scene's topic written into the policy file, which the gateway watches.
+        """Change the settings of the scene's topic in the policy file, which the gateway watches.
 
         :param settings: all settings of the topic, as in `Scene.settings`.
         """
@@ -119,38 +119,38 @@ class Stage(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OwnGate:
-    """What holds for a whole broker, and so would for all scenes behind one gate."""
+    """Settings of a whole broker, which would affect all scenes of a shared gateway."""
 
     policies: Mapping[str, Any] = field(default_factory=dict)
-    """Policies of the broker's level, as the policy file has them."""
+    """Policies at broker level, as in the policy file."""
     entry: Mapping[str, Any] = field(default_factory=dict)
-    """More of what `brokers:` says."""
+    """More keys of the broker's entry."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """One policy, shown."""
+    """Shows one policy."""
 
     name: str
     """Short and unique within its system, such as `message-size`; the same for the same policy everywhere."""
     topic: str
-    """Used by this scene alone, so that scenes can be played side by side."""
+    """Used by this scene alone, so that scenes can be played concurrently."""
     settings: Mapping[str, Any]
-    """The topic's policies, as the policy file has them."""
+    """The topic's policies, as in the policy file."""
     expected: str
-    """What the policy says will happen, in words."""
+    """The behaviour that the policy requires, in words."""
     play: Callable[[Stage], Awaitable[Seen]]
-    """Plays it with real clients. What it raises is shown, and counts as different."""
+    """Plays it with real clients. An error is shown and counts as different."""
     judge: Judge = as_seen
-    """Called in the demo's process once the scene is over and the log has all of it."""
+    """Called in the demo's process once the scene is over and the log is complete."""
     own: Callable[[Path], OwnGate] | None = None
-    """For scenes that need a backend and a gate to themselves; called with their folder first."""
+    """For scenes that need their own backend and gateway; called first, with their directory."""
     weight: int = 1
-    """How much it asks of the machine: on a slow one fewer heavy scenes are played at once."""
+    """The load that it causes: on a slow machine fewer heavy scenes are played at once."""
 
 
 def by_policy(scenes: Iterable[Scene]) -> list[str]:
-    """The names of scenes, each once: those of one name show the same policy on several brokers."""
+    """The distinct names of scenes; scenes of one name show the same policy on several brokers."""
     return list(dict.fromkeys(scene.name for scene in scenes))
 
 
@@ -159,19 +159,19 @@ class Backend:
     """A broker that was started for the demo."""
 
     entry: Mapping[str, Any]
-    """What `brokers:` says of a gate in front of it, without `name` and `system`; its ports are free."""
+    """The broker's entry in the policy file, without `name` and `system`; its ports are free."""
     notes: tuple[str, ...] = ()
-    """What it cannot show, and what is different from a real broker."""
+    """Its limitations, and differences from a real broker."""
     actions: Mapping[str, Action] = field(default_factory=dict)
-    """What scenes can have done to it (`Stage.act`); they stay in its process."""
+    """Actions for scenes (`Stage.act`), which run in its process."""
 
 
 class BrokerDemo(Protocol):
-    """How one kind of broker is shown."""
+    """The demo of one kind of broker."""
 
     @property
     def label(self) -> str:
-        """What the backend is, said honestly: `librdkafka mock cluster, not a Kafka broker`."""
+        """An honest description of the backend: `librdkafka mock cluster, not a Kafka broker`."""
 
     @property
     def client(self) -> str:
@@ -179,14 +179,14 @@ class BrokerDemo(Protocol):
 
     @property
     def scenes(self) -> Sequence[Scene]:
-        """What is shown, in the order of the table."""
+        """The scenes in the order of the table."""
 
     @property
     def extra(self) -> Extra:
-        """What the demo needs that the base installation does not bring: client library and backend."""
+        """Required packages beyond the base installation: client library and backend."""
 
     def backend(self) -> AbstractAsyncContextManager[Backend]:
-        """Start a broker on loopback, in a process of its own; it ends with the block."""
+        """Start a broker on loopback, which ends with the block."""
 
     def clients(self, address: str) -> AbstractAsyncContextManager[DemoClient]:
-        """A client of the gateway at an address, host:port."""
+        """Connect a client to the gateway at an address, host:port."""

@@ -1,4 +1,4 @@
-"""What the demo ends with: the table, some rows of the decision log, one refusal explained."""
+"""The final output of the demo: the table, some rows of the decision log, and an explained refusal."""
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,16 +15,16 @@ from sluicegate.demo.topic_log import Row
 
 _ROWS = 12
 _ROOMY = 120
-"""Columns from which on settings need not be folded."""
+"""Columns from which settings are not wrapped."""
 _SETTING_WIDTH = 37
-"""The longest setting that brokers' demos show today fits on one line."""
+"""Width of the longest setting in the brokers' demos."""
 _RANK = {"reject": 0, "drop": 1, "would_reject": 2, "delay": 3}
 _HEADING = "Each policy on each system, with real clients"
 _STYLES = {Verdict.RIGHT: "green", Verdict.DIFFERENT: "bold red", Verdict.UNSATURATED: "yellow"}
 
 
 def show(outcome: Outcome, page: Page) -> None:
-    """Print everything that is to be seen after a demo."""
+    """Print the results of a demo."""
     page.say("")
     if page.is_narrow:
         list_observations(outcome, page)
@@ -39,7 +39,7 @@ def show(outcome: Outcome, page: Page) -> None:
         list_decisions(outcome.rows, page)
     else:
         page.show(decisions(outcome.rows, page))
-    page.say(f"It lies in {outcome.state_dir / 'decisions'}, as Parquet.")
+    page.say(f"It is in {outcome.state_dir / 'decisions'}, as Parquet.")
     refused = next((row["decision_id"] for row in outcome.rows if row["action"] == "reject"), None)
     if refused is not None:
         _explain(outcome, refused, page)
@@ -48,7 +48,7 @@ def show(outcome: Outcome, page: Page) -> None:
 
 
 def totals(outcome: Outcome) -> tuple[str, str]:
-    """How many observations are as they should be, and the style to say it in."""
+    """The number of right observations as a sentence, and its style."""
     total, different = len(outcome.played), outcome.count(Verdict.DIFFERENT)
     unsaturated = outcome.count(Verdict.UNSATURATED)
     open_ = f", {unsaturated} not saturated here" if unsaturated else ""
@@ -61,7 +61,7 @@ def totals(outcome: Outcome) -> tuple[str, str]:
 
 
 def observations(outcome: Outcome, page: Page) -> Table:
-    """What each policy says, and what was seen on each system."""
+    """A table of each policy's expectation and the observations on each system."""
     table = page.table(_HEADING, lines=True)
     if page.width >= _ROOMY:
         table.add_column("policy", width=_SETTING_WIDTH, overflow="fold")
@@ -85,7 +85,7 @@ def observations(outcome: Outcome, page: Page) -> Table:
 
 
 def list_observations(outcome: Outcome, page: Page) -> None:
-    """The same as paragraphs, for a page that has no room for the table."""
+    """Print the same as paragraphs, for a narrow page."""
     page.say(_HEADING)
     for played in _in_order(outcome):
         seen = played.observation
@@ -107,7 +107,7 @@ def _policies(played: Played, indent: str = "") -> str:
 
 
 def courses(outcome: Outcome, page: Page) -> None:
-    """How the rates of scenes went that change over time, and what the decision log has of each."""
+    """Print the charts of scenes whose rates change over time, and a summary of their delays."""
     for played in outcome.played:
         chart = played.observation.chart
         if chart is None:
@@ -119,7 +119,7 @@ def courses(outcome: Outcome, page: Page) -> None:
 
 
 def _delays(rows: Sequence[Row], topic: str) -> Iterator[tuple[str, int, float, float]]:
-    """Delays of a topic by policy: how many, and by which factors."""
+    """Delays of a topic by policy: number, lowest and highest factor."""
     found: dict[str, list[float]] = {}
     for row in rows:
         if row["topic"] == topic and row["action"] == "delay":
@@ -139,7 +139,7 @@ def _settings(settings: Mapping[str, Any], indent: str = "") -> str:
 
 
 def decisions(rows: Sequence[Row], page: Page) -> Table:
-    """Some rows of the decision log."""
+    """A table of some rows of the decision log."""
     table = page.table(f"Decision log: {len(rows)} rows, some of them")
     for name in ("topic", "operation", "policy", "action"):
         table.add_column(name, overflow="fold")
@@ -156,7 +156,7 @@ def decisions(rows: Sequence[Row], page: Page) -> Table:
 
 
 def list_decisions(rows: Sequence[Row], page: Page) -> None:
-    """The same as lines, for a page that has no room for the table."""
+    """Print the same as lines, for a narrow page."""
     page.say(f"Decision log: {len(rows)} rows, some of them")
     for row in some(rows):
         line = f"- {row['action']}: {row['operation']}, {row['topic']}"
@@ -175,7 +175,7 @@ def some(rows: Sequence[Row]) -> list[Row]:
 
 
 def _explain(outcome: Outcome, decision_id: str, page: Page) -> None:
-    """Do what `sluicegate explain` does."""
+    """Print the output of `sluicegate explain`."""
     file = shlex.quote(str(outcome.policy_file))
     page.say(
         f"\nWhy was that client refused? Ask by the id:\n$ sluicegate explain {decision_id} -c {file}", "bold"

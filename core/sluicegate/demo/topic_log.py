@@ -1,4 +1,4 @@
-"""The rows of the gateway's decision log for one topic, in the terms that judges need."""
+"""The rows of the decision log for one topic, with queries for judges."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ Row = Mapping[str, Any]
 class TopicLog:
     """Decisions on one topic, in order of time.
 
-    :param rows: as `read_decisions` gives them.
+    :param rows: rows as returned by `read_decisions`.
     """
 
     def __init__(self, rows: Iterable[Row]) -> None:
@@ -24,14 +24,14 @@ class TopicLog:
                 yield row
 
     def count(self, action: str, policy: str) -> int:
-        """How many rows a policy has with an action, whatever the operation."""
+        """Number of rows of a policy with an action, for any operation."""
         return sum(row["action"] == action and row["policy"] == policy for row in self.rows)
 
     def admitted(self, operation: str, unit: str, subscription: str | None = None) -> list[Admitted]:
-        """What passed.
+        """The admitted operations.
 
         :param unit: `messages` or `bytes`.
-        :param subscription: of one subscription only.
+        :param subscription: only those of one subscription.
         """
         return [
             Admitted(_at(row), row[unit])
@@ -40,7 +40,7 @@ class TopicLog:
         ]
 
     def held(self, operation: str, policy: str, unit: str, subscription: str | None = None) -> list[Held]:
-        """What a policy made wait."""
+        """The operations that a policy held."""
         return [
             Held(_at(row), row["delay"] / 1e9, row[unit])
             for row in self.of(operation, "delay", policy)
@@ -48,13 +48,13 @@ class TopicLog:
         ]
 
     def refused(self, operation: str, policy: str, unit: str) -> list[Admitted]:
-        """What a policy refused."""
+        """The operations that a policy refused."""
         return [Admitted(_at(row), row[unit]) for row in self.of(operation, "reject", policy)]
 
     def subscriptions(self, operation: str) -> list[str]:
-        """The subscriptions that an operation was allowed for.
+        """The subscriptions of an allowed operation.
 
-        What a consumer still gets while it leaves its group has none.
+        Messages that a consumer receives while it leaves its group have none.
         """
         found = dict.fromkeys(row["subscription"] for row in self.of(operation, "allow"))
         return [subscription for subscription in found if subscription is not None]

@@ -1,4 +1,4 @@
-"""The volume that the demo's own directory is on, filled for a moment by a real file in small steps."""
+"""Fills the volume of the demo's directory temporarily with a real file, in small steps."""
 
 import os
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from pathlib import Path
 _MIB = 1 << 20
 _STEP = 64 * _MIB
 _SHARE = 8
-"""A small volume is taken at most this part of for each step."""
+"""A step uses at most this fraction (1/8) of the free space of a small volume."""
 _BLOCK = bytes(_MIB)
 
 
@@ -20,30 +20,30 @@ class FreeLimits:
 
     @classmethod
     def below(cls, directory: Path) -> "FreeLimits":
-        """Limits that a file of a few MiB reaches from how the volume is now.
+        """Create limits that a file of a few MiB reaches from the current usage.
 
-        What other programs write or delete meanwhile moves the volume along the ramp, so there is room before
-        the soft limit, and the ramp is not too short.
+        Other programs may write or delete data meanwhile. So there is some space before the soft limit, and
+        the ramp is not too short.
         """
         free = free_bytes(directory)
         step = min(_STEP, free // _SHARE)
         return cls(free - step, free - 2 * step)
 
     def at(self, factor: float) -> int:
-        """Free bytes at which a factor holds; below 0.0 it is so far beyond the hard limit."""
+        """Free bytes for a factor; a negative factor is beyond the hard limit."""
         return round(self.hard + factor * (self.soft - self.hard))
 
 
 def free_bytes(directory: Path) -> int:
-    """What a process without special rights can still write."""
+    """Bytes that an unprivileged process can still write."""
     found = os.statvfs(directory)
     return found.f_bavail * found.f_frsize
 
 
 class Ballast:
-    """A real file that takes room, as data would.
+    """A real file that uses space like data.
 
-    :param directory: on the volume.
+    :param directory: a directory on the volume.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -51,13 +51,13 @@ class Ballast:
 
     @property
     def size(self) -> int:
-        """Bytes that it takes."""
+        """Its size in bytes."""
         return self._path.stat().st_size if self._path.exists() else 0
 
     def leave(self, free: int) -> None:
-        """Grow or shrink until so many bytes are free, or until nothing is left of it; blocks.
+        """Grow or shrink until a number of bytes are free, or the file is empty; blocks.
 
-        :raises OSError: if the volume does not take them.
+        :raises OSError: if the file cannot grow.
         """
         size, more = self.size, free_bytes(self._path.parent) - free
         if more < 0 and size:
@@ -72,5 +72,5 @@ class Ballast:
                     file.write(_BLOCK)
 
     def remove(self) -> None:
-        """Give it all back."""
+        """Delete the file."""
         self._path.unlink(missing_ok=True)

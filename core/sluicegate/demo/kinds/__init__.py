@@ -1,1 +1,1 @@
-"""Kinds of scenes: each plays and judges one kind of policy, on whatever broker."""
+"""Kinds of scenes: each plays and judges one kind of policy on any broker."""

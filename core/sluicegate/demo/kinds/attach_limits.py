@@ -1,4 +1,4 @@
-"""Scenes of attaching: producers, subscriptions and consumers up to a limit, and beyond it."""
+"""Scenes for limits on attachments: producers, subscriptions and consumers up to a limit and beyond."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -15,9 +15,9 @@ _LOOK_S = 0.5
 
 
 def producers(topic: str, limit: int = 2, excess: int = 1) -> Scene:
-    """A limit on producers, some too many, and a place that becomes free.
+    """Too many producers for a limit, one of which is admitted after another has detached.
 
-    :param excess: how many producers try beyond the limit.
+    :param excess: number of producers beyond the limit.
     """
     return Scene(
         "producers",
@@ -33,7 +33,7 @@ def _more(excess: int) -> str:
 
 
 async def _publishing(client: DemoClient, stage: Stage, name: str) -> DemoProducer:
-    """A producer that has published: on some systems only that attaches it."""
+    """Create a producer and publish, because some systems attach it only then."""
     made = await client.producer(stage.topic, name)
     await made.publish(_SIZE)
     return made
@@ -47,17 +47,17 @@ async def _producers(stage: Stage, limit: int, excess: int) -> Seen:
         errors = [error for _, error in made if error]
         if admitted:
             await admitted[0].close()
-        later = await _until_let_in(lambda: _publishing(client, stage, "producer-later"), stage)
+        later = await _until_admitted(lambda: _publishing(client, stage, "producer-later"), stage)
     met = [bool(error) for _, error in made] == [False] * limit + [True] * excess and not later
     text = (
-        f"{len(admitted)} of {count} were let in; after one of them had left another was "
-        f"{'refused' if later else 'let in'}"
+        f"{len(admitted)} of {count} were admitted; after one of them had detached another was "
+        f"{'refused' if later else 'admitted'}"
     )
     return Seen(met, text, next(iter(errors), later))
 
 
-async def _until_let_in(attach: Callable[[], Awaitable[object]], stage: Stage) -> str:
-    """Try until a client is admitted; returns the last error if none is."""
+async def _until_admitted(attach: Callable[[], Awaitable[object]], stage: Stage) -> str:
+    """Retry until a client is admitted; return the last error if none is."""
     until = monotonic() + stage.patience_s
     while True:
         _, error = await attempt(attach())
@@ -67,9 +67,9 @@ async def _until_let_in(attach: Callable[[], Awaitable[object]], stage: Stage) -
 
 
 def subscriptions(topic: str, limit: int = 2, excess: int = 1, **settings: Any) -> Scene:
-    """A limit on subscriptions, and some too many.
+    """Too many subscriptions for a limit.
 
-    :param excess: how many subscriptions are tried beyond the limit.
+    :param excess: number of subscriptions beyond the limit.
     :param settings: more settings of the topic.
     """
     names = [f"subscription-{n}" for n in range(1, limit + excess + 1)]
@@ -77,7 +77,7 @@ def subscriptions(topic: str, limit: int = 2, excess: int = 1, **settings: Any) 
         "subscriptions",
         topic,
         {"max_subscriptions_per_topic": limit, **settings},
-        f"{limit} subscriptions are made and read, {_more(excess)} refused",
+        f"{limit} subscriptions are created and read, {_more(excess)} refused",
         partial(_consumers, limit=limit, subscriptions=names),
     )
 
@@ -91,12 +91,12 @@ def consumers_of_topic(
     alone: bool = False,
     replaced: bool = False,
 ) -> Scene:
-    """A limit on the consumers of a topic, and some too many.
+    """Too many consumers for the limit of a topic.
 
-    :param excess: how many consumers try beyond the limit.
-    :param one_each: True where each consumer needs a subscription of its own.
-    :param alone: True for consumers without a group, where the system knows those.
-    :param replaced: True to have one leave in the end, and another one attach in its place.
+    :param excess: number of consumers beyond the limit.
+    :param one_each: True if each consumer needs its own subscription.
+    :param alone: True for consumers without a group, if the system has those.
+    :param replaced: True to detach one at the end and attach another one instead.
     """
     names = [f"workers-{n}" if one_each else "workers" for n in range(1, limit + excess + 1)]
     return Scene(
@@ -111,10 +111,10 @@ def consumers_of_topic(
 def consumers_of_subscription(
     topic: str, limit: int = 2, excess: int = 1, *, replaced: bool = False
 ) -> Scene:
-    """A limit on the consumers of a subscription, and some too many.
+    """Too many consumers for the limit of a subscription.
 
-    :param excess: how many consumers try beyond the limit.
-    :param replaced: True to have one leave in the end, and another one attach in its place.
+    :param excess: number of consumers beyond the limit.
+    :param replaced: True to detach one at the end and attach another one instead.
     """
     count = "1 consumer" if limit == 1 else f"{limit} consumers"
     return Scene(
@@ -129,11 +129,11 @@ def consumers_of_subscription(
 async def _consumers(
     stage: Stage, limit: int, subscriptions: Sequence[str], *, alone: bool = False, replaced: bool = False
 ) -> Seen:
-    """Have consumers attach one after the other, and read."""
+    """Attach consumers one after the other, and read."""
     async with stage.clients() as client:
         attach = partial(client.consumer, stage.topic, alone=alone)
         producer = await client.producer(stage.topic, "filling")
-        await producer.publish(_SIZE)  # a topic exists once something was published
+        await producer.publish(_SIZE)  # publishing creates the topic
         made = [
             await attempt(attach(subscription, f"consumer-{n}"))
             for n, subscription in enumerate(subscriptions, 1)
@@ -143,18 +143,18 @@ async def _consumers(
         later = ""
         if replaced and joined:
             await joined[0].close()
-            later = await _until_let_in(lambda: attach(subscriptions[0], "consumer-later"), stage)
+            later = await _until_admitted(lambda: attach(subscriptions[0], "consumer-later"), stage)
     errors = [error for _, error in made if error]
     text = f"{len(joined)} of {len(made)} joined, and {reading} of them read; {len(errors)} refused"
     if replaced:
-        text += f"; after one had left another was {'refused' if later else 'let in'}"
+        text += f"; after one had detached another was {'refused' if later else 'admitted'}"
     excess = len(subscriptions) - limit
     met = [bool(error) for _, error in made] == [False] * limit + [True] * excess and reading == limit
     return Seen(met and not later, text, next(iter(errors), later))
 
 
 async def _all_read(producer: DemoProducer, consumers: Sequence[DemoConsumer], patience_s: float) -> int:
-    """Publish until each consumer has got a message; gives how many have."""
+    """Publish until each consumer has received a message; return the number that have."""
     reading = [asyncio.ensure_future(_reads(consumer, patience_s)) for consumer in consumers]
     while reading and not all(task.done() for task in reading):
         await refusal(producer.publish(_SIZE))

@@ -1,7 +1,7 @@
-"""Scenes whose limit follows the state of the brokers: a client publishes all the while.
+"""Scenes whose limit follows the state of the brokers while a client publishes continuously.
 
-The client's process moves that state and notes when it held each. The judge takes the limits that were in
-force from the decision log, so a state that other programs move as well is judged by what it really was.
+The client's process changes that state and records when each state was in effect. The judge takes the limits
+from the decision log, so the result is right even if other programs change the state too.
 """
 
 import asyncio
@@ -19,22 +19,22 @@ from sluicegate.demo.topic_log import TopicLog
 
 _LOOK_S = 0.1
 _BEFORE_S = 0.3
-"""A limit is looked at a little before a segment too: it holds until a row tells of another."""
+"""Also look for a segment's limit this long before it, because a limit applies until a row has another."""
 
 
 class NeverCameError(Exception):
-    """A state that was waited for did not come; the message says which."""
+    """An expected state was not reached; the message says which."""
 
 
 @asynccontextmanager
 async def publishing(
     producer: DemoProducer, size: int, at_once: int, pace_s: float = 0.0
 ) -> AsyncIterator[list[str]]:
-    """Publish all the time within the block, as fast as the gateway and the pace permit.
+    """Publish continuously within the block, as fast as the gateway and the pace allow.
 
-    :param at_once: messages under way at the same time.
-    :param pace_s: least time between two messages of one of them, in seconds.
-    :return: takes the client's own errors.
+    :param at_once: number of concurrent messages.
+    :param pace_s: shortest pause after each message, in seconds.
+    :return: a list that receives the client's own errors.
     """
     errors: list[str] = []
 
@@ -58,7 +58,7 @@ async def publishing(
 
 @dataclass(slots=True)
 class Course:
-    """The segments of a scene: states that held for some time."""
+    """The segments of a scene, in each of which one state was in effect."""
 
     stage: Stage
     began: float = field(default_factory=lambda: time.time_ns() / 1e9)
@@ -76,9 +76,9 @@ class Course:
             await asyncio.sleep(_LOOK_S)
 
     async def hold(self, name: str, seconds: float, still: Callable[[], Awaitable[bool]]) -> None:
-        """Let a state go on for some time, and note it.
+        """Keep a state for some time, and record it as a segment.
 
-        :param still: whether it holds; asked at the end.
+        :param still: whether it is still in effect; called at the end.
         """
         begin = time.time_ns() / 1e9
         await asyncio.sleep(seconds)
@@ -86,17 +86,17 @@ class Course:
         self.segments.append({"name": name, "begin": begin, "end": end, "held": await still()})
 
     def seen(self, met: bool, text: str, error: str = "") -> Seen:
-        """What the scene's process tells the judge."""
+        """Create the report for the judge."""
         facts = {"began": self.began, "ended": time.time_ns() / 1e9, "segments": self.segments}
         return Seen(met, text, error, facts)
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """What the log has of one segment.
+    """The decision log of one segment.
 
-    :param burst_s: seconds of its rate that a bucket holds.
-    :param at_once: messages that may wait together.
+    :param burst_s: capacity of a bucket in seconds of its rate.
+    :param at_once: messages that can wait together.
     """
 
     log: TopicLog
@@ -106,13 +106,13 @@ class Segment:
 
     @property
     def admitted(self) -> list[Admitted]:
-        """Messages that passed in it."""
+        """Messages admitted in it."""
         return [each for each in self.log.admitted("publish", "messages") if self._has(each.at)]
 
     def holds(self, policy: str | None = None, before_s: float = 0.0) -> list[Mapping[str, Any]]:
-        """Rows of messages that were held in it.
+        """Rows of messages held in it.
 
-        :param before_s: how long before its begin to look as well.
+        :param before_s: also include rows up to this time before its start.
         """
         rows = self.log.of("publish", "delay", policy)
         return [row for row in rows if self._has(row["time"].timestamp(), before_s)]
@@ -122,7 +122,7 @@ class Segment:
         return found
 
     def judge(self) -> Observation:
-        """Hold its messages against the limits that were in force."""
+        """Compare its messages with the limits that were in effect."""
         rows = self.holds(before_s=_BEFORE_S)
         name, admitted = self.found["name"], self.admitted
         seconds = self.found["end"] - self.found["begin"]
@@ -150,7 +150,7 @@ class Segment:
 
 
 def _union(held: Sequence[Held], longest: float) -> float:
-    """Seconds within the waits that were asked for, none of them longer than this."""
+    """Total time within the required waits, each capped at `longest`."""
     total, until = 0.0, 0.0
     for each in held:
         begin, end = max(each.at, until), each.at + min(each.wait, longest)

@@ -1,4 +1,4 @@
-"""Scenes of dispatch rates: consumers that could read faster than a limit lets them."""
+"""Scenes for dispatch rates: consumers that could read faster than a limit allows."""
 
 import asyncio
 import time
@@ -7,7 +7,7 @@ from functools import partial
 from time import monotonic
 
 from sluicegate.demo.clients import DemoConsumer, attempt, fill
-from sluicegate.demo.kinds.judging import by_law, worst
+from sluicegate.demo.kinds.judging import by_law, judged, worst
 from sluicegate.demo.law import Admitted, Answered, Limit
 from sluicegate.demo.scene import Judge, Observation, Scene, Seen, Stage, Verdict
 from sluicegate.demo.topic_log import TopicLog
@@ -26,10 +26,10 @@ _WEIGHT = 4
 
 
 def dispatch_rate(topic: str, *, unit: str = MESSAGES, readers: int = 1) -> Scene:
-    """A limit on what a topic's consumers get together.
+    """A limit on the dispatch rate of a topic.
 
-    :param unit: `messages`, or `bytes` for the limit on these.
-    :param readers: consumers, each with a subscription of its own; a single one may be without.
+    :param unit: `messages` or `bytes`.
+    :param readers: number of consumers, each with its own subscription; a single one can be without.
     """
     subject = "a reader of a full topic gets" if readers == 1 else f"{readers} readers of a full topic get"
     return _pacing("dispatch-rate", topic, unit, subject, readers, alone=readers == 1)
@@ -38,11 +38,11 @@ def dispatch_rate(topic: str, *, unit: str = MESSAGES, readers: int = 1) -> Scen
 def subscription_dispatch_rate(
     topic: str, *, unit: str = MESSAGES, readers: int = 2, alone: bool = False
 ) -> Scene:
-    """A limit on what each subscription gets, apart from the others.
+    """A limit on the dispatch rate of each subscription.
 
-    :param unit: `messages`, or `bytes` for the limit on these.
-    :param readers: consumers, each with a subscription of its own.
-    :param alone: True for consumers without a group, where the system knows those.
+    :param unit: `messages` or `bytes`.
+    :param readers: number of consumers, each with its own subscription.
+    :param alone: True for consumers without a group, if the system has those.
     """
     subject = f"each of {'two' if readers == 2 else readers} subscriptions gets"
     return _pacing("subscription-dispatch-rate", topic, unit, subject, readers, alone=alone)
@@ -51,15 +51,15 @@ def subscription_dispatch_rate(
 def _pacing(name: str, topic: str, unit: str, subject: str, readers: int, *, alone: bool) -> Scene:
     policy = "max_" + name.replace("-", "_") + ("" if unit == MESSAGES else "_bytes")
     if unit == MESSAGES:
-        rate, told = f"{_RATE}/s", f"{_RATE} messages/s and {_RATE * _BURST_S:.0f} at once"
+        rate, promise = f"{_RATE}/s", f"{_RATE} messages/s and {_RATE * _BURST_S:.0f} at once"
     else:
         kib = _BYTES // 1024
-        rate, told = f"{kib}KiB/s", f"{kib} KiB/s and {kib * _BURST_S:.0f} KiB at once"
+        rate, promise = f"{kib}KiB/s", f"{kib} KiB/s and {kib * _BURST_S:.0f} KiB at once"
     return Scene(
         name,
         topic,
         {policy: rate, "burst_seconds": _BURST_S},
-        f"{subject} at most {told}",
+        f"{subject} at most {promise}",
         partial(_read, readers=readers, alone=alone),
         _judge_reading(policy, unit, named=not alone),
         weight=readers * _WEIGHT,
@@ -69,7 +69,7 @@ def _pacing(name: str, topic: str, unit: str, subject: str, readers: int, *, alo
 async def _read(stage: Stage, readers: int, alone: bool) -> Seen:
     async with stage.clients() as client:
         producer = await client.producer(stage.topic, "filling")
-        await producer.publish(_SIZE)  # a topic exists once something was published
+        await producer.publish(_SIZE)  # publishing creates the topic
         began = time.time_ns() / 1e9
         made = [
             await attempt(
@@ -91,9 +91,9 @@ async def _read(stage: Stage, readers: int, alone: bool) -> Seen:
 
 
 async def _receive_all(stage: Stage, consumers: Sequence[DemoConsumer]) -> list[list[float]]:
-    """When messages came to each, seconds since 1970: for as long as the scene plays, and until all have one.
+    """Receive until the scene is over and each consumer has a message; return the times, in s since 1970.
 
-    On a busy machine the first message may take a consumer longer than the scene plays.
+    On a busy machine the first message of a consumer may take longer than the scene.
     """
     received: list[list[float]] = [[] for _ in consumers]
     soonest, latest = monotonic() + _PLAY_S, monotonic() + stage.patience_s
@@ -114,10 +114,10 @@ def _surplus(limit: Limit, began: float, times: Sequence[float], size: int) -> f
 
 
 def _judge_reading(policy: str, unit: str, *, named: bool = True) -> Judge:
-    """A judge of what readers got, each or together, as the policy says.
+    """Create a judge of the readers' rates, per reader or in total, depending on the policy.
 
-    :param named: False for consumers without a group: the log does not tell which of them a row is of, so
-        there is no law to hold it against but what each client got.
+    :param named: False for consumers without a group. The log does not attribute rows to them, so only the
+        clients' view can be judged.
     """
     rate, size = (_RATE, 1) if unit == MESSAGES else (_BYTES, _SIZE)
     limit, is_apart = Limit(rate, rate * _BURST_S), policy.startswith("max_subscription")
@@ -152,7 +152,7 @@ def _judge_reading(policy: str, unit: str, *, named: bool = True) -> Judge:
 
 
 def dispatch_rate_drop(topic: str) -> Scene:
-    """A rate that drops what is above it, where the system may lose messages."""
+    """A rate limit that drops excess messages, on systems with unreliable messages."""
     return Scene(
         "dispatch-rate-drop",
         topic,
@@ -167,7 +167,7 @@ async def _drop(stage: Stage) -> Seen:
     async with stage.clients() as client:
         producer = await client.producer(stage.topic, "fleeting", reliable=False)
         consumer = await client.consumer(stage.topic, f"reader-{stage.attempt}", "reader")
-        # A topic that is not reliable drops what comes before its consumer reads.
+        # An unreliable topic drops messages until its consumer reads.
         until = monotonic() + stage.patience_s
         while await consumer.receive(_LOOK_S) is None and monotonic() < until:
             await producer.publish(_SIZE)
@@ -189,8 +189,6 @@ def _judge_dropping(seen: Seen, log: TopicLog) -> Observation:
     if wrongly := limit.wrongly_refused(admitted, dropped):
         faults.append(f"{wrongly} dropped that the limit had room for")
     text = f"{seen.text}; the decision log has {len(dropped)} rows drop"
-    if faults:
-        return Observation(Verdict.DIFFERENT, f"{text}; {'; '.join(faults)}")
-    if not dropped:
-        return Observation(Verdict.UNSATURATED, f"{text}: the client is too slow here to exceed the rate")
-    return Observation(Verdict.RIGHT, text)
+    return judged(
+        text, faults, "" if dropped else "the client is too slow here to exceed the rate", seen.error
+    )

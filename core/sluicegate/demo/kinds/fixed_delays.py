@@ -1,4 +1,4 @@
-"""Scenes of fixed delay: each message comes once, and never before its time."""
+"""Scenes for fixed delays: each message is delivered once, and never too early."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ _PAUSE_S = 0.05
 _SIZE = 100
 _LOOK_S = 0.5
 _TWICE_S = 0.3
-"""How long to look for a message that comes once too often, when all have come."""
+"""How long to look for duplicates after all messages were received."""
 
 
 def fixed_delay(
@@ -30,12 +30,12 @@ def fixed_delay(
     in_order: bool = True,
     **asked: Any,
 ) -> Scene:
-    """A delay that holds for each message of a topic.
+    """A delay for each message of a topic.
 
-    :param expected: what the policy says will happen, where it is not the usual.
-    :param alone: True for a consumer without a group, where the system knows those.
-    :param in_order: True where the system keeps messages in order.
-    :param asked: what the producer asks for each message, in its client library's words.
+    :param expected: the expected behaviour, if it differs from the usual one.
+    :param alone: True for a consumer without a group, if the system has those.
+    :param in_order: True if the system preserves the order of messages.
+    :param asked: options of the client library for each message.
     """
     usual = f"each message comes once, {_DELAY_MS} ms after it was published or a little later"
     return Scene(
@@ -94,9 +94,9 @@ def _judge(seen: Seen, log: TopicLog, in_order: bool) -> Observation:
 
 
 def _early_release(published_ms: Sequence[float], log: TopicLog) -> float:
-    """By how many ms the gateway let a message go too early, on its own clock; 0 where the broker holds them.
+    """How much too early the gateway released a message, in ms of its own clock; 0 if the broker delays.
 
-    The n-th message that it lets go is at best the n-th that was published.
+    The n-th released message is at best the n-th published one.
     """
     order = sorted(published_ms)
     released, worst = 0, 0.0

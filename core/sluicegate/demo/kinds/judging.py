@@ -1,4 +1,4 @@
-"""How scenes of rates are judged: at most, always; at least, for as long as the gateway held clients back."""
+"""Judges scenes for rates by an upper bound, and by a lower bound while the gateway held clients."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from sluicegate.demo.law import ENOUGH_S, Admitted, Held, Limit
 from sluicegate.demo.scene import Observation, Seen, Verdict
 
 IN_FLIGHT = 10
-"""Messages that a saturating client has under way at once."""
+"""Concurrent messages of a saturating client."""
 
 
 def by_law(
@@ -17,9 +17,9 @@ def by_law(
     unit: str,
     faults: list[str],
 ) -> Observation:
-    """Hold what the gateway's log says against the law of its limit.
+    """Compare the decision log with both bounds of a limit.
 
-    :param faults: what is wrong already.
+    :param faults: faults found before.
     """
     if (surplus := limit.surplus(admitted)) > 0:
         faults.append(f"the gateway admitted {surplus:,.0f} {unit} more than the limit permits")
@@ -27,14 +27,25 @@ def by_law(
     if (missing := limit.shortfall(admitted, held, IN_FLIGHT)) > 0:
         faults.append(f"the gateway admitted {missing:,.0f} {unit} less than the limit owes")
     text = f"{seen.text}; clients were held back for {waited:.1f} s"
+    too_slow = "they are too slow here to reach the limit" if waited < ENOUGH_S else ""
+    return judged(text, faults, too_slow, seen.error)
+
+
+def judged(text: str, faults: Sequence[str], too_slow: str, error: str) -> Observation:
+    """The observation with its verdict.
+
+    :param faults: differences from the policy.
+    :param too_slow: why the clients did not reach the limit; empty if they did.
+    :param error: the client's own error.
+    """
     if faults:
-        return Observation(Verdict.DIFFERENT, f"{text}; {'; '.join(faults)}", seen.error)
-    if waited < ENOUGH_S:
-        return Observation(Verdict.UNSATURATED, f"{text}: they are too slow here to come up to the limit")
-    return Observation(Verdict.RIGHT, text, seen.error)
+        return Observation(Verdict.DIFFERENT, f"{text}; {'; '.join(faults)}", error)
+    if too_slow:
+        return Observation(Verdict.UNSATURATED, f"{text}: {too_slow}")
+    return Observation(Verdict.RIGHT, text, error)
 
 
 def worst(found: Sequence[Observation]) -> Observation:
-    """Of several observations the one that says most against the policy."""
+    """The worst of several observations."""
     order = (Verdict.DIFFERENT, Verdict.UNSATURATED, Verdict.RIGHT)
     return min(found, key=lambda each: order.index(each.verdict))

@@ -1,6 +1,6 @@
-"""Scenes of publish rates: clients that publish more than a limit lets through.
+"""Scenes for publish rates: clients that publish more than a limit allows.
 
-The rates are low, so that a slow machine comes up to them too; the law is exact at any rate.
+The rates are low, so that slow machines reach them too; the bounds are exact at any rate.
 """
 
 import asyncio
@@ -10,9 +10,9 @@ from functools import partial
 from time import monotonic
 
 from sluicegate.demo.clients import DemoProducer, refusal
-from sluicegate.demo.kinds.judging import IN_FLIGHT, by_law
+from sluicegate.demo.kinds.judging import IN_FLIGHT, by_law, judged
 from sluicegate.demo.law import Answered, Limit
-from sluicegate.demo.scene import Observation, Scene, Seen, Stage, Verdict
+from sluicegate.demo.scene import Observation, Scene, Seen, Stage
 from sluicegate.demo.topic_log import TopicLog
 
 _RATE = 50
@@ -29,10 +29,10 @@ _WEIGHT = 4
 def publish_rate(
     topic: str, *, policy: str = "max_publish_rate", producers: int = 1, **settings: object
 ) -> Scene:
-    """A limit on the messages that are published.
+    """A limit on published messages.
 
-    :param policy: which of those that limit them.
-    :param producers: how many publish at once.
+    :param policy: the policy with the limit.
+    :param producers: number of concurrent producers.
     :param settings: more settings of the topic.
     """
     promise = (
@@ -45,7 +45,7 @@ def publish_rate(
 def publish_rate_bytes(
     topic: str, *, policy: str = "max_publish_rate_bytes", producers: int = 1, **settings: object
 ) -> Scene:
-    """A limit on the bytes that are published; parameters as for `publish_rate`."""
+    """A limit on published bytes; parameters as for `publish_rate`."""
     promise = f"in every window at most {_BYTES // 1024} KiB/s and {_BYTES * _BURST_S / 1024:.0f} KiB at once"
     limits = {policy: f"{_BYTES // 1024}KiB/s", **settings}
     return _delaying("publish-rate-bytes", topic, limits, promise, policy, producers)
@@ -66,7 +66,7 @@ def _delaying(
 
 
 async def _publish(stage: Stage, producers: int) -> Seen:
-    """Publish as fast as the gateway lets us."""
+    """Publish as fast as the gateway allows."""
     answered: list[tuple[float, float]] = []
     errors: list[str] = []
     async with stage.clients() as client:
@@ -94,7 +94,7 @@ def _judge_publishing(seen: Seen, log: TopicLog, policy: str, rate: float, unit:
     faults = []
     if not seen.met:
         faults.append("a rate that delays refuses nothing")
-    # More was acknowledged than the log admits to: it is no witness then.
+    # If more was acknowledged than the log has, the log is not reliable.
     if sum(each.amount for each in answered) > sum(each.amount for each in admitted):
         faults.append("more was acknowledged than the decision log has")
     if (surplus := limit.surplus_answered(answered)) > 0:
@@ -103,7 +103,7 @@ def _judge_publishing(seen: Seen, log: TopicLog, policy: str, rate: float, unit:
 
 
 def publish_rate_reject(topic: str, **settings: object) -> Scene:
-    """A rate that refuses what is above it.
+    """A rate limit that refuses excess messages.
 
     :param settings: more settings of the topic.
     """
@@ -111,7 +111,7 @@ def publish_rate_reject(topic: str, **settings: object) -> Scene:
         "publish-rate-reject",
         topic,
         {"max_publish_rate": f"{_HASTE_RATE}/s", **settings},
-        f"{_HASTE_RATE} at once pass, what is over {_HASTE_RATE} messages/s is refused at once",
+        f"{_HASTE_RATE} at once pass, messages above {_HASTE_RATE}/s are refused at once",
         _hasten,
         _judge_refusing,
     )
@@ -141,14 +141,11 @@ def _judge_refusing(seen: Seen, log: TopicLog) -> Observation:
     limit = Limit(_HASTE_RATE, _HASTE_RATE)
     admitted = log.admitted("publish", "messages")
     refused = log.refused("publish", "max_publish_rate", "messages")
-    faults = [] if seen.met else ["it is refused still when the limit has room again"]
+    faults = [] if seen.met else ["messages are still refused when the limit would admit them again"]
     answered = [Answered(sent, done, 1) for sent, done in seen.facts["answered"]]
     if max(limit.surplus(admitted), limit.surplus_answered(answered)) > 0:
         faults.append("more passed than the limit permits")
     if wrongly := limit.wrongly_refused(admitted, refused):
         faults.append(f"{wrongly} refused that the limit had room for")
-    if faults:
-        return Observation(Verdict.DIFFERENT, f"{seen.text}; {'; '.join(faults)}", seen.error)
-    if not seen.facts["refused"]:
-        return Observation(Verdict.UNSATURATED, f"{seen.text}: the client is too slow here to be refused")
-    return Observation(Verdict.RIGHT, seen.text, seen.error)
+    too_slow = "" if seen.facts["refused"] else "the client is too slow here to be refused"
+    return judged(seen.text, faults, too_slow, seen.error)

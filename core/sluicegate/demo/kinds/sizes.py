@@ -1,4 +1,4 @@
-"""Scenes of message size, and of policies that are answered at once: observed only, changed while in use."""
+"""Scenes for message size, observe-only and policy changes at run time."""
 
 import asyncio
 from functools import partial
@@ -18,7 +18,7 @@ def outcome(error: str) -> str:
 
 
 def message_size(topic: str, limit: int = 4 * _KIB, **settings: object) -> Scene:
-    """A limit on the size of messages, to the byte.
+    """A limit on the size of messages, exact to the byte.
 
     :param settings: more settings of the topic.
     """
@@ -26,7 +26,7 @@ def message_size(topic: str, limit: int = 4 * _KIB, **settings: object) -> Scene
         "message-size",
         topic,
         {"max_message_size": f"{limit // _KIB}KiB", **settings},
-        f"{limit // _KIB} KiB passes, one byte more is refused, the producer goes on",
+        f"{limit // _KIB} KiB passes, one byte more is refused, the producer continues",
         partial(_size, limit=limit),
     )
 
@@ -45,12 +45,12 @@ async def _size(stage: Stage, limit: int) -> Seen:
 
 
 def observe_only(topic: str) -> Scene:
-    """A policy that is observed and not applied."""
+    """A policy that is observe-only."""
     return Scene(
         "observe-only",
         topic,
         {"max_message_size": "1KiB", "observe_only": {"max_message_size": True}},
-        "5 KiB passes, and the decision log says what would have been done",
+        "5 KiB passes, and the decision log records the refusal that was not applied",
         _observed,
         _judge_observed,
     )

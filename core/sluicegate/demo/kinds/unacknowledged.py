@@ -1,4 +1,4 @@
-"""The scene of unacknowledged messages: a consumer gets so many, and more when it acknowledges."""
+"""The scene for unacknowledged messages: a consumer gets up to the limit, and more once it acknowledges."""
 
 import asyncio
 from collections.abc import Sequence
@@ -14,9 +14,9 @@ _QUIET_S = 1.0
 
 
 def unacknowledged(topic: str, limit: int = 10, consumers: int = 1) -> Scene:
-    """A limit on the messages that a consumer has not acknowledged.
+    """A limit on unacknowledged messages.
 
-    :param consumers: how many share one subscription.
+    :param consumers: number of consumers of one subscription.
     """
     who = "a consumer gets" if consumers == 1 else f"each of {consumers} consumers gets"
     return Scene(
@@ -33,7 +33,7 @@ async def _unacknowledged(stage: Stage, limit: int, consumers: int) -> Seen:
         producer = await client.producer(stage.topic, "filling")
         await producer.publish(_SIZE)
         made = [await client.consumer(stage.topic, "lazy", f"reader-{n}") for n in range(1, consumers + 1)]
-        # One after the other: what a client puts into one batch is delivered together or not at all.
+        # One after the other, because the messages of a batch are delivered together.
         for _ in range(5 * limit * consumers - 1):
             await producer.publish(_SIZE)
         taken = await asyncio.gather(*(_take(each, limit, stage.patience_s) for each in made))
@@ -50,7 +50,7 @@ def _counts(taken: Sequence[Sequence[Message]]) -> str:
 
 
 async def _take(consumer: DemoConsumer, wanted: int, patience_s: float) -> list[Message]:
-    """Messages until so many came, and those that come beyond them within a moment."""
+    """Receive the wanted number of messages, and further ones that follow immediately."""
     taken: list[Message] = []
     until = monotonic() + patience_s
     while len(taken) < wanted and monotonic() < until:

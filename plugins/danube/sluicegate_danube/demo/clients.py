@@ -94,7 +94,7 @@ class DanubeConsumer:
         await called(self._made.ack(message.raw))
 
     async def close(self) -> None:
-        """Leave."""
+        """Detach."""
         await self._made.close()
 
 

@@ -114,7 +114,7 @@ class KafkaProducer:
             raise RefusedError(words(error)) from None
 
     async def close(self) -> None:
-        """Leave."""
+        """Detach."""
         await self._made.stop()
 
 

@@ -96,7 +96,7 @@ class PulsarProducer:
             raise RefusedError(result)
 
     async def close(self) -> None:
-        """Leave."""
+        """Detach."""
         await _blocking(self._made.close)
 
 
@@ -124,7 +124,7 @@ class PulsarConsumer:
         await _blocking(self._made.acknowledge, message.raw)
 
     async def close(self) -> None:
-        """Leave."""
+        """Detach."""
         await _blocking(self._made.close)
 
 
