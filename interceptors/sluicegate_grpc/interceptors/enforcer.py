@@ -149,7 +149,7 @@ class CallEnforcer:
         return caller
 
     def caller_of_its_own(self, principal: str, client: str) -> Caller:
-        """The caller of a stream of requests; pass it to `gone` at the stream's end."""
+        """The caller of a stream of requests; pass it to `stream_ended` at the stream's end."""
         return Caller(principal, client, principal in self.engine.policies.exempt_principals)
 
     def _tick(self, now_ns: int) -> None:
@@ -175,22 +175,26 @@ class CallEnforcer:
             raise RefusedError(status.refusal(decision, op.topic))
         return self._held(op, decision, caller, now_ns)
 
-    def unproven(self, policed: Policed, values: Values | Missing, caller: Caller) -> Id | None:
-        """The id of an unconfirmed producer whose publish was forwarded: see `proved`."""
-        if not self.calls.unproven or isinstance(values, Missing) or policed.method.role is not Role.PUBLISH:
+    def unconfirmed(self, policed: Policed, values: Values | Missing, caller: Caller) -> Id | None:
+        """The id of an unconfirmed producer whose publish was forwarded: see `publish_answered`."""
+        if (
+            not self.calls.unconfirmed
+            or isinstance(values, Missing)
+            or policed.method.role is not Role.PUBLISH
+        ):
             return None
         with self.engine.lock:
-            return self.calls.unproven_by(policed.method, values, caller)
+            return self.calls.unconfirmed_by(policed.method, values, caller)
 
-    def proved(self, producer: Id | None, *, is_known: bool) -> None:
-        """The server has answered such a publish.
+    def publish_answered(self, producer: Id | None, *, is_known: bool) -> None:
+        """Record the server's answer to the publish of an unconfirmed producer.
 
-        :param producer: None does nothing.
-        :param is_known: False if it did not take the message, so that the producer counts no more.
+        :param producer: its id; None has no effect.
+        :param is_known: False if the server rejected the message; the producer is then released.
         """
         if producer is not None:
             with self.engine.lock:
-                self.calls.proved(producer, monotonic_ns(), is_known=is_known)
+                self.calls.publish_answered(producer, monotonic_ns(), is_known=is_known)
 
     def _held(self, op: Operation, decision: Decision | None, caller: Caller, now_ns: int) -> Waiting[None]:
         hold = Hold(self.engine.max_hold_ns, _LEAST_WAIT_NS)
@@ -260,10 +264,10 @@ class CallEnforcer:
             with self.engine.lock:
                 self.calls.detach(policed.method, values, caller, monotonic_ns())
 
-    def gone(self, caller: Caller) -> None:
-        """A stream of requests has ended, by which a caller of its own published."""
+    def stream_ended(self, caller: Caller) -> None:
+        """Release a caller whose stream of requests has ended."""
         with self.engine.lock:
-            self.calls.caller_gone(caller, monotonic_ns())
+            self.calls.caller_closed(caller, monotonic_ns())
 
     # -- streams of messages --------------------------------------------------------------------------
 
@@ -391,14 +395,14 @@ class Delivery:
             seen_ms = self._seen.ms((self._stream.op.topic, number, 0), wall_ms)
         return due_ms(rule, published_ms, seen_ms) - wall_ms
 
-    def close(self, *, gone: bool = True) -> None:
+    def close(self, *, has_left: bool = True) -> None:
         """The stream has ended; idempotent.
 
-        :param gone: False if the server ended it in order, and the consumer is taken to be there still.
+        :param has_left: False if the server ended it in order; the consumer then still counts as attached.
         """
         if self._stream.open:
             with self._enforcer.engine.lock:
-                self._stream.close(monotonic_ns(), gone=gone)
+                self._stream.close(monotonic_ns(), has_left=has_left)
 
 
 def _held(hold: Hold, decision: Decision, topic: str, now_ns: int) -> Wait:

@@ -66,6 +66,6 @@ class Paced:
         passes = self._delivery.pass_on(data)
         return passes if isinstance(passes, bool) else await finish(passes, room=self._room)
 
-    def close(self, *, gone: bool = True) -> None:
+    def close(self, *, has_left: bool = True) -> None:
         """The stream has ended."""
-        self._delivery.close(gone=gone)
+        self._delivery.close(has_left=has_left)

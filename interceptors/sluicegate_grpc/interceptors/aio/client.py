@@ -84,7 +84,7 @@ class _Client(ClientPolicies["aio.Metadata | None", ListSubscriptions]):
         try:
             call = await proceed()
         except BaseException:
-            self.enforcer.proved(producer, is_known=False)
+            self.enforcer.publish_answered(producer, is_known=False)
             raise
         proving = asyncio.ensure_future(self._prove(call, producer))
         self._proving.add(proving)
@@ -96,7 +96,7 @@ class _Client(ClientPolicies["aio.Metadata | None", ListSubscriptions]):
         try:
             is_known = await call.code() is grpc.StatusCode.OK
         finally:
-            self.enforcer.proved(producer, is_known=is_known)
+            self.enforcer.publish_answered(producer, is_known=is_known)
 
     async def one_request(
         self,
@@ -122,7 +122,7 @@ class _Client(ClientPolicies["aio.Metadata | None", ListSubscriptions]):
             await self.police(policed, values, caller)
         except RefusedError as refused:
             fail(refused.refusal)
-        call = await self._proceed(proceed, self.enforcer.unproven(policed, values, caller))
+        call = await self._proceed(proceed, self.enforcer.unconfirmed(policed, values, caller))
         if policed.method.role is Role.DETACH and not response_streaming:
             with suppress(aio.AioRpcError):
                 await call
@@ -217,7 +217,7 @@ class _StreamUnary(_Kind, aio.StreamUnaryClientInterceptor):
         caller = client.stream_caller(client_call_details)
         sent = Requests(request_iterator, each=client.each(policed, caller))
         call = await continuation(client_call_details, sent)
-        return StreamUnary(call, sent, lambda response: client.enforcer.gone(caller))
+        return StreamUnary(call, sent, lambda response: client.enforcer.stream_ended(caller))
 
 
 class _StreamStream(_Kind, aio.StreamStreamClientInterceptor):
@@ -236,7 +236,7 @@ class _StreamStream(_Kind, aio.StreamStreamClientInterceptor):
         caller = client.stream_caller(client_call_details)
         sent = Requests(request_iterator, each=client.each(policed, caller))
         call = await continuation(client_call_details, sent)
-        return StreamStream(call, sent, lambda: client.enforcer.gone(caller))
+        return StreamStream(call, sent, lambda: client.enforcer.stream_ended(caller))
 
 
 class _Attaching:

@@ -44,7 +44,7 @@ class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], aio.Se
         async def publish(request: Read, context: Context) -> Any:
             caller = self._caller(context)
             await self._police(policed, request[0], caller, context)
-            producer = self.enforcer.unproven(policed, request[0], caller)
+            producer = self.enforcer.unconfirmed(policed, request[0], caller)
             if producer is None:
                 return await behavior(request[1], context)
             return await self._proving(behavior(request[1], context), producer, context)
@@ -79,7 +79,7 @@ class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], aio.Se
                 return
             caller = self._caller(context)
             await self._police(policed, request[0], caller, context)
-            producer = self.enforcer.unproven(policed, request[0], caller)
+            producer = self.enforcer.unconfirmed(policed, request[0], caller)
             await self._proving(respond(request[1], _Context(context, serialize)), producer, context)
 
         return call
@@ -135,12 +135,12 @@ class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], aio.Se
             paced = Paced(await finish(waiting, self._lists))
         except RefusedError as refused:
             await abort(context, refused.refusal)
-        gone = True
+        has_left = True
         try:
             await respond(_Context(context, serialize, paced=paced))
-            gone = False
+            has_left = False
         finally:
-            paced.close(gone=gone)
+            paced.close(has_left=has_left)
 
     async def _attach(
         self,
@@ -172,7 +172,7 @@ class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], aio.Se
             is_known = is_ok(context)
             return response
         finally:
-            self.enforcer.proved(producer, is_known=is_known)
+            self.enforcer.publish_answered(producer, is_known=is_known)
 
     async def _police(
         self, policed: Policed, values: Values | Missing, caller: Caller, context: Context
@@ -234,7 +234,7 @@ class _Requests:
         try:
             return await handler
         finally:
-            self._interceptor.enforcer.gone(self._caller)
+            self._interceptor.enforcer.stream_ended(self._caller)
 
 
 class _Context:

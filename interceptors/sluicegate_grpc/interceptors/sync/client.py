@@ -135,17 +135,17 @@ class PolicyClientInterceptor(
         self, proceed: Callable[[], Any], policed: Policed, values: Values | Missing, caller: Caller
     ) -> Any:
         """Make an admitted call, and see whether the server knows its producer."""
-        producer = self.enforcer.unproven(policed, values, caller)
+        producer = self.enforcer.unconfirmed(policed, values, caller)
         if producer is None:
             return proceed()
         try:
             call = proceed()
         except BaseException:
-            self.enforcer.proved(producer, is_known=False)
+            self.enforcer.publish_answered(producer, is_known=False)
             raise
 
         def answered(_: Any = None) -> None:
-            self.enforcer.proved(producer, is_known=call.code() is grpc.StatusCode.OK)
+            self.enforcer.publish_answered(producer, is_known=call.code() is grpc.StatusCode.OK)
 
         call.add_done_callback(answered)
         return call
@@ -273,7 +273,7 @@ class _Requests:
     def ended(self) -> None:
         """The call has ended: release the producers that only it attached, and send nothing more."""
         self._patience.end()
-        self._interceptor.enforcer.gone(self._caller)
+        self._interceptor.enforcer.stream_ended(self._caller)
 
     def raise_if_refused(self) -> None:
         """Raise the refusal that cancelled the stream.

@@ -50,7 +50,7 @@ class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], grpc.S
         def publish(request: Read, context: Context) -> Any:
             caller = self._caller(context)
             self._police(policed, request[0], caller, context)
-            producer = self.enforcer.unproven(policed, request[0], caller)
+            producer = self.enforcer.unconfirmed(policed, request[0], caller)
             if producer is None:
                 return behavior(request[1], context)
             with self._proving(producer, context):
@@ -79,9 +79,9 @@ class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], grpc.S
                 return self._deliver(policed, request[0], context, serialize, respond)
             caller = self._caller(context)
             self._police(policed, request[0], caller, context)
-            producer = self.enforcer.unproven(policed, request[0], caller)
+            producer = self.enforcer.unconfirmed(policed, request[0], caller)
             if producer is not None:  # the response may not have been iterated
-                context.add_callback(partial(self.enforcer.proved, producer, is_known=False))
+                context.add_callback(partial(self.enforcer.publish_answered, producer, is_known=False))
             return self._responses(respond, serialize, producer, context)
 
         return call
@@ -137,11 +137,11 @@ class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], grpc.S
             yield
             is_known = is_ok(context)
         finally:
-            self.enforcer.proved(producer, is_known=is_known)
+            self.enforcer.publish_answered(producer, is_known=is_known)
 
     def _policed_requests(self, policed: Policed, reads: Iterator[Read], context: Context) -> Iterator[Any]:
         caller = self._stream_caller(context)
-        if not context.add_callback(lambda: self.enforcer.gone(caller)):
+        if not context.add_callback(lambda: self.enforcer.stream_ended(caller)):
             return
         for values, request in reads:
             self._police(policed, values, caller, context)
@@ -186,7 +186,7 @@ class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], grpc.S
         except (RefusedError, EndedError) as error:
             _end(context, error)
         paced = Paced(delivery, patience)
-        gone = True
+        has_left = True
         try:
             # The callback of a cancelled call closes it: the server does not close its iterators.
             if context.add_callback(paced.close):
@@ -194,11 +194,11 @@ class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], grpc.S
                     data = serialize(response)
                     if paced.passes(data):
                         yield data
-                gone = False
+                has_left = False
         except EndedError:
             return
         finally:
-            paced.close(gone=gone)
+            paced.close(has_left=has_left)
 
 
 def _first(reads: Iterator[Read]) -> tuple[Values | Missing, Iterator[Any]]:

@@ -147,16 +147,16 @@ class Answers:
         calls = self._connection.shared.calls
 
         def succeeded(message: bytes, now_ns: int) -> None:
-            calls.proved(producer, now_ns, is_known=True)
+            calls.publish_answered(producer, now_ns, is_known=True)
 
         def failed(now_ns: int, is_known: bool) -> None:
-            calls.proved(producer, now_ns, is_known=False)
+            calls.publish_answered(producer, now_ns, is_known=False)
 
         if stream in self.watchers:
             return
         answer: Watcher | None = None
         aliases = self._connection.shared.aliases
-        if aliases is None or producer in calls.unproven or request.credentials:
+        if aliases is None or producer in calls.unconfirmed or request.credentials:
             answer = Answer(self._connection, stream, request, succeeded, failed)
         if aliases is not None and isinstance(producer, int):
             answer = Resumable(self._connection, stream, request, producer, aliases, answer, self.watchers)

@@ -65,9 +65,9 @@ class BrokerSide(Side):
         watcher = self._watchers.get(stream)
         if watcher is not None:
             watcher.data(data, at, stop, flags, now_ns)
-        elif stream in self._refusals.gone:
+        elif stream in self._refusals.cancelled:
             size = stop - at - HEAD
-            self._refusals.swallow_answer(at, stop, stream, size=size, end=bool(flags & END_STREAM))
+            self._refusals.discard_response(at, stop, stream, size=size, end=bool(flags & END_STREAM))
         elif stop - at > HEAD:
             self._frames.waits(data, at, stop, flags, stream)
         elif stream in self._frames.watched and self._frames.is_behind(
@@ -106,9 +106,9 @@ class BrokerSide(Side):
     def _watched(self, frames: bytes, block: bytes, flags: int, stream: int, now_ns: int) -> bool:
         """Headers of a watched stream; True if they pass at once."""
         end = bool(flags & END_STREAM)
-        if stream in self._refusals.gone:
+        if stream in self._refusals.cancelled:
             self._owes_update = self.client.waits_for_update
-            self._refusals.swallow_answer(0, 0, stream, size=0, end=end)
+            self._refusals.discard_response(0, 0, stream, size=0, end=end)
             return False
         call = self._calls.get(stream)
         if call is not None:
@@ -140,8 +140,8 @@ class BrokerSide(Side):
     # -- other frames ---------------------------------------------------------------------------------
 
     def _reset(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
-        if stream in self._refusals.gone:
-            self._refusals.swallow_answer(at, stop, stream, size=0, end=True)
+        if stream in self._refusals.cancelled:
+            self._refusals.discard_response(at, stop, stream, size=0, end=True)
             return
         watcher = self._watchers.get(stream)
         if isinstance(watcher, Delivering) and watcher.is_ending:
@@ -159,7 +159,7 @@ class BrokerSide(Side):
                 self._calling.over(held, now_ns, reset=True)
 
     def _window(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
-        if stream in self._refusals.gone:
+        if stream in self._refusals.cancelled:
             self._frames.cut(at, stop)
         else:
             self.window(data, at, stop, stream)

@@ -108,7 +108,7 @@ class Calling:
         if decision is UNNAMED:
             self._name(request, values, data[at + HEAD + PREFIX : stop])
             op, decision = calls.publish(method, values, caller, now_ns)
-        watches = calls.unproven or self._aliases is not None
+        watches = calls.unconfirmed or self._aliases is not None
         if decision is None:
             del self._marks[stream]
             self._up.watched.discard(stream)
@@ -137,8 +137,8 @@ class Calling:
         if stream not in holding.marks and stream not in holding.calls:
             if stream > holding.last:
                 raise idle(stream)
-            if stream > holding.highest or stream in self._refusals.dead:
-                self._refusals.swallow(at, stop, flags, stream)
+            if stream > holding.highest or stream in self._refusals.discarded:
+                self._refusals.discard_data(at, stop, flags, stream)
             elif stop - at > HEAD or stream in self._up.watched:
                 self._up.waits(data, at, stop, flags, stream)
             return
@@ -220,7 +220,7 @@ class Calling:
         if not reset:
             self._up.insert(rst_stream(stream, ErrorCode.CANCEL))
         if not call.has_ended:
-            self._refusals.bury(stream, is_open=not reset)
+            self._refusals.discard_rest(stream, is_open=not reset)
 
     def reset(self, data: bytes, at: int, stop: int, stream: int, now_ns: int) -> None:
         """The client has reset a stream; the reset is forwarded if the stream was."""
@@ -230,7 +230,7 @@ class Calling:
         if call is not None:
             holding.forget(call, now_ns)
         unknown = (call is not None and not call.is_up) or (call is None and stream > holding.highest)
-        if self._refusals.unbury(stream) or unknown:
+        if self._refusals.forget(stream) or unknown:
             self._up.cut(at, stop)
         self._up.over(stream)
         self._answers.cancelled(stream, now_ns)

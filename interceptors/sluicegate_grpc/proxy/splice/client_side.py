@@ -67,7 +67,7 @@ class ClientSide(Side):
         """The broker that the connection leads to, if that was up to the client."""
         self._goes_away = False
         """True once the client was told to make another connection."""
-        self.swallows_ack = False
+        self.discards_ack = False
         """True if the client's next SETTINGS acknowledgement is for the gate's own."""
         handlers = {
             DATA: calling.data,
@@ -147,7 +147,7 @@ class ClientSide(Side):
             if not flags & END_STREAM:
                 self._refusals.reset(stream, ErrorCode.NO_ERROR)
         if flags & END_STREAM:
-            self._refusals.unbury(stream)
+            self._refusals.forget(stream)
 
     def _one_too_many(self, flags: int, stream: int, now_ns: int) -> None:
         """Refuse a request over the stream limit; its client may retry it (RFC 9113 section 8.7)."""
@@ -157,7 +157,7 @@ class ClientSide(Side):
         self._connection.shared.count("stream_refused")
         self._refusals.reset(stream, ErrorCode.REFUSED_STREAM)
         if flags & END_STREAM:
-            self._refusals.unbury(stream)
+            self._refusals.forget(stream)
 
     def _misrouted(self, broker: str) -> tuple[str, Refusal] | None:
         """Why a request for a broker is refused."""
@@ -182,7 +182,7 @@ class ClientSide(Side):
             self._connection.shared.count("sent_to_another_connection")
         self._holding.last = stream
         if not flags & END_STREAM:
-            self._refusals.bury(stream)
+            self._refusals.discard_rest(stream)
 
     def goes_away(self, why: str) -> bool:
         """Have the client make new requests on another connection.
@@ -205,9 +205,9 @@ class ClientSide(Side):
                 self._frames.data, frames, stream, now_ns, are_wellformed=are_wellformed
             ):
                 self._frames.insert(frames)
-        elif stream in self._refusals.dead:
+        elif stream in self._refusals.discarded:
             if flags & END_STREAM:
-                self._refusals.unbury(stream)
+                self._refusals.forget(stream)
         elif stream > holding.highest:
             text = f"headers on stream {stream}, which is closed"
             raise WireError(ErrorCode.STREAM_CLOSED, "frame_malformed", text)
@@ -220,8 +220,8 @@ class ClientSide(Side):
         """A SETTINGS frame; its acknowledgement means that the peer uses no dynamic table."""
         if flags & ACK:
             self._reader.has_no_table = True
-        if flags & ACK and self.swallows_ack and stop - at == HEAD:
-            self.swallows_ack = False
+        if flags & ACK and self.discards_ack and stop - at == HEAD:
+            self.discards_ack = False
             self._settings_flood.count(now_ns)
             self._frames.cut(at, stop)
         else:
@@ -249,7 +249,7 @@ class ClientSide(Side):
         holding = self._holding
         if stream > holding.last:
             raise idle(stream)
-        if stream and stream in self._refusals.dead:
+        if stream and stream in self._refusals.discarded:
             self._frames.cut(at, stop)
         elif not (stream and holding.belongs(data, at, stop, stream, now_ns)):
             self.window(data, at, stop, stream)

@@ -87,7 +87,7 @@ class Deciding:
         """The producer of a publish, if the broker's response is to confirm it."""
         if self._shared.aliases is not None and method.producer and not method.by_connection:
             return values.producer
-        return self._calls.unproven_by(method, values, caller)
+        return self._calls.unconfirmed_by(method, values, caller)
 
     def published(self, call: Call, op: Operation, decision: Decision | None, now_ns: int) -> int:
         """Follow up the decision on a publish."""

@@ -252,13 +252,13 @@ class Delivering:
                 self._flow.drop(self._outlet, chunk, over=True)
         self._queue.clear()
         self._end = b""
-        self._finished(now_ns, gone=by_client)
+        self._finished(now_ns, has_left=by_client)
 
-    def _finished(self, now_ns: int, *, gone: bool = False) -> None:
+    def _finished(self, now_ns: int, *, has_left: bool = False) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._delivery.close(now_ns, gone=gone or self._is_given_up)
+        self._delivery.close(now_ns, has_left=has_left or self._is_given_up)
 
     # -- deciding -------------------------------------------------------------------------------------
 

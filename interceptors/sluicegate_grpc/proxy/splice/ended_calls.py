@@ -7,34 +7,34 @@ from sluicegate_grpc.proxy.splice.floods import Flood
 from sluicegate_grpc.proxy.splice.frames import END_STREAM, HEAD, ErrorCode, header_frames, rst_stream
 from sluicegate_grpc.semantics.status import Refusal
 
-_MAX_DEAD = 4_096
+_MAX_STREAMS = 4_096
 
 
 class Refusals:
     """The refused calls of one connection."""
 
-    __slots__ = ("_down", "_streams", "_up", "dead", "gone", "resets")
+    __slots__ = ("_down", "_streams", "_up", "cancelled", "discarded", "resets")
 
     def __init__(self, connection: Connection) -> None:
         self._up = connection.up
         self._down = connection.down
         self._streams = connection.streams
         self.resets = Flood("resets", connection.shared.limits.resets)
-        """Streams that the client resets, or makes the gate reset."""
-        self.dead: dict[int, bool] = {}
-        """Streams of which the client may still send something; True if it was not told to stop."""
-        self.gone: dict[int, None] = {}
-        """Streams of which the broker may still send something."""
+        """Streams that the client resets, or makes the gateway reset."""
+        self.discarded: dict[int, bool] = {}
+        """Streams whose remaining client frames are discarded; True if the client was not asked to stop."""
+        self.cancelled: dict[int, None] = {}
+        """Streams that were reset towards the broker, whose late frames are discarded."""
 
     def refuse(self, call: Call, refusal: Refusal) -> None:
         """Answer a call with trailers only (gRPC over HTTP/2, Responses)."""
         stream = call.stream
         self.answer(stream, refusal, alone=not call.is_answered)
         if not call.has_ended:
-            # RFC 9113 section 8.1: the response is whole, and the rest of the request is not wanted.
+            # RFC 9113 section 8.1: the response is complete, and the rest of the request is not needed.
             self.reset(stream, ErrorCode.NO_ERROR)
         if call.is_up:
-            self.take_back(stream)
+            self.cancel_upstream(stream)
 
     def answer(self, stream: int, refusal: Refusal, *, alone: bool) -> None:
         """Send the trailers of a refused call."""
@@ -47,54 +47,54 @@ class Refusals:
         """Reset a stream towards the client."""
         self._streams.ended(stream)
         self._down.insert(rst_stream(stream, code))
-        self.bury(stream)
+        self.discard_rest(stream)
 
-    def take_back(self, stream: int) -> None:
+    def cancel_upstream(self, stream: int) -> None:
         """Reset a stream towards the broker."""
         self._up.insert(rst_stream(stream, ErrorCode.CANCEL))
-        self.gone[stream] = None
+        self.cancelled[stream] = None
         self._down.watched.add(stream)
-        if len(self.gone) > _MAX_DEAD:
-            oldest = next(iter(self.gone))
-            del self.gone[oldest]
+        if len(self.cancelled) > _MAX_STREAMS:
+            oldest = next(iter(self.cancelled))
+            del self.cancelled[oldest]
             self._down.watched.discard(oldest)
 
-    def bury(self, stream: int, *, is_open: bool = False) -> None:
-        """Discard what the client still sends on a stream.
+    def discard_rest(self, stream: int, *, is_open: bool = False) -> None:
+        """Discard the client's remaining frames of a stream.
 
-        :param is_open: True if the client may send to the end, so that its window must not run out.
+        :param is_open: True if the client may continue to send, so that its window must be refilled.
         """
-        self.dead[stream] = is_open
+        self.discarded[stream] = is_open
         self._up.watched.add(stream)
-        if len(self.dead) > _MAX_DEAD:
-            oldest = next(iter(self.dead))
-            del self.dead[oldest]
+        if len(self.discarded) > _MAX_STREAMS:
+            oldest = next(iter(self.discarded))
+            del self.discarded[oldest]
             self._up.watched.discard(oldest)
 
-    def swallow(self, at: int, stop: int, flags: int, stream: int) -> None:
-        """Discard a DATA frame of the client, and give back its window."""
+    def discard_data(self, at: int, stop: int, flags: int, stream: int) -> None:
+        """Discard a DATA frame of the client, and refill its window."""
         self._up.cut(at, stop)
         self._up.grant(0, stop - at - HEAD)
         if flags & END_STREAM:
-            self.unbury(stream)
-        elif self.dead.get(stream):
+            self.forget(stream)
+        elif self.discarded.get(stream):
             self._up.grant(stream, stop - at - HEAD)
 
-    def unbury(self, stream: int) -> bool:
-        """The client has ended a stream; True if it was refused before."""
-        if stream not in self.dead:
+    def forget(self, stream: int) -> bool:
+        """Stop discarding, as the client has ended the stream; True if it was refused before."""
+        if stream not in self.discarded:
             return False
-        del self.dead[stream]
+        del self.discarded[stream]
         self._up.watched.discard(stream)
         return True
 
-    def swallow_answer(self, at: int, stop: int, stream: int, *, size: int, end: bool) -> None:
+    def discard_response(self, at: int, stop: int, stream: int, *, size: int, end: bool) -> None:
         """Discard a frame of the broker for a stream that was reset.
 
-        :param size: what it took of the window.
+        :param size: bytes of the flow-control window that it used.
         """
         self._down.cut(at, stop)
         self._down.grant(0, size)
         if end:
-            self.gone.pop(stream, None)
+            self.cancelled.pop(stream, None)
             self._down.watched.discard(stream)

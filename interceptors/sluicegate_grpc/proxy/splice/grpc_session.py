@@ -398,7 +398,7 @@ class GrpcSession:
         self._is_greeted = True
         if self._client.broker.had_settings:
             return b""
-        self._client.swallows_ack = True
+        self._client.discards_ack = True
         return greeting(self._shared.limits)
 
     def _rest(self, out: list[Command]) -> None:

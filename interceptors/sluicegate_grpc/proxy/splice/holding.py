@@ -237,9 +237,9 @@ class Holding:
         self._answers.cancelled(call.stream, now_ns)
         self._refusals.reset(call.stream, code)
         if call.has_ended:
-            self._refusals.unbury(call.stream)
+            self._refusals.forget(call.stream)
         if call.is_up:
-            self._refusals.take_back(call.stream)
+            self._refusals.cancel_upstream(call.stream)
 
     def closed(self, now_ns: int) -> None:
         """The connection is closed."""

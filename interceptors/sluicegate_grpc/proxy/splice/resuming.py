@@ -169,7 +169,7 @@ class Resumable:
         """The stream was reset."""
         self._cancelled = True
         if self._trailers:
-            self._connection.shared.calls.proved(self._producer, now_ns, is_known=False)
+            self._connection.shared.calls.publish_answered(self._producer, now_ns, is_known=False)
         elif self._answer is not None:
             self._answer.ended(now_ns, by_client=by_client)
 
@@ -186,7 +186,7 @@ class Resumable:
             self._aliases.add(self._producer, found.created)
             self._connection.shared.calls.owners.renamed(self._producer, found.created)
             refusal = Refusal(UNAVAILABLE, _AGAIN, b"")
-        self._connection.shared.calls.proved(self._producer, now_ns, is_known=bool(found.created))
+        self._connection.shared.calls.publish_answered(self._producer, now_ns, is_known=bool(found.created))
         down, end = self._connection.down, self._trailers
         if refusal is not None:
             block = trailers(refusal.code, refusal.text, refusal.details, alone=not self._has_head)

@@ -11,7 +11,7 @@ from sluicegate_grpc.semantics.calls.attachments import Caller, Id, Key, Part, P
 from sluicegate_grpc.semantics.calls.owners import Owners
 from sluicegate_grpc.semantics.calls.publishing import (
     UNNAMED,
-    Unproven,
+    Unconfirmed,
     key_of,
     of_another_topic,
     of_no_topic,
@@ -54,8 +54,8 @@ class Calls:
         self.ghosts_released = 0
         self.unknown_ids = 0
         """Calls by ids that no one here was given."""
-        self.unproven = Unproven()
-        """Producers that count by their own word; see `proved`."""
+        self.unconfirmed = Unconfirmed()
+        """Producers whose id the broker has not confirmed; see `publish_answered`."""
         self._ghost_release_ns = ghost_release_ns
         self._places = Places(max_attachments)
         self._producers = self._places.producers
@@ -163,7 +163,7 @@ class Calls:
             self._topics.learn_reliable(attaching.topic, attaching.reliable)
 
     def _named(self, place: Place, attachment: Id, now_ns: int) -> None:
-        claim = self.unproven.pop(attachment, None)
+        claim = self.unconfirmed.pop(attachment, None)
         if claim is not None:
             claim.end()
         same = self._places.name(place, attachment)
@@ -228,7 +228,7 @@ class Calls:
         if decision is not None:
             if decision.action is _DELAY:
                 place.publishing = None  # it belongs to the delayed call from here on
-            elif (decision := allowed(decision)) is not None and self.unproven:
+            elif (decision := allowed(decision)) is not None and self.unconfirmed:
                 self._never_sent(op, caller, now_ns)
         return op, decision
 
@@ -243,20 +243,20 @@ class Calls:
     def abandon(self, op: Operation, caller: Caller, now_ns: int) -> None:
         """Cancel a delayed publish; nothing is charged."""
         self.gate(op.topic, caller.exempt, now_ns).abandon(op, now_ns)
-        if self.unproven:
+        if self.unconfirmed:
             self._never_sent(op, caller, now_ns)
 
     def _never_sent(self, op: Operation, caller: Caller, now_ns: int) -> None:
         """A publish was not forwarded, so it cannot confirm its producer."""
         place = self._places.find(_PRODUCER, (op.topic, "", op.producer))
         if place is not None:
-            self._unproved(place, caller, now_ns)
+            self._drop_unconfirmed(place, caller, now_ns)
 
-    def _unproved(self, place: Place, caller: Caller, now_ns: int) -> None:
+    def _drop_unconfirmed(self, place: Place, caller: Caller, now_ns: int) -> None:
         """Drop a caller's unconfirmed claim on a place."""
-        for called, attaching in self.unproven.of(place):
+        for called, attaching in self.unconfirmed.of(place):
             if attaching.caller is caller:
-                self.proved(called, now_ns, is_known=False)
+                self.publish_answered(called, now_ns, is_known=False)
 
     def _unattached(
         self, place: Place | None, method: Method, values: Values, caller: Caller, now_ns: int
@@ -280,7 +280,7 @@ class Calls:
         if decision is None and attaching.place is not None:
             self._places.name(attaching.place, called)
             if place is None and self._by_attaching:
-                self.unproven[called] = attaching
+                self.unconfirmed[called] = attaching
             else:
                 self.attached(attaching, called, now_ns)
             return attaching.place
@@ -290,18 +290,18 @@ class Calls:
             decision = lost_place(decision) if comes_back else refused(decision)
         return attaching.attach, decision
 
-    def unproven_by(self, method: Method, values: Values, caller: Caller) -> Id | None:
+    def unconfirmed_by(self, method: Method, values: Values, caller: Caller) -> Id | None:
         """The id of an unconfirmed producer whose publish was forwarded."""
-        called = self._called_by(method, values, caller) if self.unproven else None
-        return called if called in self.unproven else None
+        called = self._called_by(method, values, caller) if self.unconfirmed else None
+        return called if called in self.unconfirmed else None
 
-    def proved(self, producer: Id, now_ns: int, *, is_known: bool) -> None:
+    def publish_answered(self, producer: Id, now_ns: int, *, is_known: bool) -> None:
         """The broker has answered the message of an unconfirmed producer.
 
         :param is_known: False if it rejected the message: then the claim may be false, and the producer
             is released unless others confirm it.
         """
-        attaching = self.unproven.pop(producer, None)
+        attaching = self.unconfirmed.pop(producer, None)
         if attaching is None:
             return
         if is_known:
@@ -357,13 +357,13 @@ class Calls:
         if stream.attaching is not None:
             self.attached(stream.attaching, None, now_ns)
 
-    def stream_ended(self, place: Place, now_ns: int, *, gone: bool) -> None:
+    def stream_ended(self, place: Place, now_ns: int, *, has_left: bool) -> None:
         """A stream of a consumer's has ended; called by the stream.
 
-        :param gone: True to release it, if it was the last.
+        :param has_left: True to release it, if it was the last.
         """
         place.seen_ns = now_ns
-        if gone and not place.in_use:
+        if has_left and not place.in_use:
             self._release(place, now_ns)
 
     def is_reliable(self, topic: str) -> bool:
@@ -407,10 +407,10 @@ class Calls:
             consumers = self._places.consumers
             self._leave(consumers.get(values.consumer if method.consumer else values.attachment), now_ns)
 
-    def caller_gone(self, caller: Caller, now_ns: int, most: int | None = None) -> None:
+    def caller_closed(self, caller: Caller, now_ns: int, most: int | None = None) -> None:
         """A connection was closed: release a bounded number of the places that only it used."""
         for place in tuple(islice(caller.places, most)):
-            self._unproved(place, caller, now_ns)
+            self._drop_unconfirmed(place, caller, now_ns)
             place.left_by(caller)
             if not place.callers and not place.in_use:
                 self._release(place, now_ns)
@@ -443,8 +443,8 @@ class Calls:
         gate = self.gate(place.topic, False, now_ns)
         for op in place.refs.values():
             gate.detach(op)
-        for called, attaching in self.unproven.of(place):
-            self.unproven.pop(called)
+        for called, attaching in self.unconfirmed.of(place):
+            self.unconfirmed.pop(called)
             attaching.end()
         self._unacked.forget(place)
         self._places.released(place)

@@ -16,10 +16,10 @@ UNNAMED = LostPlace(
 """Ask again with `Values.name`: the producer's id is not known, but its message may tell the name."""
 
 
-class Unproven(dict[Id, Attaching]):
+class Unconfirmed(dict[Id, Attaching]):
     """Producers that counts by an unconfirmed claim, by the ids that they say they were given.
 
-    Each is an attachment under way. The broker's answer to the message ends it: see `Calls.proved`.
+    Each is an attachment under way. The broker's answer to the message ends it: see `Calls.publish_answered`.
     """
 
     def of(self, place: Place) -> Iterator[tuple[Id, Attaching]]:

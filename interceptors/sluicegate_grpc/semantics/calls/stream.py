@@ -71,10 +71,10 @@ class Stream:
         if self._place is not None:
             self._place.on_acknowledged[self] = tell
 
-    def close(self, now_ns: int, *, gone: bool = True) -> None:
+    def close(self, now_ns: int, *, has_left: bool = True) -> None:
         """The stream has ended; idempotent.
 
-        :param gone: False if the server ended it in order, and the consumer is taken to be there still.
+        :param has_left: False if the server ended it in order; the consumer then still counts as attached.
         """
         place = self._place
         if place is None or not self.open:
@@ -86,4 +86,4 @@ class Stream:
         gate.abandon(self.op, now_ns)
         if self.attaching is not None:
             self._calls.failed(self.attaching, now_ns)
-        self._calls.stream_ended(place, now_ns, gone=gone or self._whole)
+        self._calls.stream_ended(place, now_ns, has_left=has_left or self._whole)

@@ -130,7 +130,7 @@ class Handshake:
         command = parse_command(data, start, stop)
         connected = command.connected
         size = connected.max_message_size or _BROKERS_SIZE
-        told = self._shared.told_size(size) if is_cpp(connection.client_version) else size
+        told = self._shared.advertised_size(size) if is_cpp(connection.client_version) else size
         if not _hide(connected.feature_flags) and told == size:
             return True
         if told < size:

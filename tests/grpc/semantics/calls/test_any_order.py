@@ -39,7 +39,7 @@ class _World:
             if who == which:
                 self.lab.calls.failed(attaching, self.now_ns)
         self.pending = [each for each in self.pending if each[2] != which]
-        self.lab.calls.caller_gone(self.callers[which], self.now_ns)
+        self.lab.calls.caller_closed(self.callers[which], self.now_ns)
 
     def leave(self, number: int, which: int) -> None:
         message = values(attachment=number)
@@ -60,7 +60,7 @@ class _World:
 
     def close(self, number: int, which: int) -> None:
         if self.streams:
-            self.streams.pop(number % len(self.streams)).close(self.now_ns, gone=bool(which))
+            self.streams.pop(number % len(self.streams)).close(self.now_ns, has_left=bool(which))
 
 
 _KINDS = ["attach", "attached", "failed", "publish", "gone", "leave", "ghosts", "open", "close"]

@@ -219,7 +219,7 @@ def test_an_open_stream_is_no_ghost() -> None:
     stream = lab.calls.dispatching(method("Receive"), values(consumer=1), lab.me, 0)
     assert stream is not None
     assert lab.calls.release_ghosts(100 * GHOST_NS) == 0
-    stream.close(100 * GHOST_NS, gone=False)
+    stream.close(100 * GHOST_NS, has_left=False)
     assert lab.calls.release_ghosts(101 * GHOST_NS) == 1
 
 
@@ -230,9 +230,9 @@ def test_a_closed_connection_releases_what_only_it_used() -> None:
     lab.producer("b", 2)
     lab.producer("b", 2, other)
     lab.consumer("c", 3)
-    lab.calls.caller_gone(lab.me, 0)
+    lab.calls.caller_closed(lab.me, 0)
     assert (lab.producers, lab.consumers) == (1, 0)
-    lab.calls.caller_gone(other, 0)
+    lab.calls.caller_closed(other, 0)
     assert lab.producers == 0
     assert not lab.me.places
     assert not other.places
@@ -241,7 +241,7 @@ def test_a_closed_connection_releases_what_only_it_used() -> None:
 def test_a_connection_that_closes_while_a_call_attaches_leaves_nothing() -> None:
     lab = Lab()
     attaching = lab.ask_producer("a")
-    lab.calls.caller_gone(lab.me, 0)
+    lab.calls.caller_closed(lab.me, 0)
     lab.calls.failed(attaching, 0)
     assert (lab.producers, len(lab.calls)) == (0, 0)
 
@@ -250,14 +250,14 @@ def test_a_connection_that_closes_while_a_call_attaches_leaves_nothing() -> None
 
 
 def test_a_stream_that_breaks_releases_its_consumer_and_one_that_ends_does_not() -> None:
-    for gone in (True, False):
+    for has_left in (True, False):
         lab = Lab()
         lab.consumer("a", 1)
         stream = lab.calls.dispatching(method("Receive"), values(consumer=1), lab.me, 0)
         assert stream is not None
-        stream.close(0, gone=gone)
+        stream.close(0, has_left=has_left)
         stream.close(0)
-        assert lab.consumers == (0 if gone else 1)
+        assert lab.consumers == (0 if has_left else 1)
 
 
 def test_a_consumer_with_two_streams_stays_with_one() -> None:

@@ -78,7 +78,7 @@ def test_a_stream_of_the_old_owner_does_not_release_the_place_at_the_new_one() -
     lab.calls.opened(again, 2)
     stream.close(3)
     assert lab.consumers == 1
-    lab.calls.caller_gone(lab.me, 4)
+    lab.calls.caller_closed(lab.me, 4)
     assert lab.consumers == 1
 
 

@@ -12,7 +12,7 @@ from sluicegate_pulsar.config import PulsarConfig
 from sluicegate_pulsar.names import topic_name
 from sluicegate_pulsar.session.producer_state.chunks import RefusedMessages
 from sluicegate_pulsar.session.producer_state.publish_memory import PublishMemory
-from sluicegate_pulsar.session.shared.sizes import told_size
+from sluicegate_pulsar.session.shared.sizes import advertised_size
 from sluicegate_pulsar.session.shared.subscriptions import Subscriptions
 
 
@@ -57,9 +57,9 @@ class Shared:
         """Whether an authenticated principal skips counts, rates and factors."""
         return principal in self._services.policies.exempt_principals
 
-    def told_size(self, brokers_own: int) -> int:
+    def advertised_size(self, brokers_own: int) -> int:
         """The largest message size announced to clients, in bytes (see `sizes`)."""
-        return told_size(self._services.policies, brokers_own)
+        return advertised_size(self._services.policies, brokers_own)
 
     def count(self, event: str) -> None:
         """Count an event under its name."""

@@ -7,7 +7,7 @@ _LEAST = 256 * 1024
 """Never less is told: clients hold whole batches to it too, which they fill up to 128 KiB of payloads."""
 
 
-def told_size(policies: PolicySet, brokers_own: int) -> int:
+def advertised_size(policies: PolicySet, brokers_own: int) -> int:
     """The `max_message_size` for CONNECTED: the lowest that is right for every topic.
 
     It is for C++ clients only: Java clients also bound received messages by it, and a consumer could not
