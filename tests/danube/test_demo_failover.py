@@ -3,7 +3,7 @@
 import pytest
 from tests.demo.scenes import BEGAN_S, log, row
 
-from sluicegate.demo import Seen, Verdict
+from sluicegate.demo.scene import Seen, Verdict
 from sluicegate_danube.demo.failover import failover
 
 _SCENE = failover("/default/failover")

@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sluicegate.broker import Extra
-from sluicegate.demo import Backend, DemoClient, Observation, Scene, Seen, Stage, Verdict
+from sluicegate.demo.clients import DemoClient
+from sluicegate.demo.scene import Backend, Observation, Scene, Seen, Stage, Verdict
 from sluicegate.demo.topic_log import TopicLog
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)

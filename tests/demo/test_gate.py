@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from tests.demo.scenes import NoBroker, scene
 
-from sluicegate.demo import Backend
 from sluicegate.demo.gate_process import Gate, GateError
 from sluicegate.demo.policy_file import PolicyFile
 from sluicegate.demo.ports import free_ports
+from sluicegate.demo.scene import Backend
 
 pytestmark = pytest.mark.slow
 

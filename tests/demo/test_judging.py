@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from tests.demo.scenes import BEGAN_S, log, row
 
-from sluicegate.demo import Scene, Seen, Verdict
 from sluicegate.demo.kinds import dispatch_rates, fixed_delays, publish_rates, sizes
 from sluicegate.demo.kinds.changing_rates import Segment
 from sluicegate.demo.kinds.judging import worst
+from sluicegate.demo.scene import Scene, Seen, Verdict
 from sluicegate.demo.topic_log import TopicLog
 from sluicegate_kafka.demo import filling
 from sluicegate_pulsar.demo import pressing

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from tests.demo.scenes import log, row, saw, scene
 
-from sluicegate.demo import Verdict
 from sluicegate.demo.course import Chart, Sample
 from sluicegate.demo.page import Page
 from sluicegate.demo.runner import Outcome, Played
+from sluicegate.demo.scene import Verdict
 from sluicegate.demo.table import show, some
 
 RIGHT, DIFFERENT, UNSATURATED = Verdict.RIGHT, Verdict.DIFFERENT, Verdict.UNSATURATED

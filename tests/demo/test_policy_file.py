@@ -7,9 +7,9 @@ import pytest
 import yaml
 from tests.demo.scenes import NoBroker, scene
 
-from sluicegate.demo import Backend
 from sluicegate.demo.policy_file import PolicyFile
 from sluicegate.demo.ports import free_ports
+from sluicegate.demo.scene import Backend
 
 BACKEND = Backend({"bootstrap": ["h:1"], "listen": {"host": "127.0.0.1", "port": 2}})
 

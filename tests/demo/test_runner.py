@@ -9,8 +9,9 @@ import pytest
 from tests.demo.running import demo, planted
 from tests.demo.scenes import NoBroker, scene
 
-from sluicegate.demo import Seen, Stage, player
+from sluicegate.demo import player
 from sluicegate.demo.player import Task
+from sluicegate.demo.scene import Seen, Stage
 
 pytestmark = pytest.mark.slow
 

@@ -2,27 +2,3 @@
 
 `sluicegate.demo.scene` has the interface for broker rooms. It does not import the gateway.
 """
-
-from sluicegate.demo.clients import DemoClient
-from sluicegate.demo.scene import (
-    Backend,
-    BrokerDemo,
-    Observation,
-    OwnGate,
-    Scene,
-    Seen,
-    Stage,
-    Verdict,
-)
-
-__all__ = [
-    "Backend",
-    "BrokerDemo",
-    "DemoClient",
-    "Observation",
-    "OwnGate",
-    "Scene",
-    "Seen",
-    "Stage",
-    "Verdict",
-]

@@ -8,7 +8,8 @@ from typing import Any, cast
 
 from sluicegate.config.storage import StorageConfig
 from sluicegate.config.tls import context_for_broker
-from sluicegate.features.storage_quota import BrokerUsage, Limit, Limits, LimitType, Volume
+from sluicegate.features.storage_quota.snapshot import BrokerUsage
+from sluicegate.features.storage_quota.volumes import Limit, Limits, LimitType, Volume
 from sluicegate.hooks import BrokerContext
 from sluicegate.model import EffectivePolicies
 

@@ -18,8 +18,8 @@ from sluicegate.config.json_schema import json_schema
 from sluicegate.config.load import Loaded, load
 from sluicegate.config.policy_set import policy_set
 from sluicegate.engine.hierarchy import resolve
-from sluicegate.features.storage_quota import Limit, Limits, LimitType, Volume
 from sluicegate.features.storage_quota.quota_fields import StoragePolicies, limits_of, problem_with
+from sluicegate.features.storage_quota.volumes import Limit, Limits, LimitType, Volume
 from sluicegate.gateway.changing import change_store
 from sluicegate.gateway.plugins import CHOICE, load_plugins
 from sluicegate.model import EffectivePolicies, Level, TopicName

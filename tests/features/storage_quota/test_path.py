@@ -9,9 +9,10 @@ from tests.features.storage_quota.lab import WALL_MS, Context
 from tests.real.volumes import MIB
 
 from sluicegate.config.storage import StorageConfig
-from sluicegate.features.storage_quota import State, StorageQuota, StorageReadError
+from sluicegate.features.storage_quota.quota import StorageQuota, StorageReadError
 from sluicegate.features.storage_quota.sources import reader
 from sluicegate.features.storage_quota.sources.path import PathSource, volume_of
+from sluicegate.features.storage_quota.volumes import State
 
 
 def source(*paths: object, **more: object) -> PathSource:

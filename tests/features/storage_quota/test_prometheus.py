@@ -13,10 +13,11 @@ from tests.gateway.lab import closed_port
 from tests.waiting import LONG_S
 
 from sluicegate.config.storage import StorageConfig
-from sluicegate.features.storage_quota import State, StorageQuota, StorageReadError
+from sluicegate.features.storage_quota.quota import StorageQuota, StorageReadError
 from sluicegate.features.storage_quota.sources import prometheus as module
 from sluicegate.features.storage_quota.sources import reader
 from sluicegate.features.storage_quota.sources.prometheus import PrometheusSource
+from sluicegate.features.storage_quota.volumes import State
 
 CAPACITY, FREE, USED = 'size_bytes{mount=~"/data.*"}', "avail_bytes", "used_bytes"
 

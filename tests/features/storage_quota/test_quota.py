@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from tests.features.storage_quota.lab import CONSUMED, Context, limits, usage
 
-from sluicegate.features.storage_quota import BrokerUsage, Snapshot, State, StorageQuota, StorageReadError
+from sluicegate.features.storage_quota.quota import StorageQuota, StorageReadError
 from sluicegate.features.storage_quota.quota_metrics import COUNTERS, GAUGES, VOLUME_GAUGES
+from sluicegate.features.storage_quota.snapshot import BrokerUsage, Snapshot
+from sluicegate.features.storage_quota.volumes import State
 
 UPSTREAM = {
     "ThrottleFactor": "throttle_factor",

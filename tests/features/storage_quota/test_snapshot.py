@@ -3,6 +3,7 @@
 import json
 import re
 from fractions import Fraction
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.features.storage_quota.lab import CONSUMED, FREE, PERCENT, limits, usage
 
-from sluicegate.features.storage_quota import (
+from sluicegate.features.storage_quota.snapshot import (
     BrokerUsage,
-    Limit,
-    Limits,
     Snapshot,
     SnapshotError,
-    Volume,
-    json_schema,
     read_snapshot,
     write_snapshot,
 )
+from sluicegate.features.storage_quota.volumes import Limit, Limits, Volume
 
 GOLDEN = (
     b'{"brokerId":"0","snapshotAt":"2022-04-07T13:00:00Z","hardLimit":{"type":"MinFreeBytes","level":1000000},'
@@ -36,6 +34,9 @@ SNAPSHOT = Snapshot(
         at_ms=1_649_336_400_000,
         told=limits((FREE, 1_000_000), (PERCENT, Fraction(5, 100))),
     ),
+)
+SCHEMA = json.loads(
+    files("sluicegate.features.storage_quota").joinpath("volume-usage.schema.json").read_text()
 )
 DOCUMENT = Path(__file__).parents[3] / "docs" / "storage-quotas.md"
 
@@ -191,17 +192,16 @@ snapshots = st.builds(
 def test_what_is_written_fits_the_schema_and_is_read_back(snapshot: Snapshot) -> None:
     value = write_snapshot(snapshot)
     jsonschema.validate(
-        json.loads(value), json_schema(), format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER
+        json.loads(value), SCHEMA, format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER
     )
     assert read_snapshot(value, key=snapshot.broker_id) == snapshot
 
 
 @pytest.mark.seed("S4-044")
 def test_the_schema_checks_limits_and_accepts_what_the_seeds_accepts() -> None:
-    schema = json_schema()
-    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
     for accepted in (GOLDEN, changed(hardLimit={}), changed(hardLimit={"type": "ConsumedBytes", "more": 1})):
-        jsonschema.validate(json.loads(accepted), schema)
+        jsonschema.validate(json.loads(accepted), SCHEMA)
     for refused in (
         changed(hardLimit={"type": "MaxBytes"}),
         changed(hardLimit={"level": "5"}),
@@ -209,4 +209,4 @@ def test_the_schema_checks_limits_and_accepts_what_the_seeds_accepts() -> None:
         changed(softLimit=None),
     ):
         with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate(json.loads(refused), schema)
+            jsonschema.validate(json.loads(refused), SCHEMA)

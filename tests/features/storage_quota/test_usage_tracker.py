@@ -9,8 +9,14 @@ from hypothesis import strategies as st
 from tests.features.storage_quota.lab import CONSUMED, FREE, PERCENT, WALL_MS, limits, usage
 
 from sluicegate.config.models import OnUnknown
-from sluicegate.features.storage_quota import Limits, State, UsageTracker, Verdict
-from sluicegate.features.storage_quota.usage_tracker import FUTURE_MS, MAX_BROKERS, MAX_VOLUMES
+from sluicegate.features.storage_quota.usage_tracker import (
+    FUTURE_MS,
+    MAX_BROKERS,
+    MAX_VOLUMES,
+    UsageTracker,
+    Verdict,
+)
+from sluicegate.features.storage_quota.volumes import Limits, State
 
 STALE_MS = 300_000
 RAMP = limits((CONSUMED, 90), (CONSUMED, 80))

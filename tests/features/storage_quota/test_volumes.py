@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.features.storage_quota.lab import CONSUMED, FREE, PERCENT, limits
 
-from sluicegate.features.storage_quota import Limit, Limits, State, Volume
+from sluicegate.features.storage_quota.volumes import Limit, Limits, State, Volume
 
 RAMPS = [
     # capacity 100, hard, soft, (bytes in use, factor)

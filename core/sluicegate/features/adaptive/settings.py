@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field
 
 from sluicegate.config.models import Contradiction, PolicyModel
 from sluicegate.config.units import Duration, refuse
-from sluicegate.model import PolicyValue
+from sluicegate.model import EffectivePolicies, PolicyValue
 
 POLICY = "adaptive_publish_throttling"
 """Name of the policy in reasons, and prefix of its fields."""
@@ -138,18 +138,6 @@ class AdaptivePolicies(PolicyModel):
                 yield Contradiction(field, problem, "lower the one or raise the other")
 
 
-class Policies(Protocol):
-    """The values of a broker's own level, such as `EffectivePolicies`."""
-
-    @property
-    def values(self) -> Mapping[str, PolicyValue]:
-        """Values by field."""
-
-    @property
-    def observe_only(self) -> bool:
-        """True if the whole gateway is observe-only."""
-
-
 @dataclass(frozen=True, slots=True)
 class Settings:
     """The settings of one evaluation; attributes as the fields of the same names."""
@@ -166,7 +154,7 @@ class Settings:
     ramp_release: bool = False
 
     @classmethod
-    def of(cls, policies: Policies) -> "Settings":
+    def of(cls, policies: EffectivePolicies) -> "Settings":
         """Derive the settings from a broker's policies.
 
         :raises ValueError: if they conflict.

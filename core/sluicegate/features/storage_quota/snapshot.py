@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
-from importlib.resources import files
 from typing import Any
 
 from sluicegate.features.storage_quota.volumes import NO_LIMITS, Limit, Limits, LimitType, Volume
@@ -87,13 +86,6 @@ def write_snapshot(snapshot: Snapshot) -> bytes:
         ],
     }
     return json.dumps(content, separators=(",", ":")).encode()
-
-
-def json_schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of a snapshot."""
-    source = files("sluicegate.features.storage_quota").joinpath("volume-usage.schema.json")
-    schema: dict[str, Any] = json.loads(source.read_text(encoding="utf-8"))
-    return schema
 
 
 def _parse(value: bytes) -> object:
