@@ -180,9 +180,9 @@ class StorageQuota:
     def _judge(self, now_ms: int) -> Verdict:
         policies = self._context.policies
         limits = self._current_limits()
-        told = any(usage.limits for usage in self.tracker.states.values())
-        if policies.values.get(POLICY) is False or not (limits or told or self._is_on):
-            why = "turned off" if limits or told else "no storage limit is set"
+        has_reported = any(usage.limits for usage in self.tracker.states.values())
+        if policies.values.get(POLICY) is False or not (limits or has_reported or self._is_on):
+            why = "turned off" if limits or has_reported else "no storage limit is set"
             return Verdict(State.OPEN, 1.0, why, self.tracker.unlimited())
         return self.tracker.judge(
             limits,
