@@ -52,5 +52,5 @@ async def test_a_gate_that_is_gone_is_an_error_and_no_endless_wait(tmp_path: Pat
     made = gate(tmp_path, free_ports(1), {"max_message_size": "1KiB"})
     async with made:
         await made.settled()
-    with pytest.raises(GateError, match=r"the gateway does not answer \(.*: .*sluicegate ready: "):
+    with pytest.raises(GateError, match=r"the gateway does not respond \(.*: .*sluicegate ready: "):
         await made.settled()

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 SCENES = """
 import os
-from sluicegate.demo import OwnGate, Scene
+from sluicegate.demo.scene import OwnGate, Scene
 from sluicegate_kafka.demo.show import KafkaDemo
 
 

@@ -137,8 +137,8 @@ def test_log_and_snapshot_report_a_mismatched_key_pair(
         files.look(NOW)
     [line] = [record.getMessage() for record in caplog.records]
     assert line == (
-        f"tls.client.key: {key!r} is not the key of certificate {cert!r}; name the key that the certificate "
-        "was made for. The last good files stay in use, and these are tried again when they change"
+        f"tls.client.key: {key!r} is not the key of certificate {cert!r}; name the key that belongs to the "
+        "certificate. The last good files stay in use, and these are tried again when they change"
     )
     [broken] = files.snapshot()
     assert (broken["successful"], broken["not_after"]) == (False, before["not_after"])

@@ -131,7 +131,7 @@ def test_a_store_that_is_damaged_while_the_gateway_runs_keeps_the_last_good_poli
         lab.watch.keep_fact("b1", "node.1", "kafka:9092")
         assert lab.watch.check() is False
     assert (lab.size(), lab.watch.successful, lab.watch.failures) == ([100, 50], False, 1)
-    assert "damaged or of another kind" in caplog.text
+    assert "not a database" in caplog.text
 
     live.write_bytes(good)
     clock.now_ns += 10 * SECOND

@@ -52,7 +52,7 @@ def readings(*sources: Source) -> Readings:
 @pytest.mark.parametrize(
     ("value", "problem"),
     [
-        (None, "not known"),
+        (None, "is unknown"),
         (OSError("gone"), "OSError: gone"),
         (float("nan"), "expected a share of 0 or more, got nan"),
         (float("inf"), "got inf"),

@@ -102,7 +102,7 @@ async def test_a_volume_that_fills_and_is_emptied_again(lab: Lab) -> None:
 @pytest.mark.seed("S4-015")
 async def test_until_the_first_reading_nothing_is_known_and_publishing_pauses(lab: Lab) -> None:
     assert (lab.quota.factor.value, lab.quota.factor.known) == (0.0, False)
-    assert "cannot be determined" in lab.quota.factor.text
+    assert "storage usage is unknown" in lab.quota.factor.text
     assert await lab.run() == (State.OPEN, 1.0)
     assert (lab.quota.factor.known, lab.quota.factor.text) == (True, "")
 

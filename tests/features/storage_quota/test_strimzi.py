@@ -136,7 +136,7 @@ def test_every_mistake_is_told_in_one_pass() -> None:
         (None, "cannot read 'server.properties': No such file or directory"),
         (b"\xff\xfe", "is not UTF-8"),
         (b"", "no property of the quota plug-in in 'server.properties'"),
-        (b"brokers:\n  - name: main\n", "its properties begin with 'client.quota.callback.static.'"),
+        (b"brokers:\n  - name: main\n", "its properties start with 'client.quota.callback.static.'"),
         (b"#" * (2 << 20), "is larger than"),
     ],
 )
@@ -179,8 +179,8 @@ def test_principals_are_separated_as_each_version_does_it(names: str, principals
         ("1e6", "publish_quota_bytes: 1MB/s"),
         ("1000.9", "publish_quota_bytes: 1kB/s"),
         ("1048576.0d", "publish_quota_bytes: 1MiB/s"),
-        ("0", "it blocks producers, and 0 is unlimited here"),
-        ("1e12", "the most that a quota here can be"),
+        ("0", "it blocks producers, but 0 means unlimited here"),
+        ("1e12", "the maximum of a quota here"),
         ("Infinity", "unlimited, which is the default"),
     ],
 )
