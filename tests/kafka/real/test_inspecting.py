@@ -32,7 +32,7 @@ def test_every_seventh_record_is_too_large(
     assert reasons(log) <= ANSWERS[family.name]
     too_large = {entry for entry, pad in zip(log.sent, pads, strict=True) if pad == TOO_LARGE}
     assert too_large <= log.errored.keys()
-    # A Java batch made for a record of 5 kB has room for small ones behind it: those fail with it, even the last.
+    # A Java batch for a record of 5 kB has room for small ones behind it: they fail with it, the last too.
     assert log.acked.keys() & set(log.sent[4:])
     judge(log, read_topic(kafka.bootstrap, topic)).assert_clean()
 
