@@ -108,10 +108,16 @@ SYNTAX = [
     Wrong("indentation", BROKER + "   tls: {}\n", 6, "not YAML", "indentation"),
     Wrong("a second document", BROKER + "---\na: 1\n", 6, "second document", "one document"),
     Wrong("an alias by accident", BROKER + "state_dir: *here\n", 6, "'here'", "in quotes"),
+    Wrong("a pattern without quotes", BROKER + TOPIC % "*.dlq", 8, "alias", "'*' in quotes"),
+    Wrong("a value that begins with a sign", BROKER + TOPIC % "@a", 8, "cannot start", "'@' in quotes"),
+    Wrong("a quote left open", BROKER + TOPIC % '"a', 8, "quoted scalar", "close the quote"),
+    Wrong("a bracket left open before", BROKER + "plugins: [a, b\nadmin: {port: 1}\n", 7, "']'", "line 6"),
 ]
 TYPES = [
     Wrong("bootstrap as text", BROKER.replace('["127.0.0.1:9092"]', "kafka:9092"), 4, "'kafka:9092'",
           'bootstrap: ["kafka:9092"]'),
+    Wrong("bootstrap in one text", BROKER.replace('["127.0.0.1:9092"]', '"a:9092, b:9092"'), 4,
+          "'a:9092, b:9092'", 'bootstrap: ["a:9092", "b:9092"]'),
     Wrong("bootstrap without a port", BROKER.replace("127.0.0.1:9092", "kafka"), 4, "'kafka'", "host:port"),
     Wrong("bootstrap with a scheme", BROKER.replace("127.0.0.1:9092", "kafka://a:1"), 4, "'kafka://a:1'",
           "host:port"),
