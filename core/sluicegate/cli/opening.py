@@ -30,7 +30,7 @@ config_file = click.option(
     "-c",
     "--config",
     "file",
-    type=click.Path(),
+    type=click.Path(readable=False),  # the reader names the reason and a remedy
     metavar="FILE",
     default="gateway.yaml",
     show_default=True,
