@@ -159,7 +159,7 @@ KEYS = [
           "'main'", "line 2"),
     Wrong("a topic twice", BROKER + TOPIC % "a" + "    - name: a\n", 10, "'a'", "line 8"),
     Wrong("a plugin that is missing", BROKER + "plugins:\n  - acme.missing\n", 7, "'acme.missing'",
-          "remove it"),
+          "add its folder to PYTHONPATH"),
     Wrong("a variable that fits nothing", BROKER, 1, "'prt'", "'port'",
           environ={"SLUICEGATE__ADMIN__PRT": "1"}),
     Wrong("a variable with a wrong value", BROKER, 1, "'all'", "without quotes",
