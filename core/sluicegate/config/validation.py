@@ -103,6 +103,8 @@ def _move(name: str, path: Path, model: type[BaseModel], root: Node) -> str:
     is_entry = len(path) == _ENTRY_OF_LEVEL and path[0] == "policies"
     if not is_entry and path not in _SECTIONS and path[:1] != ("brokers",):
         return ""
+    if name == "<<":
+        return "YAML's merge keys are not supported: write the keys themselves"
     for section in _SECTIONS:
         if name in keys_at(model, section, root):
             return f"move it to {'.'.join(map(str, section)) or 'the top level of the file'}"
@@ -161,7 +163,7 @@ def _remedy_of_kind(detail: ErrorDetails, path: Path, model: type[BaseModel], ro
         known = keys_at(model, path, root)
         if 0 < len(known) <= _MANY:
             return f"write its keys below it: {', '.join(known)}"
-        return "write 'key: value' below it"
+        return "write 'key: value' below it; 'sluicegate schema' prints all valid names"
     if kind in ("int_type", "float_type") and isinstance(value, str) and _NUMBER.fullmatch(value):
         return f"write it without quotes: {value}"
     if kind == "string_type" and isinstance(value, bool | int | float):
