@@ -146,7 +146,7 @@ def as_a_user() -> list[str]:
 
 
 @pytest.mark.parametrize(("path", "message"), UNREADABLE)
-def test_permissions_are_looked_at(
+def test_permissions_are_checked(
     given: Given, certificates: Path, path: str, message: str, as_a_user: list[str]
 ) -> None:
     given(Wrong("", of_tls("", "good.pem", "", 0, "", "").data.replace(b"$TLS/\n", b"key.pem\n"), 0, "", ""))
