@@ -68,9 +68,14 @@ def change_of(before: Cell, after: Cell) -> Change:
     """How a place changed: by its verdict, and among kept ones, and within one verdict, by its figure.
 
     Figures of repeated runs are the same where their intervals overlap, those of single runs where they
-    differ by no more than a tenth of the bound.
+    differ by no more than a tenth of the bound. A place where a policy does not apply is none; what was
+    off and is not measured any more has not become better.
     """
-    order = list(Verdict)
+    order, applies = list(Verdict), Verdict.NOT_APPLICABLE
+    if (before.verdict is applies) is not (after.verdict is applies):
+        return Change.NEW if before.verdict is applies else Change.GONE
+    if after.verdict is Verdict.MISSING and order.index(before.verdict) > order.index(Verdict.MISSING):
+        return Change.GONE
     alike = before.verdict is after.verdict or (before.verdict in _KEPT and after.verdict in _KEPT)
     measured = before.figure is not None and after.figure is not None and before.unit == after.unit
     if not alike or (not measured and before.verdict is not after.verdict):

@@ -7,6 +7,7 @@ from itertools import combinations
 from pathlib import Path
 from statistics import median
 
+from sluicegate_reports import counted
 from sluicegate_reports.listing import Listing, listing
 from sluicegate_reports.places import Location, place
 from sluicegate_reports.quantities import quantity
@@ -91,7 +92,11 @@ def merged(results: Sequence[Results], notes: Sequence[str] = ()) -> Results:
     for cell in (cell for each in results for cell in each.matrix):
         several.setdefault((cell.policy, cell.system, cell.door), []).append(cell)
     matrix = tuple(_cell(cells, len(results)) for cells in several.values())
-    thresholds = tuple(_threshold(each, results) for each in first.thresholds)
+    named = {each.name: each for found in reversed(results) for each in found.thresholds}
+    order = dict.fromkeys(each.name for found in results for each in found.thresholds)
+    merged_of = {name: _threshold(named[name], results) for name in order}
+    # Counts are of the places that are shown: each repetition may have had another one off.
+    merged_of |= {each.name: each for each in counted.thresholds(matrix) if each.name in merged_of}
     told = [
         f"{len(results)} repetitions: figures are medians, verdicts and thresholds the worst of all; charts "
         "and the tables of single figures are of the first",
@@ -103,7 +108,7 @@ def merged(results: Sequence[Results], notes: Sequence[str] = ()) -> Results:
         verdict=worst(cell.verdict for cell in matrix),
         matrix=matrix,
         sections=(_section(several, matrix), *first.sections),
-        thresholds=thresholds,
+        thresholds=tuple(merged_of.values()),
         notes=tuple(told),
     )
 
