@@ -106,7 +106,7 @@ class _ProducerPart:
                 await self.finish(_LEAVE_S)
         except asyncio.CancelledError:
             if not self._told:
-                self._watch.attached(plan, Event.ATTACH_REFUSED, self._no_answer, _since(self._trying_ns))
+                self._watch.attached(plan, Event.ATTACH_REFUSED, self._no_answer, self._trying_ns)
             raise
         finally:
             self.tried.set()
@@ -123,11 +123,11 @@ class _ProducerPart:
         for task, (stamp, began_ns) in waiting.items():
             task.cancel()
             nothing = FailedError("NoAnswer", "no answer before the end of the run")
-            self._watch.answered(self._plan, stamp, nothing, time.monotonic_ns() - began_ns)
+            self._watch.answered(self._plan, stamp, nothing, began_ns)
         leaving_ns = time.monotonic_ns()
         await _within(self._made.close())
         if self._there:
-            self._watch.attached(self._plan, Event.DETACHED, None, _since(leaving_ns))
+            self._watch.attached(self._plan, Event.DETACHED, None, leaving_ns)
 
     async def _attach(self) -> bool:
         plan = self._plan
@@ -142,7 +142,7 @@ class _ProducerPart:
                 await asyncio.sleep(_NO_ANSWER_S)
                 continue
             event = Event.ATTACHED if refusal is None else Event.ATTACH_REFUSED
-            self._watch.attached(plan, event, refusal, _since(self._trying_ns))
+            self._watch.attached(plan, event, refusal, self._trying_ns)
             self._told = True
             self.tried.set()
             if refusal is None:
@@ -195,7 +195,7 @@ class _ProducerPart:
         if known is None or task.cancelled():
             return
         stamp, began_ns = known
-        self._watch.answered(self._plan, stamp, task.result(), time.monotonic_ns() - began_ns)
+        self._watch.answered(self._plan, stamp, task.result(), began_ns)
 
 
 class _ConsumerPart:
@@ -248,7 +248,7 @@ class _ConsumerPart:
             self._closing = True
             await _within(self._made.close())
             if leaves:
-                self._watch.attached(plan, Event.DETACHED, None, _since(leaving_ns))
+                self._watch.attached(plan, Event.DETACHED, None, leaving_ns)
 
     async def _attach(self) -> bool:
         plan, told, no_answer = self._plan, False, _NO_PLACE
@@ -259,7 +259,7 @@ class _ConsumerPart:
                     no_answer = refusal
                     await asyncio.sleep(_NO_ANSWER_S)
                     continue
-                self._watch.attached(plan, Event.ATTACH_REFUSED, refusal, _since(trying_ns))
+                self._watch.attached(plan, Event.ATTACH_REFUSED, refusal, trying_ns)
                 told = True
                 self.tried.set()
                 if not plan.retry_s:
@@ -268,9 +268,9 @@ class _ConsumerPart:
                 trying_ns = time.monotonic_ns()
         except asyncio.CancelledError:
             if not told:
-                self._watch.attached(plan, Event.ATTACH_REFUSED, no_answer, _since(trying_ns))
+                self._watch.attached(plan, Event.ATTACH_REFUSED, no_answer, trying_ns)
             raise
-        self._watch.attached(plan, Event.ATTACHED, None, _since(trying_ns))
+        self._watch.attached(plan, Event.ATTACHED, None, trying_ns)
         self.tried.set()
         return True
 
@@ -334,10 +334,6 @@ async def _all_tried(tried: Iterable[asyncio.Event]) -> None:
         _, late = await asyncio.wait(waiting, timeout=_ATTACH_S)
         for task in late:
             task.cancel()
-
-
-def _since(then_ns: int) -> int:
-    return time.monotonic_ns() - then_ns
 
 
 async def _outcome(work: Awaitable[None]) -> RefusedError | None:

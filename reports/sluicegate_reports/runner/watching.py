@@ -16,6 +16,16 @@ def now_us() -> int:
     return time.time_ns() // 1000
 
 
+def _now_since(began_ns: int) -> tuple[int, int]:
+    """The time in us since 1970, and how many ns ago something began.
+
+    The clock comes first: a process that loses its core between the two must not make the beginning look
+    later than it was, or a gate that decided meanwhile would seem to have another clock.
+    """
+    at_us = now_us()
+    return at_us, time.monotonic_ns() - began_ns
+
+
 class Watch:
     """The observations of one arm; a context manager, whose end writes the rest.
 
@@ -53,16 +63,17 @@ class Watch:
             log.flush()
 
     def attached(
-        self, client: ProducerPlan | ConsumerPlan, event: Event, refusal: RefusedError | None, latency_ns: int
+        self, client: ProducerPlan | ConsumerPlan, event: Event, refusal: RefusedError | None, began_ns: int
     ) -> None:
         """A client came in, was refused, or left.
 
-        :param latency_ns: since it began to try.
+        :param began_ns: when it began to try, by the monotonic clock.
         """
+        at_us, latency_ns = _now_since(began_ns)
         consumer = client if isinstance(client, ConsumerPlan) else None
         tells = event is Event.ATTACHED and self._acknowledges_each
         row = Observation(
-            now_us(),
+            at_us,
             client.name,
             Role.CONSUMER if consumer else Role.PRODUCER,
             client.topic,
@@ -80,13 +91,17 @@ class Watch:
         self._add(stamp.phase, self._of_message(client, stamp, Event.SENT, stamp.published_us))
 
     def answered(
-        self, client: ProducerPlan, stamp: payload.Stamp, refusal: RefusedError | None, latency_ns: int
+        self, client: ProducerPlan, stamp: payload.Stamp, refusal: RefusedError | None, began_ns: int
     ) -> None:
-        """A message was acknowledged, refused, or got no answer."""
+        """A message was acknowledged, refused, or got no answer.
+
+        :param began_ns: when it was sent, by the monotonic clock.
+        """
+        at_us, latency_ns = _now_since(began_ns)
         event = Event.ACKNOWLEDGED
         if refusal is not None:
             event = Event.FAILED if isinstance(refusal, FailedError) else Event.REFUSED
-        row = self._of_message(client, stamp, event, now_us())._replace(
+        row = self._of_message(client, stamp, event, at_us)._replace(
             latency_ns=latency_ns,
             code=refusal.code if refusal is not None else None,
             text=refusal.text or None if refusal is not None else None,
