@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sluicegate_reports import reading, registry
 from sluicegate_reports.jobs import clocks, strays
-from sluicegate_reports.jobs.figures import figures_of
+from sluicegate_reports.jobs.figures import figures_of, source_of
 from sluicegate_reports.jobs.further import further
 from sluicegate_reports.jobs.measuring import Measures, measure
 from sluicegate_reports.jobs.overall import overall_sections
@@ -21,6 +21,7 @@ from sluicegate_reports.reading import Log
 from sluicegate_reports.results import Cell, Results, RunFacts, Verdict, worst
 from sluicegate_reports.runs import DECISIONS, OBSERVATIONS, Run, Trial, read_run
 from sluicegate_reports.session import is_few, planned_for
+from sluicegate_reports.transforms.flows import CLIENTS
 from sluicegate_reports.verdicts import Finding, judge, worst_finding
 
 
@@ -85,6 +86,9 @@ def judged(run: Run, found: Measures) -> Sequence[Finding]:
         if figures.get("otherwise") and not figures.get("limited") and not others:
             # Nothing else is set there that could have refused all that this limit should have.
             figures = {**figures, "misattributed": figures["otherwise"]}
+        if others and not trial.saturated and source_of(number, found) == CLIENTS:
+            # Without a log nobody tells which of them held the clients back.
+            figures = {**figures, "below": None}
         findings.append(judge(trial, figures))
     return findings
 
@@ -100,11 +104,11 @@ def results_of(
     findings = judged(run, found) if findings is None else findings
     matrix = tuple(_cells(run, findings, first_rows(run.trials, found)))
     sections = (*policy_sections(run, findings, found), *overall_sections(run, found))
-    told = {table.name for section in sections for table in section.tables}
+    shown = {table.name for section in sections for table in section.tables}
     return Results(
         run=replace(run.facts, skews=tuple(clocks.skews(run.facts, found))),
         verdict=worst(cell.verdict for cell in matrix),
-        matrix=tuple(cell if cell.rows in told else replace(cell, rows="") for cell in matrix),
+        matrix=tuple(cell if cell.rows in shown else replace(cell, rows="") for cell in matrix),
         sections=sections,
         thresholds=tuple(thresholds(run, matrix, found)),
         notes=(*notes, *_unseen(run, found), *clocks.notes(found)),
@@ -173,8 +177,8 @@ def _notes(directory: Place, run: Run, decisions: Log, observations: Log) -> Ite
 
 def _unseen(run: Run, found: Measures) -> Iterator[str]:
     """Arms that were played and left no trace: their part of the logs is lost."""
-    told = (found.latencies, found.deliveries, found.costs, found.holds)
-    seen = {(row["system"], row["door"]) for rows in told for row in rows}
+    apart = (found.latencies, found.deliveries, found.costs, found.holds)
+    seen = {(row["system"], row["door"]) for rows in apart for row in rows}
     by_number = (*found.attachments, *found.bounded, *found.delays, *found.unacked)
     lanes = (*found.seconds, *found.judged)
     numbers = {row["trial"] for row in by_number} | {row["lane"] for row in lanes}

@@ -32,6 +32,7 @@ from sluicegate_reports.transforms import (
     overshoot,
     pressure,
     refusals,
+    served,
     skew,
     slots,
     throttle,
@@ -73,6 +74,7 @@ class Measures:
     """As `lag.most`."""
     unanswered: Rows = field(default_factory=list)
     attachments: Rows = field(default_factory=list)
+    served: Rows = field(default_factory=list)
     bounded: Rows = field(default_factory=list)
     unacked: Rows = field(default_factory=list)
     delays: Rows = field(default_factory=list)
@@ -208,6 +210,8 @@ def _by_one_clock(
     for family, (name, transform) in families.items():
         if any(trial.measured.family is family for trial in trials):
             yield name, partial(transform, lanes.tries(spark, trials, family))
+    if any(trial.measured.family is Family.COUNT for trial in trials):
+        yield "served", partial(served.served, observations, lanes.tries(spark, trials, Family.COUNT))
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +227,7 @@ class _Rates:
 
     @property
     def bases(self) -> tuple[DataFrame, DataFrame]:
-        """The two that a ignore the logs makes, one each; all figures are made of them."""
+        """The two that one pass over the logs makes; all figures are made of them."""
         return slots.by_client(self.flows, self.width_us), chunks.chunks(self.flows, _JUDGED_US)
 
     def small(self, sums: DataFrame, rows: DataFrame) -> dict[str, DataFrame]:
