@@ -4,6 +4,7 @@ The runner writes `run.json` last of all, the jobs read it. What was tried is a 
 one topic at one arm. Which figures show whether a policy is kept is told by `registry.policies`.
 """
 
+import math
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
@@ -129,7 +130,26 @@ def read_run(directory: Location) -> Run:
             raise RunError(
                 f"{str(path)!r}: policy {trial.policy!r} cannot be compared, expected one of {known}"
             )
+        if problem := _problem(trial):
+            where = f"{trial.policy} of {trial.system} {trial.door}, phase {trial.phase!r}"
+            raise RunError(f"{str(path)!r}: {where}: {problem}")
     return run
+
+
+def _problem(trial: Trial) -> str:
+    """Why nothing can be compared with what a trial says; empty if it can."""
+    if trial.missing or trial.not_applicable:
+        return ""
+    rate = trial.measured.family is Family.RATE
+    if not math.isfinite(trial.limit) or trial.limit < 0 or (rate and not trial.limit):
+        return f"limit is {trial.limit!r}, expected a number {'above 0' if rate else 'of at least 0'}"
+    if rate and not (math.isfinite(trial.burst_seconds) and trial.burst_seconds > 0):
+        return f"burst_seconds is {trial.burst_seconds!r}, expected a number above 0"
+    if trial.start.tzinfo is None or trial.end.tzinfo is None:
+        return "start and end need a time zone, such as Z"
+    if trial.end <= trial.start:
+        return f"end {trial.end.isoformat()} is not after start {trial.start.isoformat()}"
+    return ""
 
 
 @cache
