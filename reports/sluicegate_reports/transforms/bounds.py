@@ -33,13 +33,21 @@ def messages(observations: DataFrame, tries: DataFrame, measure: str) -> DataFra
     )
     judged = sent.join(F.broadcast(tries), on=["system", "door", "topic", "phase"], how="inner")
     untold = _delivered_untold(judged.where(F.col("value") > F.col("limit")), observations)
-    judged = judged.where(F.col("event").isin("acknowledged", "refused"))
+    answered = _answered(judged.where(F.col("event").isin("acknowledged", "refused")))
+    both = answered.join(untold, on="trial", how="full").na.fill(0, [*_ADDED, "untold"])
+    largest = F.greatest("largest_admitted", "largest_untold").alias("largest_admitted")
+    added = [(F.col(name) + F.col("untold")).alias(name) for name in ("above", "wrongly_admitted")]
+    return both.select("trial", *added, "up_to", "refused", "otherwise", "wrongly_refused", largest)
+
+
+def _answered(judged: DataFrame) -> DataFrame:
+    """The counts of `messages`, of what producers were told."""
     above, admitted = F.col("value") > F.col("limit"), F.col("event") == "acknowledged"
     by_limit = (
         judged.where(above & ~admitted).select("trial", "code", F.lit(True).alias("by_limit")).distinct()
     )
     judged = judged.join(by_limit, on=["trial", "code"], how="left")
-    answered = judged.groupBy("trial").agg(
+    return judged.groupBy("trial").agg(
         F.count(F.when(above, 1)).alias("above"),
         F.count(F.when(~above, 1)).alias("up_to"),
         F.count(F.when(~admitted, 1)).alias("refused"),
@@ -48,10 +56,6 @@ def messages(observations: DataFrame, tries: DataFrame, measure: str) -> DataFra
         F.count(F.when(~above & ~admitted & F.col("by_limit"), 1)).alias("wrongly_refused"),
         F.max(F.when(admitted, F.col("value"))).alias("largest_admitted"),
     )
-    both = answered.join(untold, on="trial", how="full").na.fill(0, [*_ADDED, "untold"])
-    largest = F.greatest("largest_admitted", "largest_untold").alias("largest_admitted")
-    added = [(F.col(name) + F.col("untold")).alias(name) for name in ("above", "wrongly_admitted")]
-    return both.select("trial", *added, "up_to", "refused", "otherwise", "wrongly_refused", largest)
 
 
 def _delivered_untold(above: DataFrame, observations: DataFrame) -> DataFrame:

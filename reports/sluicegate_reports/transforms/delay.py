@@ -33,15 +33,7 @@ def errors(
         `beyond` (as `quantiles`, of the lateness less the transit of others when the message was sent or when
         it came, whichever was longer; at least 0).
     """
-    sent_us, came_us = F.unix_micros("published"), F.unix_micros("time")
-    received = observations.where((F.col("event") == "received") & F.col("published").isNotNull()).select(
-        *ARM,
-        "topic",
-        F.col("scenario").alias("phase"),
-        ((came_us - sent_us) / 1000).alias("took_ms"),
-        F.floor(sent_us / SLOT_US).alias("sent_slot"),
-        F.floor(came_us / SLOT_US).alias("came_slot"),
-    )
+    received = _received(observations)
     soonest = received.groupBy(*ARM).agg(F.min("took_ms").alias("soonest_ms"))
     late = received.join(F.broadcast(tries), on=[*ARM, "topic", "phase"], how="inner").withColumn(
         "late_ms", F.col("took_ms") - F.col("limit")
@@ -65,4 +57,17 @@ def errors(
         F.percentile_approx("late_ms", list(shares), _ACCURACY).alias("quantiles"),
         F.array(*(F.count(F.when(F.col("late_ms") < edge, 1)) for edge in EDGES_MS)).alias("up_to"),
         F.percentile_approx(beyond_ms, list(shares), _ACCURACY).alias("beyond"),
+    )
+
+
+def _received(observations: DataFrame) -> DataFrame:
+    """What came: how long it took, and in which slots it was sent and came."""
+    sent_us, came_us = F.unix_micros("published"), F.unix_micros("time")
+    return observations.where((F.col("event") == "received") & F.col("published").isNotNull()).select(
+        *ARM,
+        "topic",
+        F.col("scenario").alias("phase"),
+        ((came_us - sent_us) / 1000).alias("took_ms"),
+        F.floor(sent_us / SLOT_US).alias("sent_slot"),
+        F.floor(came_us / SLOT_US).alias("came_slot"),
     )
