@@ -11,6 +11,7 @@ from sluicegate_reports import reading, registry
 from sluicegate_reports.jobs import clocks, strays
 from sluicegate_reports.jobs.figures import figures_of, source_of
 from sluicegate_reports.jobs.further import further
+from sluicegate_reports.jobs.incomplete import Incomplete, certain, told
 from sluicegate_reports.jobs.measuring import Measures, measure
 from sluicegate_reports.jobs.overall import overall_sections
 from sluicegate_reports.jobs.policies import first_rows, policy_sections, rows_name
@@ -23,6 +24,8 @@ from sluicegate_reports.runs import DECISIONS, OBSERVATIONS, Run, Trial, read_ru
 from sluicegate_reports.session import is_few, planned_for
 from sluicegate_reports.transforms.flows import CLIENTS
 from sluicegate_reports.verdicts import Finding, judge, worst_finding
+
+_COMPLETE = Incomplete()
 
 
 def compare_run(spark: SparkSession, directory: Listed) -> Results:
@@ -63,7 +66,9 @@ def _compared(
             {(arm.system, arm.door): arm.read_until for arm in run.facts.arms if arm.read_until},
         )
         found = replace(found, further=further(spark, run.trials, seen))
-    findings = list(strays.explained(run.trials, judged(run, found), astray))
+    lacking = Incomplete.of(decisions, observations)
+    found = certain(found, run.trials, lacking)
+    findings = list(strays.explained(run.trials, judged(run, found, lacking), astray))
     notes = (*_notes(listed.folder, run, decisions, observations), *strays.notes(astray))
     return results_of(run, found, notes, findings), findings
 
@@ -74,8 +79,11 @@ def _played(run: Run, log: Log) -> DataFrame:
     return frame.coalesce(1) if is_few(log.rows) else frame
 
 
-def judged(run: Run, found: Measures) -> Sequence[Finding]:
-    """What was found of each trial, in the run's order."""
+def judged(run: Run, found: Measures, lacking: Incomplete = _COMPLETE) -> Sequence[Finding]:
+    """What was found of each trial, in the run's order.
+
+    :param lacking: which files lack a part.
+    """
     tried: dict[tuple[str, str, str], set[str]] = {}
     for trial in run.trials:
         tried.setdefault((trial.system, trial.door, trial.topic), set()).add(trial.policy)
@@ -89,7 +97,7 @@ def judged(run: Run, found: Measures) -> Sequence[Finding]:
         if others and not trial.saturated and source_of(number, found) == CLIENTS:
             # Without a log nobody tells which of them held the clients back.
             figures = {**figures, "below": None}
-        findings.append(judge(trial, figures))
+        findings.append(told(number, trial, figures, judge(trial, figures), found, lacking))
     return findings
 
 
