@@ -25,7 +25,6 @@ from benchmarks.scenarios import (
     failover,
     failover_kills,
     full_disk,
-    grpc_idle,
     grpc_interceptor,
     grpc_open,
     grpc_rate,
@@ -52,7 +51,7 @@ from benchmarks.scenarios import (
 
 _KAFKA = (throughput, latency, rate, storage_quota, idle, bounded_memory, restarts, kills, overload)
 _PULSAR = (pulsar_throughput, pulsar_latency, pulsar_delay, pulsar_rate, pulsar_beside)
-_GRPC = (grpc_unary, grpc_streams, grpc_rate, grpc_idle, grpc_open, grpc_interceptor)
+_GRPC = (grpc_unary, grpc_streams, grpc_rate, grpc_open, grpc_interceptor)
 _GATEWAY = (
     engine,
     bounded_work,

@@ -4,27 +4,20 @@ It prints `standing` once the attack stands, and goes on with it until it is kil
 """
 
 import socket
-import struct
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
-from itertools import count, cycle
+from itertools import cycle
 from threading import Thread
 
-from hpack import Encoder
-
+from benchmarks.harness import http2_bytes as http2
 from benchmarks.harness import kafka_bytes
 from benchmarks.harness.kafka_bytes import API_VERSIONS_V0, connect
+from benchmarks.harness.kafka_long_bytes import TINY
 
-_FETCHES = 20
-"""Fetches of 50 MiB each that one client pipelines."""
 _DRIBBLE_S = 0.1
-_TINY = b"\x0c\0\0\0\x01\x01\0"
-"""The smallest record."""
 _PRODUCE_BYTES = 12 * 1024 * 1024
-_HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
-_WINDOW_UPDATE = b"\0\0\4\x08\0\0\0\0\0\0\0\0\1"
 _HALF_HEAD = b"GET /livez HTTP/1.1\r\nHost: gateway\r\n"
 _STREAMS_AT_ONCE = 500
 
@@ -66,9 +59,7 @@ def _flood(
 
 def _unread(stack: ExitStack, address: str, clients: int) -> Iterator[None]:
     """1 GiB is asked for by each client, and nothing is read."""
-    connections = [connect(stack, address, receive_bytes=64 * 1024) for _ in range(clients)]
-    for connection in connections:
-        connection.sendall(kafka_bytes.fetch("t") * _FETCHES)
+    kafka_bytes.connect_unread(stack, address, clients, receive_bytes=64 * 1024)
     yield from _stand()
 
 
@@ -79,12 +70,7 @@ def _stand() -> Iterator[None]:
 
 
 def _slow(stack: ExitStack, address: str, clients: int) -> Iterator[None]:
-    """Half of them idle after a request, half in the middle of one that never ends."""
-    connections = [connect(stack, address) for _ in range(clients)]
-    for number, connection in enumerate(connections):
-        kafka_bytes.answer(connection)
-        if number % 2:
-            connection.sendall(kafka_bytes.metadata_head(1000))
+    kafka_bytes.connect_slow(stack, address, clients)
     yield from _stand()
 
 
@@ -94,8 +80,8 @@ def _idle(stack: ExitStack, address: str, clients: int) -> Iterator[None]:
 
 
 def _silent(stack: ExitStack, address: str, clients: int) -> Iterator[None]:
-    connections = [connect(stack, address) for _ in range(clients)]
-    assert connections
+    for _ in range(clients):
+        connect(stack, address)
     yield from _stand()
 
 
@@ -104,7 +90,7 @@ def _dribbling(stack: ExitStack, address: str, clients: int) -> Iterator[None]:
     connections = [connect(stack, address) for _ in range(clients)]
     for connection in connections:
         connection.sendall(kafka_bytes.metadata_head(1000))
-    for _ in count():
+    while True:
         yield
         for connection in connections:
             with suppress(OSError):
@@ -114,7 +100,7 @@ def _dribbling(stack: ExitStack, address: str, clients: int) -> Iterator[None]:
 
 def _tiny_records(stack: ExitStack, address: str, clients: int) -> Iterator[None]:
     """Produce requests of 12 MiB of the smallest records, with acks=0, one after the other."""
-    yield from _flood(stack, address, clients, kafka_bytes.produce("t", _TINY, _PRODUCE_BYTES // len(_TINY)))
+    yield from _flood(stack, address, clients, kafka_bytes.produce("t", TINY, _PRODUCE_BYTES // len(TINY)))
 
 
 def _churning(stack: ExitStack, address: str, clients: int) -> Iterator[None]:
@@ -131,22 +117,14 @@ def _churning(stack: ExitStack, address: str, clients: int) -> Iterator[None]:
 
 
 def _window_updates(stack: ExitStack, address: str, clients: int) -> Iterator[None]:
-    yield from _flood(stack, address, clients, _WINDOW_UPDATE * 10_000, hello=_HELLO)
+    yield from _flood(stack, address, clients, http2.window(1) * 10_000, hello=http2.HELLO)
 
 
 def _open_streams(stack: ExitStack, address: str, clients: int) -> Iterator[None]:
     """Requests that are begun and never ended; clients that are hung up on connect anew."""
-    blocks = [_request(number) for number in range(1, 2 * _STREAMS_AT_ONCE, 2)]
-    yield from _flood(stack, address, clients, b"".join(blocks), hello=_HELLO)
-
-
-def _request(stream: int) -> bytes:
-    encoder = Encoder()
-    encoder.header_table_size = 0
-    pseudo = [(":method", "POST"), (":scheme", "http"), (":path", "/danube.Discovery/TopicLookup")]
-    fields = [(":authority", "broker"), ("te", "trailers"), ("content-type", "application/grpc")]
-    block = encoder.encode([*pseudo, *fields])
-    return len(block).to_bytes(3, "big") + b"\1\4" + struct.pack(">I", stream) + block
+    block, streams = http2.packed_request("/danube.Discovery/TopicLookup"), range(1, 2 * _STREAMS_AT_ONCE, 2)
+    requests = [http2.frame(http2.HEADERS, http2.END_HEADERS, stream, block) for stream in streams]
+    yield from _flood(stack, address, clients, b"".join(requests), hello=http2.HELLO)
 
 
 def _half_heads(stack: ExitStack, address: str, clients: int) -> Iterator[None]:

@@ -29,7 +29,7 @@ def _overload(bench: Bench, name: str, quick: bool) -> dict[str, float]:
     with ExitStack() as stack:
         gateway = Gateway(stack, bench.directory / topic, source, _POLICIES)
         with sending(
-            gateway.bootstrap,
+            gateway.address,
             topic,
             producers=_PRODUCERS,
             record_bytes=_RECORD_BYTES,

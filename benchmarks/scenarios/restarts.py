@@ -42,7 +42,7 @@ def _rolling(bench: Bench, name: str, quick: bool) -> dict[str, float]:
         with (
             knocking(gateway.port) as knocks,
             sending(
-                gateway.bootstrap, topic, producers=_PRODUCERS, record_bytes=_RECORD_BYTES, pause_s=0.001
+                gateway.address, topic, producers=_PRODUCERS, record_bytes=_RECORD_BYTES, pause_s=0.001
             ) as senders,
         ):
             for _ in range(count):
@@ -64,7 +64,7 @@ def _reloads(bench: Bench, name: str, quick: bool) -> dict[str, float]:
         gateway = Gateway(stack, bench.directory / topic, source, _POLICIES)
         idle = [connect(stack, f"127.0.0.1:{gateway.port}") for _ in range(_IDLE)]
         with sending(
-            gateway.bootstrap, topic, producers=_PRODUCERS, record_bytes=_RECORD_BYTES, pause_s=0.01
+            gateway.address, topic, producers=_PRODUCERS, record_bytes=_RECORD_BYTES, pause_s=0.01
         ) as senders:
             _ask(idle)
             for number in range(_WARM_UP):
@@ -89,11 +89,11 @@ def _reload(gateway: Gateway, number: int) -> None:
     """Have a changed file read; every fifth is broken."""
     is_broken = number % 5 == 4
     metric = _FAILED if is_broken else _CHANGED
-    before = gateway.metric(metric)
+    before = gateway.metrics().get(metric, 0.0)
     size = {"max_message_size": 10_000 + number}
     gateway.write(None if is_broken else {"broker": _POLICIES["broker"] | size})
     gateway.reload()
-    wait(lambda: gateway.metric(metric) > before, f"reload {number} did not happen")
+    wait(lambda: gateway.metrics().get(metric, 0.0) > before, f"reload {number} did not happen")
 
 
 def _ask(clients: list[socket.socket]) -> None:

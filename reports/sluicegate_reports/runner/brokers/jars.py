@@ -46,21 +46,6 @@ def java() -> str:
     return found
 
 
-def kafka() -> str:
-    """Classpath of Kafka and its tools."""
-    return classpath(KAFKA)
-
-
-def pulsar() -> str:
-    """Classpath of Pulsar and its client."""
-    return classpath(PULSAR)
-
-
-def strimzi_plugin() -> str:
-    """Classpath of the Strimzi quota plug-in, to be added to that of a broker."""
-    return classpath(STRIMZI)
-
-
 def classpath(wanted: JarSet) -> str:
     """All jars of a set.
 
