@@ -2,6 +2,7 @@
 
 import itertools
 from contextlib import ExitStack
+from functools import partial
 
 from benchmarks.harness.arms import Bench
 from benchmarks.harness.clients import create_topic
@@ -14,8 +15,7 @@ from benchmarks.scenarios.restarts import goes_on
 from sluicegate_reports.runner.brokers.kafka import KafkaNode
 
 _POLICIES = {"broker": {"max_producers_per_topic": 10, "max_publish_rate": 100_000}}
-_PRODUCERS = 2
-_RECORD_BYTES = 200
+_sending = partial(sending, producers=2, record_bytes=200)
 _PAUSE_S = 0.005
 _rounds = itertools.count(1)
 
@@ -28,9 +28,7 @@ def _kill_broker(bench: Bench, name: str, quick: bool) -> dict[str, float]:
         address = broker.bootstrap
         if name == SLUICEGATE:
             address = Gateway(stack, bench.directory / topic, address, _POLICIES).address
-        with sending(
-            address, topic, producers=_PRODUCERS, record_bytes=_RECORD_BYTES, pause_s=_PAUSE_S
-        ) as senders:
+        with _sending(address, topic, pause_s=_PAUSE_S) as senders:
             for _ in range(count):
                 broker.kill()
                 broker.start()
@@ -47,9 +45,7 @@ def _kill_gateway(bench: Bench, name: str, quick: bool) -> dict[str, float]:
         gateway = Gateway(stack, bench.directory / topic, source, _POLICIES)
         with (
             knocking(gateway.port) as knocks,
-            sending(
-                gateway.address, topic, producers=_PRODUCERS, record_bytes=_RECORD_BYTES, pause_s=_PAUSE_S
-            ) as senders,
+            _sending(gateway.address, topic, pause_s=_PAUSE_S) as senders,
         ):
             for _ in range(count):
                 back.append(gateway.kill_worker())

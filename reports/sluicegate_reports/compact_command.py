@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 def compact(log: Place, target: Place, before: object, *, delta: bool) -> None:
     """Copy the days that are over of the decision log LOG into few large files, by run, system and date.
 
-    LOG stays as it is. A call takes what no call before it has taken; one that was ended is made again. Every
-    command that reads a log reads the copy.
+    LOG stays as it is. Each call copies what earlier calls have not; an interrupted one can be repeated.
+    Every command that reads a log reads the copy.
     """
     from datetime import datetime
 
@@ -65,7 +65,7 @@ def compact(log: Place, target: Place, before: object, *, delta: bool) -> None:
 
 
 def _recorder() -> "Callable[[Place], Recorded]":
-    """What keeps a table; loaded before anything is written, as it may not be installed."""
+    """Keeps the Delta table; loaded before anything is written, as its library may be missing."""
     try:
         from sluicegate_reports.delta_table import record
     except ModuleNotFoundError as error:

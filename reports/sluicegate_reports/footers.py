@@ -1,6 +1,6 @@
 """Statistics from the footers of Parquet files: how many rows there are of each system, and when.
 
-Writers note the least and the greatest value of each column in each row group. Where a file lacks that, the
+Footers hold the least and the greatest value of each column of each row group. Where a file lacks them, the
 column is read.
 """
 
@@ -17,17 +17,17 @@ _SYSTEM, _TIME = "system", "time"
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """Of the rows of some files."""
+    """Statistics of the rows of some files."""
 
     systems: Mapping[str, int]
-    """How many there are, by system."""
+    """Number of rows by system."""
     first_us: int | None = None
     """Their least time, in us since 1970; None without a row."""
     last_us: int | None = None
 
 
 def of_file(file: pq.ParquetFile) -> Told:
-    """Of one file, whose times are in us."""
+    """Statistics of one file, whose times are in us."""
     leaves = file.metadata.schema
     place = {leaves.column(number).path: number for number in range(len(leaves))}
     groups = range(file.metadata.num_row_groups)
@@ -35,7 +35,7 @@ def of_file(file: pq.ParquetFile) -> Told:
 
 
 def of_table(table: pa.Table) -> Told:
-    """Of rows that are no file yet."""
+    """Statistics of rows in memory."""
     counted = pc.value_counts(table.column(_SYSTEM))
     span = pc.min_max(table.column(_TIME).cast(pa.int64()))
     systems = {str(each["values"]): each["counts"].as_py() for each in counted}
@@ -43,7 +43,7 @@ def of_table(table: pa.Table) -> Told:
 
 
 def together(several: Iterable[Told]) -> Told:
-    """Of all of them."""
+    """Merge statistics."""
     systems: Counter[str] = Counter()
     times: list[int] = []
     for each in several:
@@ -56,7 +56,7 @@ def _of_group(file: pq.ParquetFile, number: int, of_system: int, of_time: int) -
     group = file.metadata.row_group(number)
     system, time = group.column(of_system).statistics, group.column(of_time).statistics
     known = all(each is not None and each.has_min_max for each in (system, time))
-    # A text that is cut to a bound has a greatest value that is above the least one.
+    # Writers may truncate long texts; then the two bounds differ.
     if known and system.min == system.max:
         return Told({system.min: group.num_rows}, time.min_raw, time.max_raw)
     return of_table(file.read_row_group(number, columns=[_SYSTEM, _TIME]))

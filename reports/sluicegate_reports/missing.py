@@ -17,7 +17,7 @@ MEANINGS = {
     Verdict.DISPUTED: "A gate's log and its clients disagree, and nothing that was measured is off.",
     Verdict.OFF: "At least one arm differs from a policy by more than its bound.",
 }
-"""What the verdict over all says, where the results have no summary of their own."""
+"""The overall verdict in a sentence, where the results have no summary of their own."""
 
 
 def heading(results: Results) -> str:
@@ -33,9 +33,9 @@ def lead(results: Results) -> str:
 
 
 def counted(results: Results) -> str:
-    """How many places of the matrix have which verdict, and how many thresholds were passed.
+    """Counts of the matrix by verdict, and of passed thresholds.
 
-    Native doors are counted apart, as thresholds judge gateways.
+    Native doors are counted separately, as thresholds judge gateways.
     """
     told = []
     for native in (False, True):

@@ -114,6 +114,6 @@ def test_an_exact_rate_after_a_burst() -> None:
     assert figures["jain"] == pytest.approx(1)
 
 
-def test_a_run_without_a_receipt_is_no_result() -> None:
+def test_a_run_without_a_receipt_is_an_error() -> None:
     with pytest.raises(RuntimeError, match="no record was acknowledged; 7 failed"):
         Saturation(0.0, [[], []], 7).figures(1, 100, seconds=8, window_s=4)

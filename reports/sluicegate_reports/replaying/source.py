@@ -11,10 +11,10 @@ from sluicegate_reports.replaying.holding import Holding, Recorded
 from sluicegate_reports.replaying.tally import Outcome, Place, Tally, Totals
 
 _SEEN_TO = Decision(Action.ALLOW, ())
-"""What `ask` gives where everything was done already."""
+"""Result of `ask` for an operation that was handled already."""
 
 _Asked: TypeAlias = tuple[int, int, int, int, Action]
-"""When it was asked first (ns), messages, bytes, largest, what the record says of it."""
+"""Time of the first attempt (ns), messages, bytes, largest message, recorded action."""
 Ask: TypeAlias = Callable[[Operation, int], Decision | None]
 
 
@@ -24,7 +24,7 @@ class Source:
     Operations keep their order: while one is held, those after it wait.
 
     :param place: where its outcomes are counted.
-    :param op: says who asks; used again and again.
+    :param op: identifies the client; reused for each operation.
     :param gate: the candidate's.
     :param max_hold_ns: longest time that one operation is held.
     """
@@ -32,7 +32,6 @@ class Source:
     __slots__ = (
         "_blame",
         "_first_ns",
-        "_gate",
         "_held",
         "_held_op",
         "_holding",
@@ -42,6 +41,7 @@ class Source:
         "_queue",
         "_recorded",
         "ask",
+        "gate",
         "op",
         "place",
         "refused",
@@ -59,7 +59,7 @@ class Source:
         self.refused = 0
         """Operations that the candidate refused."""
         self.totals: Totals = tally.totals_of(place)
-        self._gate = gate
+        self.gate = gate
         self._holding = holding
         lasting = op.kind is OperationKind.DISPATCH or system(place[0]).waits_long
         self._last_ns = 1 << 62 if lasting else max_hold_ns
@@ -75,12 +75,7 @@ class Source:
         self._first_ns = 0
         self._blame: Outcome | None = None
         self.ask: Ask = self._plain
-        """Asks what is in `op`, which the record says was allowed: None if it passes, else see `follow`."""
-
-    @property
-    def gate(self) -> Gate:
-        """The candidate's gate."""
-        return self._gate
+        """Decides `op`, which the log records as allowed: None if it passes, otherwise see `follow`."""
 
     def follow(self, decision: Decision, now_ns: int) -> int:
         """Handle the result of `ask`.
@@ -97,9 +92,9 @@ class Source:
     def offer(
         self, now_ns: int, messages: int, nbytes: int, largest: int, was: Action = Action.ALLOW
     ) -> None:
-        """Ask an operation.
+        """Replay an operation.
 
-        :param was: what the record says of it.
+        :param was: the recorded action.
         """
         if was is Action.DELAY:
             self._recorded.add(messages, nbytes)
@@ -111,17 +106,17 @@ class Source:
         self._line_up()
 
     def wake(self, now_ns: int) -> None:
-        """Decide held operations again, then those that wait behind them."""
+        """Decide the held operation again, then those behind it."""
         held, op = self._held, self._held_op
         if held is None:
             return
-        decision = self._gate.decide(op, now_ns)
+        decision = self.gate.decide(op, now_ns)
         if decision is not None and decision.action is Action.DELAY:
             left_ns = self._first_ns + self._last_ns - now_ns
             if left_ns > 0:
                 self._holding.wait(now_ns + max(1, min(decision.delay_ns, left_ns)), self)
                 return
-            self._gate.abandon(op, now_ns)
+            self.gate.abandon(op, now_ns)
             self._refused(decision, held)
         elif decision is not None and decision.action is not Action.REWRITE:
             self._refused(decision, held)
@@ -133,9 +128,9 @@ class Source:
         self._line_up()
 
     def again(self, op: Operation, now_ns: int) -> bool:
-        """Ask for what the record says was refused, where nothing is held: most of such rows.
+        """Replay an operation that the log records as refused, if nothing is held: most of such rows.
 
-        :return: False if it is to be offered instead.
+        :return: False if it must go through `offer` instead.
         """
         if self.ask is not self._plain:
             return False
@@ -211,11 +206,11 @@ class Source:
         return outcome
 
     def _line_up(self) -> None:
-        """What is neither held nor waited for goes straight to the gate."""
+        """Send operations straight to the gate while nothing is held."""
         self.ask = self._careful if self._held is not None or self._recorded else self._plain
 
     def _careful(self, op: Operation, now_ns: int) -> Decision:
-        """As a gate, where something is held here, or was held by the record."""
+        """Decide like a gate while something is held here, or is recorded as held."""
         if self._recorded.passes(op.messages, op.bytes):
             # It was decided when it was held, which is a separate row.
             self.totals.operations -= 1

@@ -1,4 +1,4 @@
-"""Where the brokers are: given by address, started here, or reference brokers within the runner."""
+"""Provides the brokers of a run: given by address, started from jars, or stand-ins."""
 
 import asyncio
 import socket
@@ -25,18 +25,18 @@ _PULSAR_LABEL = "in-memory reference broker, not Pulsar"
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """How to reach or start each broker.
+    """Reaches or starts each broker.
 
-    `given` names addresses by system and the admin API by `pulsar-admin` and `danube-admin`; what is not
-    given is started from its jars, or is a stand-in if `embedded` says so.
+    `given` has addresses by system, and the admin APIs as `pulsar-admin` and `danube-admin`. A broker that is
+    not given is started from its jars, or replaced by a stand-in if `embedded` is set.
     """
 
     directory: Path
-    """For what brokers keep and print."""
+    """For data and logs of brokers."""
     given: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     embedded: bool = False
     strimzi_rates: tuple[int, int] = (0, 0)
-    """Bytes a second that the Strimzi plug-in is to admit: published, and fetched."""
+    """Limits of the Strimzi plug-in in bytes a second: published, and fetched."""
     topics: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Full names of topics that a stand-in must make itself, by broker."""
 

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 from sluicegate_reports.observations import Event
 from sluicegate_reports.runner import payload
-from sluicegate_reports.runner.clients import (
+from sluicegate_reports.runner.clients.base import (
     ClientDriver,
     Delivery,
     DrivenProducer,
@@ -23,19 +23,19 @@ from sluicegate_reports.runner.watching import Watch, now_us
 
 _FLUSH_S = 1.0
 _ATTACH_S = 60.0
-"""Longest time that the clients of the beginning may take to attach before the first phase begins."""
+"""How long the first phase waits at most for the clients that attach before it."""
 _CLOSE_S = 10.0
 _LEAVE_S = 0.5
 """How long a client that leaves before the end waits for answers."""
 _QUIET_S = 1.0
-"""Consumers that got nothing for so long are idle, if they have what was acknowledged."""
+"""Consumers that have received all acknowledged messages are idle after this time without a message."""
 _MISSING_S = 5.0
-"""Consumers that lack messages are idle after so long: on a slow machine they may only be late."""
+"""Consumers that lack messages are idle after this time: on a slow machine they may only be late."""
 _DRAINS = 10
 """How many times longer than planned the drain may last."""
 _NO_ANSWER_S = 8.0
 """Pause after an attempt to attach that was neither admitted nor refused: longer than the session time-out of
-a group's member, so that what the attempt may have left at the broker is gone before the next one."""
+a group's member, so that the broker has dropped what the attempt may have left behind."""
 
 _Plan = TypeVar("_Plan", ProducerPlan, ConsumerPlan)
 _NO_PLACE = FailedError("NoAnswer", "neither let in nor refused before the end of the run")
@@ -259,7 +259,7 @@ async def play(plan: ArmPlan, driver: ClientDriver, watch: Watch, clock: Clock) 
     """Play a plan to its end.
 
     :param driver: makes the clients.
-    :param clock: is begun when the clients of the beginning are there.
+    :param clock: started once the first clients have attached.
     """
     end_s = plan.phases[-1].end_s
     consumers = [_ConsumerPart(each, driver, watch, clock) for each in plan.consumers]
@@ -289,7 +289,7 @@ async def play(plan: ArmPlan, driver: ClientDriver, watch: Watch, clock: Clock) 
 
 
 async def _drained(plan: ArmPlan, watch: Watch, clock: Clock) -> None:
-    """Wait for the drain's time, and longer while messages still come: what comes late is not lost."""
+    """Wait for the drain time, and longer while messages still arrive: late messages are not lost."""
     drained_s = plan.phases[-1].end_s + plan.drain_s
     received = -1
     while watch.counts["received"] != received and clock.now_s < drained_s + _DRAINS * plan.drain_s:
@@ -321,7 +321,7 @@ def _since(then_ns: int) -> int:
 
 
 async def _outcome(work: Awaitable[None]) -> RefusedError | None:
-    """What came of something that a client did."""
+    """Run an operation of a client: its refusal or failure, or None if it succeeded."""
     try:
         await work
     except RefusedError as refusal:

@@ -119,12 +119,12 @@ def test_a_client_records_the_time_since_its_first_attempt_without_an_answer(tmp
     assert [row["latency_ns"] >= 8_000_000_000 for row in rows.of("attached")] == [True]
 
 
-def test_a_client_that_is_to_come_after_the_end_records_nothing(tmp_path: Path) -> None:
+def test_a_client_that_starts_after_the_end_records_nothing(tmp_path: Path) -> None:
     late = {"start": "5s"}
     assert not told(tmp_path, Behaviour(), producers=source(**late), consumers=[{**READER, **late}])
 
 
-def test_a_refused_client_does_not_retry_once_it_was_to_leave(tmp_path: Path) -> None:
+def test_a_refused_client_does_not_retry_after_its_stop(tmp_path: Path) -> None:
     stay = {"stop": 200, "retry": 150}
     rows = told(tmp_path, Behaviour(refuse_attach=9), producers=source(**stay), consumers=[])
     assert [row["event"] for row in rows] == ["attach_refused"] * 2

@@ -1,4 +1,4 @@
-"""aiokafka. Kafka has no registration: a producer is admitted when its first message is."""
+"""aiokafka. Kafka's producers do not register: the first message decides whether one is admitted."""
 
 import asyncio
 from contextlib import suppress
@@ -19,7 +19,7 @@ _LARGEST_BYTES = 100 << 20
 
 
 def _said(error: BaseException) -> RefusedError:
-    """An error of the client; it is a refusal if the broker answered it and no retry can change that."""
+    """An error of the client as a refusal, if it is the broker's answer and a retry cannot help."""
     kind = type(error).__name__
     text = " ".join(str(error).split())
     is_refusal = isinstance(error, BrokerResponseError) and not error.retriable

@@ -16,7 +16,13 @@ from typing import Any, TypeVar
 
 import pulsar
 
-from sluicegate_reports.runner.clients.base import Delivery, FailedError, OnDelivery, RefusedError
+from sluicegate_reports.runner.clients.base import (
+    Delivery,
+    DrivenProducer,
+    FailedError,
+    OnDelivery,
+    RefusedError,
+)
 from sluicegate_reports.runner.plan import ArmPlan, ConsumerPlan, ProducerPlan
 
 T = TypeVar("T")
@@ -75,18 +81,13 @@ def _client(url: str) -> Any:
     )
 
 
-class _Producer:
-    attaches_by_publishing = False
-
+class _Producer(DrivenProducer):
     def __init__(self, url: str, plan: ProducerPlan) -> None:
         self._url = url
         self._plan = plan
         self._client: Any = None
         self._producer: Any = None
         self._delay = {"deliver_after": timedelta(milliseconds=plan.delay_ms)} if plan.delay_ms else {}
-
-    def turned_away(self, refusal: RefusedError) -> bool:
-        return False
 
     async def attach(self) -> None:
         if self._client is None:

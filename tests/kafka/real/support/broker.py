@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import TracebackType
 from typing import ClassVar
 
 from confluent_kafka import KafkaException
@@ -111,9 +110,7 @@ class KafkaBroker(Restartable):
         """The last lines that the node has printed."""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:]) if self._starts else ""
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """End it the hard way: its data are thrown away."""
         if self.running:
             self.kill()
