@@ -1,6 +1,6 @@
 """Hostile clients, in a process of their own: `python -m benchmarks.harness.attacks NAME HOST:PORT CLIENTS`.
 
-It prints `standing` once the attack stands, and goes on with it until it is killed.
+It prints `standing` once the attack has started, and continues until it is killed.
 """
 
 import socket
@@ -22,7 +22,7 @@ _HALF_HEAD = b"GET /livez HTTP/1.1\r\nHost: gateway\r\n"
 _STREAMS_AT_ONCE = 500
 
 Attack = Callable[[ExitStack, str, int], Iterator[None]]
-"""`(stack, address, clients)` -> steps; the attack stands with the first."""
+"""`(stack, address, clients)` -> steps; the attack has started with the first."""
 
 
 def _pipelining(stack: ExitStack, address: str, clients: int) -> Iterator[None]:
@@ -33,7 +33,7 @@ def _pipelining(stack: ExitStack, address: str, clients: int) -> Iterator[None]:
 def _flood(
     stack: ExitStack, address: str, clients: int, data: bytes, *, hello: bytes = b"", receive_bytes: int = 0
 ) -> Iterator[None]:
-    """The same bytes over and over again; clients that are hung up on connect anew."""
+    """The same bytes over and over; disconnected clients reconnect."""
     connections = [connect(stack, address, receive_bytes) for _ in range(clients)]
     sent = [0] * clients
     for connection in connections:
@@ -104,7 +104,7 @@ def _tiny_records(stack: ExitStack, address: str, clients: int) -> Iterator[None
 
 
 def _churning(stack: ExitStack, address: str, clients: int) -> Iterator[None]:
-    """Connect, ask once, hang up, as fast as it goes."""
+    """Connect, send one request and disconnect, as fast as possible."""
 
     def churn() -> None:
         while True:
@@ -121,14 +121,14 @@ def _window_updates(stack: ExitStack, address: str, clients: int) -> Iterator[No
 
 
 def _open_streams(stack: ExitStack, address: str, clients: int) -> Iterator[None]:
-    """Requests that are begun and never ended; clients that are hung up on connect anew."""
+    """Requests that never end; disconnected clients reconnect."""
     block, streams = http2.packed_request("/danube.Discovery/TopicLookup"), range(1, 2 * _STREAMS_AT_ONCE, 2)
     requests = [http2.frame(http2.HEADERS, http2.END_HEADERS, stream, block) for stream in streams]
     yield from _flood(stack, address, clients, b"".join(requests), hello=http2.HELLO)
 
 
 def _half_heads(stack: ExitStack, address: str, clients: int) -> Iterator[None]:
-    """Heads of HTTP requests without an end; who is hung up on connects anew."""
+    """Heads of HTTP requests that never end; disconnected clients reconnect."""
     connections: list[socket.socket | None] = [None] * clients
     for turn, number in enumerate(cycle(range(clients))):
         if turn >= clients:

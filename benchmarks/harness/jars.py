@@ -20,7 +20,7 @@ _CLASSES = _DEPLOY / _KROXYLICIOUS.place / "target/classes"
 
 
 def prepare() -> list[str]:
-    """Fetch and compile what is missing; returns what could not be had, in words."""
+    """Fetch and compile missing programs; returns problems, in words."""
     problems = []
     for wanted in (*SHIPPED, _KROXYLICIOUS, _PULSAR_PROXY):
         try:

@@ -1,4 +1,4 @@
-"""What a well-behaved client notices of each attack: round trips before and meanwhile."""
+"""The effect of each attack on a well-behaved client: round trips before and during it."""
 
 import http.client
 import tempfile

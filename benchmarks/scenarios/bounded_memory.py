@@ -1,4 +1,4 @@
-"""What hostile clients make a gate keep, and what another client notices meanwhile."""
+"""Memory that hostile clients take from a gate, and the effect on another client."""
 
 import os
 import socket
@@ -25,7 +25,7 @@ Attack = Callable[[ExitStack, str, bool], list[socket.socket]]
 
 
 def _measure(bench: Bench, name: str, attack: Attack, *, quick: bool) -> dict[str, float]:
-    """Attack a fresh gate; returns its growth at most, and the p99 of another client before and meanwhile."""
+    """Attack a fresh gate; returns its peak growth, and the p99 of another client before and during it."""
     pings = _PINGS // 10 if quick else _PINGS
     with ExitStack() as stack:
         # A gate with all limits at their defaults.
@@ -50,7 +50,7 @@ def _measure(bench: Bench, name: str, attack: Attack, *, quick: bool) -> dict[st
 
 
 def _is_open(client: socket.socket) -> bool:
-    """Whether the gate has left a connection open; what it sent is thrown away."""
+    """Whether the gate has left a connection open; received bytes are discarded."""
     client.setblocking(False)
     try:
         while client.recv(_MIB):
@@ -63,7 +63,7 @@ def _is_open(client: socket.socket) -> bool:
 
 
 def _push(clients: list[socket.socket], request: bytes, seconds: float) -> None:
-    """Send as many requests as the sockets take, for so long; nothing is read."""
+    """Send as many requests as the sockets accept, for this time; nothing is read."""
     ends = time.monotonic() + seconds
     size, data = len(request), memoryview(request * 10_000)
     sent = dict.fromkeys(clients, 0)

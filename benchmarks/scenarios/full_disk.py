@@ -1,9 +1,8 @@
-"""A gate whose state directory is on a volume that fills up: what it logs, counts, and takes up again."""
+"""A gate whose state directory is on a full volume: log lines, counters, and recovery."""
 
 import asyncio
 import random
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import count
@@ -75,7 +74,7 @@ async def _measure(stack: ExitStack, directory: Path, full_s: float) -> dict[str
 
 
 class _Load:
-    """A producer half of whose messages are too large, one in each request."""
+    """A producer of single messages, half of which are too large."""
 
     def __init__(self, bootstrap: str) -> None:
         self.is_over = False
@@ -84,7 +83,7 @@ class _Load:
         self._producer = Producer(settings)
 
     def run(self) -> None:
-        """Send until it is over, and wait for all answers."""
+        """Send until `is_over` is set, and wait for all answers."""
         rng = random.Random(0)
         while not self.is_over:
             size = rng.choice((100, 2 * _LIMIT))
@@ -123,14 +122,13 @@ def _settled(gate: Gate) -> dict[str, float]:
     before: dict[str, float] = {}
     while (found["queued"] or found != before) and time.monotonic() < deadline:
         time.sleep(2)  # longer than between two reports of the worker
-        before, found = found, dict(_counters(gate))
+        before, found = found, _counters(gate)
     return found
 
 
-def _counters(gate: Gate) -> Iterator[tuple[str, float]]:
-    for name, value in gate.metrics().items():
-        if name.startswith(_LOG):
-            yield name.removeprefix(_LOG).removesuffix("_total"), value
+def _counters(gate: Gate) -> dict[str, float]:
+    found = gate.metrics().items()
+    return {name[len(_LOG) :].removesuffix("_total"): value for name, value in found if name.startswith(_LOG)}
 
 
 SCENARIOS = (

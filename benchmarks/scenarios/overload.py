@@ -1,4 +1,4 @@
-"""Producers that want four times their limit, for long: the rate and the memory stay as they are."""
+"""Producers that want four times their limit for a long time: rate and memory stay constant."""
 
 import itertools
 import time

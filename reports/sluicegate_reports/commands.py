@@ -12,7 +12,7 @@ from sluicegate_reports import diff_command, log_commands, output, registry
 from sluicegate_reports.fail_on import Wanted, option
 from sluicegate_reports.locations import FILE, FOLDER
 from sluicegate_reports.places import Place, PlaceError
-from sluicegate_reports.usage import Unusable, spark, without
+from sluicegate_reports.usage import Unusable, not_installed, spark
 
 if TYPE_CHECKING:
     from sluicegate_reports.results import Results
@@ -70,7 +70,7 @@ def _compared(directory: Place) -> "Results":
         repeated = repetitions(directory)  # a directory without a run is reported before Java is needed
     except ModuleNotFoundError as error:
         raise Unusable(
-            f"{without(error).message}; `sluicegate report render RESULTS.json` works without it"
+            f"{not_installed(error).message}; `sluicegate report render RESULTS.json` works without it"
         ) from None
     except (RunError, PlaceError) as error:
         raise Unusable(str(error)) from None

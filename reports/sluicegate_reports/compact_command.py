@@ -8,7 +8,7 @@ import click
 from sluicegate_reports.listing import is_table
 from sluicegate_reports.locations import FOLDER, NEW_FOLDER
 from sluicegate_reports.places import Place, told
-from sluicegate_reports.usage import Unusable, without
+from sluicegate_reports.usage import Unusable, not_installed
 
 if TYPE_CHECKING:
     from sluicegate_reports.delta_table import Recorded
@@ -46,7 +46,7 @@ def compact(log: Place, target: Place, before: object, *, delta: bool) -> None:
     try:
         from sluicegate_reports import compacting
     except ModuleNotFoundError as error:
-        raise without(error) from None
+        raise not_installed(error) from None
     source, copy = log.absolute(), target.absolute()
     if f"{copy.url}/".startswith(f"{source.url.rstrip('/')}/"):
         raise click.UsageError(f"--to {str(target)!r} is within {str(log)!r}: rows would be read twice")

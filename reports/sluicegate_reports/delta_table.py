@@ -41,7 +41,7 @@ def record(copy: Place) -> Recorded:
     """
     with _failures(copy):
         table = DeltaTable(copy.url, storage_options=_options()) if is_table(copy) else None
-        known = set() if table is None else _paths(table)
+        known = set() if table is None else set(pa.table(table.get_add_actions())["path"].to_pylist())
         new = [file for file in _files(copy) if file.place.relative_to(copy) not in known]
         if table is None:
             create_table_with_add_actions(
@@ -99,10 +99,6 @@ def _add_columns(table: DeltaTable) -> None:
     missing = [field for field in _schema().fields if field.name not in known]
     if missing:
         table.alter.add_columns(missing)
-
-
-def _paths(table: DeltaTable) -> set[str]:
-    return set(pa.table(table.get_add_actions()).column("path").to_pylist())
 
 
 def _options() -> dict[str, str]:

@@ -14,7 +14,7 @@ from sluicegate_reports import output
 from sluicegate_reports.compact_command import compact
 from sluicegate_reports.locations import FOLDER, NEW_FILE, NEW_FOLDER
 from sluicegate_reports.places import Place, told
-from sluicegate_reports.usage import Unusable, spark, without, write
+from sluicegate_reports.usage import Unusable, not_installed, spark, write
 
 
 @click.command("replay")
@@ -125,7 +125,7 @@ def _part(name: str) -> Any:
     try:
         return importlib.import_module(f"sluicegate_reports.{name}")
     except ModuleNotFoundError as error:
-        raise without(error) from None
+        raise not_installed(error) from None
 
 
 COMMANDS = (replay, recommend, follow, compact)

@@ -120,7 +120,8 @@ def _cell(cells: Sequence[Cell], runs: int) -> Cell:
         return replace(chosen, text=f"{said}: {chosen.text}")
     middle, (low, high, _) = median(figures), interval(figures)
     unit = next(cell.unit for cell in cells if cell.figure is not None)
-    text = f"{said}; median {_range(middle, low, high, unit)}; {chosen.text}"
+    told, lowest, highest = (quantity(value, unit) for value in (middle, low, high))
+    text = f"{said}; median {told} ({lowest} to {highest}); {chosen.text}"
     return replace(chosen, figure=middle, low=low, high=high, unit=unit, text=text)
 
 
@@ -128,10 +129,6 @@ def _figures(cells: Sequence[Cell]) -> list[float]:
     """The figures of a place, of those in the unit of the first."""
     units = [cell.unit for cell in cells if cell.figure is not None]
     return [cell.figure for cell in cells if cell.figure is not None and cell.unit == units[0]]
-
-
-def _range(middle: float, low: float, high: float, unit: str) -> str:
-    return f"{quantity(middle, unit)} ({quantity(low, unit)} to {quantity(high, unit)})"
 
 
 def _threshold(first: Threshold, results: Sequence[Results]) -> Threshold:

@@ -77,7 +77,7 @@ def spark(name: str, *places: Place, little: bool = False) -> "Iterator[SparkSes
         need_java()
         session = spark_session(name, for_stores(*places), little=little)
     except ModuleNotFoundError as error:
-        raise without(error) from None
+        raise not_installed(error) from None
     try:
         with failures(), working(name.rpartition(" ")[2]):
             yield session
@@ -108,7 +108,7 @@ def failures() -> Iterator[None]:
         raise Unusable(f"Spark failed: {said.strip()}{more}") from None
 
 
-def without(error: ModuleNotFoundError) -> Unusable:
+def not_installed(error: ModuleNotFoundError) -> Unusable:
     """The error for a part of the extra that is not installed."""
     return Unusable(f"{error.name} is not installed: pip install 'sluicegate[reports]'")
 

@@ -7,7 +7,7 @@ Systems and doors that nobody registered take part too, as unknown ones.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -160,13 +160,17 @@ def load(what: str, read: Callable[[], object], kind: type[_Kind], place: str) -
 def _extensions() -> tuple[tuple[str, Extension], ...]:
     found = sorted(entry_points(group=GROUP), key=lambda point: point.name)
     return tuple(
-        (point.name, load(_told(point), point.load, Extension, "sluicegate_reports.registry"))
+        (
+            point.name,
+            load(
+                f"entry point {point.name!r} of {GROUP} ({point.value})",
+                point.load,
+                Extension,
+                "sluicegate_reports.registry",
+            ),
+        )
         for point in found
     )
-
-
-def _told(point: EntryPoint) -> str:
-    return f"entry point {point.name!r} of {GROUP} ({point.value})"
 
 
 def _joined(

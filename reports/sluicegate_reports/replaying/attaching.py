@@ -55,7 +55,7 @@ class _Attempt:
     first_ns: int
 
 
-class _Line:
+class _Replay:
     """Replays the attachments to one broker against its limit; held ones are retried in time."""
 
     def __init__(self, entry: Entry, modules: tuple[str, ...], tally: Tally, *, totals: bool) -> None:
@@ -126,7 +126,7 @@ class _Line:
         if self._ask is None:
             gate = self._engine.gate(attempt.op.topic, attempt.place[3], attempt.op.principal, now_ns)
             checks = self._limit.sluicegate_policy_checks(gate.state.topic, gate.policies, gate.state)
-            self._ask = checks[0].call if checks else _everyone
+            self._ask = checks[0].call if checks else lambda _op, _now_ns: None
         return self._ask(attempt.op, now_ns)
 
     def _passed(self, attempt: _Attempt, now_ns: int) -> None:
@@ -141,25 +141,21 @@ class _Line:
             self._tally.totals_of(attempt.place).no_longer_delayed += 1
 
 
-def _everyone(op: Operation, now_ns: int) -> None:
-    return None
-
-
 def attached(candidate: Candidate, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Walk through the rows of one partition of `attempts`; rows of `replaying.tally.SCHEMA`."""
     tally = Tally()
-    lines: dict[tuple[str, ...], _Line | None] = {}
+    replays: dict[tuple[str, ...], _Replay | None] = {}
     for batch in batches:
         for row in batch.to_pylist():
             broker = tuple(row[name] for name in _BROKER)
-            if broker not in lines:
+            if broker not in replays:
                 entry = candidate.entry_of_attachments(row["system"], row["gateway"])
                 totals = not candidate.counts
-                lines[broker] = _Line(entry, candidate.modules, tally, totals=totals) if entry else None
-            line = lines[broker]
-            if line is not None:
-                line.take(row)
-    for line in lines.values():
-        if line is not None:
-            line.wake(1 << 62)
+                replays[broker] = _Replay(entry, candidate.modules, tally, totals=totals) if entry else None
+            replay = replays[broker]
+            if replay is not None:
+                replay.take(row)
+    for replay in replays.values():
+        if replay is not None:
+            replay.wake(1 << 62)
     yield tally.batch()

@@ -10,7 +10,7 @@ from sluicegate_reports.registry import system
 from sluicegate_reports.replaying.holding import Holding, Recorded
 from sluicegate_reports.replaying.tally import Outcome, Place, Tally, Totals
 
-_SEEN_TO = Decision(Action.ALLOW, ())
+_HANDLED = Decision(Action.ALLOW, ())
 """Result of `ask` for an operation that was handled already."""
 
 _Asked: TypeAlias = tuple[int, int, int, int, Action]
@@ -82,11 +82,11 @@ class Source:
 
         :return: when a held operation is due.
         """
-        if decision is not _SEEN_TO:
+        if decision is not _HANDLED:
             op = self.op
             asked = (now_ns, op.messages, op.bytes, op.largest, Action.ALLOW)
             self._decided(op, decision, asked, now_ns)
-            self._line_up()
+            self._choose_ask()
         return self._holding.due_ns
 
     def offer(
@@ -103,7 +103,7 @@ class Source:
             self._try(asked, now_ns)
         else:
             self._queue.append(asked)
-        self._line_up()
+        self._choose_ask()
 
     def wake(self, now_ns: int) -> None:
         """Decide the held operation again, then those behind it."""
@@ -125,7 +125,7 @@ class Source:
         self._held = None
         while self._queue and self._held is None:
             self._try(self._queue.popleft(), now_ns)
-        self._line_up()
+        self._choose_ask()
 
     def again(self, op: Operation, now_ns: int) -> bool:
         """Replay an operation that the log records as refused, if nothing is held: most of such rows.
@@ -142,7 +142,7 @@ class Source:
             self.refused += 1
         else:
             self._decided(op, decision, (now_ns, op.messages, op.bytes, op.largest, Action.REJECT), now_ns)
-            self._line_up()
+            self._choose_ask()
         return True
 
     def _try(self, asked: _Asked, now_ns: int) -> None:
@@ -205,7 +205,7 @@ class Source:
         outcome.worst(decision)
         return outcome
 
-    def _line_up(self) -> None:
+    def _choose_ask(self) -> None:
         """Send operations straight to the gate while nothing is held."""
         self.ask = self._careful if self._held is not None or self._recorded else self._plain
 
@@ -215,7 +215,7 @@ class Source:
             # It was decided when it was held, which is a separate row.
             self.totals.operations -= 1
             self.totals.messages -= op.messages
-            self._line_up()
+            self._choose_ask()
         else:
             self.offer(now_ns, op.messages, op.bytes, op.largest)
-        return _SEEN_TO
+        return _HANDLED

@@ -31,10 +31,11 @@ def versions(systems: tuple[str, ...]) -> dict[str, str]:
 
 def machine() -> dict[str, str]:
     """The hardware and kernel; no names of machines or people."""
+    memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "cpu": _cpu(),
         "cores": str(len(os.sched_getaffinity(0))),
-        "memory": f"{_memory_bytes() / 2**30:.1f} GiB",
+        "memory": f"{memory_bytes / 2**30:.1f} GiB",
         "kernel": f"{platform.system()} {platform.release()}",
         "architecture": platform.machine(),
     }
@@ -47,7 +48,3 @@ def _cpu() -> str:
         return platform.processor() or "unknown"
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else "unknown"
-
-
-def _memory_bytes() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -249,7 +249,7 @@ class Comparison:
         async with Talker("the clients' process", _DRIVER, [str(file)], directory / "clients.log") as clients:
             await clients.hear("ready", _READY_S)
             skews = await _skews(plan, clients, way.process)
-            done = await clients.hear("done", _SILENCE_S, lambda line: self._tell(line))
+            done = await clients.hear("done", _SILENCE_S, self._tell)
         self.progress.at(plan.phases[-1].end_s + plan.drain_s, done["counts"])
         notes = []
         if done["foreign"]:

@@ -27,12 +27,12 @@ _NO_ANSWER = {"UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED", "UNKNOWN"}
 _KINDS = {"shared": SubType.SHARED, "exclusive": SubType.EXCLUSIVE, "failover": SubType.FAILOVER}
 
 
-def _said(error: BaseException) -> RefusedError:
+def _refusal(error: BaseException) -> RefusedError:
     if isinstance(error, grpc.aio.AioRpcError):
         name = error.code().name
         return (FailedError if name in _NO_ANSWER else RefusedError)(name, str(error.details()))
     if isinstance(error.__cause__, grpc.aio.AioRpcError):
-        return _said(error.__cause__)
+        return _refusal(error.__cause__)
     return FailedError(type(error).__name__, " ".join(str(error).split()))
 
 
@@ -94,7 +94,7 @@ async def make_topics(address: str, topics: Iterable[str]) -> None:
         finally:
             await _hang_up(client)
     except Exception as error:  # noqa: BLE001 - the library raises what it likes
-        raise _said(error) from None
+        raise _refusal(error) from None
 
 
 class _Producer(DrivenProducer):
@@ -110,13 +110,13 @@ class _Producer(DrivenProducer):
                 self._client = await _client(self._url)
             self._producer = await _topic_producer(self._client, self._plan.topic, self._plan.name)
         except Exception as error:  # noqa: BLE001 - the library raises what it likes
-            raise _said(error) from None
+            raise _refusal(error) from None
 
     async def publish(self, payload: bytes) -> None:
         try:
             await self._producer.send(payload)
         except Exception as error:  # noqa: BLE001 - as above
-            raise _said(error) from None
+            raise _refusal(error) from None
 
     async def close(self) -> None:
         if self._producer is not None:
@@ -145,7 +145,7 @@ class _Consumer:
             await made.subscribe()
             messages = await made.receive()
         except Exception as error:  # noqa: BLE001 - as above
-            raise _said(error) from None
+            raise _refusal(error) from None
         self._consumer = made
         self._reading = asyncio.ensure_future(self._read(messages, deliver))
 

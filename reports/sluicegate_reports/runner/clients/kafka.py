@@ -18,7 +18,7 @@ _CLOSE_S = 1.0
 _LARGEST_BYTES = 100 << 20
 
 
-def _said(error: BaseException) -> RefusedError:
+def _refusal(error: BaseException) -> RefusedError:
     """An error of the client as a refusal, if it is the broker's answer and a retry cannot help."""
     kind = type(error).__name__
     text = " ".join(str(error).split())
@@ -75,7 +75,7 @@ class _Producer:
         try:
             await self._client.start()
         except KafkaError as error:
-            raise _said(error) from None
+            raise _refusal(error) from None
         self._started = True
 
     async def publish(self, payload: bytes) -> None:
@@ -84,7 +84,7 @@ class _Producer:
                 answer = await self._client.send(self._topic, payload, partition=self._partition)
             await answer
         except KafkaError as error:
-            raise _said(error) from None
+            raise _refusal(error) from None
 
     async def close(self) -> None:
         # It keeps sending buffered messages until the request time-out.
@@ -116,7 +116,7 @@ class _Consumer:
         except KafkaError as error:
             with suppress(KafkaError):
                 await self._client.stop()
-            raise _said(error) from None
+            raise _refusal(error) from None
         self._reading = asyncio.ensure_future(self._read(deliver))
 
     async def _read(self, deliver: OnDelivery) -> None:

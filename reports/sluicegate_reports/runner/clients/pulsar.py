@@ -50,12 +50,12 @@ async def _blocking(call: Callable[..., T], *arguments: Any, **options: Any) -> 
     return await asyncio.get_running_loop().run_in_executor(_THREADS, work)
 
 
-def _said(name: str, text: str = "") -> RefusedError:
+def _refusal(name: str, text: str = "") -> RefusedError:
     return (FailedError if name in _NO_ANSWER else RefusedError)(name, text)
 
 
-def _raised(error: BaseException) -> RefusedError:
-    return _said(type(error).__name__, " ".join(str(error).split()))
+def _refusal_of(error: BaseException) -> RefusedError:
+    return _refusal(type(error).__name__, " ".join(str(error).split()))
 
 
 class Driver:
@@ -101,7 +101,7 @@ class _Producer(DrivenProducer):
                 max_pending_messages=self._plan.in_flight + 1,
             )
         except pulsar.PulsarException as error:
-            raise _raised(error) from None
+            raise _refusal_of(error) from None
 
     async def publish(self, payload: bytes) -> None:
         loop = asyncio.get_running_loop()
@@ -119,10 +119,10 @@ class _Producer(DrivenProducer):
         try:
             self._producer.send_async(payload, answered, **self._delay)
         except pulsar.PulsarException as error:
-            raise _raised(error) from None
+            raise _refusal_of(error) from None
         result = await answer
         if result != pulsar.Result.Ok:
-            raise _said(result.name)
+            raise _refusal(result.name)
 
     async def close(self) -> None:
         if self._client is not None:
@@ -151,7 +151,7 @@ class _Consumer:
                 initial_position=pulsar.InitialPosition.Earliest,
             )
         except pulsar.PulsarException as error:
-            raise _raised(error) from None
+            raise _refusal_of(error) from None
         self._thread = threading.Thread(target=self._read, args=(deliver,), daemon=True)
         self._thread.start()
 
