@@ -109,7 +109,7 @@ def _back(gate: Gate) -> float:
     since = time.monotonic()
     while time.monotonic() - since < _BACK_S:
         text = gate.log
-        if "decision log is written again" in text and "refusals.db is written again" in text:
+        if "decision log is writable again" in text and "refusals.db is writable again" in text:
             return time.monotonic() - since
         time.sleep(0.1)
     raise RuntimeError(f"log and journal were not written again within {_BACK_S} s")
