@@ -45,7 +45,8 @@ def scaled_columns(table: Table) -> Table:
     if _MEASURE in columns:
         measure = columns.index(_MEASURE)
         for row in values:
-            row[measure], row[measure + 1 :] = _fitted(str(row[measure]), row[measure + 1 :])
+            if isinstance(name := row[measure], str):
+                row[measure], row[measure + 1 :] = _fitted(name, row[measure + 1 :])
     by_column = [_fitted(name, list(column)) for name, *column in zip(columns, *values, strict=True)]
     rows = zip(*(column for _, column in by_column), strict=True)
     return replace(table, columns=tuple(name for name, _ in by_column), rows=tuple(rows))
