@@ -1,6 +1,6 @@
 """Statistics from the footers of Parquet files: how many rows there are of each run and system, and when.
 
-Writers note the least and the greatest value of each column in each row group. Where a file lacks that, the
+Footers hold the least and the greatest value of each column of each row group. Where a file lacks them, the
 column is read.
 """
 
@@ -17,19 +17,19 @@ _RUN, _SYSTEM, _TIME = "run", "system", "time"
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """Of the rows of some files."""
+    """Statistics of the rows of some files."""
 
     systems: Mapping[str, int]
-    """How many there are, by system."""
+    """Number of rows by system."""
     runs: Mapping[str, int]
-    """Likewise, by run."""
+    """Number of rows by run."""
     first_us: int | None = None
     """Their least time, in us since 1970; None without a row."""
     last_us: int | None = None
 
 
 def of_file(file: pq.ParquetFile) -> Told:
-    """Of one file, whose times are in us."""
+    """Statistics of one file, whose times are in us."""
     leaves = file.metadata.schema
     place = {leaves.column(number).path: number for number in range(len(leaves))}
     groups = range(file.metadata.num_row_groups)
@@ -38,7 +38,7 @@ def of_file(file: pq.ParquetFile) -> Told:
 
 
 def of_table(table: pa.Table) -> Told:
-    """Of rows that are no file yet."""
+    """Statistics of rows in memory."""
     span = pc.min_max(table.column(_TIME).cast(pa.int64()))
     return Told(
         _counted(table.column(_SYSTEM)),
@@ -53,7 +53,7 @@ def _counted(column: pa.ChunkedArray) -> dict[str, int]:
 
 
 def together(several: Iterable[Told]) -> Told:
-    """Of all of them."""
+    """Merge statistics."""
     systems: Counter[str] = Counter()
     runs: Counter[str] = Counter()
     times: list[int] = []
@@ -72,7 +72,7 @@ def _of_group(file: pq.ParquetFile, number: int, columns: Sequence[int]) -> Told
     group = file.metadata.row_group(number)
     run, system, time = (group.column(column).statistics for column in columns)
     known = all(each is not None and each.has_min_max for each in (run, system, time))
-    # A text that is cut to a bound has a greatest value that is above the least one.
+    # Writers may truncate long texts; then the two bounds differ.
     if known and (run.min, system.min) == (run.max, system.max):
         rows = group.num_rows
         return Told({system.min: rows}, {run.min: rows}, time.min_raw, time.max_raw)

@@ -89,5 +89,5 @@ def test_a_perfect_run_is_not_off(judged: Judged, name: str) -> None:
         assert _PERFECT[name].named in finding.text
 
 
-def test_another_engine_tells_the_same_lateness(judged: Judged) -> None:
+def test_another_engine_computes_the_same_lateness(judged: Judged) -> None:
     assert in_sql.check_delays(judged.directory, judged.run, judged.results) >= 7 * 6

@@ -116,6 +116,22 @@ def test_a_client_that_never_gets_an_answer_records_its_last_error_at_the_end(tm
     ] * 2
 
 
+def test_a_client_records_the_time_since_its_first_attempt_without_an_answer(tmp_path: Path) -> None:
+    rows = told(tmp_path, Behaviour(fail_attach=1), producers=source())
+    assert [row["latency_ns"] >= 8_000_000_000 for row in rows.of("attached")] == [True]
+
+
+def test_a_client_that_starts_after_the_end_records_nothing(tmp_path: Path) -> None:
+    late = {"start": "5s"}
+    assert not told(tmp_path, Behaviour(), producers=source(**late), consumers=[{**READER, **late}])
+
+
+def test_a_refused_client_does_not_retry_after_its_stop(tmp_path: Path) -> None:
+    stay = {"stop": 200, "retry": 150}
+    rows = told(tmp_path, Behaviour(refuse_attach=9), producers=source(**stay), consumers=[])
+    assert [row["event"] for row in rows] == ["attach_refused"] * 2
+
+
 def test_a_refused_client_that_does_not_retry_sends_nothing(tmp_path: Path) -> None:
     rows = told(tmp_path, Behaviour(refuse_attach=1), producers=source())
     assert [row["event"] for row in rows] == ["attach_refused"]

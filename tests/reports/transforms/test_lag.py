@@ -23,7 +23,7 @@ def lagging(spark: SparkSession, rows: list[frames.Row]) -> tuple[DataFrame, Dat
     return sums, lane, lag.lag(sums, lane, S, 2.0, 4.0)
 
 
-def test_what_the_log_let_pass_and_clients_did_not_see_is_on_its_way(spark: SparkSession) -> None:
+def test_messages_that_the_log_admits_and_no_client_saw_are_in_transit(spark: SparkSession) -> None:
     rows = [flow(0.5, 10), flow(1.5, 10), flow(2.5, 10), seen(0.6, 10), seen(3.1, 20)]
     _, _, late = lagging(spark, rows)
     found = rows_of(late, "slot", "behind", "after")
@@ -32,7 +32,7 @@ def test_what_the_log_let_pass_and_clients_did_not_see_is_on_its_way(spark: Spar
     assert (told["source"], told["first_behind"], told["behind"]) == ("clients", 0, 20)
 
 
-def test_what_clients_caught_up_with_is_no_error_of_a_window(spark: SparkSession) -> None:
+def test_a_backlog_that_clients_catch_up_on_is_no_error_of_a_window(spark: SparkSession) -> None:
     # 10 a second; what is due from 3 s to 5 s clients see at 5 s, so that two seconds from then on bring 40.
     due_s = [n / 10 + 0.05 for n in range(100)]
     came_s = [5 + (at_s - 3) / 100 if 3 < at_s < 5 else at_s for at_s in due_s]
@@ -56,7 +56,7 @@ def test_without_a_log_only_what_follows_a_stand_still_is_late(spark: SparkSessi
     assert one(lag.most(late))["behind"] == 20
 
 
-def test_what_earlier_phases_left_on_its_way_comes_in_the_next(spark: SparkSession) -> None:
+def test_messages_in_transit_at_the_end_of_a_phase_arrive_in_the_next(spark: SparkSession) -> None:
     phases = [
         trial("max_dispatch_rate", end=frames.at(4)),
         trial("max_dispatch_rate", start=frames.at(4), end=frames.at(8), phase="next"),
@@ -70,7 +70,7 @@ def test_what_earlier_phases_left_on_its_way_comes_in_the_next(spark: SparkSessi
     assert found == [(0, 7), (1, 0), (2, 0), (3, 0)]
 
 
-def test_answers_after_the_end_are_on_their_way(spark: SparkSession) -> None:
+def test_answers_after_the_end_are_in_transit(spark: SparkSession) -> None:
     told = [(9.9, 0.1), (10.1, 0.2), (10.2, 0.1), (10.0, 0.01)]
     rows = [{"at": at_s, "latency_ns": int(lasted_s * 1e9)} for at_s, lasted_s in told]
     found = one(lag.unanswered(frames.observed(spark, rows), lanes.lanes(spark, [trial()])))
