@@ -20,12 +20,8 @@ from tests.kafka.codec.entities import (
 
 from sluicegate_kafka.codec import errors
 from sluicegate_kafka.codec.errors import ProtocolError
-from sluicegate_kafka.codec.fetch import (
-    fetch_request_slices,
-    fetch_response_slices,
-    rebuilding_slices,
-)
-from sluicegate_kafka.codec.fetch_requests import MAX_ENTRIES
+from sluicegate_kafka.codec.fetch_requests import MAX_ENTRIES, fetch_request_slices
+from sluicegate_kafka.codec.fetch_responses import fetch_response_slices, rebuilding_slices
 from sluicegate_kafka.codec.frames import parse_request_head
 from sluicegate_kafka.codec.primitives import write_uvarint
 from sluicegate_kafka.codec.records import walk_batches

@@ -22,18 +22,15 @@ from sluicegate_kafka.codec import errors
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import parse_request_head
 from sluicegate_kafka.codec.primitives import write_uvarint
-from sluicegate_kafka.codec.produce import (
-    ProduceRequest,
+from sluicegate_kafka.codec.produce_requests import MAX_ENTRIES, ProduceRequest, scan_produce, subset_produce
+from sluicegate_kafka.codec.produce_responses import (
+    appended,
     has_node_endpoints,
     merge_produce_responses,
     plain_response_length,
     refusal_response,
-    scan_produce,
     scan_produce_response,
-    subset_produce,
 )
-from sluicegate_kafka.codec.produce_requests import MAX_ENTRIES
-from sluicegate_kafka.codec.produce_responses import appended
 from sluicegate_kafka.codec.records import batch_payload_size, walk_batches
 
 PRODUCE = 0

@@ -4,7 +4,7 @@ from sluicegate.broker import Buffer
 from sluicegate_kafka.codec.api_keys import ApiKey
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import RequestHead, parse_request_head
-from sluicegate_kafka.codec.groups import (
+from sluicegate_kafka.codec.sasl import (
     is_accepted,
     principal_of,
     sasl_authenticate_result,

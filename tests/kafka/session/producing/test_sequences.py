@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sluicegate.model import Action, Decision
 from sluicegate_kafka.codec.frames import RequestHead, parse_request_head
-from sluicegate_kafka.codec.produce import ProduceRequest, scan_produce
+from sluicegate_kafka.codec.produce_requests import ProduceRequest, scan_produce
 from sluicegate_kafka.session.shared.sequences import Sequences
 
 PRODUCER = 77

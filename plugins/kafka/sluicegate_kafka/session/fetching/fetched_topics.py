@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from sluicegate.model import Action, Operation, OperationKind
 from sluicegate.sessions.admission import Admission
 from sluicegate_kafka.codec.errors import ProtocolError
-from sluicegate_kafka.codec.fetch import FetchRequest
+from sluicegate_kafka.codec.fetch_requests import FetchRequest
 from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices
 from sluicegate_kafka.session.requests.connection import TOPICS_PER_SLICE, Connection
 from sluicegate_kafka.session.requests.sliced import Turn

@@ -14,10 +14,10 @@ from sluicegate.engine.gate import Gate
 from sluicegate.model import Operation, OperationKind
 from sluicegate.sessions.admission import allowed
 from sluicegate_kafka.codec import errors
-from sluicegate_kafka.codec.fetch import (
+from sluicegate_kafka.codec.fetch_requests import fetch_request_slices
+from sluicegate_kafka.codec.fetch_responses import (
     FetchPartition,
     FetchTopic,
-    fetch_request_slices,
     fetch_response_slices,
     rebuilding_slices,
 )

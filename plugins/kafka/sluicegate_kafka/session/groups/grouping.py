@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
-from sluicegate_kafka.codec import errors, groups
+from sluicegate_kafka.codec import assignments, committed, errors, group_requests, group_responses
 from sluicegate_kafka.codec.api_keys import ApiKey
 from sluicegate_kafka.codec.assignments import Member, Partitions
 from sluicegate_kafka.codec.errors import ProtocolError
@@ -27,7 +27,7 @@ from sluicegate_kafka.session.requests.suspended import Suspended
 from sluicegate_kafka.session.shared.readers import MemberKey
 from sluicegate_kafka.session.shared.shared import Shared
 
-_Read: TypeAlias = Callable[[bytes, RequestHead], Slices[groups.OffsetCommit]]
+_Read: TypeAlias = Callable[[bytes, RequestHead], Slices[group_requests.OffsetCommit]]
 _Refuse: TypeAlias = Callable[[bytes, RequestHead, int], bytes]
 
 
@@ -53,10 +53,12 @@ class Grouping:
             ApiKey.CONSUMER_GROUP_HEARTBEAT: self._heartbeats.request,
             ApiKey.OFFSET_FETCH: self._offsets,
             ApiKey.OFFSET_COMMIT: partial(
-                self._commit, groups.offset_commit_slices, groups.refuse_offset_commit
+                self._commit, group_requests.offset_commit_slices, group_responses.refuse_offset_commit
             ),
             ApiKey.TXN_OFFSET_COMMIT: partial(
-                self._commit, groups.txn_offset_commit_slices, groups.refuse_txn_offset_commit
+                self._commit,
+                group_requests.txn_offset_commit_slices,
+                group_responses.refuse_txn_offset_commit,
             ),
         }
 
@@ -67,12 +69,12 @@ class Grouping:
         return turn.begin(self._join_slices(turn, frame, head))
 
     def _join_slices(self, turn: Sliced, frame: bytes, head: RequestHead) -> Deciding:
-        join = yield from groups.join_group_slices(frame, head)
+        join = yield from group_requests.join_group_slices(frame, head)
         key = (join.group, join.instance_id or join.member_id or f"joining {self._connection.peer}")
         self._joining.check_name(key)
         returns = bool(join.member_id) and key not in self._joining
         attempt = Join(self._joining, key, lambda: join.topics, returns=returns)
-        refusal = partial(groups.refuse_join_group, head.version, head.correlation_id)
+        refusal = partial(group_responses.refuse_join_group, head.version, head.correlation_id)
         admitted = partial(self._expect_member, head, key, join)
         return (yield from GroupRequest(frame, head, attempt, admitted, refusal).deciding(turn))
 
@@ -81,7 +83,7 @@ class Grouping:
             self._joining.unnamed.add(key)
 
         def joined(turn: SlicedResponse, response: bytes) -> Making:
-            error, member_id = groups.join_group_result(response, head.version)
+            error, member_id = group_responses.join_group_result(response, head.version)
             yield from self._joining.settling(key, error, join.instance_id or member_id)
             return response
 
@@ -90,7 +92,7 @@ class Grouping:
     def _sync(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:
         """Read a member's partitions from the response. A leader's request passes unread: it may be large."""
         if head.end - head.start <= MAX_GROUP_REQUEST:
-            key = _key(groups.read_member(frame, head))
+            key = _key(assignments.read_member(frame, head))
             if self._joining.topics(key):
                 self._expect_assignment(head, key)
                 return True
@@ -99,7 +101,7 @@ class Grouping:
 
     def _expect_assignment(self, head: RequestHead, key: MemberKey) -> None:
         def synced(turn: SlicedResponse, response: bytes) -> Making:
-            error, assignment = groups.sync_group_result(response, head.version)
+            error, assignment = assignments.sync_group_result(response, head.version)
             if error == errors.NONE:
                 partitions = yield from _partitions(assignment)
                 yield from self._joining.assigning(key, partitions, turn.now_ns)
@@ -109,16 +111,16 @@ class Grouping:
 
     def _beat(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:
         """A member that was replaced here, or expelled by the broker, has to join again."""
-        member = groups.read_member(frame, head)
+        member = assignments.read_member(frame, head)
         key = _key(member)
         if key in self._joining.gave_way:
             self._connection.outstanding.answer(
-                groups.refuse_heartbeat(head.version, head.correlation_id, errors.UNKNOWN_MEMBER_ID)
+                group_responses.refuse_heartbeat(head.version, head.correlation_id, errors.UNKNOWN_MEMBER_ID)
             )
             return False
 
         def told(turn: SlicedResponse, response: bytes) -> Making:
-            if groups.heartbeat_error(response, head.version) == errors.UNKNOWN_MEMBER_ID:
+            if group_responses.heartbeat_error(response, head.version) == errors.UNKNOWN_MEMBER_ID:
                 yield from self._joining.leaving(key)
             return response
 
@@ -128,10 +130,10 @@ class Grouping:
         return True
 
     def _leave(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:
-        group, members = groups.read_leave_group(frame, head)
+        group, members = group_requests.read_leave_group(frame, head)
 
         def left(turn: SlicedResponse, response: bytes) -> Making:
-            for member in groups.members_left(response, head.version, members):
+            for member in group_responses.members_left(response, head.version, members):
                 yield from self._joining.leaving((group, member))
             return response
 
@@ -146,10 +148,10 @@ class Grouping:
         if not self._shared.follows_assignments:
             self._connection.outstanding.expect(head.correlation_id)
             return True
-        group = groups.offset_fetch_group(frame, head)
+        group = committed.offset_fetch_group(frame, head)
 
         def told(turn: SlicedResponse, response: bytes) -> Making:
-            found = yield from groups.committed_offsets_slices(response, head.version, group)
+            found = yield from committed.committed_offsets_slices(response, head.version, group)
             for name, offsets in found.items():
                 yield from noted(self._shared.audiences.committing(self._connection, name, offsets))
             return response
@@ -179,7 +181,7 @@ class Grouping:
 
         def committed(turn: SlicedResponse, response: bytes) -> Making:
             api_key = ApiKey(head.api_key)
-            refused = yield from groups.refused_topics_slices(response, api_key, head.version)
+            refused = yield from group_responses.refused_topics_slices(response, api_key, head.version)
             yield from commit.answering(refused, turn.now_ns)
             return response
 
@@ -203,6 +205,6 @@ def _key(member: Member) -> MemberKey:
 def _partitions(assignment: bytes) -> Slices[Partitions | None]:
     """An assignment of the consumer protocol; None if it is of another kind."""
     try:
-        return (yield from groups.assignment_slices(assignment))
+        return (yield from assignments.assignment_slices(assignment))
     except ProtocolError:
         return None

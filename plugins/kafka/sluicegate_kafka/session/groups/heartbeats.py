@@ -11,7 +11,7 @@ from functools import partial
 
 from sluicegate.broker import Buffer, NextTurn
 from sluicegate.model import Action, Decision
-from sluicegate_kafka.codec import errors, groups
+from sluicegate_kafka.codec import assignments, errors, group_requests, group_responses
 from sluicegate_kafka.codec.assignments import PartitionsById
 from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.group_requests import ConsumerGroupHeartbeat
@@ -80,7 +80,7 @@ class Heartbeats:
         return turn.begin(self._request_slices(turn, frame, head))
 
     def _request_slices(self, turn: Sliced, frame: bytes, head: RequestHead) -> Deciding:
-        beat = groups.read_consumer_group_heartbeat(frame, head)
+        beat = group_requests.read_consumer_group_heartbeat(frame, head)
         if len(beat.topics or ()) > ENTRIES_PER_SLICE:
             yield
         key = (beat.group, beat.instance_id or beat.member_id or f"joining {self._connection.peer}")
@@ -90,7 +90,7 @@ class Heartbeats:
         if key in self._joining.gave_way and beat.epoch > 0:
             self._patterns.pop(key, None)
             self._connection.outstanding.answer(
-                groups.refuse_consumer_group_heartbeat(
+                group_responses.refuse_consumer_group_heartbeat(
                     head.version, head.correlation_id, errors.UNKNOWN_MEMBER_ID
                 )
             )
@@ -109,7 +109,7 @@ class Heartbeats:
         """A member leaves once the broker confirms it: the broker refuses a false member id."""
 
         def left(turn: SlicedResponse, response: bytes) -> Making:
-            error, _, _ = groups.consumer_group_heartbeat_result(response, head.version)
+            error, _, _ = group_responses.consumer_group_heartbeat_result(response, head.version)
             if error == errors.NONE or (error == errors.UNKNOWN_MEMBER_ID and not beat.instance_id):
                 self._patterns.pop(key, None)
                 yield from self._joining.leaving(key)
@@ -138,7 +138,7 @@ class Heartbeats:
         def refusal(code: int) -> bytes:
             if key not in self._joining:
                 self._patterns.pop(key, None)
-            return groups.refuse_consumer_group_heartbeat(head.version, head.correlation_id, code)
+            return group_responses.refuse_consumer_group_heartbeat(head.version, head.correlation_id, code)
 
         returns = beat.epoch > 0 and key not in self._joining
         join = Join(self._joining, key, topics, returns=returns)
@@ -152,7 +152,7 @@ class Heartbeats:
             self._joining.unnamed.add(key)
 
         def answered(turn: SlicedResponse, response: bytes) -> Making:
-            error, member_id, _ = groups.consumer_group_heartbeat_result(response, head.version)
+            error, member_id, _ = group_responses.consumer_group_heartbeat_result(response, head.version)
             name = key
             if joins:
                 name = yield from self._joining.settling(key, error, beat.instance_id or member_id)
@@ -167,7 +167,7 @@ class Heartbeats:
                 yield from self._joining.leaving(key)
             if error != errors.NONE or not self._shared.follows_assignments:
                 return response
-            partitions = yield from groups.heartbeat_assignment_slices(response, head.version)
+            partitions = yield from assignments.heartbeat_assignment_slices(response, head.version)
             if partitions is None:
                 return response
             known = beat._replace(member_id=beat.member_id or member_id)
@@ -186,7 +186,7 @@ class Heartbeats:
         if made is not None:
             return made
         head = told.head
-        later = groups.refuse_consumer_group_heartbeat(
+        later = group_responses.refuse_consumer_group_heartbeat(
             head.version, head.correlation_id, errors.COORDINATOR_LOAD_IN_PROGRESS
         )
         told.held = Held(later, turn.now_ns + self._shared.max_hold_ns)
@@ -239,7 +239,9 @@ class Heartbeats:
         unknown = [topic_id for topic_id in told.partitions if topic_id not in names][:MAX_TOPICS]
         if unknown and not told.has_asked:
             told.has_asked = True
-            told.awaits = names_of = groups.ask_topic_names(INJECTED, self._connection.client_id, unknown)
+            told.awaits = names_of = assignments.ask_topic_names(
+                INJECTED, self._connection.client_id, unknown
+            )
             self._connection.inject(names_of, in_slices(partial(self._named, told)))
             return None
         if unknown:  # deleted meanwhile, or hidden from the client, which then cannot fetch them either
@@ -269,7 +271,7 @@ class Heartbeats:
 
     def _named(self, told: _Assignment, turn: SlicedResponse, response: bytes) -> Making:
         """The broker has returned the names of topics."""
-        names = yield from groups.topic_names_slices(response)
+        names = yield from assignments.topic_names_slices(response)
         self._shared.learn_topic_names(names)
         told.awaits = None
         yield from self._go_on(turn)
@@ -280,7 +282,7 @@ class Heartbeats:
         beat, key = told.beat, told.key
         self._patterns.pop(key, None)
         self._joining.detach(key)
-        leave = groups.leave_by_heartbeat(
+        leave = assignments.leave_by_heartbeat(
             told.head.version,
             INJECTED,
             self._connection.client_id,
@@ -292,7 +294,7 @@ class Heartbeats:
 
     def _refusal(self, head: RequestHead, refused: Decision) -> bytes:
         code = group_code(refused, self._connection.software)
-        return groups.refuse_consumer_group_heartbeat(head.version, head.correlation_id, code)
+        return group_responses.refuse_consumer_group_heartbeat(head.version, head.correlation_id, code)
 
 
 class GoingOn:

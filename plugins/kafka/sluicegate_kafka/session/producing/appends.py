@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from sluicegate_kafka.codec.produce import ProduceTopic
+from sluicegate_kafka.codec.produce_requests import ProduceTopic
 from sluicegate_kafka.codec.produce_responses import appended
 from sluicegate_kafka.codec.records import measure_records
 from sluicegate_kafka.session.shared.shared import Shared

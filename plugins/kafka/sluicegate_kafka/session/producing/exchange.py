@@ -15,7 +15,7 @@ from sluicegate.model import Action, Decision
 from sluicegate.sessions.admission import Hold
 from sluicegate_kafka.codec import errors
 from sluicegate_kafka.codec.frames import RequestHead
-from sluicegate_kafka.codec.produce import ProduceRequest, ProduceTopic, subset_produce
+from sluicegate_kafka.codec.produce_requests import ProduceRequest, ProduceTopic, subset_produce
 from sluicegate_kafka.codec.produce_responses import merge_produce_responses, refusal_response
 from sluicegate_kafka.session.producing.appends import Appends, awaited_appends
 from sluicegate_kafka.session.requests.connection import Connection

@@ -10,7 +10,8 @@ from sluicegate.engine.gate import Gate
 from sluicegate_kafka.codec import errors
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import RequestHead
-from sluicegate_kafka.codec.produce import Inspected, ProduceRequest, ProduceTopic, refusal_response
+from sluicegate_kafka.codec.produce_requests import Inspected, ProduceRequest, ProduceTopic
+from sluicegate_kafka.codec.produce_responses import refusal_response
 from sluicegate_kafka.codec.records import (
     BATCH_OVERHEAD,
     COMPRESSION_MASK,

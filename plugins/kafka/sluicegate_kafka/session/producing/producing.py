@@ -14,7 +14,13 @@ from sluicegate.sessions.admission import Admission, allowed
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.primitives import with_length
-from sluicegate_kafka.codec.produce import Inspected, ProduceRequest, ProduceTopic, scan_plain, scan_slices
+from sluicegate_kafka.codec.produce_requests import (
+    Inspected,
+    ProduceRequest,
+    ProduceTopic,
+    scan_plain,
+    scan_slices,
+)
 from sluicegate_kafka.codec.produce_responses import has_node_endpoints, plain_response_length
 from sluicegate_kafka.codec.record_walk import largest_message
 from sluicegate_kafka.codec.slices import Slices, at_once

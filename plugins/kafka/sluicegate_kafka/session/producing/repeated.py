@@ -11,7 +11,7 @@ from sluicegate.model import Decision
 from sluicegate.sessions.admission import allowed
 from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.primitives import write_uvarint
-from sluicegate_kafka.codec.produce import ProduceRequest
+from sluicegate_kafka.codec.produce_requests import ProduceRequest
 from sluicegate_kafka.codec.records import BATCH_OVERHEAD
 from sluicegate_kafka.session.producing.attached import Attached
 from sluicegate_kafka.session.requests.connection import Connection

@@ -13,7 +13,7 @@ from google_crc32c import value as crc32c
 
 from sluicegate.model import Decision
 from sluicegate_kafka.codec.frames import RequestHead, parse_request_head
-from sluicegate_kafka.codec.produce import ProduceRequest, ProduceTopic, scan_produce
+from sluicegate_kafka.codec.produce_requests import ProduceRequest, ProduceTopic, scan_produce
 
 Key = tuple[int, str, int]
 """Producer id, topic, partition."""
