@@ -17,7 +17,7 @@ from sluicegate_kafka.codec import (
     sasl,
     versions,
 )
-from sluicegate_kafka.codec.api_keys import ApiKey
+from sluicegate_kafka.codec.api_keys import ApiKey, Versions
 from sluicegate_kafka.codec.frames import RequestHead, parse_request_head
 from sluicegate_kafka.codec.records import largest_record, walk_batches
 from sluicegate_kafka.codec.slices import Slices, at_once
@@ -82,7 +82,7 @@ def _fetch_response(frame: bytes, version: int) -> object:
 def _produce_response(frame: bytes, version: int) -> object:
     produce_responses.has_node_endpoints(frame, version)
     produce_responses.appended(frame, version)
-    addresses.rewrite_node_endpoints(frame, ApiKey.PRODUCE, version, _advertised)
+    addresses.rewrite_node_endpoints(frame, version, _advertised)
     return produce_responses.merge_produce_responses(version, 1, [frame, frame], [], 0)
 
 
@@ -151,7 +151,7 @@ TARGETS = [
         ApiKey.API_VERSIONS,
         range(5),
         False,
-        lambda frame, version: versions.restrict_api_versions(frame, version, {0: (3, 12)}, {1}),
+        lambda frame, version: versions.restrict_api_versions(frame, version, {0: Versions(3, 12, 9)}, {1}),
     ),
     Target(ApiKey.JOIN_GROUP, range(10), False, group_responses.join_group_result),
     Target(ApiKey.HEARTBEAT, range(5), False, group_responses.heartbeat_error),

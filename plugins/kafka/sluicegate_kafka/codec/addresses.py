@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from sluicegate_kafka.codec.api_keys import ApiKey
-from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import response_body
 from sluicegate_kafka.codec.primitives import Cursor, guarded, write_string, write_uvarint
 from sluicegate_kafka.codec.produce_responses import node_endpoints
@@ -130,19 +129,13 @@ def rewrite_describe_cluster(frame: bytes, version: int, address_map: AddressMap
 
 
 @guarded
-def rewrite_node_endpoints(frame: bytes, api_key: int, version: int, address_map: AddressMap) -> bytes:
+def rewrite_node_endpoints(frame: bytes, version: int, address_map: AddressMap) -> bytes:
     """A Produce response with the gateway's addresses in its NodeEndpoints (KIP-951).
 
-    Of the versions that the gateway offers, only those of Produce from 10 carry addresses; Fetch does from
-    16.
+    Fetch responses have them from version 16 on, which the gateway does not offer.
 
-    :param api_key: Produce or Fetch.
-    :raises ProtocolError: when it is malformed, or a Fetch response of a version that is not offered.
+    :raises ProtocolError: when it is malformed.
     """
-    if api_key == ApiKey.FETCH and version < 16:
-        return frame
-    if api_key != ApiKey.PRODUCE:
-        raise ProtocolError(f"broker addresses in API key {api_key} version {version}, which is not offered")
     parts: list[bytes] = []
     done = 0
     for size_offset, start, end in node_endpoints(frame, version):

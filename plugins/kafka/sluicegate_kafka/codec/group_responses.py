@@ -15,7 +15,6 @@ from sluicegate_kafka.codec.primitives import (
     guarded,
     with_length,
     write_array_length,
-    write_nullable_string,
     write_string,
 )
 from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices, at_once, guarded_slices
@@ -94,18 +93,10 @@ def heartbeat_error(frame: bytes, version: int) -> int:
     return cursor.i16()
 
 
-def refuse_consumer_group_heartbeat(
-    version: int, correlation_id: int, code: int, text: str | None = None
-) -> bytes:
-    """A ConsumerGroupHeartbeat response with an error; a frame with its length.
-
-    :param version: of the request.
-    :param correlation_id: of the request.
-    :param code: the error code.
-    :param text: a human-readable text; None for none.
-    """
-    # no member id, epoch 0, interval 0, no assignment
-    body = [_NOT_THROTTLED, _i16(code), write_nullable_string(text, flexible=True), b"\0", bytes(8), b"\xff"]
+def refuse_consumer_group_heartbeat(version: int, correlation_id: int, code: int) -> bytes:
+    """A ConsumerGroupHeartbeat response with an error; a frame with its length."""
+    # no text, no member id, epoch 0, interval 0, no assignment
+    body = [_NOT_THROTTLED, _i16(code), b"\0\0", bytes(8), b"\xff"]
     return _response(ApiKey.CONSUMER_GROUP_HEARTBEAT, version, correlation_id, body)
 
 
@@ -163,8 +154,8 @@ def join_group_result(frame: bytes, version: int) -> tuple[int, str]:
 
 
 @guarded
-def consumer_group_heartbeat_result(frame: bytes, version: int) -> tuple[int, str, int]:
-    """The error code, member id (empty if none) and member epoch in a ConsumerGroupHeartbeat response.
+def consumer_group_heartbeat_result(frame: bytes, version: int) -> tuple[int, str]:
+    """The error code and member id (empty if none) in a ConsumerGroupHeartbeat response.
 
     :param frame: the response without its length.
     :param version: of the request that it answers.
@@ -174,8 +165,7 @@ def consumer_group_heartbeat_result(frame: bytes, version: int) -> tuple[int, st
     cursor.i32()  # throttle time
     error = cursor.i16()
     cursor.nullable_string()  # error message
-    member_id = cursor.nullable_string() or ""
-    return error, member_id, cursor.i32()
+    return error, cursor.nullable_string() or ""
 
 
 @guarded_slices

@@ -3,8 +3,9 @@
 import struct
 from collections.abc import Sequence
 from functools import partial
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
+from sluicegate_kafka.codec.api_keys import READ, ApiKey, check_version
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.primitives import (
@@ -17,9 +18,7 @@ from sluicegate_kafka.codec.primitives import (
 from sluicegate_kafka.codec.records import measure_records
 from sluicegate_kafka.codec.slices import Slices, at_once
 
-VERSIONS: Final = (3, 12)
-"""Lowest and highest version read here; 13 names topics by id only."""
-FIRST_FLEXIBLE: Final = 9
+FIRST_FLEXIBLE: Final = READ[ApiKey.PRODUCE].first_flexible
 
 MAX_ENTRIES: Final = 20_000
 """Topics, and partitions of all topics, in one request. Clients send 1 MiB unless told otherwise, in which
@@ -27,7 +26,8 @@ there is room for 14,000 batches."""
 ENTRIES_PER_SLICE: Final = 1_000
 """Topics and partitions that are read in one slice: about a millisecond."""
 
-_ACKS_TIMEOUT = struct.Struct(">hi").unpack_from
+_ACKS = struct.Struct(">h4x").unpack_from
+"""The time-out behind it is skipped."""
 _i16 = struct.Struct(">h").unpack_from
 _i32 = struct.Struct(">i").unpack_from
 _INDEX_SIZE = struct.Struct(">ii").unpack_from
@@ -76,8 +76,6 @@ class ProduceRequest(NamedTuple):
 
     version: int
     acks: int
-    timeout_ms: int
-    transactional_id: str | None
     topics: list[ProduceTopic]
     topics_offset: int
     """Where the length of the topic array stands."""
@@ -107,6 +105,7 @@ def scan_slices(frame: bytes, head: RequestHead) -> Slices[ProduceRequest]:
     :returns: a generator that yields between two slices.
     :raises ProtocolError: when it is malformed, of another version, or does not end where its frame ends.
     """
+    check_version(ApiKey.PRODUCE, head.version)
     try:
         is_flexible = head.version >= FIRST_FLEXIBLE
         return (yield from (_scan_flexible if is_flexible else _scan_legacy)(frame, head))
@@ -119,9 +118,7 @@ def _scan_flexible(frame: bytes, head: RequestHead) -> Slices[ProduceRequest]:
 
     Offsets only grow, so comparing the last one with the frame's end covers all of them.
     """
-    if head.version > VERSIONS[1]:
-        raise ProtocolError(f"Produce version {head.version}, expected {VERSIONS[0]} to {VERSIONS[1]}")
-    start, count, at = _flexible_start(frame, head)
+    acks, topics_offset, count, at = _flexible_start(frame, head)
     if not 0 < count <= MAX_ENTRIES:
         raise ProtocolError(f"{count - 1} topics in a Produce request")
     topics: list[ProduceTopic] = []
@@ -137,7 +134,7 @@ def _scan_flexible(frame: bytes, head: RequestHead) -> Slices[ProduceRequest]:
         left -= len(topic.partitions)
         read += 1 + len(topic.partitions)
         at = topic.end
-    return _whole(frame, head, start, topics, at)
+    return _whole(frame, head, acks, topics_offset, topics, at)
 
 
 def scan_plain(frame: bytes, head: RequestHead) -> ProduceRequest | None:
@@ -147,52 +144,48 @@ def scan_plain(frame: bytes, head: RequestHead) -> ProduceRequest | None:
     :param head: the request's header.
     :raises ProtocolError: when it is malformed, or does not end where its frame ends.
     """
-    if not FIRST_FLEXIBLE <= head.version <= VERSIONS[1]:
+    if not FIRST_FLEXIBLE <= head.version <= READ[ApiKey.PRODUCE].highest:
         return None
     try:
-        start, count, at = _flexible_start(frame, head)
+        acks, topics_offset, count, at = _flexible_start(frame, head)
         if count != 2 or (topic := _flexible_topic(frame, at)) is None:
             return None
-        return _whole(frame, head, start, [topic], topic.end)
+        return _whole(frame, head, acks, topics_offset, [topic], topic.end)
     except MALFORMED as error:
         raise ProtocolError(f"a truncated Produce request: {error}") from error
 
 
-_Start: TypeAlias = tuple[int, int, str | None, int]
-"""Acks, time-out, transactional id, and where the length of the topics stands."""
-
-
-def _flexible_start(frame: bytes, head: RequestHead) -> tuple[_Start, int, int]:
-    """The fields before the topics, the number of topics plus one, and where they begin."""
+def _flexible_start(frame: bytes, head: RequestHead) -> tuple[int, int, int, int]:
+    """Acks, where the length of the topics stands, the number of topics plus one, and where they begin."""
     at = head.body
     size = frame[at]
     at += 1
-    transactional_id = None
-    if size:
+    if size:  # transactional id
         if size > 127:
             size, at = read_uvarint(frame, at - 1)
         at += size - 1
-        transactional_id = str(frame[at - size + 1 : at], "utf-8")
-    acks, timeout_ms = _ACKS_TIMEOUT(frame, at)
+    (acks,) = _ACKS(frame, at)
     topics_offset = at = at + 6
     count = frame[at]
     at += 1
     if count > 127:
         count, at = read_uvarint(frame, at - 1)
-    return (acks, timeout_ms, transactional_id, topics_offset), count, at
+    return acks, topics_offset, count, at
 
 
 def _whole(
-    frame: bytes, head: RequestHead, start: _Start, topics: list[ProduceTopic], topics_end: int
+    frame: bytes,
+    head: RequestHead,
+    acks: int,
+    topics_offset: int,
+    topics: list[ProduceTopic],
+    topics_end: int,
 ) -> ProduceRequest:
     """The request, if it ends behind its topics."""
     at = topics_end + 1 if frame[topics_end] == 0 else skip_tags(frame, topics_end)
     if at != head.end:
         raise ProtocolError(f"a Produce request of {at - head.start} bytes in {head.end - head.start}")
-    acks, timeout_ms, transactional_id, offset = start
-    return _request_of(
-        (head.version, acks, timeout_ms, transactional_id, topics, offset, topics_end, head.start, head.end)
-    )
+    return _request_of((head.version, acks, topics, topics_offset, topics_end, head.start, head.end))
 
 
 def _flexible_name(frame: bytes, start: int) -> tuple[str, int, int]:
@@ -303,16 +296,11 @@ def _topic(
 
 def _scan_legacy(frame: bytes, head: RequestHead) -> Slices[ProduceRequest]:
     """Versions 3 to 8."""
-    if head.version < VERSIONS[0]:
-        raise ProtocolError(f"Produce version {head.version}, expected {VERSIONS[0]} to {VERSIONS[1]}")
     at = head.body
     (size,) = _i16(frame, at)
     at += 2
-    transactional_id = None
-    if size >= 0:
-        transactional_id = str(frame[at : at + size], "utf-8")
-        at += size
-    acks, timeout_ms = _ACKS_TIMEOUT(frame, at)
+    at += max(size, 0)  # transactional id
+    (acks,) = _ACKS(frame, at)
     topics_offset = at = at + 6
     (count,) = _i32(frame, at)
     at += 4
@@ -331,9 +319,7 @@ def _scan_legacy(frame: bytes, head: RequestHead) -> Slices[ProduceRequest]:
         at = topic.end
     if at != head.end:
         raise ProtocolError(f"a Produce request of {at - head.start} bytes in {head.end - head.start}")
-    return ProduceRequest(
-        head.version, acks, timeout_ms, transactional_id, topics, topics_offset, at, head.start, head.end
-    )
+    return ProduceRequest(head.version, acks, topics, topics_offset, at, head.start, head.end)
 
 
 def _legacy_topic(frame: bytes, start: int, most: int) -> Slices[ProduceTopic]:

@@ -4,9 +4,8 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
-from sluicegate_kafka.codec.api_keys import ApiKey
-from sluicegate_kafka.codec.errors import ProtocolError
-from sluicegate_kafka.codec.frames import response_body_offset, response_head
+from sluicegate_kafka.codec.api_keys import ApiKey, check_version
+from sluicegate_kafka.codec.frames import response_body, response_head
 from sluicegate_kafka.codec.primitives import (
     Cursor,
     guarded,
@@ -16,7 +15,7 @@ from sluicegate_kafka.codec.primitives import (
     write_string,
     write_uvarint,
 )
-from sluicegate_kafka.codec.produce_requests import FIRST_FLEXIBLE, VERSIONS
+from sluicegate_kafka.codec.produce_requests import FIRST_FLEXIBLE
 
 Refused: TypeAlias = tuple[str, Sequence[int], int, str]
 """Topic, its partitions, the error code and a text for people."""
@@ -54,10 +53,8 @@ def scan_produce_response(frame: bytes, version: int) -> ProduceResponse:
     :param version: of the request that it answers.
     :raises ProtocolError: when it is malformed or of a version that is not read here.
     """
-    if not VERSIONS[0] <= version <= VERSIONS[1]:
-        raise ProtocolError(f"Produce version {version}, expected {VERSIONS[0]} to {VERSIONS[1]}")
-    flexible = version >= FIRST_FLEXIBLE
-    cursor = Cursor(frame, response_body_offset(ApiKey.PRODUCE, version, frame), flexible)
+    check_version(ApiKey.PRODUCE, version)
+    cursor = response_body(frame, ApiKey.PRODUCE, version)
     count = cursor.array_length()
     topics_start = cursor.at
     for _ in range(count):
@@ -90,13 +87,11 @@ def appended(frame: bytes, version: int, only: tuple[str, int] | None = None) ->
     :param only: topic and partition, if the request had one batch.
     :raises ProtocolError: when it is malformed or of a version that is not read here.
     """
-    if not VERSIONS[0] <= version <= VERSIONS[1]:
-        raise ProtocolError(f"Produce version {version}, expected {VERSIONS[0]} to {VERSIONS[1]}")
-    flexible = version >= FIRST_FLEXIBLE
-    if only is not None and flexible and len(frame) == plain_response_length(only[0]):
+    check_version(ApiKey.PRODUCE, version)
+    if only is not None and version >= FIRST_FLEXIBLE and len(frame) == plain_response_length(only[0]):
         partition, error, offset = _STORED(frame, len(frame) - _PLAIN_END)
         return [(*only, offset)] if partition == only[1] and error == 0 and offset >= 0 else []
-    cursor = Cursor(frame, response_body_offset(ApiKey.PRODUCE, version, frame), flexible)
+    cursor = response_body(frame, ApiKey.PRODUCE, version)
     stored: list[tuple[str, int, int]] = []
     for _ in range(cursor.array_length()):
         topic = cursor.string()

@@ -19,7 +19,7 @@ from sluicegate.broker import (
     WakeAt,
 )
 from sluicegate.sessions.pieces import NoRoomError
-from sluicegate_kafka.codec.api_keys import ApiKey
+from sluicegate_kafka.codec.api_keys import HIDDEN, READ, ApiKey
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import parse_request_head
 from sluicegate_kafka.codec.request_sizes import TooLargeError, bad_length
@@ -36,7 +36,6 @@ from sluicegate_kafka.session.requests.suspended import Suspended, next_turn
 from sluicegate_kafka.session.responses import ResponseStream, as_commands, close_last
 from sluicegate_kafka.session.shared.listing import ListGroups
 from sluicegate_kafka.session.shared.shared import Shared
-from sluicegate_kafka.session.shared.supported import HIDDEN, SUPPORTED
 
 _read_head = Struct(">ihhi").unpack_from
 """Length, api key, api version, correlation id: what every request starts with."""
@@ -224,7 +223,7 @@ class KafkaSession(ResponseStream):
     def _handle(self, handler: Handler, data: bytes, start: int, stop: int, now_ns: int) -> bool | Suspended:
         """Pass a request to the handler of its API, if that supports its version."""
         _, api_key, version, _ = _read_head(data, start - 4)
-        lowest, highest = SUPPORTED[api_key]
+        lowest, highest, _ = READ[api_key]
         if not lowest <= version <= highest:
             return self.handshake.refuse_version(data[start:stop], api_key, version)
         head = parse_request_head(data, start, stop)

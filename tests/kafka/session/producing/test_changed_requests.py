@@ -252,7 +252,7 @@ ONE = ProduceTopic(
 
 
 def request(*topics: ProduceTopic, version: int = 9) -> ProduceRequest:
-    return ProduceRequest(version, -1, 30_000, None, list(topics), 0, 0, 0, 0)
+    return ProduceRequest(version, -1, list(topics), 0, 0, 0, 0)
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,7 @@ class Heartbeats:
         """A member leaves once the broker confirms it: the broker refuses a false member id."""
 
         def left(turn: SlicedResponse, response: bytes) -> Making:
-            error, _, _ = group_responses.consumer_group_heartbeat_result(response, head.version)
+            error, _ = group_responses.consumer_group_heartbeat_result(response, head.version)
             if error == errors.NONE or (error == errors.UNKNOWN_MEMBER_ID and not beat.instance_id):
                 self._patterns.pop(key, None)
                 yield from self._joining.leaving(key)
@@ -152,7 +152,7 @@ class Heartbeats:
             self._joining.unnamed.add(key)
 
         def answered(turn: SlicedResponse, response: bytes) -> Making:
-            error, member_id, _ = group_responses.consumer_group_heartbeat_result(response, head.version)
+            error, member_id = group_responses.consumer_group_heartbeat_result(response, head.version)
             name = key
             if joins:
                 name = yield from self._joining.settling(key, error, beat.instance_id or member_id)
