@@ -8,7 +8,7 @@ from tests.walk.figures import recorded, walks_of
 from tests.walk.recording import Stop, Walk, record
 
 from sluicegate.engine.budget import Budget
-from sluicegate.engine.timers import Timers
+from sluicegate.sessions.timers import Timers
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -187,12 +187,6 @@ class Grouping:
 
         self._connection.outstanding.expect_if(commit.is_new, head.correlation_id, in_slices(committed))
 
-    # -- the session ------------------------------------------------------------------------------
-
-    def answered(self, question: object, now_ns: int) -> None:
-        """A question is answered: resume what waits for it."""
-        self._heartbeats.answered(question, now_ns)
-
     def parting(self) -> Slices[None]:
         """The connection is closed: release its members."""
         yield from self._joining.parting()

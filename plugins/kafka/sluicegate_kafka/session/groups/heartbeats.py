@@ -9,7 +9,7 @@ until its session ended.
 from collections.abc import Sequence
 from functools import partial
 
-from sluicegate.broker import Buffer, NextTurn
+from sluicegate.broker import Buffer, Command, NextTurn
 from sluicegate.model import Action, Decision
 from sluicegate_kafka.codec import assignments, errors, group_requests, group_responses
 from sluicegate_kafka.codec.assignments import PartitionsById
@@ -33,7 +33,18 @@ from sluicegate_kafka.session.shared.shared import Shared
 class _Assignment:
     """An assignment that is withheld from its member."""
 
-    __slots__ = ("awaits", "beat", "frame", "has_asked", "head", "held", "join", "key", "partitions")
+    __slots__ = (
+        "awaits_groups",
+        "awaits_names",
+        "beat",
+        "frame",
+        "has_asked",
+        "head",
+        "held",
+        "join",
+        "key",
+        "partitions",
+    )
 
     join: Join
     """Attaches its member to the topics, once their names are known."""
@@ -54,8 +65,8 @@ class _Assignment:
         self.partitions = partitions
         self.has_asked = False
         """Whether the broker was asked for the names of its topics."""
-        self.awaits: object = None
-        """The question whose answer it waits for; None if it may go on."""
+        self.awaits_names = self.awaits_groups = False
+        """What the broker has to tell before it may go on."""
         self.held: Held | None = None
         """Its place among the responses, once it has to wait."""
 
@@ -63,7 +74,7 @@ class _Assignment:
 class Heartbeats:
     """The members by KIP-848 of one connection."""
 
-    __slots__ = ("_connection", "_going_on", "_joining", "_patterns", "_shared", "_waiting")
+    __slots__ = ("_connection", "_going_on", "_is_listing", "_joining", "_patterns", "_shared", "_waiting")
 
     def __init__(self, shared: Shared, connection: Connection, joining: Joining) -> None:
         self._shared = shared
@@ -73,6 +84,8 @@ class Heartbeats:
         """Members with a pattern, and the topics that they subscribe to by name."""
         self._waiting: list[_Assignment] = []
         self._going_on: GoingOn | None = None
+        self._is_listing = False
+        """Whether the broker is asked for its groups."""
 
     def request(self, frame: bytes, head: RequestHead, now_ns: int) -> bool | Suspended:
         """Handle a ConsumerGroupHeartbeat."""
@@ -193,40 +206,44 @@ class Heartbeats:
         self._waiting.append(told)
         return told.held
 
-    def answered(self, question: object, now_ns: int) -> None:
-        """A question is answered: run one slice of the assignments that may wait for it."""
+    def _listed(self, now_ns: int, out: list[Command]) -> None:
+        """The broker has listed its groups, or cannot."""
+        self._is_listing = False
+        if self._going_on is None:
+            self._resume(now_ns, out)
+        else:
+            self._going_on.has_missed = True
+
+    def _resume(self, now_ns: int, out: list[Command]) -> None:
+        """Resume the assignments that wait for the list of groups."""
+        for told in self._waiting:
+            told.awaits_groups = False
+        self._going_on = GoingOn()
+        self._going_on.slices = self._go_on(self._going_on)
+        self._next_slice(now_ns, out)
+
+    def _next_slice(self, now_ns: int, out: list[Command]) -> None:
         going_on = self._going_on
         if going_on is None:
-            come = [told for told in self._waiting if told.awaits == question]
-            if not come:
-                return
-            for told in come:
-                told.awaits = None
-            going_on = self._going_on = GoingOn()
-            going_on.slices = self._go_on(going_on)
-        elif question is not going_on.question:
-            going_on.has_missed |= isinstance(question, ListGroups)
             return
         going_on.now_ns = now_ns
         for _ in going_on.slices:
-            self._connection.questions.append(going_on.question)
+            self._connection.questions.ask(NextTurn(), self._next_slice)
             return
         self._going_on = None
         if going_on.has_missed:
-            self.answered(ListGroups(), now_ns)
+            self._resume(now_ns, out)
 
     def _go_on(self, turn: Turn) -> Slices[None]:
         """Resume assignments."""
         waiting, self._waiting = self._waiting, []
         for told in waiting:
             held = told.held
-            if held is None or not self._connection.outstanding.is_held(held):
+            if held is None or not held.is_waiting:
                 continue  # it took too long, and the client was told to try again
             made = None
-            if told.awaits is None:
+            if not (told.awaits_names or told.awaits_groups):
                 made = yield from self._settle(told, turn)
-            if not self._connection.outstanding.is_held(held):
-                continue
             if made is None:
                 self._waiting.append(told)
             else:
@@ -238,10 +255,8 @@ class Heartbeats:
         names = self._shared.topic_names
         unknown = [topic_id for topic_id in told.partitions if topic_id not in names][:MAX_TOPICS]
         if unknown and not told.has_asked:
-            told.has_asked = True
-            told.awaits = names_of = assignments.ask_topic_names(
-                INJECTED, self._connection.client_id, unknown
-            )
+            told.has_asked = told.awaits_names = True
+            names_of = assignments.ask_topic_names(INJECTED, self._connection.client_id, unknown)
             self._connection.inject(names_of, in_slices(partial(self._named, told)))
             return None
         if unknown:  # deleted meanwhile, or hidden from the client, which then cannot fetch them either
@@ -250,8 +265,10 @@ class Heartbeats:
         key = told.key
         found = yield from told.join.deciding(turn)
         if isinstance(found, ListGroups):
-            told.awaits = found
-            self._connection.questions.append(found)
+            told.awaits_groups = True
+            if not self._is_listing:
+                self._is_listing = True
+                self._connection.questions.ask(found, self._listed)
             return None
         if found is None:
             self._joining.confirm(key)
@@ -273,7 +290,7 @@ class Heartbeats:
         """The broker has returned the names of topics."""
         names = yield from assignments.topic_names_slices(response)
         self._shared.learn_topic_names(names)
-        told.awaits = None
+        told.awaits_names = False
         yield from self._go_on(turn)
         return None
 
@@ -300,13 +317,12 @@ class Heartbeats:
 class GoingOn:
     """Assignments that go on in slices."""
 
-    __slots__ = ("has_missed", "now_ns", "question", "slices")
+    __slots__ = ("has_missed", "now_ns", "slices")
 
     slices: Slices[None]
 
     def __init__(self) -> None:
         self.now_ns = 0
-        self.question = NextTurn()
         self.has_missed = False
         """Whether the broker listed its groups meanwhile, for which others may wait."""
 

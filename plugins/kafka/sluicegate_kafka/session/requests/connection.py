@@ -6,6 +6,7 @@ from typing import TypeAlias
 from sluicegate.broker import Ask, Buffer, Command, ToUpstream
 from sluicegate.engine.budget import Budget
 from sluicegate.model import ANONYMOUS
+from sluicegate.sessions.questions import Questions
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.session.requests.pending import Expected, Handle, Outstanding
@@ -14,6 +15,9 @@ from sluicegate_kafka.session.requests.suspended import Suspended
 Handler: TypeAlias = Callable[[bytes, RequestHead, int], bool | Suspended]
 """`(buffer, head, now_ns)`: True if the request passes as it came, False if its handler has seen to it (and
 called `Connection.forward` for what goes upstream in its place), or why it must wait."""
+
+OnAnswer: TypeAlias = Callable[[int, list[Command]], None]
+"""`(now_ns, commands of the session, to which more are appended)`: called when the front has answered."""
 
 Identity: TypeAlias = tuple[str, str, str]
 """Principal, host and client id: the same for all connections of one client."""
@@ -82,8 +86,8 @@ class Connection:
         """What goes upstream in place of the request at hand."""
         self.injected: list[bytes] = []
         """Requests of the gate's own that go upstream between the client's."""
-        self.questions: list[object] = []
-        """Questions to the front that no request waits for."""
+        self.questions: Questions[OnAnswer] = Questions()
+        """Questions to the front."""
 
     @property
     def client(self) -> str:
@@ -126,7 +130,7 @@ class Connection:
         if self.injected and not mid_request:
             out.extend(ToUpstream(request) for request in self.injected)
             self.injected.clear()
-        if self.questions:
-            out.extend(Ask(question) for question in self.questions)
-            self.questions.clear()
+        if self.questions.new:
+            out.extend(map(Ask, self.questions.new))
+            self.questions.new.clear()
         return out

@@ -93,13 +93,11 @@ class SlicedResponse:
     :param now_ns: monotonic time.
     """
 
-    __slots__ = ("_slices", "now_ns", "question")
+    __slots__ = ("_slices", "now_ns")
 
     def __init__(self, now_ns: int) -> None:
         self.now_ns = now_ns
         """Monotonic time of the slice at hand."""
-        self.question: NextTurn | None = None
-        """Asked between two slices; None before the first one is done."""
         self._slices: Making | None = None
 
     def begin(self, slices: Making) -> "Made | SlicedResponse":
@@ -120,8 +118,6 @@ class SlicedResponse:
         except StopIteration as ended:
             made: Made = ended.value
             return made
-        if self.question is None:
-            self.question = NextTurn()
         return self
 
     def give_up(self) -> None:

@@ -3,7 +3,7 @@
 from collections import deque
 from typing import NamedTuple
 
-from sluicegate.engine.timers import Timer
+from sluicegate.sessions.timers import Timer
 from sluicegate_pulsar.codec.errors import ServerError
 from sluicegate_pulsar.codec.metadata import MetadataHead
 from sluicegate_pulsar.codec.sends import SendHead

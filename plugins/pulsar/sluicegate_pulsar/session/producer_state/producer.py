@@ -5,8 +5,8 @@ from collections import deque
 from typing import NamedTuple
 
 from sluicegate.engine.gate import Gate
-from sluicegate.engine.timers import Timer
 from sluicegate.model import Operation
+from sluicegate.sessions.timers import Timer
 from sluicegate_pulsar.session.producer_state.assembly import Assembly
 from sluicegate_pulsar.session.producer_state.chunks import ChunkSizes
 

@@ -8,9 +8,9 @@ commands of the client pass meanwhile.
 from collections.abc import Callable
 
 from sluicegate.engine.gate import Gate
-from sluicegate.engine.timers import Timer
 from sluicegate.model import Action, Decision, Operation, OperationKind
 from sluicegate.sessions.admission import Admission, Hold
+from sluicegate.sessions.timers import Timer
 from sluicegate_pulsar.codec.errors import ServerError
 from sluicegate_pulsar.session.requests.connection import Connection
 from sluicegate_pulsar.session.shared.refusals import error

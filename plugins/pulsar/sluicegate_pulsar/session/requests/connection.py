@@ -9,8 +9,8 @@ from itertools import count
 from typing import TypeAlias
 
 from sluicegate.broker import Buffer, NextTurn
-from sluicegate.engine.timers import Timer, Timers
 from sluicegate.model import ANONYMOUS
+from sluicegate.sessions.timers import Timer, Timers
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
 

@@ -1,6 +1,6 @@
 """Timers run in order, once, and not after they are cancelled."""
 
-from sluicegate.engine.timers import Timers
+from sluicegate.sessions.timers import Timers
 
 
 def test_timers_run_once_in_order_of_time_and_then_of_registration() -> None:
