@@ -65,11 +65,6 @@ class MetadataHead:
         return max(self._metadata.num_messages_in_batch, 1)
 
     @property
-    def uncompressed_size(self) -> int:
-        """Bytes of the payload before compression; 0 if unset."""
-        return self._metadata.uncompressed_size
-
-    @property
     def compression(self) -> int:
         """A value of MessageMetadata.CompressionType; may be an unknown one."""
         return self._metadata.compression
@@ -107,12 +102,6 @@ class MetadataHead:
         text: str | bytes = self._metadata.uuid
         # protobuf hands out bytes where a text is not UTF-8
         return text if isinstance(text, str) else text.decode(errors="backslashreplace")
-
-    @property
-    def marker_type(self) -> int | None:
-        """The kind of a marker, which brokers write and clients never see; None for messages."""
-        metadata = self._metadata
-        return metadata.marker_type if metadata.HasField("marker_type") else None
 
 
 def read_metadata(data: bytes, start: int, stop: int) -> MetadataHead:

@@ -6,11 +6,12 @@ from struct import Struct
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import parse_command
+from sluicegate_pulsar.codec.own_frames import NO_REQUEST
 from sluicegate_pulsar.reference.broker import LABEL, Broker
 from sluicegate_pulsar.reference.broker_errors import RefusedError
 from sluicegate_pulsar.reference.connected_consumers import Consuming
 from sluicegate_pulsar.reference.connected_producers import Producing
-from sluicegate_pulsar.reference.link import NOBODY, Link
+from sluicegate_pulsar.reference.link import Link
 from sluicegate_pulsar.reference.lookups import Lookups
 
 _PROTOCOL_VERSION = 20
@@ -111,7 +112,7 @@ class Connection:
             token = request.auth_data.decode(errors="replace")
             principal = settings.tokens.get(token) if request.auth_method_name == "token" else None
             if principal is None:
-                self._link.refuse(NOBODY, RefusedError(pb.AUTHENTICATION_ERROR, "Failed to authenticate"))
+                self._link.refuse(NO_REQUEST, RefusedError(pb.AUTHENTICATION_ERROR, "Failed to authenticate"))
                 raise ProtocolError("no token of this broker")
         else:
             principal = ""
@@ -132,4 +133,4 @@ def _request_id(command: "pb.BaseCommand") -> int:
         request_id = getattr(value, "request_id", None)
         if isinstance(request_id, int):
             return request_id
-    return NOBODY
+    return NO_REQUEST

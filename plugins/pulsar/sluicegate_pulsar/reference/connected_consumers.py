@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.frames import MAGIC_BROKER_ENTRY
+from sluicegate_pulsar.codec.own_frames import close_consumer
 from sluicegate_pulsar.reference.broker_errors import RefusedError
 from sluicegate_pulsar.reference.consumers import Command, Consumer, Deliver, Disconnect, TellActive
-from sluicegate_pulsar.reference.link import NOBODY, Link
+from sluicegate_pulsar.reference.link import Link
 from sluicegate_pulsar.reference.stored_entry import Entry
 from sluicegate_pulsar.reference.subscription import Subscription
 from sluicegate_pulsar.reference.topic import Topic
@@ -195,8 +196,7 @@ class Consuming:
         if attached is None:
             return
         self._end_of_reader(attached)
-        close = pb.CloseConsumer(consumer_id=command.consumer.id, request_id=NOBODY)
-        self._link.answer(pb.BaseCommand(type=pb.BaseCommand.CLOSE_CONSUMER, close_consumer=close))
+        self._link.send(close_consumer(command.consumer.id))
 
     def _end_of_reader(self, attached: _Attached) -> None:
         if not attached.subscription.durable and not attached.subscription.consumers:

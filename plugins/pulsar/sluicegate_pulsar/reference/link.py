@@ -5,12 +5,11 @@ from struct import Struct
 
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.frames import command_frame
+from sluicegate_pulsar.codec.own_frames import error, success
 from sluicegate_pulsar.reference.broker import Broker
 from sluicegate_pulsar.reference.broker_errors import RefusedError
 
 _sizes = Struct(">II").pack
-NOBODY = (1 << 64) - 1
-"""The request id of what no request asked for."""
 
 
 class Link:
@@ -37,10 +36,8 @@ class Link:
 
     def succeed(self, request_id: int) -> None:
         """Answer that a request succeeded."""
-        success = pb.Success(request_id=request_id)
-        self.answer(pb.BaseCommand(type=pb.BaseCommand.SUCCESS, success=success))
+        self.send(success(request_id))
 
     def refuse(self, request_id: int, refused: RefusedError) -> None:
         """Answer that a request failed, and why."""
-        error = pb.Error(request_id=request_id, error=refused.code, message=refused.text)
-        self.answer(pb.BaseCommand(type=pb.BaseCommand.ERROR, error=error))
+        self.send(error(request_id, refused.code, refused.text))

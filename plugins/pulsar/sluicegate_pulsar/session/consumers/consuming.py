@@ -4,15 +4,16 @@ from collections.abc import Iterator
 
 from sluicegate.engine.gate import Gate
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
-from sluicegate_pulsar.codec.errors import ProtocolError, ServerError
+from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import command_frame, parse_command
+from sluicegate_pulsar.codec.own_frames import close_consumer, error
+from sluicegate_pulsar.codec.pulsar_pb2 import ServerError
 from sluicegate_pulsar.session.consumers.consumer import Consumer
 from sluicegate_pulsar.session.consumers.delivering import Delivering
 from sluicegate_pulsar.session.consumers.subscribing import Subscribing
 from sluicegate_pulsar.session.requests.attach_requests import Request
 from sluicegate_pulsar.session.requests.connection import Connection, Handler
 from sluicegate_pulsar.session.requests.lookup import Lookup
-from sluicegate_pulsar.session.shared.refusals import NO_REQUEST, error
 from sluicegate_pulsar.session.shared.shared import Shared
 
 _TYPES = pb.BaseCommand.Type
@@ -54,12 +55,10 @@ class Consuming:
         """Go by the current policies; that may release messages."""
         self._delivering.policies_changed(now_ns)
 
-    def closes(self) -> Iterator[bytes]:
+    def closes(self) -> list[bytes]:
         """Commands that make the client reopen its consumers elsewhere."""
-        for consumer_id, consumer in self._delivering.consumers.items():
-            if consumer.is_live:
-                close = pb.CloseConsumer(consumer_id=consumer_id, request_id=NO_REQUEST)
-                yield command_frame(pb.BaseCommand(type=_TYPES.CLOSE_CONSUMER, close_consumer=close))
+        consumers = self._delivering.consumers.values()
+        return [close_consumer(consumer.consumer_id) for consumer in consumers if consumer.is_live]
 
     # -- consumers come and go --------------------------------------------------------------------------
 

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from sluicegate.sessions.pieces import NoRoomError
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
-from sluicegate_pulsar.codec.frames import command_frame, parse_command
+from sluicegate_pulsar.codec.frames import parse_command
 from sluicegate_pulsar.codec.message_frames import consumer_of
+from sluicegate_pulsar.codec.own_frames import close_consumer
 from sluicegate_pulsar.session.consumers.consumer import Consumer
 from sluicegate_pulsar.session.consumers.withheld import OverfullError
 from sluicegate_pulsar.session.requests.connection import Connection, Handler
-from sluicegate_pulsar.session.shared.refusals import NO_REQUEST
 from sluicegate_pulsar.session.shared.shared import Shared
 
 _TYPES = pb.BaseCommand.Type
@@ -133,7 +133,7 @@ class Delivering:
             self._entry_bytes.pop(next(iter(self._entry_bytes)))
         self._entry_bytes[consumer.attach.topic] = consumer.permits.entry_bytes
         self.shut(consumer, now_ns)
-        self._connection.down.append(_close_frame(consumer.consumer_id, NO_REQUEST))
+        self._connection.down.append(close_consumer(consumer.consumer_id))
 
     def shut(self, consumer: Consumer, now_ns: int) -> None:
         """Close a consumer here and at the broker; idempotent.
@@ -147,7 +147,7 @@ class Delivering:
         self.expect_closed(consumer.consumer_id, request_id, passes=False)
         self.remove(consumer, now_ns)
         self._choose_handlers()
-        self._connection.up.append(_close_frame(consumer.consumer_id, request_id))
+        self._connection.up.append(close_consumer(consumer.consumer_id, request_id))
 
     # -- what the broker sends ------------------------------------------------------------------------
 
@@ -258,8 +258,3 @@ def _choose(handlers: dict[int, Handler], wanted: bool, some: dict[int, Handler]
             handlers[kind] = handler
         else:
             handlers.pop(kind, None)
-
-
-def _close_frame(consumer_id: int, request_id: int) -> bytes:
-    close = pb.CloseConsumer(consumer_id=consumer_id, request_id=request_id)
-    return command_frame(pb.BaseCommand(type=_TYPES.CLOSE_CONSUMER, close_consumer=close))

@@ -7,7 +7,7 @@ from sluicegate.engine.gate import Gate
 from sluicegate.model import Decision, Operation, OperationKind
 from sluicegate.sessions.admission import Hold
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
-from sluicegate_pulsar.codec.errors import ServerError
+from sluicegate_pulsar.codec.pulsar_pb2 import ServerError
 from sluicegate_pulsar.session.requests.attach_requests import Request, Waiting, create_operation
 from sluicegate_pulsar.session.requests.connection import Connection
 from sluicegate_pulsar.session.shared.refusals import consumer_refusal

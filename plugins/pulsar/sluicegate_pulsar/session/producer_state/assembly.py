@@ -4,8 +4,8 @@ from collections import deque
 from typing import NamedTuple
 
 from sluicegate.sessions.timers import Timer
-from sluicegate_pulsar.codec.errors import ServerError
 from sluicegate_pulsar.codec.metadata import MetadataHead
+from sluicegate_pulsar.codec.pulsar_pb2 import ServerError
 from sluicegate_pulsar.codec.sends import SendHead
 
 

@@ -10,7 +10,8 @@ from sluicegate.engine.gate import Gate
 from sluicegate.model import Decision, Operation, OperationKind
 from sluicegate.sessions.admission import Hold
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
-from sluicegate_pulsar.codec.errors import ProtocolError, ServerError
+from sluicegate_pulsar.codec.errors import ProtocolError
+from sluicegate_pulsar.codec.pulsar_pb2 import ServerError
 from sluicegate_pulsar.session.producer_state.producer import Producer
 from sluicegate_pulsar.session.producers.producers import Producers
 from sluicegate_pulsar.session.requests.attach_requests import Request, Waiting, create_operation

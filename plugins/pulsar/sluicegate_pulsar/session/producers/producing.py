@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.entries import BATCH_TAG, LONG_TAG, messages_in
 from sluicegate_pulsar.codec.frames import command_frame, parse_command
+from sluicegate_pulsar.codec.own_frames import close_producer, success
 from sluicegate_pulsar.codec.receipts import producer_of
 from sluicegate_pulsar.codec.sends import SendHead, send_fields
 from sluicegate_pulsar.session.producer_state.producer import Producer
@@ -19,7 +20,6 @@ from sluicegate_pulsar.session.producers.publishing import Publishing
 from sluicegate_pulsar.session.producers.reopening import Reopening
 from sluicegate_pulsar.session.requests.connection import Connection, Handler
 from sluicegate_pulsar.session.requests.lookup import Lookup
-from sluicegate_pulsar.session.shared.refusals import NO_REQUEST, success
 from sluicegate_pulsar.session.shared.shared import Shared
 
 _TYPES = pb.BaseCommand.Type
@@ -240,12 +240,9 @@ class Producing:
                 self._publishing.drop(producer, now_ns)
         return all(one.answered >= one.sent and not one.refusals for one in producers)
 
-    def closes(self) -> Iterator[bytes]:
+    def closes(self) -> list[bytes]:
         """Commands that make the client reopen its producers elsewhere."""
-        for producer in self._live.values():
-            if producer.opened:
-                close = pb.CloseProducer(producer_id=producer.id, request_id=NO_REQUEST)
-                yield command_frame(pb.BaseCommand(type=_TYPES.CLOSE_PRODUCER, close_producer=close))
+        return [close_producer(producer.id) for producer in self._live.values() if producer.opened]
 
     def parting(self, now_ns: int) -> Iterator[None]:
         """The connection is closed: detach all its producers, in slices."""

@@ -16,7 +16,7 @@ from sluicegate.engine.delivery_time import asked_ms, due_ms
 from sluicegate.engine.gate import Gate
 from sluicegate.model import Action, Decision
 from sluicegate.sessions.pieces import NoRoomError
-from sluicegate_pulsar.codec.errors import ChecksumMismatchError, ServerError
+from sluicegate_pulsar.codec.errors import ChecksumMismatchError
 from sluicegate_pulsar.codec.frames import parse_command
 from sluicegate_pulsar.codec.metadata import (
     MetadataHead,
@@ -25,6 +25,8 @@ from sluicegate_pulsar.codec.metadata import (
     read_composed,
     with_deliver_at,
 )
+from sluicegate_pulsar.codec.own_frames import no_receipt, send_error, success
+from sluicegate_pulsar.codec.pulsar_pb2 import ServerError
 from sluicegate_pulsar.codec.sends import SendHead, parts_of, read_send
 from sluicegate_pulsar.session.producer_state.assembly import Kept, Refusal
 from sluicegate_pulsar.session.producer_state.producer import Producer
@@ -33,7 +35,7 @@ from sluicegate_pulsar.session.producers.publish_queues import PublishQueues
 from sluicegate_pulsar.session.producers.reopening import Reopening
 from sluicegate_pulsar.session.producers.transactions import Txn
 from sluicegate_pulsar.session.requests.connection import Connection
-from sluicegate_pulsar.session.shared.refusals import no_receipt, send_code, send_error, send_text, success
+from sluicegate_pulsar.session.shared.refusals import send_code, send_text
 from sluicegate_pulsar.session.shared.shared import Shared
 
 _LEAST_WAIT_NS = 1_000_000

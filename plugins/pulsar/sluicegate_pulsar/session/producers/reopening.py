@@ -21,13 +21,12 @@ from collections.abc import Callable
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import command_frame
+from sluicegate_pulsar.codec.own_frames import close_producer
 from sluicegate_pulsar.session.producer_state.producer import Overflow, Producer
 from sluicegate_pulsar.session.producers.producers import Producers
 from sluicegate_pulsar.session.requests.connection import Connection
-from sluicegate_pulsar.session.shared.refusals import NO_REQUEST
 from sluicegate_pulsar.session.shared.shared import Shared
 
-_TYPES = pb.BaseCommand.Type
 _SHORTEST_NS = 1_000_000_000
 """Least time from an overflow to the close: at each turn the client sends all again that is pending."""
 _LONGEST_NS = 10_000_000_000
@@ -132,10 +131,7 @@ class Reopening:
         self._on_close(producer)
         self._closed[producer.id] = producer
         self._shared.count("publish_producer_closed")
-        close = pb.CloseProducer(producer_id=producer.id, request_id=NO_REQUEST)
-        self._connection.down.append(
-            command_frame(pb.BaseCommand(type=_TYPES.CLOSE_PRODUCER, close_producer=close))
-        )
+        self._connection.down.append(close_producer(producer.id))
 
         def give_up(now_ns: int) -> None:
             if self._is_current(producer, overflow):

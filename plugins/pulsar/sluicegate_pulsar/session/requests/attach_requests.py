@@ -11,9 +11,9 @@ from sluicegate.engine.gate import Gate
 from sluicegate.model import Action, Decision, Operation, OperationKind
 from sluicegate.sessions.admission import Admission, Hold
 from sluicegate.sessions.timers import Timer
-from sluicegate_pulsar.codec.errors import ServerError
+from sluicegate_pulsar.codec.own_frames import error
+from sluicegate_pulsar.codec.pulsar_pb2 import ServerError
 from sluicegate_pulsar.session.requests.connection import Connection
-from sluicegate_pulsar.session.shared.refusals import error
 from sluicegate_pulsar.session.shared.shared import Shared
 from sluicegate_pulsar.session.shared.subscriptions import ListSubscriptions
 

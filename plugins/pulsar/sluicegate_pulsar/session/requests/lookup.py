@@ -7,8 +7,8 @@ broker, or nothing if it is not known: the client then looks the topic up again.
 
 from sluicegate.broker_ports import shown
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
-from sluicegate_pulsar.codec.errors import ServerError
 from sluicegate_pulsar.codec.frames import command_frame, parse_command
+from sluicegate_pulsar.codec.pulsar_pb2 import ServerError
 from sluicegate_pulsar.session.requests.connection import Connection, Handler
 from sluicegate_pulsar.session.shared.shared import Shared
 
