@@ -80,10 +80,9 @@ class ChunkOrder:
         """
         size = len(item.frame)
         too_much = self.held_bytes + size > self._shared.config.consumer_buffer
-        if too_much or not self._shared.budget.take(size):
+        if too_much or not self._connection.take(size):
             raise OverfullError
         self.held_bytes += size
-        self._connection.held_bytes += size
         message, surplus = self._message(chunk)
         message.until_ns = now_ns + _LONGEST_NS
         same = message.waiting.setdefault(_id_of(chunk), [])
@@ -147,8 +146,7 @@ class ChunkOrder:
     def _forget(self, items: Iterable[Withheld]) -> None:
         size = sum(len(item.frame) for item in items)
         self.held_bytes -= size
-        self._connection.held_bytes -= size
-        self._shared.budget.give(size)
+        self._connection.give(size)
 
 
 def _id_of(chunk: MetadataHead) -> int:

@@ -6,7 +6,6 @@ taken out of both streams, and put back when policies change or a consumer comes
 
 from collections.abc import Iterator
 
-from sluicegate.sessions.pieces import NoRoomError
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import parse_command
@@ -197,24 +196,21 @@ class Delivering:
         consumer = self.consumers.get(ack.consumer_id)
         if consumer is None or not consumer.counts:
             return True
-        return self._pass_after(consumer.acknowledging(ack, now_ns), data, start, stop, now_ns)
+        return self._pass_after(consumer.acknowledging(ack, now_ns), data, start, stop)
 
-    def _pass_after(self, slices: Iterator[None], data: bytes, start: int, stop: int, now_ns: int) -> bool:
+    def _pass_after(self, slices: Iterator[None], data: bytes, start: int, stop: int) -> bool:
         """Let a frame pass after work that may take long; True if it passes unchanged."""
         for _ in slices:
             frame = data[start:stop]
-            if not self._shared.budget.take(len(frame)):
-                raise NoRoomError
-            self._connection.held_bytes += len(frame)
-            self._connection.in_slices(self._forward_after(slices, frame), now_ns)
+            self._connection.keep(len(frame))
+            self._connection.in_slices(self._forward_after(slices, frame))
             return False
         return True
 
     def _forward_after(self, slices: Iterator[None], frame: bytes) -> Iterator[None]:
         yield
         yield from slices
-        self._shared.budget.give(len(frame))
-        self._connection.held_bytes -= len(frame)
+        self._connection.give(len(frame))
         self._connection.up.append(frame)
 
     def _redeliver(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
@@ -223,9 +219,7 @@ class Delivering:
         if consumer is None or not consumer.watched:
             return True
         if command.message_ids and not consumer.one_by_one:
-            return self._pass_after(
-                consumer.redelivering(command.message_ids, now_ns), data, start, stop, now_ns
-            )
+            return self._pass_after(consumer.redelivering(command.message_ids, now_ns), data, start, stop)
         consumer.begin_anew(now_ns)
         return True
 

@@ -73,9 +73,8 @@ class WithheldQueue:
         """
         size = len(item.frame)
         too_much = self._items and self.held_bytes + size > self._shared.config.consumer_buffer
-        if too_much or not self._shared.budget.take(size):
+        if too_much or not self._connection.take(size):
             raise OverfullError
-        self._connection.held_bytes += size
         return self.append_held(item)
 
     def append_held(self, item: Withheld) -> int:
@@ -117,5 +116,4 @@ class WithheldQueue:
 
     def _release(self, size: int) -> None:
         self.held_bytes -= size
-        self._connection.held_bytes -= size
-        self._shared.budget.give(size)
+        self._connection.give(size)

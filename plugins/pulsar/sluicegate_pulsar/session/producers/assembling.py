@@ -165,9 +165,8 @@ class Assembling:
     def _append(self, assembly: Assembly, kept: Kept) -> bool:
         """Buffer one more; False if there is no room."""
         size = len(kept.frame) + _KEPT_OVERHEAD
-        if assembly.nbytes + size > self._shared.config.chunk_buffer or not self._shared.budget.take(size):
+        if assembly.nbytes + size > self._shared.config.chunk_buffer or not self._connection.take(size):
             return False
-        self._connection.held_bytes += size
         assembly.nbytes += size
         assembly.items.append(kept)
         return True
@@ -276,8 +275,7 @@ class Assembling:
 
     def _give(self, assembly: Assembly, size: int) -> None:
         assembly.nbytes -= size
-        self._shared.budget.give(size)
-        self._connection.held_bytes -= size
+        self._connection.give(size)
 
 
 def _refusal(connection: Connection, text: str) -> Refusal:

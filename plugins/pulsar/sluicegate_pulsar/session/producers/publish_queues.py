@@ -143,9 +143,7 @@ class PublishQueues:
         txn = (end.txnid_most_bits, end.txnid_least_bits)
         if txn not in self._txns:
             return True
-        if not self._shared.budget.take(stop - start):
-            raise NoRoomError
-        self._connection.held_bytes += stop - start
+        self._connection.keep(stop - start)
         self._txns.hold(txn, data[start:stop])
         return False
 
@@ -161,6 +159,5 @@ class PublishQueues:
         if txn is None:
             return
         for frame in self._txns.left(txn):
-            self._shared.budget.give(len(frame))
-            self._connection.held_bytes -= len(frame)
+            self._connection.give(len(frame))
             self._connection.up.append(frame)

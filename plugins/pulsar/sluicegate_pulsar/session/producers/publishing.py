@@ -15,7 +15,6 @@ from sluicegate.broker import NextTurn
 from sluicegate.engine.delivery_time import asked_ms, due_ms
 from sluicegate.engine.gate import Gate
 from sluicegate.model import Action, Decision
-from sluicegate.sessions.pieces import NoRoomError
 from sluicegate_pulsar.codec.errors import ChecksumMismatchError
 from sluicegate_pulsar.codec.frames import parse_command
 from sluicegate_pulsar.codec.metadata import (
@@ -92,9 +91,7 @@ class Publishing:
         except StopIteration as ended:
             return self._send(producer, data, start, stop, head, ended.value, now_ns)
         frame = data[start:stop]
-        if not self._shared.budget.take(len(frame)):
-            raise NoRoomError
-        self._connection.held_bytes += len(frame)
+        self._connection.keep(len(frame))
         self._connection.ask(NextTurn(), partial(self._walk_on, producer, frame, walk))
         return False
 
@@ -110,19 +107,13 @@ class Publishing:
         return largest_message(data, parts_of(data, start, stop, head), metadata, producer.size_limit)
 
     def _walk_on(
-        self,
-        producer: Producer,
-        frame: bytes,
-        walk: Generator[None, None, int],
-        answer: object,
-        now_ns: int,
+        self, producer: Producer, frame: bytes, walk: Generator[None, None, int], now_ns: int
     ) -> None:
         """Run the next slice; the client's later frames wait until the last one."""
         try:
             next(walk)
         except StopIteration as ended:
-            self._shared.budget.give(len(frame))
-            self._connection.held_bytes -= len(frame)
+            self._connection.give(len(frame))
             stop = len(frame)
             head = read_send(frame, 0, stop)
             self.gate(producer, now_ns)

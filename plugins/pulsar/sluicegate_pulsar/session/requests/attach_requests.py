@@ -89,7 +89,7 @@ class Waiting:
         if request.lists_first(gate, self._shared.subscriptions, now_ns):
             if self._hold(request, gate, now_ns):
                 question = ListSubscriptions(request.attach.topic)
-                self._connection.ask(question, lambda _, now_ns: self._again(request, now_ns))
+                self._connection.ask(question, lambda now_ns: self._again(request, now_ns))
             return False
         decision = request.decide(gate, now_ns)
         if decision is None:
@@ -121,11 +121,10 @@ class Waiting:
         """Hold a request; False if it was refused for lack of memory."""
         if request.is_held:
             return True
-        if not self._shared.budget.take(len(request.frame)):
+        if not self._connection.take(len(request.frame)):
             self._withdraw(request, gate, now_ns)
             self._answer(request.request_id, ServerError.SERVICE_NOT_READY, self.no_room)
             return False
-        self._connection.held_bytes += len(request.frame)
         request.is_held = True
         self.held[request.number] = request
         return True
@@ -133,8 +132,7 @@ class Waiting:
     def _let_go(self, request: Request) -> None:
         if request.is_held:
             request.is_held = False
-            self._shared.budget.give(len(request.frame))
-            self._connection.held_bytes -= len(request.frame)
+            self._connection.give(len(request.frame))
             del self.held[request.number]
 
     def _again(self, request: Request, now_ns: int) -> None:
