@@ -17,7 +17,7 @@ class Queued(NamedTuple):
     frame: bytes
     received_ms: int
     """When the gate saw it first, ms of the wall clock."""
-    is_close: bool
+    is_close: bool = False
     """True for the client's CLOSE_PRODUCER, which must not overtake messages."""
     largest: int = -1
     """Bytes of the largest message, where a batch had to be walked to tell; -1 where it had not."""

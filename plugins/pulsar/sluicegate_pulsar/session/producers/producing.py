@@ -71,7 +71,7 @@ class Producing:
             _TYPES.PRODUCER: self._producer,
             _TYPES.SEND: self._send,
             _TYPES.CLOSE_PRODUCER: self._closed_by_client,
-            _TYPES.END_TXN: self._end_txn,
+            _TYPES.END_TXN: self._queues.end_txn,
         }
 
     @property
@@ -134,9 +134,6 @@ class Producing:
         self._reopening.close_if_done(producer, now_ns)
         return False
 
-    def _end_txn(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
-        return self._queues.end_txn(data, start, stop)
-
     def _ping(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
         """Answer the broker's PING while the client is not read, so that the broker does not hang up."""
         if self._connection.pauses:
@@ -171,16 +168,17 @@ class Producing:
         if not producer.queue:
             self._close(producer, data[start:stop], now_ns)
         else:
-            self._publishing.close_later(producer, data[start:stop], now_ns)
+            self._queues.append_close(producer, data[start:stop])
         return False
 
     def _start_over(self, producer: Producer) -> None:
         """The client is about to reopen a producer, and resends all that has no receipt."""
-        self._publishing.drop_assembly(producer)
+        self._publishing.assembling.drop(producer)
+        producer.settle()
 
     def _close(self, producer: Producer, frame: bytes, now_ns: int) -> None:
         """Forward the client's close of a producer without waiting messages."""
-        self._publishing.end_assembly(producer, now_ns)
+        self._publishing.assembling.end(producer, now_ns)
         self._connection.up.append(frame)
         if self._live.get(producer.id) is not producer:
             return  # closed a second time

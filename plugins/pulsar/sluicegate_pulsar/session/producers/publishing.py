@@ -56,7 +56,7 @@ class Publishing:
         no waiting messages.
     """
 
-    __slots__ = ("_assembling", "_connection", "_on_close", "_queues", "_reopening", "_shared")
+    __slots__ = ("_connection", "_on_close", "_queues", "_reopening", "_shared", "assembling")
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Publishing:
         self._queues = queues
         self._reopening = reopening
         self._on_close = on_close
-        self._assembling = Assembling(shared, connection, self._finish, queues.waits, queues.left)
+        self.assembling = Assembling(shared, connection, self._finish, queues.waits, queues.left)
 
     def send(
         self, producer: Producer, data: bytes, start: int, stop: int, head: SendHead, now_ns: int
@@ -218,11 +218,11 @@ class Publishing:
             if decision.reasons[0].policy == "max_delivery_delay":
                 producer.gate.state.count(DELAY_REJECTED, producer.operation.messages)
             if metadata is not None and metadata.is_chunk:
-                self._assembling.lose(producer, metadata.uuid, text, now_ns)
+                self.assembling.lose(producer, metadata.uuid, text, now_ns)
             self._refuse_in_turn(producer, head, metadata, text, now_ns)
             return False
         if metadata is not None and metadata.is_chunk:
-            lost_text = self._assembling.lost(producer, metadata, now_ns)
+            lost_text = self.assembling.lost(producer, metadata, now_ns)
             if lost_text:
                 self._refuse_in_turn(producer, head, metadata, lost_text, now_ns)
                 return False
@@ -230,7 +230,7 @@ class Publishing:
         rule = producer.gate.delay
         # It belongs to a buffered chunked message, or follows one.
         if producer.assembly is not None or (rule is not None and metadata is not None and metadata.is_chunk):
-            self._assembling.keep(producer, Kept(data[start:stop], head, metadata, received_ms), now_ns)
+            self.assembling.keep(producer, Kept(data[start:stop], head, metadata, received_ms), now_ns)
             return False
         if rule is None or metadata is None:
             producer.sent += 1
@@ -288,15 +288,6 @@ class Publishing:
             )
         return True
 
-    def end_assembly(self, producer: Producer, now_ns: int) -> None:
-        """The client closes a producer: forward its buffered messages, and refuse incomplete ones."""
-        self._assembling.end(producer, now_ns)
-
-    def drop_assembly(self, producer: Producer) -> None:
-        """Discard the buffered messages of a producer, as the client resends them."""
-        self._assembling.drop(producer)
-        producer.settle()
-
     # -- answering ------------------------------------------------------------------------------------
 
     def refuse(
@@ -349,7 +340,7 @@ class Publishing:
         completes = metadata is None or metadata.is_last_chunk
         refusal = Refusal(send_code(self._connection.client_version), text, completes)
         if producer.assembly is not None:
-            self._assembling.refuse(producer, head, refusal, now_ns)
+            self.assembling.refuse(producer, head, refusal, now_ns)
         else:
             self.refuse(producer, head, *refusal)
 
@@ -365,10 +356,6 @@ class Publishing:
         return due
 
     # -- waiting --------------------------------------------------------------------------------------
-
-    def close_later(self, producer: Producer, frame: bytes, now_ns: int) -> None:
-        """Hold the client's CLOSE_PRODUCER until all messages before it are forwarded."""
-        self._queues.append_close(producer, frame, self._shared.wall_ms(now_ns))
 
     def _hold(
         self,
@@ -430,7 +417,7 @@ class Publishing:
             producer.timer = None
         if producer.operation.waiter is not None:
             self.gate(producer, now_ns).abandon(producer.operation, now_ns)
-        self._assembling.drop(producer)
+        self.assembling.drop(producer)
         self._queues.cut(producer, 0)
         while producer.queue:  # the close took effect, and its client waits for an answer
             frame = self._queues.popleft(producer)
