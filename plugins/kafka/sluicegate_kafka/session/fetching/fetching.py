@@ -6,6 +6,7 @@ itself allows the broker to wait. So does a response that only refuses topics. O
 repeat the request at once, for ever.
 """
 
+from functools import partial
 from struct import Struct
 
 from sluicegate.broker import Buffer
@@ -28,13 +29,10 @@ from sluicegate_kafka.session.fetching.fetched_topics import Reading
 from sluicegate_kafka.session.requests.connection import TOPICS_PER_SLICE, Connection, check_topics
 from sluicegate_kafka.session.requests.pending import Expected, Held
 from sluicegate_kafka.session.requests.sliced import (
-    AtOnce,
     Deciding,
-    Made,
-    Making,
     Sliced,
-    SlicedResponse,
     Turn,
+    in_slices,
 )
 from sluicegate_kafka.session.requests.suspended import Suspended
 from sluicegate_kafka.session.shared.shared import Shared
@@ -73,7 +71,7 @@ class Fetching:
         """One for each topic, so that a topic that is held again and again is recorded once."""
         self._refused = self.reading.refused
         self._held = self.reading.held
-        self._at_once = AtOnce()
+        self._at_once = Turn()
         self._turns: dict[str, int] = {}
         """The partition of a topic whose turn is next, where a rate left one with nothing."""
 
@@ -94,8 +92,8 @@ class Fetching:
         yield from self.reading.request(request, turn)
         expected: int | Expected = head.correlation_id
         if self._shared.reads_fetches or self._refused or self._held:
-            handle = _Response(self, head.version, request.max_wait_ms, turn.now_ns)
-            expected = Expected(head.correlation_id, handle)
+            make = partial(self.response, head.version, request.max_wait_ms, turn.now_ns)
+            expected = Expected(head.correlation_id, in_slices(make))
         self._connection.outstanding.expect(expected)
         return True
 
@@ -109,7 +107,7 @@ class Fetching:
         yield from self.reading.parting(now_ns)
 
     def response(
-        self, turn: Turn, frame: bytes, version: int, max_wait_ms: int, asked_ns: int
+        self, version: int, max_wait_ms: int, asked_ns: int, turn: Turn, frame: bytes
     ) -> Slices[Buffer | Held]:
         """Cut a Fetch response down to what may be delivered now; in slices."""
         response = yield from fetch_response_slices(frame, version)
@@ -310,22 +308,3 @@ class _Cut:
             return False
         self._work = 0
         return True
-
-
-class _Response:
-    """Keeps the fields of a request until its response arrives."""
-
-    __slots__ = ("_asked_ns", "_fetching", "_max_wait_ms", "_version")
-
-    def __init__(self, fetching: Fetching, version: int, max_wait_ms: int, asked_ns: int) -> None:
-        self._fetching = fetching
-        self._version = version
-        self._max_wait_ms = max_wait_ms
-        self._asked_ns = asked_ns
-
-    def __call__(self, frame: bytes, now_ns: int) -> "Made | SlicedResponse":
-        turn = SlicedResponse(now_ns)
-        return turn.begin(self._slices(turn, frame))
-
-    def _slices(self, turn: SlicedResponse, frame: bytes) -> Making:
-        return self._fetching.response(turn, frame, self._version, self._max_wait_ms, self._asked_ns)

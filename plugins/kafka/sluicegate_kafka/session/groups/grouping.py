@@ -22,8 +22,14 @@ from sluicegate_kafka.session.groups.joining import Joining, noted
 from sluicegate_kafka.session.groups.waiting import GroupRequest
 from sluicegate_kafka.session.requests.connection import Connection, Handler
 from sluicegate_kafka.session.requests.pending import Expected
-from sluicegate_kafka.session.requests.sliced import Deciding, Making, Sliced, SlicedResponse, in_slices
-from sluicegate_kafka.session.requests.suspended import Suspended
+from sluicegate_kafka.session.requests.sliced import (
+    Deciding,
+    Making,
+    Sliced,
+    SlicedResponse,
+    deciding_in_slices,
+    in_slices,
+)
 from sluicegate_kafka.session.shared.readers import MemberKey
 from sluicegate_kafka.session.shared.shared import Shared
 
@@ -46,29 +52,26 @@ class Grouping:
     def handlers(self) -> dict[int, Handler]:
         """The handlers of this package's APIs."""
         return {
-            ApiKey.JOIN_GROUP: self._join,
+            ApiKey.JOIN_GROUP: deciding_in_slices(self._join),
             ApiKey.SYNC_GROUP: self._sync,
             ApiKey.HEARTBEAT: self._beat,
             ApiKey.LEAVE_GROUP: self._leave,
-            ApiKey.CONSUMER_GROUP_HEARTBEAT: self._heartbeats.request,
+            ApiKey.CONSUMER_GROUP_HEARTBEAT: deciding_in_slices(self._heartbeats.request),
             ApiKey.OFFSET_FETCH: self._offsets,
-            ApiKey.OFFSET_COMMIT: partial(
-                self._commit, group_requests.offset_commit_slices, group_responses.refuse_offset_commit
+            ApiKey.OFFSET_COMMIT: self._committing(
+                group_requests.offset_commit_slices, group_responses.refuse_offset_commit
             ),
-            ApiKey.TXN_OFFSET_COMMIT: partial(
-                self._commit,
-                group_requests.txn_offset_commit_slices,
-                group_responses.refuse_txn_offset_commit,
+            ApiKey.TXN_OFFSET_COMMIT: self._committing(
+                group_requests.txn_offset_commit_slices, group_responses.refuse_txn_offset_commit
             ),
         }
 
+    def _committing(self, read: _Read, refuse: _Refuse) -> Handler:
+        return deciding_in_slices(partial(self._commit, read, refuse))
+
     # -- the classic protocol ---------------------------------------------------------------------
 
-    def _join(self, frame: bytes, head: RequestHead, now_ns: int) -> bool | Suspended:
-        turn = Sliced(frame, head, now_ns)
-        return turn.begin(self._join_slices(turn, frame, head))
-
-    def _join_slices(self, turn: Sliced, frame: bytes, head: RequestHead) -> Deciding:
+    def _join(self, turn: Sliced, frame: bytes, head: RequestHead) -> Deciding:
         join = yield from group_requests.join_group_slices(frame, head)
         key = (join.group, join.instance_id or join.member_id or f"joining {self._connection.peer}")
         self._joining.check_name(key)
@@ -76,7 +79,7 @@ class Grouping:
         attempt = Join(self._joining, key, lambda: join.topics, returns=returns)
         refusal = partial(group_responses.refuse_join_group, head.version, head.correlation_id)
         admitted = partial(self._expect_member, head, key, join)
-        return (yield from GroupRequest(frame, head, attempt, admitted, refusal).deciding(turn))
+        return (yield from GroupRequest(attempt, admitted, refusal).deciding(turn, frame, head))
 
     def _expect_member(self, head: RequestHead, key: MemberKey, join: JoinGroup) -> None:
         if not (join.instance_id or join.member_id):
@@ -162,19 +165,13 @@ class Grouping:
     # -- groups without members -------------------------------------------------------------------
 
     def _commit(
-        self, read: _Read, refuse: _Refuse, frame: bytes, head: RequestHead, now_ns: int
-    ) -> bool | Suspended:
-        turn = Sliced(frame, head, now_ns)
-        return turn.begin(self._commit_slices(turn, read, refuse, frame, head))
-
-    def _commit_slices(
-        self, turn: Sliced, read: _Read, refuse: _Refuse, frame: bytes, head: RequestHead
+        self, read: _Read, refuse: _Refuse, turn: Sliced, frame: bytes, head: RequestHead
     ) -> Deciding:
         """Offsets create a subscription where the group has none yet on that topic."""
         read_commit = yield from read(frame, head)
         commit = Commit(self._shared, self._connection, read_commit.group, read_commit.topics)
         admitted, refusal = partial(self._expect_commit, head, commit), partial(refuse, frame, head)
-        return (yield from GroupRequest(frame, head, commit, admitted, refusal).deciding(turn))
+        return (yield from GroupRequest(commit, admitted, refusal).deciding(turn, frame, head))
 
     def _expect_commit(self, head: RequestHead, commit: Commit) -> None:
         """Watch whether the broker refuses a new subscription."""

@@ -23,7 +23,6 @@ from sluicegate_kafka.session.groups.waiting import GroupRequest
 from sluicegate_kafka.session.requests.connection import INJECTED, MAX_TOPICS, Connection
 from sluicegate_kafka.session.requests.pending import Held
 from sluicegate_kafka.session.requests.sliced import Deciding, Making, Sliced, SlicedResponse, Turn, in_slices
-from sluicegate_kafka.session.requests.suspended import Suspended
 from sluicegate_kafka.session.shared.listing import ListGroups
 from sluicegate_kafka.session.shared.readers import MemberKey
 from sluicegate_kafka.session.shared.refusals import group_code
@@ -87,12 +86,8 @@ class Heartbeats:
         self._is_listing = False
         """Whether the broker is asked for its groups."""
 
-    def request(self, frame: bytes, head: RequestHead, now_ns: int) -> bool | Suspended:
-        """Handle a ConsumerGroupHeartbeat."""
-        turn = Sliced(frame, head, now_ns)
-        return turn.begin(self._request_slices(turn, frame, head))
-
-    def _request_slices(self, turn: Sliced, frame: bytes, head: RequestHead) -> Deciding:
+    def request(self, turn: Sliced, frame: bytes, head: RequestHead) -> Deciding:
+        """Handle a ConsumerGroupHeartbeat, in slices."""
         beat = group_requests.read_consumer_group_heartbeat(frame, head)
         if len(beat.topics or ()) > ENTRIES_PER_SLICE:
             yield
@@ -116,7 +111,7 @@ class Heartbeats:
         if beat.topics is None:
             self._expect(head, key, beat)
             return True
-        return (yield from self._subscribing(frame, head, key, beat).deciding(turn))
+        return (yield from self._subscribing(head, key, beat).deciding(turn, frame, head))
 
     def _expect_departure(self, head: RequestHead, key: MemberKey, beat: ConsumerGroupHeartbeat) -> None:
         """A member leaves once the broker confirms it: the broker refuses a false member id."""
@@ -131,9 +126,7 @@ class Heartbeats:
         known = key in self._joining
         self._connection.outstanding.expect_if(known, head.correlation_id, in_slices(left))
 
-    def _subscribing(
-        self, frame: bytes, head: RequestHead, key: MemberKey, beat: ConsumerGroupHeartbeat
-    ) -> GroupRequest:
+    def _subscribing(self, head: RequestHead, key: MemberKey, beat: ConsumerGroupHeartbeat) -> GroupRequest:
         """The join that attaches a member to the topics that it names."""
         named = frozenset(beat.topics or ())
 
@@ -155,7 +148,7 @@ class Heartbeats:
 
         returns = beat.epoch > 0 and key not in self._joining
         join = Join(self._joining, key, topics, returns=returns)
-        return GroupRequest(frame, head, join, admitted, refusal)
+        return GroupRequest(join, admitted, refusal)
 
     def _expect(self, head: RequestHead, key: MemberKey, beat: ConsumerGroupHeartbeat) -> None:
         """Watch the broker's response to a join; in version 0 it chooses the member id."""
@@ -314,15 +307,15 @@ class Heartbeats:
         return group_responses.refuse_consumer_group_heartbeat(head.version, head.correlation_id, code)
 
 
-class GoingOn:
+class GoingOn(Turn):
     """Assignments that go on in slices."""
 
-    __slots__ = ("has_missed", "now_ns", "slices")
+    __slots__ = ("has_missed", "slices")
 
     slices: Slices[None]
 
     def __init__(self) -> None:
-        self.now_ns = 0
+        super().__init__()
         self.has_missed = False
         """Whether the broker listed its groups meanwhile, for which others may wait."""
 
