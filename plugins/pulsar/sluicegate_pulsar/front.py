@@ -11,7 +11,7 @@ from sluicegate.broker_ports import FACT
 from sluicegate_pulsar.cluster.admin import AdminApi, AdminApiError
 from sluicegate_pulsar.cluster.brokers import Brokers
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
-from sluicegate_pulsar.codec.frames import command_frame
+from sluicegate_pulsar.codec.frames import frame_of
 from sluicegate_pulsar.config import PulsarConfig
 from sluicegate_pulsar.names import topic_name
 from sluicegate_pulsar.session import held_by
@@ -32,7 +32,7 @@ _LONGEST_WAIT_NS = 10_000_000_000
 class PulsarFront:
     """A `broker.ReachingFront` for Pulsar."""
 
-    greeting = command_frame(pb.BaseCommand(type=pb.BaseCommand.PING, ping=pb.Ping()))
+    greeting = frame_of(pb.Ping())
     """A broker answers it before any login."""
 
     def __init__(self, config: PulsarConfig) -> None:

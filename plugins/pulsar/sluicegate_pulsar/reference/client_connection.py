@@ -40,7 +40,7 @@ class Connection:
         self._consuming = consuming = Consuming(self._link)
         base = pb.BaseCommand
         self._handlers: dict[int, _Handler] = {
-            base.PING: lambda c, f, now: self._link.answer(base(type=base.PONG, pong=pb.Pong())),
+            base.PING: lambda c, f, now: self._link.answer(pb.Pong()),
             base.PONG: lambda c, f, now: None,
             base.LOOKUP: lambda c, f, now: lookups.lookup(c.lookup),
             base.PARTITIONED_METADATA: lambda c, f, now: lookups.partitions(c.partitioned_metadata),
@@ -83,7 +83,7 @@ class Connection:
 
     def ping(self) -> None:
         """Send a PING to the client."""
-        self._link.answer(pb.BaseCommand(type=pb.BaseCommand.PING, ping=pb.Ping()))
+        self._link.answer(pb.Ping())
 
     def lost(self, now_ms: int) -> None:
         """The socket is closed: detach its producers and consumers."""
@@ -124,7 +124,7 @@ class Connection:
             protocol_version=min(request.protocol_version, _PROTOCOL_VERSION),
             max_message_size=settings.max_message_size,
         )
-        self._link.answer(pb.BaseCommand(type=pb.BaseCommand.CONNECTED, connected=connected))
+        self._link.answer(connected)
 
 
 def _request_id(command: "pb.BaseCommand") -> int:

@@ -78,7 +78,7 @@ class Consuming:
         else:
             self._broker.carry_out(subscription, commands)
         if request.HasField("request_id"):
-            self._link.answer(pb.BaseCommand(type=pb.BaseCommand.ACK_RESPONSE, ack_response=response))
+            self._link.answer(response)
 
     def redeliver(self, request: "pb.RedeliverUnacknowledgedMessages", now_ms: int) -> None:
         """REDELIVER_UNACKNOWLEDGED_MESSAGES; ignored for a consumer that is closed."""
@@ -115,8 +115,7 @@ class Consuming:
             last_message_id=attached.topic.last_id(),
             consumer_mark_delete_position=mark_delete,
         )
-        kind = pb.BaseCommand.GET_LAST_MESSAGE_ID_RESPONSE
-        self._link.answer(pb.BaseCommand(type=kind, get_last_message_id_response=response))
+        self._link.answer(response)
 
     def detach(self, request: "pb.CloseConsumer", now_ms: int) -> None:
         """CLOSE_CONSUMER.
@@ -150,8 +149,7 @@ class Consuming:
             self._deliver(command)
         elif isinstance(command, TellActive):
             change = pb.ActiveConsumerChange(consumer_id=consumer.id, is_active=command.active)
-            kind = pb.BaseCommand.ACTIVE_CONSUMER_CHANGE
-            self._link.answer(pb.BaseCommand(type=kind, active_consumer_change=change))
+            self._link.answer(change)
         else:
             self._disconnect(command)
 
@@ -215,7 +213,7 @@ class Consuming:
         data = entry.data
         if self._link.wants_entry_metadata:
             data = _entry_metadata(entry) + data
-        self._link.answer_with(pb.BaseCommand(type=pb.BaseCommand.MESSAGE, message=message), data)
+        self._link.deliver(message, data)
 
 
 def _entry_metadata(entry: Entry) -> bytes:

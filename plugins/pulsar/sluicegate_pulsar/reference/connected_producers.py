@@ -54,7 +54,7 @@ class Producing:
         )
         if request.HasField("schema"):
             success.schema_version = topic.schema_version(request.schema)
-        self._link.answer(pb.BaseCommand(type=pb.BaseCommand.PRODUCER_SUCCESS, producer_success=success))
+        self._link.answer(success)
 
     def send(self, request: "pb.Send", frame: bytes, now_ms: int) -> None:
         """SEND: store, confirm, deliver.
@@ -82,7 +82,7 @@ class Producing:
             message_id=topic.id_of(entry.number),
             highest_sequence_id=request.highest_sequence_id,
         )
-        self._link.answer(pb.BaseCommand(type=pb.BaseCommand.SEND_RECEIPT, send_receipt=receipt))
+        self._link.answer(receipt)
         self._broker.pump(topic, now_ms)
 
     def detach(self, request: "pb.CloseProducer") -> None:

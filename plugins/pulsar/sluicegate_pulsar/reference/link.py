@@ -3,8 +3,10 @@
 from collections.abc import Callable
 from struct import Struct
 
+from google.protobuf.message import Message
+
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
-from sluicegate_pulsar.codec.frames import command_frame
+from sluicegate_pulsar.codec.frames import command_of, frame_of
 from sluicegate_pulsar.codec.own_frames import error, success
 from sluicegate_pulsar.reference.broker import Broker
 from sluicegate_pulsar.reference.broker_errors import RefusedError
@@ -25,13 +27,13 @@ class Link:
         self.wants_entry_metadata = False
         """True if MESSAGE frames are to carry broker entry metadata."""
 
-    def answer(self, command: "pb.BaseCommand") -> None:
-        """Send a command."""
-        self.send(command_frame(command))
+    def answer(self, message: Message) -> None:
+        """Send the command that holds a message."""
+        self.send(frame_of(message))
 
-    def answer_with(self, command: "pb.BaseCommand", data: bytes) -> None:
-        """Send a command followed by what a producer sent, with its checksum unchanged."""
-        raw = command.SerializeToString()
+    def deliver(self, message: "pb.Message", data: bytes) -> None:
+        """Send a MESSAGE followed by what a producer sent, with its checksum unchanged."""
+        raw = command_of(message).SerializeToString()
         self.send(b"".join((_sizes(len(raw) + 4 + len(data), len(raw)), raw, data)))
 
     def succeed(self, request_id: int) -> None:

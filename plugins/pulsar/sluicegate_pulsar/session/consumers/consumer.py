@@ -13,7 +13,7 @@ from sluicegate.model import Action, Decision, Operation, OperationKind
 from sluicegate.sessions.timers import Timer
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
-from sluicegate_pulsar.codec.frames import command_frame
+from sluicegate_pulsar.codec.frames import frame_of
 from sluicegate_pulsar.codec.message_frames import MessageHead, read_message, times_of
 from sluicegate_pulsar.session.consumers.chunk_order import ChunkOrder
 from sluicegate_pulsar.session.consumers.due import Dates, dates_of, due_in_ms
@@ -23,7 +23,6 @@ from sluicegate_pulsar.session.consumers.withheld import OverfullError, Withheld
 from sluicegate_pulsar.session.requests.connection import Connection
 from sluicegate_pulsar.session.shared.shared import Shared
 
-_TYPES = pb.BaseCommand.Type
 _ONE_BY_ONE = frozenset({pb.Subscribe.EXCLUSIVE, pb.Subscribe.FAILOVER})
 """Subscription types on which brokers send all again that is not acknowledged, never single messages."""
 _UNACKED = "max_unacked_messages_per_consumer"
@@ -409,7 +408,7 @@ class Consumer:
     def _send_flow(self, permits: int) -> None:
         while permits > 0:
             flow = pb.Flow(consumer_id=self.consumer_id, message_permits=min(permits, _MAX_FLOW))
-            self._connection.up.append(command_frame(pb.BaseCommand(type=_TYPES.FLOW, flow=flow)))
+            self._connection.up.append(frame_of(flow))
             permits -= _MAX_FLOW
 
     # -- acknowledgements ---------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.entries import BATCH_TAG, LONG_TAG, messages_in
-from sluicegate_pulsar.codec.frames import command_frame, parse_command
+from sluicegate_pulsar.codec.frames import command_frame, frame_of, parse_command
 from sluicegate_pulsar.codec.own_frames import close_producer, success
 from sluicegate_pulsar.codec.receipts import producer_of
 from sluicegate_pulsar.codec.sends import SendHead, send_fields
@@ -27,7 +27,7 @@ _ENDED_PER_SLICE = 100
 """Producers that are detached in one slice once their connection is gone, some 10 us each."""
 _MAX_RECENT = 1_000
 """Producers of one connection closed by the broker whose last messages may still be on their way."""
-_PONG = command_frame(pb.BaseCommand(type=_TYPES.PONG, pong=pb.Pong()))
+_PONG = frame_of(pb.Pong())
 
 
 class Producing:
