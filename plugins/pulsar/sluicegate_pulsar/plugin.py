@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from sluicegate.demo.scene import BrokerDemo
     from sluicegate_pulsar.front import PulsarFront
-    from sluicegate_pulsar.web import PulsarSite
+    from sluicegate_pulsar.web.site import PulsarSite
 
 
 class PulsarDriver:
@@ -68,13 +68,13 @@ class PulsarDriver:
         """The web listener of one configured cluster; None if its entry has none."""
         if config.web is None:
             return None
-        from sluicegate_pulsar.web import PulsarSite
+        from sluicegate_pulsar.web.site import PulsarSite
 
         return PulsarSite(config, services)
 
     def demo(self) -> "BrokerDemo":
         """What `sluicegate demo` shows of Pulsar."""
-        from sluicegate_pulsar.demo import PulsarDemo
+        from sluicegate_pulsar.demo.show import PulsarDemo
 
         return PulsarDemo()
 
@@ -98,6 +98,6 @@ def sluicegate_pressure_sources(context: BrokerContext) -> Sequence[PressureSour
 @hookimpl
 def sluicegate_commands(open_policies: Callable[[str], PolicyDesk]) -> "Sequence[click.Command]":
     """Offer `sluicegate topics` and `sluicegate namespaces`."""
-    from sluicegate_pulsar.commands import groups
+    from sluicegate_pulsar.commands.delayed import groups
 
     return groups(open_policies)

@@ -399,7 +399,7 @@ class KafkaSession(ResponseStream):
         self._partial_response.drop()
         self._ahead.drop()
         self.outstanding.drop()
-        self._shared.forget(self.connection)
+        self._shared.releases.pop(self.connection, None)
         yield from self.producing.parting(now_ns)
         yield from self.fetching.parting(now_ns)
         yield from self.grouping.parting()

@@ -149,7 +149,3 @@ class Shared:
     def counters(self) -> Mapping[str, int]:
         """Event counters by name."""
         return {**self.counts, "sessions": len(self.releases), "nodes": len(self.nodes)}
-
-    def forget(self, connection: Connection) -> None:
-        """A connection has ended: nothing of it is left to release."""
-        self.releases.pop(connection, None)
