@@ -29,7 +29,7 @@ _OF_CLUSTER = frozenset({"bootstrap_servers", "retry_backoff_ms"})
 _AT_ONCE = 16
 """Groups that are asked about at the same time."""
 _REPLICAS = 3
-"""Of a topic that the gate makes, where there are as many brokers."""
+"""Replicas of a topic that the gateway creates, if there are as many brokers."""
 
 
 class _Rights(Response):  # type: ignore[misc]

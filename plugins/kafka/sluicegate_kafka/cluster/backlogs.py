@@ -17,7 +17,7 @@ from sluicegate_kafka.cluster.login import login_options
 from sluicegate_kafka.config import KafkaConfig
 
 MOST_TOPICS = 1_000
-"""Topics asked about in one reading, in the order in which the gate met them."""
+"""Topics asked about in one reading, in the order in which the gateway first saw them."""
 MOST_GROUPS = 1_000
 
 

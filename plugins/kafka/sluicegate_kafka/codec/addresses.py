@@ -17,7 +17,7 @@ AddressMap: TypeAlias = Callable[[int, str, int], tuple[str, int]]
 """`(node_id, host, port)` as the broker says it -> what the client shall see."""
 
 _NO_ENTITY: Final = -1
-"""Node id of a coordinator that could not be told; its address is empty."""
+"""Node id of an unknown coordinator; its address is empty."""
 _FIND_COORDINATOR_BATCHED = 4
 _pack_i32 = struct.Struct(">i").pack
 

@@ -129,7 +129,7 @@ READ: Final[Mapping[int, Versions]] = MappingProxyType(
         ApiKey.LEAVE_GROUP: Versions(0, 5, 4),
         ApiKey.HEARTBEAT: Versions(0, 4, 4),
         ApiKey.SYNC_GROUP: Versions(0, 5, 4),
-        # Version 0 is followed by tokens without a Kafka header, which could not be told from requests.
+        # Version 0 is followed by tokens without a Kafka header, which look like requests.
         ApiKey.SASL_HANDSHAKE: Versions(1, 1, NEVER),
         ApiKey.SASL_AUTHENTICATE: Versions(0, 2, 2),
         ApiKey.API_VERSIONS: Versions(0, 4, 3),

@@ -29,7 +29,7 @@ class Handshake:
         self._shared = shared
         self._connection = connection
         self._begun = False
-        """Whether the first token has come: only that one says who the client claims to be."""
+        """Whether the first token has arrived: only that one names the client."""
         self._mechanism = ""
         self._claimed: str | None = None
         self._is_accepted = False

@@ -20,9 +20,9 @@ _read_response = Struct(">ii").unpack_from
 _MIN_RESPONSE = 4
 _RESPONSE_HEAD = 8
 RESPONSES_PER_TURN = 50
-"""Responses that are looked at in one turn of the event loop: 35 us each where addresses are rewritten."""
+"""Responses that are read in one turn of the event loop: 35 us each where addresses are rewritten."""
 _BYTES_SHIFT = 9
-"""So many bytes of them, as a power of two, count as one more: lists take long, and batches little."""
+"""As a power of two, the bytes of a response that count as one more response: long lists take long."""
 
 
 def as_commands(
@@ -77,10 +77,10 @@ class ResponseStream:
         self._partial_response = Pieces(shared.budget)
         self._skip_upstream = 0
         self._reading: _Reading | None = None
-        """While there is one, it is kept in `_partial_response`, and behind it what comes."""
+        """While there is one, `_partial_response` holds it and the bytes that arrive after it."""
         self._most_owed = shared.max_requests_in_flight
         self._is_full = False
-        """True while so many responses are owed that no further request is looked at."""
+        """True while so many responses are owed that no further request is read."""
 
     @abstractmethod
     def _answers(self, now_ns: int) -> list[Command]:
@@ -137,7 +137,7 @@ class ResponseStream:
 
     @property
     def _is_drained(self) -> bool:
-        """True if few enough responses are owed to look at further requests."""
+        """True if few enough responses are owed to read further requests."""
         return len(self.outstanding) <= self._most_owed // 2
 
     def _resume_if_drained(self, now_ns: int, out: list[Command]) -> None:

@@ -1,7 +1,7 @@
 """One Kafka client connection: splits the streams into frames and passes each to its handler.
 
-Rules of this file: no IO, no clock, no policy. It knows frames, their order, and who handles which API;
-what a Produce, Fetch or group request means is told by `producing`, `fetching` and `grouping`.
+Rules of this file: no IO, no clock, no policy. It knows frames, their order, and the handler of each API;
+`producing`, `fetching` and `grouping` know what a Produce, Fetch or group request means.
 """
 
 from collections.abc import Sequence
@@ -38,9 +38,9 @@ _read_head = Struct(">ihhi").unpack_from
 _HEAD = 12
 _MIN_REQUEST = 8
 _REQUESTS_PER_TURN = 25
-"""Requests looked at in one turn of the event loop. What is in flight bounds neither those that owe no
-response nor those that the gate answers itself. A Produce takes 5 us, or 150 us if its topic is new to the
-gate; a join that is refused takes 70 us."""
+"""Requests read in one turn of the event loop: requests without a response, and those that the gateway
+answers itself, are not bounded by what is in flight. A Produce takes 5 us, or 150 us if the gate of its topic
+has to be compiled; a join that is refused takes 70 us."""
 
 
 _AHEAD_BYTES = 256 * 1024

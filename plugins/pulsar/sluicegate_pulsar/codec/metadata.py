@@ -22,7 +22,7 @@ _DELIVER_AT: Final = 19
 _DELIVER_AT_TAG = bytes((0x98, 0x01))
 _MASK64 = 2**64 - 1
 _MAX_FIELDS = 5_000
-"""Fields of metadata that are looked at one by one; each property of a message is one."""
+"""Fields of metadata that are walked one by one; each property of a message is one."""
 _MESSAGES_PER_SLICE = 2_000
 """Messages of a batch that are walked in one slice: some 1.2 ms."""
 _JOINED = 16 * 1024
@@ -235,7 +235,7 @@ def largest_message(
     :param data: the buffer that holds the frame.
     :param parts: what `split` found in it.
     :param head: what `read_metadata` found in it.
-    :param limit: only as much is walked as is needed to tell whether a message is over it.
+    :param limit: the walk ends once it is known whether a message is over it.
     :returns: a generator that yields between two slices.
     :raises ProtocolError: when the messages of a batch reach past its end.
     """

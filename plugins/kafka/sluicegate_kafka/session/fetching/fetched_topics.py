@@ -126,7 +126,7 @@ class Reading:
         """The reader of a topic, matched with a group member.
 
         :param topic: the topic.
-        :param now_ns: monotonic time; when it began tells which member it cannot be.
+        :param now_ns: monotonic time; a reader that began before a member joined is not that member.
         :param begins: partitions and offsets of its first Fetch.
         """
         reader = self._readers.get(topic)

@@ -3,7 +3,7 @@
 The broker's response is unchanged up to the first batch that is not due yet or over the rate. A
 response that is empty because of that waits until something is due, at most the time that the client
 itself allows the broker to wait. So does a response that only refuses topics. Otherwise the client would
-repeat the request at once, for ever.
+repeat the request at once, forever.
 """
 
 from functools import partial
@@ -180,7 +180,7 @@ class Fetching:
         self, frame: bytes, gate: Gate, topic: FetchTopic, topic_place: int, cut: "_Cut", turn: Turn
     ) -> Slices[None]:
         partitions = yield from self._in_turn(topic, cut)
-        if not partitions:  # nor is anything kept for a topic name that a client invented
+        if not partitions:  # so nothing is kept for a topic name that a client invents
             return
         operation = self._operation(topic.name, turn.now_ns)
         limited = False

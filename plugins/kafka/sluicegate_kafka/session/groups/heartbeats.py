@@ -65,7 +65,7 @@ class _Assignment:
         self.has_asked = False
         """Whether the broker was asked for the names of its topics."""
         self.awaits_names = self.awaits_groups = False
-        """What the broker has to tell before it may go on."""
+        """Which answers of the broker it waits for."""
         self.held: Held | None = None
         """Its place among the responses, once it has to wait."""
 
@@ -308,7 +308,7 @@ class Heartbeats:
 
 
 class GoingOn(Turn):
-    """Assignments that go on in slices."""
+    """A pass over the waiting assignments, in slices."""
 
     __slots__ = ("has_missed", "slices")
 

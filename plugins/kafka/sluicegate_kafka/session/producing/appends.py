@@ -53,7 +53,7 @@ class Appends:
 
 
 def awaited_appends(shared: Shared, topics: Iterable[ProduceTopic], now_ns: int) -> Appends | None:
-    """The batches whose arrival the response tells; None if no topic has a fixed delay.
+    """The batches whose arrival the response shows; None if no topic has a fixed delay.
 
     :param topics: what is forwarded.
     :param now_ns: monotonic time.

@@ -25,7 +25,7 @@ from sluicegate_kafka.session.requests.suspended import Suspended
 from sluicegate_kafka.session.shared.shared import Shared
 
 MAX_RECORDS = 1_000_000
-"""Records of one request that are looked at; each takes about half a microsecond."""
+"""Records of one request that are measured, at about half a microsecond each."""
 
 
 class Allowance:
@@ -93,7 +93,7 @@ def _largest(frame: bytes, batch: Batch, allowance: Allowance) -> int:
     if not codec:
         return largest_record(frame, batch.offset, end)
     if not allowance.nbytes:
-        raise ProtocolError("no more is unpacked of this request")
+        raise ProtocolError("the batches of this request exceed what is unpacked")
     if batch.record_count > allowance.records:
         raise ProtocolError(
             f"{batch.record_count} records in a batch of a request, of which {MAX_RECORDS} are inspected"

@@ -30,7 +30,7 @@ _MAGIC = 2
 _BATCH_START = 12
 """Bytes of a batch that its length does not count: base offset and the length itself."""
 _NONE_YET = -1
-"""The length of no batch: that of the first one is looked at as one that differs."""
+"""No batch has this length, so that the first one counts as changed."""
 _HEADER_REST = 49
 """Bytes of a batch's header that its length counts."""
 

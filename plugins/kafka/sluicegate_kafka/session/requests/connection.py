@@ -13,7 +13,7 @@ from sluicegate_kafka.session.requests.pending import Expected, Handle, Outstand
 from sluicegate_kafka.session.requests.suspended import Suspended
 
 Handler: TypeAlias = Callable[[bytes, RequestHead, int], bool | Suspended]
-"""`(buffer, head, now_ns)`: True if the request passes as it came, False if its handler has seen to it (and
+"""`(buffer, head, now_ns)`: True if the request passes unchanged, False if its handler has dealt with it (and
 called `Connection.forward` for what goes upstream in its place), or why it must wait."""
 
 OnAnswer: TypeAlias = Callable[[int, list[Command]], None]
@@ -24,11 +24,11 @@ Identity: TypeAlias = tuple[str, str, str]
 
 
 INJECTED = -848
-"""Correlation id of requests of the gate's own; responses are told by their order."""
+"""Correlation id of the gateway's own requests; responses are matched by their order."""
 MAX_TOPICS = 10_000
 """Topics in one request."""
 TOPICS_PER_SLICE = 10
-"""Topics that are decided before others have their turn. One that is new to the gate costs some 70 us."""
+"""Topics that are decided before others have their turn. One without a compiled gate costs some 70 us."""
 
 
 def check_topics(count: int) -> None:
@@ -85,13 +85,13 @@ class Connection:
         self.parts: list[Buffer] = []
         """What goes upstream in place of the request at hand."""
         self.injected: list[bytes] = []
-        """Requests of the gate's own that go upstream between the client's."""
+        """The gateway's own requests, which go upstream between the client's."""
         self.questions: Questions[OnAnswer] = Questions()
         """Questions to the front."""
 
     @property
     def client(self) -> str:
-        """Client id and peer address: what tells this client from others in a log line."""
+        """Client id and peer address, which identify this client in log lines."""
         return f"{self.client_id}@{self.peer}"
 
     @property

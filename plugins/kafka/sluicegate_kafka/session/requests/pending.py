@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from sluicegate_kafka.session.requests.sliced import SlicedResponse
 
 Handle: TypeAlias = Callable[[bytes, int], "Buffer | Held | SlicedResponse | None"]
-"""`(response without its length, now_ns)` -> that same object to pass it as it came, another one (with its
+"""`(response without its length, now_ns)` -> that same object to pass it unchanged, another one (with its
 length) to send instead, None for nothing yet, or what makes one of these in later turns."""
 
 
@@ -43,13 +43,13 @@ class Glance:
 
 
 Glanced: TypeAlias = tuple[int, Glance]
-"""Correlation id and what is to be looked at: a tuple, as it is made for every Produce request."""
+"""Correlation id and how the response is checked: a tuple, as one is made for every Produce request."""
 Owed: TypeAlias = int | Glanced | Expected
 """A response of the broker. A plain integer is the correlation id of one that passes unread."""
 _FEW = 64
-"""So many responses that are owed do not count as memory."""
+"""Up to so many owed responses do not count as memory."""
 _OWED_BYTES = 512
-"""What is kept for each of more: an entry, and what is to be done with the response."""
+"""Memory of each further one: an entry and the handler of its response."""
 
 
 def correlation_id_of(entry: Owed) -> int:

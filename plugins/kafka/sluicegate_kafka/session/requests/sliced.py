@@ -64,7 +64,7 @@ class Sliced(Turn):
     def _go_on(self, frame: bytes, head: RequestHead, now_ns: int) -> bool | Suspended:
         self.now_ns = now_ns
         if self._slices is None:
-            raise RuntimeError("a request that was given up goes on")
+            raise RuntimeError("a request that was given up is resumed")
         try:
             next(self._slices)
         except StopIteration as ended:
@@ -106,7 +106,7 @@ class SlicedResponse(Turn):
     def go_on(self, now_ns: int) -> "Made | SlicedResponse":
         """Run the next slice; returns as `begin`."""
         if self._slices is None:
-            raise RuntimeError("a response that was given up goes on")
+            raise RuntimeError("a response that was given up is resumed")
         self.now_ns = now_ns
         try:
             next(self._slices)

@@ -2,7 +2,7 @@
 
 A broker takes an idempotent producer's batches only without gaps. When the gateway refuses a batch for good,
 the Java client and librdkafka close the gap themselves; aiokafka does not, and neither do batches that are
-already under way: the broker would refuse all that follows, for ever. So the gateway remembers each gap and
+already under way: the broker would refuse all later batches forever. So the gateway remembers each gap and
 renumbers later batches, until the client sends the right number by itself.
 """
 
@@ -49,7 +49,7 @@ class Gap:
         self.renumbered: deque[tuple[int, int, int]] = deque(maxlen=_RETRIES_KNOWN)
         """The last batches renumbered: the client's number and checksum, and the number they were given.
 
-        A batch that comes again is a retry of the same bytes. Its number alone does not tell: once the
+        A batch that comes again is a retry of the same bytes. Its number alone is not enough: once the
         client has closed the gap, a new batch may carry a number that an older one had."""
         self.refused: deque[tuple[int, int, Decision]] = deque(maxlen=_RETRIES_KNOWN)
         """The last batches refused: number, checksum, and why."""

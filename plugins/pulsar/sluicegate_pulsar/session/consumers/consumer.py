@@ -28,7 +28,7 @@ _ONE_BY_ONE = frozenset({pb.Subscribe.EXCLUSIVE, pb.Subscribe.FAILOVER})
 _UNACKED = "max_unacked_messages_per_consumer"
 _NS_PER_MS = 1_000_000
 _LONGEST_WAIT_NS = 1_000_000_000
-"""What is withheld is looked at again at least this often, as policies change."""
+"""Withheld messages are decided again at least this often, as policies change."""
 _SHORTEST_WAIT_NS = 2 * _NS_PER_MS
 """A wake-up for each message would cost more than the message."""
 _IDS_PER_SLICE = 2_000
@@ -87,13 +87,13 @@ class Consumer:
         self._topic = attach.topic
         self._reliable = not attach.topic.startswith("non-persistent:")
         self.gate = gate
-        """The gate that let it in, which is to let it go as well."""
+        """The gate that admitted it, and that releases it."""
         self.attach = attach
         self.consumer_id = subscribe.consumer_id
         self.durable = subscribe.durable
         self.one_by_one = subscribe.sub_type in _ONE_BY_ONE
         self.is_live = False
-        """True once the broker has let it in."""
+        """True once the broker has admitted it."""
         self._queue = WithheldQueue(shared, connection)
         self._chunks = ChunkOrder(shared, connection)
         self._timer: Timer | None = None
@@ -103,7 +103,7 @@ class Consumer:
         """True while it has to acknowledge first."""
         # Once early messages have overflowed, permits have to be counted, so everything is read.
         self._glances = not self.one_by_one and self._reliable and not entry_bytes
-        """True where the broker sees to delays: a message that is late enough passes without being read."""
+        """True where the broker applies delays: a message that is late enough passes without being read."""
         self._op = self._operation(_DISPATCH)
         self.watched = self.counts = False
         self.watch(gate)

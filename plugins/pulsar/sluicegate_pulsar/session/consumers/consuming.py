@@ -62,7 +62,7 @@ class Consuming:
         consumers = self._delivering.consumers.values()
         return [close_consumer(consumer.consumer_id) for consumer in consumers if consumer.is_live]
 
-    # -- consumers come and go --------------------------------------------------------------------------
+    # -- attaching and detaching ---------------------------------------------------------------------------
 
     def _subscribe(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
         subscribe = parse_command(data, start, stop).subscribe

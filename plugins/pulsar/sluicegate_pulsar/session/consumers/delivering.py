@@ -1,7 +1,7 @@
 """Delivery to the consumers of one connection, and the handlers that it needs.
 
 Where no policy applies to delivery, messages, permits and acknowledgements pass unread: their handlers are
-taken out of both streams, and put back when policies change or a consumer comes that needs them.
+taken out of both streams, and put back when policies change or a consumer attaches that needs them.
 """
 
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ class Delivering:
         self._closing: dict[int, int] = {}
         """Consumer ids that the broker was asked to close, and how often: what it sends for them is late."""
         self._entry_bytes: dict[str, int] = {}
-        """Sizes of entries in topics for which more came at once than there was room for."""
+        """Sizes of entries in topics whose messages once exceeded the room."""
         self._live_handlers: tuple[dict[int, Handler], dict[int, Handler]] = ({}, {})
 
     def begin(self, client: dict[int, Handler], broker: dict[int, Handler]) -> None:
@@ -59,7 +59,7 @@ class Delivering:
         """Size to expect of a topic's entries; 0 if nothing is known."""
         return self._entry_bytes.get(topic, 0)
 
-    # -- which frames are looked at -------------------------------------------------------------------
+    # -- which frames are read --------------------------------------------------------------------------
 
     def policies_changed(self, now_ns: int) -> None:
         """Apply the current policies."""
@@ -92,7 +92,7 @@ class Delivering:
         )
         _choose(broker, watched or bool(self._closing), {_TYPES.MESSAGE: self._message})
 
-    # -- consumers come and go --------------------------------------------------------------------------
+    # -- attaching and detaching ---------------------------------------------------------------------------
 
     def add(self, consumer: Consumer) -> None:
         """The broker is asked for a consumer."""

@@ -10,7 +10,7 @@ from sluicegate_pulsar.session.requests.connection import Connection
 from sluicegate_pulsar.session.shared.shared import Shared
 
 _MOST_REPLACED = 1_000
-"""Frames that were replaced and still stand in line, beside as many as there are others."""
+"""Replaced frames that may stay in the queue, in addition to as many as there are others."""
 
 
 class OverfullError(Exception):

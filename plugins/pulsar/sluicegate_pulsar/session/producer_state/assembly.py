@@ -25,7 +25,7 @@ class Kept(NamedTuple):
     head: SendHead
     metadata: MetadataHead | None
     received_ms: int
-    """When the gate saw it first, ms of the wall clock."""
+    """When the gateway received it first, ms of the wall clock."""
     refusal: Refusal | None = None
     """The answer to it, where it is refused; then it has no frame."""
 

@@ -241,7 +241,7 @@ class Assembling:
 
     def _woken(self, producer: Producer, assembly: Assembly, now_ns: int) -> None:
         assembly.timer = None
-        # The next chunk may have come, and waits here or was discarded to be sent again.
+        # The next chunk may have arrived: it waits here, or was discarded and is resent.
         if self._connection.pauses or producer.queue or producer.overflow is not None:
             self._wake_later(producer, assembly, now_ns)
             return

@@ -145,7 +145,7 @@ class Producing:
     def _producer(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
         request = parse_command(data, start, stop).producer
         self._connection.attaches()
-        # Even if it has to wait: nothing of an earlier producer with this id comes behind it.
+        # Even if it has to wait: no frame of an earlier producer with this id follows.
         self._recent.pop(request.producer_id, None)
         self._end(self._leaving.pop(request.producer_id, None), now_ns)
         if self._reopening.reopen(request, now_ns):

@@ -3,9 +3,9 @@
 A message waits as long as its rate requires, also beyond `max_hold`. Brokers do the same: they
 stop reading, and the client's own `sendTimeout` is the limit. No response makes a client resend only
 that message later: the codes that mean "try again" end the connection, whereupon the client sends
-everything again whose receipt was on its way, of all its producers, and messages are stored twice. What has
-not been forwarded when the connection ends never is. A producer of which more comes than may wait is closed
-alone and reopened (see `reopening`); its connection is read on.
+everything again whose receipt was on its way, of all its producers, and messages are stored twice. What
+is not forwarded when the connection ends is discarded. A producer that sends more than may wait is closed
+alone and reopened (see `reopening`); its connection is still read.
 """
 
 from collections.abc import Callable, Generator
@@ -298,7 +298,7 @@ class Publishing:
         A client that gets an error out of order reconnects.
 
         :param completes: False for a chunk that is not the last of its message. It gets a receipt, and the
-            last chunk the error: Java releases the message's payload at each error, and reconnects for ever.
+            last chunk the error: Java releases the message's payload at each error, and reconnects forever.
         :return: False if there is no memory for the answer: the producer overflows.
         """
         if head.is_chunk:

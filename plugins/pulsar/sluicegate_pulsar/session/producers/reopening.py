@@ -4,16 +4,16 @@ A client that receives CLOSE_PRODUCER reopens its producer on the same connectio
 no receipt, in order. So nothing is lost, stored twice or reordered if the gateway discards everything after
 the last frame that it could queue, and closes the producer when all that it has forwarded was acknowledged:
 
-1. *Overflow.* The producer's further messages are discarded. What waits goes on by its rate, for ten seconds
-   at most, or until a chunked message is complete that is kept for its last chunk; then all but the first of
-   it is discarded too, as the client may have given it up meanwhile (`sendTimeout`). So each turn has at
-   least one message stored, and under a rate as many as it allows.
+1. *Overflow.* The producer's further messages are discarded. What waits is forwarded by its rate, for ten
+   seconds at most, or until a chunked message is complete that is kept for its last chunk; then all but the
+   first of it is discarded too, as the client may have given it up meanwhile (`sendTimeout`). So each turn
+   has at least one message stored, and under a rate as many as it allows.
 2. *Closed.* The client is told. The broker is not: its producer stays, with its name, its place in
    `max_producers_per_topic`, its exclusive access and its schema, which no other client can take.
 3. *Reopened.* The gateway answers the client's PRODUCER as the broker had answered the first one.
 
 The wait for the rate comes before the close and not before PRODUCER_SUCCESS, so no client runs into its
-operation time-out. Reading never stops: pings, acknowledgements and other producers of the connection go on.
+operation time-out. Reading never stops: pings, acknowledgements and other producers are served.
 """
 
 from collections.abc import Callable
@@ -30,10 +30,10 @@ from sluicegate_pulsar.session.shared.shared import Shared
 _SHORTEST_NS = 1_000_000_000
 """Least time from an overflow to the close: at each turn the client sends all again that is pending."""
 _LONGEST_NS = 10_000_000_000
-"""How long after an overflow all that waits may go on; well below the clients' `sendTimeout` of 30 s."""
+"""How long after an overflow the queue is still forwarded; well below the clients' `sendTimeout` of 30 s."""
 _PATIENCE_NS = 10_000_000_000
-"""After so long a client that does not open its producer anew has given it up. Clients come back within
-some hundred ms; one that comes later is let in as any other."""
+"""After so long a client that does not reopen its producer has given it up. Clients reopen within some
+hundred ms; a later one is admitted as any other."""
 
 
 class Reopening:
@@ -45,7 +45,7 @@ class Reopening:
     :param on_close: called with a producer before its client is told to reopen it: the client resends what
         the gateway still buffers of it.
     :param on_forsaken: called with the id of a producer that its client does not open again: messages may
-        come that were sent before the client learned of the close.
+        arrive that were sent before the client learned of the close.
     """
 
     __slots__ = ("_closed", "_connection", "_on_close", "_on_forsaken", "_producers", "_shared")
@@ -64,7 +64,7 @@ class Reopening:
         self._on_close = on_close
         self._on_forsaken = on_forsaken
         self._closed: dict[int, Producer] = {}
-        """Those that the client was told to open anew, by id."""
+        """Those that the client was told to reopen, by id."""
 
     # -- overflow -------------------------------------------------------------------------------------
 

@@ -115,7 +115,7 @@ class Waiting:
         return self._shared.gate(request.attach.topic, self._connection.exempt, now_ns)
 
     def _decide(self, request: Request, now_ns: int) -> bool:
-        """Decide a request, for the first time or again; True if its frame is to go on."""
+        """Decide a request, for the first time or again; True if its frame is to be forwarded."""
         gate = self._gate(request, now_ns)
         if request.lists_first(gate, self._shared.subscriptions, now_ns):
             if self._hold(request, gate, now_ns):

@@ -19,26 +19,26 @@ from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import parse_command
 
 Handler: TypeAlias = Callable[[bytes, int, int, int], bool]
-"""`(buffer, start, stop, now_ns)` of one whole frame, its total size included: True if it passes as it came,
-False if its handler has seen to it."""
+"""`(buffer, start, stop, now_ns)` of one whole frame, its total size included: True if it passes
+unchanged, False if its handler has dealt with it."""
 OnResponse: TypeAlias = Callable[[pb.BaseCommand, int], bool]
-"""`(response, now_ns)` -> True if it passes as it came, False if it was seen to."""
+"""`(response, now_ns)` -> True if it passes unchanged, False if it was dealt with."""
 OnAnswer: TypeAlias = Callable[[int], object]
 """`(now_ns)`: called when the front has answered."""
 
 _TYPES = pb.BaseCommand.Type
 _OWN_REQUESTS = 2**62
-"""Ids of the gate's own requests; clients count theirs from 0."""
+"""Ids of the gateway's own requests; clients count theirs from 0."""
 _MAX_REQUESTS = 10_000
-"""Requests of one connection that the gate waits for at once, if reading pauses too late."""
+"""Requests of one connection whose responses are awaited at once, if reading pauses too late."""
 _PER_SLICE = 250
-"""Messages that waited and go on in one turn of the event loop: some 2 ms."""
+"""Waiting messages that are forwarded in one turn of the event loop: some 2 ms."""
 _ATTACHING_PER_TURN = 10
-"""Producers and consumers that attach in one turn: 40 us each, 400 us where the topic is new to the gate."""
+"""Producers and consumers that attach in one turn: 40 us each, 400 us where a gate has to be compiled."""
 _FEW = 64
-"""So many requests do not count as memory."""
+"""Up to so many requests do not count as memory."""
 _REQUEST_BYTES = 1024
-"""What is kept for each of more, until its response has come."""
+"""Memory of each further one until its response arrives."""
 
 
 class Connection:
@@ -88,7 +88,7 @@ class Connection:
         """The client library and its version, as it says itself, such as `Pulsar-CPP-v4.2.0`."""
         self.is_proxied = False
         """True if the client asked for a certain broker: it follows lookups through the one address of the
-        gate (`proxy_through_service_url`)."""
+        gateway (`proxy_through_service_url`)."""
         self.is_ready = False
         """True once the broker has accepted the client."""
         self.up: list[Buffer] = []
@@ -102,19 +102,19 @@ class Connection:
         self.closing: tuple[str, str] | None = None
         """Why the connection is to end: counter and detail."""
         self.on_pause: Callable[[], None] = lambda: None
-        """Called when nothing more of the client is to be looked at, whatever was read already."""
+        """Called when frames of the client are no longer handled, even those that were read already."""
         self.own_ids = count(_OWN_REQUESTS)
-        """Ids for requests of the gate's own to the broker."""
+        """Ids for the gateway's own requests to the broker."""
         self._requests: dict[int, OnResponse] = {}
         self.timers = Timers()
-        """What is to be done later."""
+        """Calls at a later time."""
         self._turn_left = _PER_SLICE
         self.pauses = 0
         """Reasons not to read from the client."""
 
     @property
     def client(self) -> str:
-        """Client library and peer address: what tells this client from others in a log line."""
+        """Client library and peer address, which identify this client in log lines."""
         return f"{self.client_version}@{self.peer}"
 
     def close(self, counter: str, detail: str = "") -> None:

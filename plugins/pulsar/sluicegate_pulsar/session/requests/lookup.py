@@ -1,6 +1,6 @@
 """Where topics are served: no client may learn an address that bypasses the gateway.
 
-Lookups answer with `proxy_through_service_url`, so that the client comes back to the address that it knows
+Lookups answer with `proxy_through_service_url`, so that the client returns to the address that it knows
 and names the broker in CONNECT. Commands that send a client elsewhere later name the gateway's port for that
 broker, or nothing if it is not known: the client then looks the topic up again.
 """

@@ -1,7 +1,7 @@
 """The Pulsar error code and text for each refusal.
 
 Client libraries react differently to the code of a SEND_ERROR. Measured with every third message refused:
-the C++ client (the base of Python's and Node.js's) fails just that message on 9 and reconnects for ever on
+the C++ client (the base of Python's and Node.js's) fails just that message on 9 and reconnects forever on
 22; Java does so on 22, and sends again on 9 until the message times out. All other codes fail all pending
 messages or lead to a loop. 22 is what brokers answer to a delay that is too long, so it is the code for
 libraries that were not measured: Rust and .NET match errors to messages; Go gives up the whole producer on

@@ -33,9 +33,9 @@ class Shared:
         self.max_frame_bytes = config.max_frame_bytes
         self.max_hold_ns = config.max_hold * 1_000_000
         self.client_tls = config.tls.client is not None
-        """Whether clients speak TLS with the gate."""
+        """Whether clients speak TLS with the gateway."""
         self.broker_tls = config.tls.broker is not None
-        """Whether the gate speaks TLS with the brokers."""
+        """Whether the gateway speaks TLS with the brokers."""
         self.added_delay_ms = 0
         """What fixed delays grow by, so that brokers that are not strict about deliverAt are never early."""
         self.counts: Counter[str] = Counter()
