@@ -47,12 +47,12 @@ def _request(read: Callable[[bytes, RequestHead], object], api_key: ApiKey) -> C
 
 def _produce(frame: bytes, head: RequestHead) -> object:
     request = produce_requests.scan_produce(frame, head)
-    assert request.end == len(frame)
+    assert request.head.end == len(frame)
     for topic in request.topics:
         assert 0 <= topic.start <= topic.end <= len(frame)
         for start, end in topic.records:
             assert topic.start <= start <= end <= topic.end
-    kept = produce_requests.subset_produce(frame, request, range(len(request.topics)))
+    kept = produce_requests.subset_produce(request, range(len(request.topics)))
     for topic in request.topics:
         for start, end in topic.records:
             assert largest_record(frame, start, end) <= end - start

@@ -59,9 +59,9 @@ def test_requests_are_parsed_as_kafka_writes_them(version: int, data: st.DataObj
     raw = request_frame(entity)
     frame = before + raw + after
     request = scan_produce(frame, parse_request_head(frame, len(before), len(before) + len(raw)))
-    assert request.version == version
+    assert request.head.version == version
     assert request.acks == entity.acks
-    assert (request.start, request.end) == (len(before), len(before) + len(raw))
+    assert (request.head.start, request.head.end) == (len(before), len(before) + len(raw))
     for topic, expected in zip(request.topics, entity.topic_data, strict=True):
         stored = [part.records or b"" for part in expected.partition_data]
         assert topic.name == expected.name
@@ -84,7 +84,7 @@ def test_a_subset_is_the_same_request_with_fewer_topics(version: int, data: st.D
     frame = request_frame(entity)
     request = _scan(frame)
     keep = data.draw(st.sets(st.integers(0, len(entity.topic_data) - 1))) if entity.topic_data else set()
-    framed = subset_produce(frame, request, sorted(keep))
+    framed = subset_produce(request, sorted(keep))
     assert int.from_bytes(framed[:4], "big") == len(framed) - 4
     kept = tuple(entity.topic_data[place] for place in sorted(keep))
     assert decode_request(framed[4:], PRODUCE, version) == dataclasses.replace(entity, topic_data=kept)

@@ -74,17 +74,15 @@ class ProduceTopic(NamedTuple):
 class ProduceRequest(NamedTuple):
     """A Produce request."""
 
-    version: int
+    frame: bytes
+    """The buffer that it was read from, to which all offsets refer."""
+    head: RequestHead
     acks: int
     topics: list[ProduceTopic]
     topics_offset: int
     """Where the length of the topic array stands."""
     topics_end: int
     """Offset after the last topic."""
-    start: int
-    """Where the request starts, after its length."""
-    end: int
-    """Offset after the request."""
 
 
 # Half the time of calls with so many arguments.
@@ -185,7 +183,7 @@ def _whole(
     at = topics_end + 1 if frame[topics_end] == 0 else skip_tags(frame, topics_end)
     if at != head.end:
         raise ProtocolError(f"a Produce request of {at - head.start} bytes in {head.end - head.start}")
-    return _request_of((head.version, acks, topics, topics_offset, topics_end, head.start, head.end))
+    return _request_of((frame, head, acks, topics, topics_offset, topics_end))
 
 
 def _flexible_name(frame: bytes, start: int) -> tuple[str, int, int]:
@@ -319,7 +317,7 @@ def _scan_legacy(frame: bytes, head: RequestHead) -> Slices[ProduceRequest]:
         at = topic.end
     if at != head.end:
         raise ProtocolError(f"a Produce request of {at - head.start} bytes in {head.end - head.start}")
-    return ProduceRequest(head.version, acks, topics, topics_offset, at, head.start, head.end)
+    return ProduceRequest(frame, head, acks, topics, topics_offset, at)
 
 
 def _legacy_topic(frame: bytes, start: int, most: int) -> Slices[ProduceTopic]:
@@ -346,21 +344,18 @@ def _legacy_topic(frame: bytes, start: int, most: int) -> Slices[ProduceTopic]:
     return (yield from _topic(frame, name, start, at, partitions, records))
 
 
-def subset_produce(frame: bytes, request: ProduceRequest, keep: Sequence[int]) -> bytes:
+def subset_produce(request: ProduceRequest, keep: Sequence[int]) -> bytes:
     """The same request with only some of its topics.
 
-    :param frame: the buffer that the request was read from.
-    :param request: what `scan_produce` found in it.
     :param keep: places of the topics to keep.
     :returns: a frame with its length.
     """
-    view = memoryview(frame)
-    topics = request.topics
+    view, head, topics = memoryview(request.frame), request.head, request.topics
     return with_length(
         [
-            view[request.start : request.topics_offset],
-            write_array_length(len(keep), request.version >= FIRST_FLEXIBLE),
+            view[head.start : request.topics_offset],
+            write_array_length(len(keep), head.version >= FIRST_FLEXIBLE),
             *(view[topics[place].start : topics[place].end] for place in keep),
-            view[request.topics_end : request.end],
+            view[request.topics_end : head.end],
         ]
     )

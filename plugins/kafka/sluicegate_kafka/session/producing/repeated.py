@@ -9,7 +9,6 @@ import struct
 
 from sluicegate.model import Decision
 from sluicegate.sessions.admission import allowed
-from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.primitives import write_uvarint
 from sluicegate_kafka.codec.produce_requests import ProduceRequest
 from sluicegate_kafka.codec.records import BATCH_OVERHEAD
@@ -41,9 +40,7 @@ class Repeated:
     :param shared: gates and limits.
     :param connection: where the requests come from.
     :param attached: their producer.
-    :param frame: the buffer that the request was read from.
-    :param head: its header.
-    :param request: what was read.
+    :param request: the earlier one.
     :param glance: for the responses that are owed; None if they pass unread.
     """
 
@@ -75,12 +72,10 @@ class Repeated:
         shared: Shared,
         connection: Connection,
         attached: Attached,
-        frame: bytes,
-        head: RequestHead,
         request: ProduceRequest,
         glance: Glance | None,
     ) -> None:
-        topic = request.topics[0]
+        frame, head, topic = request.frame, request.head, request.topics[0]
         self.decision: Decision | None = None
         """What was decided about a request that `again` did not pass although it looked alike."""
         self._live = shared.gates.live
@@ -171,14 +166,10 @@ class Repeated:
         return stop
 
 
-def is_repeatable(frame: bytes, request: ProduceRequest) -> bool:
-    """Whether requests like this one can be passed by `Repeated`.
-
-    :param frame: the buffer that the request was read from.
-    :param request: what was read.
-    """
-    if request.version < _FIRST_FLEXIBLE or len(request.topics) != 1:
+def is_repeatable(request: ProduceRequest) -> bool:
+    """Whether requests like this one can be passed by `Repeated`."""
+    if request.head.version < _FIRST_FLEXIBLE or len(request.topics) != 1:
         return False
     topic = request.topics[0]
     one_batch = len(topic.partitions) == 1 and topic.largest_batch == topic.bytes - BATCH_OVERHEAD
-    return one_batch and frame[topic.start] <= _ONE_BYTE
+    return one_batch and request.frame[topic.start] <= _ONE_BYTE

@@ -12,7 +12,7 @@ from struct import Struct
 from google_crc32c import value as crc32c
 
 from sluicegate.model import Decision
-from sluicegate_kafka.codec.frames import RequestHead, parse_request_head
+from sluicegate_kafka.codec.frames import parse_request_head
 from sluicegate_kafka.codec.produce_requests import ProduceRequest, ProduceTopic, scan_produce
 
 Key = tuple[int, str, int]
@@ -99,13 +99,12 @@ class Sequences:
             if gap is not None and gap.epoch == epoch and gap.expected == sequence:
                 gap.expected = (sequence + count) % _WRAP
 
-    def mend(
-        self, frame: bytes, head: RequestHead, request: ProduceRequest
-    ) -> tuple[bytes, RequestHead, ProduceRequest]:
+    def mend(self, request: ProduceRequest) -> ProduceRequest:
         """Renumber the batches of a request that follow a gap.
 
-        :return: the same objects if nothing changed, else a copy to use instead.
+        :return: the same object if nothing changed, else a copy to use instead.
         """
+        frame, head = request.frame, request.head
         begin = head.start - 4
         copy: bytearray | None = None
         for topic in request.topics:
@@ -115,10 +114,9 @@ class Sequences:
                     copy = copy if copy is not None else bytearray(memoryview(frame)[begin : head.end])
                     _renumber(copy, start - begin, number)
         if copy is None:
-            return frame, head, request
+            return request
         mended = bytes(copy)
-        head = parse_request_head(mended, 4, len(mended))
-        return mended, head, scan_produce(mended, head)
+        return scan_produce(mended, parse_request_head(mended, 4, len(mended)))
 
     def _number(self, key: Key, epoch: int, sequence: int, checksum: int) -> int:
         """The number under which the broker accepts a batch that the client numbered `sequence`."""
