@@ -140,14 +140,12 @@ def test_offset_commit(version: int, data: st.DataObject) -> None:
     entity, frame, head = _drawn(data, ApiKey.OFFSET_COMMIT, version)
     topics = tuple(each.name for each in entity.topics)
     indexes = tuple(tuple(part.partition_index for part in each.partitions) for each in entity.topics)
-    assert at_once(group_requests.offset_commit_slices(frame, head)) == (
+    assert at_once(group_requests.commit_slices(frame, head)) == (
         entity.group_id,
         topics,
         indexes,
     )
-    refused = decode_framed(
-        group_responses.refuse_offset_commit(frame, head, CODE), ApiKey.OFFSET_COMMIT, version
-    )
+    refused = decode_framed(group_responses.refuse_commit(frame, head, CODE), ApiKey.OFFSET_COMMIT, version)
     assert _codes(refused) == {(t, i): CODE for t, each in zip(topics, indexes, strict=True) for i in each}
 
 
@@ -158,13 +156,13 @@ def test_txn_offset_commit(version: int, data: st.DataObject) -> None:
     entity, frame, head = _drawn(data, ApiKey.TXN_OFFSET_COMMIT, version)
     topics = tuple(each.name for each in entity.topics)
     indexes = tuple(tuple(part.partition_index for part in each.partitions) for each in entity.topics)
-    assert at_once(group_requests.txn_offset_commit_slices(frame, head)) == (
+    assert at_once(group_requests.commit_slices(frame, head)) == (
         entity.group_id,
         topics,
         indexes,
     )
     refused = decode_framed(
-        group_responses.refuse_txn_offset_commit(frame, head, CODE), ApiKey.TXN_OFFSET_COMMIT, version
+        group_responses.refuse_commit(frame, head, CODE), ApiKey.TXN_OFFSET_COMMIT, version
     )
     assert _codes(refused) == {(t, i): CODE for t, each in zip(topics, indexes, strict=True) for i in each}
 

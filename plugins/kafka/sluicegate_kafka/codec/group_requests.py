@@ -143,38 +143,26 @@ def read_leave_group(frame: bytes, head: RequestHead) -> tuple[str, tuple[str, .
 
 
 @guarded_slices
-def offset_commit_slices(frame: bytes, head: RequestHead) -> Slices[OffsetCommit]:
-    """Read an OffsetCommit request, versions 2 to 9; yields between two slices.
+def commit_slices(frame: bytes, head: RequestHead) -> Slices[OffsetCommit]:
+    """Read an OffsetCommit request, versions 2 to 9, or a TxnOffsetCommit, 0 to 5; yields between two slices.
 
     :raises ProtocolError: when it is malformed.
     """
-    cursor = group_cursor(frame, head, ApiKey.OFFSET_COMMIT)
+    is_txn = head.api_key == ApiKey.TXN_OFFSET_COMMIT
+    cursor = group_cursor(frame, head, ApiKey.TXN_OFFSET_COMMIT if is_txn else ApiKey.OFFSET_COMMIT)
+    if is_txn:
+        cursor.string()  # transactional id
     group = cursor.string()
-    cursor.i32()  # generation
-    cursor.string()  # member id
-    if head.version >= 7:
-        cursor.nullable_string()  # instance id
-    if head.version <= 4:
-        cursor.i64()  # retention
-    topics, partitions = yield from _committed(cursor, leader_epoch=head.version >= 6)
-    return OffsetCommit(group, topics, partitions)
-
-
-@guarded_slices
-def txn_offset_commit_slices(frame: bytes, head: RequestHead) -> Slices[OffsetCommit]:
-    """Read a TxnOffsetCommit request, versions 0 to 5; yields between two slices.
-
-    :raises ProtocolError: when it is malformed.
-    """
-    cursor = group_cursor(frame, head, ApiKey.TXN_OFFSET_COMMIT)
-    cursor.string()  # transactional id
-    group = cursor.string()
-    cursor.skip(8 + 2)  # producer id and epoch
-    if head.version >= 3:
+    if is_txn:
+        cursor.skip(8 + 2)  # producer id and epoch
+    if not is_txn or head.version >= 3:
         cursor.i32()  # generation
         cursor.string()  # member id
+    if head.version >= (3 if is_txn else 7):
         cursor.nullable_string()  # instance id
-    topics, partitions = yield from _committed(cursor, leader_epoch=head.version >= 2)
+    if not is_txn and head.version <= 4:
+        cursor.i64()  # retention
+    topics, partitions = yield from _committed(cursor, leader_epoch=head.version >= (2 if is_txn else 6))
     return OffsetCommit(group, topics, partitions)
 
 

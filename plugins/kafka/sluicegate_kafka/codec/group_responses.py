@@ -6,11 +6,7 @@ from collections.abc import Collection
 from sluicegate_kafka.codec.api_keys import ApiKey
 from sluicegate_kafka.codec.errors import NONE, UNKNOWN_MEMBER_ID
 from sluicegate_kafka.codec.frames import RequestHead, is_flexible, response_body, response_head
-from sluicegate_kafka.codec.group_requests import (
-    OffsetCommit,
-    offset_commit_slices,
-    txn_offset_commit_slices,
-)
+from sluicegate_kafka.codec.group_requests import commit_slices
 from sluicegate_kafka.codec.primitives import (
     guarded,
     with_length,
@@ -100,27 +96,14 @@ def refuse_consumer_group_heartbeat(version: int, correlation_id: int, code: int
     return _response(ApiKey.CONSUMER_GROUP_HEARTBEAT, version, correlation_id, body)
 
 
-def refuse_offset_commit(frame: bytes, head: RequestHead, code: int) -> bytes:
-    """The answer to an OffsetCommit request with an error for every partition; a frame with its length.
+def refuse_commit(frame: bytes, head: RequestHead, code: int) -> bytes:
+    """The answer to an OffsetCommit or TxnOffsetCommit request with an error for every partition.
 
+    :returns: a frame with its length.
     :raises ProtocolError: when the request is malformed.
     """
-    return _refuse_commit(ApiKey.OFFSET_COMMIT, head, at_once(offset_commit_slices(frame, head)), code, 3)
-
-
-def refuse_txn_offset_commit(frame: bytes, head: RequestHead, code: int) -> bytes:
-    """The answer to a TxnOffsetCommit request with an error for every partition; a frame with its length.
-
-    :raises ProtocolError: when the request is malformed.
-    """
-    return _refuse_commit(
-        ApiKey.TXN_OFFSET_COMMIT, head, at_once(txn_offset_commit_slices(frame, head)), code, 0
-    )
-
-
-def _refuse_commit(
-    api_key: ApiKey, head: RequestHead, commit: OffsetCommit, code: int, throttled: int
-) -> bytes:
+    api_key, commit = ApiKey(head.api_key), at_once(commit_slices(frame, head))
+    throttled = 3 if api_key == ApiKey.OFFSET_COMMIT else 0
     flexible = is_flexible(api_key, head.version)
     tags = b"\0" if flexible else b""
     body = [_throttled(head.version, throttled), write_array_length(len(commit.topics), flexible)]

@@ -4,9 +4,7 @@ Members are seen when they join, by the classic protocol (JoinGroup) or by KIP-8
 groups also when they commit offsets without members. Reading offsets creates nothing and passes unread.
 """
 
-from collections.abc import Callable
 from functools import partial
-from typing import TypeAlias
 
 from sluicegate_kafka.codec import assignments, committed, errors, group_requests, group_responses
 from sluicegate_kafka.codec.api_keys import ApiKey
@@ -33,9 +31,6 @@ from sluicegate_kafka.session.requests.sliced import (
 from sluicegate_kafka.session.shared.readers import MemberKey
 from sluicegate_kafka.session.shared.shared import Shared
 
-_Read: TypeAlias = Callable[[bytes, RequestHead], Slices[group_requests.OffsetCommit]]
-_Refuse: TypeAlias = Callable[[bytes, RequestHead, int], bytes]
-
 
 class Grouping:
     """The consumer groups that one connection takes part in."""
@@ -58,16 +53,10 @@ class Grouping:
             ApiKey.LEAVE_GROUP: self._leave,
             ApiKey.CONSUMER_GROUP_HEARTBEAT: deciding_in_slices(self._heartbeats.request),
             ApiKey.OFFSET_FETCH: self._offsets,
-            ApiKey.OFFSET_COMMIT: self._committing(
-                group_requests.offset_commit_slices, group_responses.refuse_offset_commit
-            ),
-            ApiKey.TXN_OFFSET_COMMIT: self._committing(
-                group_requests.txn_offset_commit_slices, group_responses.refuse_txn_offset_commit
+            **dict.fromkeys(
+                (ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT), deciding_in_slices(self._commit)
             ),
         }
-
-    def _committing(self, read: _Read, refuse: _Refuse) -> Handler:
-        return deciding_in_slices(partial(self._commit, read, refuse))
 
     # -- the classic protocol ---------------------------------------------------------------------
 
@@ -164,13 +153,12 @@ class Grouping:
 
     # -- groups without members -------------------------------------------------------------------
 
-    def _commit(
-        self, read: _Read, refuse: _Refuse, turn: Sliced, frame: bytes, head: RequestHead
-    ) -> Deciding:
+    def _commit(self, turn: Sliced, frame: bytes, head: RequestHead) -> Deciding:
         """Offsets create a subscription where the group has none yet on that topic."""
-        read_commit = yield from read(frame, head)
+        read_commit = yield from group_requests.commit_slices(frame, head)
         commit = Commit(self._shared, self._connection, read_commit.group, read_commit.topics)
-        admitted, refusal = partial(self._expect_commit, head, commit), partial(refuse, frame, head)
+        admitted = partial(self._expect_commit, head, commit)
+        refusal = partial(group_responses.refuse_commit, frame, head)
         return (yield from GroupRequest(commit, admitted, refusal).deciding(turn, frame, head))
 
     def _expect_commit(self, head: RequestHead, commit: Commit) -> None:
