@@ -16,7 +16,7 @@ from sluicegate_pulsar.session.producer_state.producer import Producer
 from sluicegate_pulsar.session.producers.attaching import Attaching
 from sluicegate_pulsar.session.producers.producers import Producers
 from sluicegate_pulsar.session.producers.publish_queues import PublishQueues
-from sluicegate_pulsar.session.producers.publishing import Publishing
+from sluicegate_pulsar.session.producers.publishing import Publishing, Sent
 from sluicegate_pulsar.session.producers.reopening import Reopening
 from sluicegate_pulsar.session.requests.connection import Connection, Handler
 from sluicegate_pulsar.session.requests.lookup import Lookup
@@ -101,7 +101,7 @@ class Producing:
         if live.get(producer.topic) is not gate:
             gate = self._publishing.gate(producer, now_ns)
         if not (producer.is_plain and messages) or size > producer.size_limit:
-            return self._publishing.send(producer, data, start, stop, SendHead._make(fields), now_ns)
+            return self._publishing.send(producer, Sent(data, start, stop, SendHead._make(fields)), now_ns)
         operation = producer.operation
         operation.messages = messages
         operation.bytes = operation.largest = size
@@ -109,7 +109,9 @@ class Producing:
         if decision is None:
             producer.sent += 1
             return True
-        return self._publishing.held(producer, decision, data, start, stop, now_ns)
+        return self._publishing.held(
+            producer, decision, Sent(data, start, stop, SendHead._make(fields)), now_ns
+        )
 
     def _stray(self, producer_id: int) -> bool:
         """Close the connection for a message of an unknown producer, unless it crossed a close."""
