@@ -11,12 +11,12 @@ from sluicegate_pulsar.codec.entries import BATCH_TAG, LONG_TAG, messages_in
 from sluicegate_pulsar.codec.frames import command_frame, frame_of, parse_command
 from sluicegate_pulsar.codec.own_frames import close_producer, success
 from sluicegate_pulsar.codec.receipts import producer_of
-from sluicegate_pulsar.codec.sends import SendHead, send_fields
+from sluicegate_pulsar.codec.sends import head_of, send_fields
 from sluicegate_pulsar.session.producer_state.producer import Producer
 from sluicegate_pulsar.session.producers.attaching import Attaching
 from sluicegate_pulsar.session.producers.producers import Producers
 from sluicegate_pulsar.session.producers.publish_queues import PublishQueues
-from sluicegate_pulsar.session.producers.publishing import Publishing, Sent
+from sluicegate_pulsar.session.producers.publishing import Publishing, sent_of
 from sluicegate_pulsar.session.producers.reopening import Reopening
 from sluicegate_pulsar.session.requests.connection import Connection, Handler
 from sluicegate_pulsar.session.requests.lookup import Lookup
@@ -101,7 +101,7 @@ class Producing:
         if live.get(producer.topic) is not gate:
             gate = self._publishing.gate(producer, now_ns)
         if not (producer.is_plain and messages) or size > producer.size_limit:
-            return self._publishing.send(producer, Sent(data, start, stop, SendHead._make(fields)), now_ns)
+            return self._publishing.send(producer, sent_of((data, start, stop, head_of(fields))), now_ns)
         operation = producer.operation
         operation.messages = messages
         operation.bytes = operation.largest = size
@@ -110,7 +110,7 @@ class Producing:
             producer.sent += 1
             return True
         return self._publishing.held(
-            producer, decision, Sent(data, start, stop, SendHead._make(fields)), now_ns
+            producer, decision, sent_of((data, start, stop, head_of(fields))), now_ns
         )
 
     def _stray(self, producer_id: int) -> bool:

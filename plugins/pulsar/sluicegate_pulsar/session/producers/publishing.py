@@ -63,6 +63,9 @@ class Sent(NamedTuple):
         return self.data[self.start : self.stop]
 
 
+sent_of = partial(tuple.__new__, Sent)  # half the time of a call with so many arguments
+
+
 class Publishing:
     """Messages of one connection that do not simply pass.
 
