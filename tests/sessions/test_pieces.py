@@ -9,7 +9,7 @@ from sluicegate.sessions.pieces import NoRoomError, Pieces
 
 
 @given(st.lists(st.binary(min_size=1, max_size=20)))
-def test_what_was_kept_comes_back_in_order_and_is_given_back(pieces: list[bytes]) -> None:
+def test_kept_bytes_are_returned_in_order_and_given_back_to_the_budget(pieces: list[bytes]) -> None:
     budget = Budget(0)
     kept = Pieces(budget)
     for piece in pieces:
@@ -30,7 +30,7 @@ def test_what_finds_no_room_is_not_kept() -> None:
     assert kept.all() == b"12345678ab"
 
 
-def test_what_came_behind_the_first_piece() -> None:
+def test_the_bytes_after_the_first_piece() -> None:
     budget = Budget(0)
     kept = Pieces(budget)
     for piece in (b"first", b"second", b"third"):

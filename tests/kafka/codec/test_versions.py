@@ -31,7 +31,9 @@ versions = pytest.mark.parametrize("version", range(5))
 @versions
 @settings(max_examples=30, deadline=None)
 @given(st.data())
-def test_offered_versions_are_those_that_broker_and_gate_support(version: int, data: st.DataObject) -> None:
+def test_offered_versions_are_those_that_broker_and_gateway_support(
+    version: int, data: st.DataObject
+) -> None:
     entity = data.draw(entities(response_schema(ApiKey.API_VERSIONS, version)))
     entity = dataclasses.replace(entity, error_code=ErrorCode(0))
     keys = st.integers(0, 4)

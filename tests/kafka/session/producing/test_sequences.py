@@ -51,7 +51,7 @@ def test_a_client_that_never_closes_the_gap_stays_renumbered() -> None:
     assert seen == [(10, True), (12, True), (15, True)]
 
 
-def test_a_client_that_closes_the_gap_itself_is_left_alone() -> None:
+def test_a_client_that_closes_the_gap_itself_is_not_renumbered() -> None:
     sequences = Sequences()
     sequences.refused(scanned(produce(10, 5)).topics[0], REFUSAL)
     original = scanned(produce(10, 2))
