@@ -54,13 +54,6 @@ class _Splice:
         return b"".join(self.parts)
 
 
-def _metadata_brokers(cursor: Cursor, version: int) -> int:
-    """Move to the brokers of a Metadata response; returns their number."""
-    if version >= 3:
-        cursor.i32()  # throttle time
-    return cursor.array_length()
-
-
 @guarded
 def rewrite_metadata(frame: bytes, version: int, address_map: AddressMap) -> bytes:
     """A Metadata response with the gateway's addresses.
@@ -72,7 +65,9 @@ def rewrite_metadata(frame: bytes, version: int, address_map: AddressMap) -> byt
     """
     splice = _Splice(response_body(frame, ApiKey.METADATA, version), address_map)
     cursor = splice.cursor
-    for _ in range(_metadata_brokers(cursor, version)):
+    if version >= 3:
+        cursor.i32()  # throttle time
+    for _ in range(cursor.array_length()):
         splice.address()
         if version >= 1:
             cursor.nullable_string()  # rack

@@ -16,15 +16,13 @@ from sluicegate_kafka.codec.primitives import (
     write_array_length,
 )
 from sluicegate_kafka.codec.records import measure_records
-from sluicegate_kafka.codec.slices import Slices, at_once
+from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices, at_once
 
 FIRST_FLEXIBLE: Final = READ[ApiKey.PRODUCE].first_flexible
 
 MAX_ENTRIES: Final = 20_000
 """Topics, and partitions of all topics, in one request. Clients send 1 MiB unless told otherwise, in which
 there is room for 14,000 batches."""
-ENTRIES_PER_SLICE: Final = 1_000
-"""Topics and partitions that are read in one slice: about a millisecond."""
 
 _ACKS = struct.Struct(">h4x").unpack_from
 """The time-out behind it is skipped."""

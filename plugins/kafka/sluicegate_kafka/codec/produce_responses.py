@@ -22,7 +22,8 @@ Refused: TypeAlias = tuple[str, Sequence[int], int, str]
 
 _FIRST_WITH_LOG_START = 5
 _FIRST_WITH_MESSAGE = 8
-_FIRST_WITH_ENDPOINTS = 10
+FIRST_WITH_ENDPOINTS = 10
+"""The first version whose response may carry broker addresses (KIP-951)."""
 _ENDPOINTS_TAG = 0
 _PARTITION = struct.Struct(">ihqqq")
 _STORED = struct.Struct(">ihq").unpack_from
@@ -124,7 +125,7 @@ def has_node_endpoints(frame: bytes, version: int) -> bool:
     :param version: of the request that it answers.
     :raises ProtocolError: when it is malformed.
     """
-    if version < _FIRST_WITH_ENDPOINTS:
+    if version < FIRST_WITH_ENDPOINTS:
         return False
     return any(tag == _ENDPOINTS_TAG for tag, *_ in scan_produce_response(frame, version).tags)
 
@@ -142,7 +143,7 @@ def plain_response_length(topic: str) -> int:
 def node_endpoints(frame: bytes, version: int) -> Iterator[tuple[int, int, int]]:
     """Where NodeEndpoints stand in a Produce response: offset of the size, start and end of the value."""
     for tag, size_offset, start, end in scan_produce_response(frame, version).tags:
-        if tag == _ENDPOINTS_TAG and version >= _FIRST_WITH_ENDPOINTS:
+        if tag == _ENDPOINTS_TAG and version >= FIRST_WITH_ENDPOINTS:
             yield size_offset, start, end
 
 

@@ -126,9 +126,9 @@ class Exchange:
                 sequences.passed(self._request.topics[place])
         request, head = self._request, self._request.head
         if len(places) == len(request.topics):
-            self._connection.forward(memoryview(request.frame)[head.start - 4 : head.end])
+            self._connection.parts.append(memoryview(request.frame)[head.start - 4 : head.end])
         else:
-            self._connection.forward(subset_produce(request, places))
+            self._connection.parts.append(subset_produce(request, places))
         if request.acks != 0:
             self._owed += 1
             topics = [request.topics[place] for place in places]

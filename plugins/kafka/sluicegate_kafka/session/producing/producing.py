@@ -21,7 +21,11 @@ from sluicegate_kafka.codec.produce_requests import (
     scan_plain,
     scan_slices,
 )
-from sluicegate_kafka.codec.produce_responses import has_node_endpoints, plain_response_length
+from sluicegate_kafka.codec.produce_responses import (
+    FIRST_WITH_ENDPOINTS,
+    has_node_endpoints,
+    plain_response_length,
+)
 from sluicegate_kafka.codec.record_walk import largest_message
 from sluicegate_kafka.codec.slices import Slices, at_once
 from sluicegate_kafka.session.producing.appends import Appends, awaited_appends
@@ -37,8 +41,6 @@ from sluicegate_kafka.session.shared.plain_producers import PlainProducer
 from sluicegate_kafka.session.shared.sequences import Sequences
 from sluicegate_kafka.session.shared.shared import Shared
 
-_FIRST_WITH_ENDPOINTS = 10
-"""Produce version whose response may carry broker addresses (KIP-951)."""
 _MAX_ATTACHED = 10_000
 """Producers on topics that one connection may have; a client may name as many producer ids as it likes."""
 
@@ -183,7 +185,7 @@ class Producing:
         if request.acks != 0 and (appends := awaited_appends(self._shared, request.topics, now_ns)):
             self._connection.outstanding.expect(Expected(correlation_id, self._learning(appends, version)))
             return None
-        glance = self._glance(request) if version >= _FIRST_WITH_ENDPOINTS else None
+        glance = self._glance(request) if version >= FIRST_WITH_ENDPOINTS else None
         if request.acks != 0:
             owed = correlation_id if glance is None else (correlation_id, glance)
             self._connection.outstanding.expect(owed)

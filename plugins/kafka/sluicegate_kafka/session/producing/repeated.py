@@ -10,14 +10,13 @@ import struct
 from sluicegate.model import Decision
 from sluicegate.sessions.admission import allowed
 from sluicegate_kafka.codec.primitives import write_uvarint
-from sluicegate_kafka.codec.produce_requests import ProduceRequest
+from sluicegate_kafka.codec.produce_requests import FIRST_FLEXIBLE, ProduceRequest
 from sluicegate_kafka.codec.records import BATCH_OVERHEAD
 from sluicegate_kafka.session.producing.attached import Attached
 from sluicegate_kafka.session.requests.connection import Connection
 from sluicegate_kafka.session.requests.pending import Glance
 from sluicegate_kafka.session.shared.shared import Shared
 
-_FIRST_FLEXIBLE = 9
 _LENGTH_BYTES = 4
 _HEAD_BYTES = 8
 """API key, version and correlation id."""
@@ -168,7 +167,7 @@ class Repeated:
 
 def is_repeatable(request: ProduceRequest) -> bool:
     """Whether requests like this one can be passed by `Repeated`."""
-    if request.head.version < _FIRST_FLEXIBLE or len(request.topics) != 1:
+    if request.head.version < FIRST_FLEXIBLE or len(request.topics) != 1:
         return False
     topic = request.topics[0]
     one_batch = len(topic.partitions) == 1 and topic.largest_batch == topic.bytes - BATCH_OVERHEAD

@@ -14,7 +14,7 @@ from sluicegate_kafka.session.requests.suspended import Suspended
 
 Handler: TypeAlias = Callable[[bytes, RequestHead, int], bool | Suspended]
 """`(buffer, head, now_ns)`: True if the request passes unchanged, False if its handler has dealt with it (and
-called `Connection.forward` for what goes upstream in its place), or why it must wait."""
+left in `Connection.parts` what goes upstream in its place), or why it must wait."""
 
 OnAnswer: TypeAlias = Callable[[int, list[Command]], None]
 """`(now_ns, commands of the session, to which more are appended)`: called when the front has answered."""
@@ -107,10 +107,6 @@ class Connection:
     def last_ns(self) -> int:
         """When the client last sent anything."""
         return max(self.heard_ns, self.produced_ns())
-
-    def forward(self, *parts: Buffer) -> None:
-        """Send parts of the request at hand upstream, after what was forwarded before it."""
-        self.parts.extend(parts)
 
     def inject(self, request: bytes, handle: Handle) -> None:
         """Send a request of the gateway's own upstream, in the client's name and between its requests.

@@ -344,7 +344,7 @@ class Consumer:
             if timer.at_ns <= at_ns:
                 return
             timer.cancel()
-        self._timer = self._connection.at(at_ns, self._woken)
+        self._timer = self._connection.timers.at(at_ns, self._woken)
 
     def _woken(self, now_ns: int) -> None:
         self._timer = None

@@ -10,6 +10,7 @@ from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import command_frame, parse_command
 from sluicegate_pulsar.codec.own_frames import close_consumer
 from sluicegate_pulsar.codec.pulsar_pb2 import ServerError
+from sluicegate_pulsar.names import topic_name
 from sluicegate_pulsar.session.consumers.consumer import Consumer
 from sluicegate_pulsar.session.consumers.delivering import Delivering
 from sluicegate_pulsar.session.requests.attach_requests import Request, Waiting
@@ -69,7 +70,7 @@ class Consuming:
         self._connection.attaches()
         refuse = partial(self._subscribing.refuse, subscribe.request_id)
         try:
-            topic = self._shared.full_name(subscribe.topic)
+            topic = topic_name(subscribe.topic).full
         except ProtocolError as problem:
             return refuse(ServerError.INVALID_TOPIC_NAME, f"Invalid topic name: {problem}")
         if not subscribe.HasField("sub_type"):

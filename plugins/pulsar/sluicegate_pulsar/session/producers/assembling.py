@@ -237,7 +237,9 @@ class Assembling:
         """Schedule the time-out of the next chunk."""
         _cancel(assembly)
         at_ns = now_ns + self._shared.max_hold_ns
-        assembly.timer = self._connection.at(at_ns, lambda now_ns: self._woken(producer, assembly, now_ns))
+        assembly.timer = self._connection.timers.at(
+            at_ns, lambda now_ns: self._woken(producer, assembly, now_ns)
+        )
 
     def _woken(self, producer: Producer, assembly: Assembly, now_ns: int) -> None:
         assembly.timer = None

@@ -11,6 +11,7 @@ from sluicegate.model import Operation, OperationKind
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.pulsar_pb2 import ServerError
+from sluicegate_pulsar.names import topic_name
 from sluicegate_pulsar.session.producer_state.producer import Producer
 from sluicegate_pulsar.session.producers.producers import Producers
 from sluicegate_pulsar.session.requests.attach_requests import Request, Waiting
@@ -65,7 +66,7 @@ class Attaching(Waiting):
             text = f"Over {_MAX_PRODUCERS} producers on one connection"
             return self.refuse(request_id, ServerError.NOT_ALLOWED_ERROR, text)
         try:
-            topic = self._shared.full_name(request.topic)
+            topic = topic_name(request.topic).full
         except ProtocolError as problem:
             text = f"Invalid topic name: {problem.reason}"
             return self.refuse(request_id, ServerError.INVALID_TOPIC_NAME, text)

@@ -358,7 +358,7 @@ class Publishing:
 
     def _ask_again(self, producer: Producer, decision: Decision, now_ns: int) -> None:
         at_ns = now_ns + max(_LEAST_WAIT_NS, decision.delay_ns)
-        producer.timer = self._connection.at(at_ns, lambda now_ns: self._drain(producer, now_ns))
+        producer.timer = self._connection.timers.at(at_ns, lambda now_ns: self._drain(producer, now_ns))
 
     def _drain(self, producer: Producer, now_ns: int) -> None:
         """Forward the messages that need not wait any longer."""
@@ -368,7 +368,9 @@ class Publishing:
             self._queues.cut(producer, 1)
         while queue and not queue[0].is_close:
             if not self._connection.may_go_on():
-                producer.timer = self._connection.at(now_ns + 1, lambda now_ns: self._drain(producer, now_ns))
+                producer.timer = self._connection.timers.at(
+                    now_ns + 1, lambda now_ns: self._drain(producer, now_ns)
+                )
                 break
             frame, received_ms, _, largest = queue[0]
             sent = Sent.whole(frame)

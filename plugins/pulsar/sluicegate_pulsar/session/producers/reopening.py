@@ -22,6 +22,7 @@ from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import command_frame
 from sluicegate_pulsar.codec.own_frames import close_producer
+from sluicegate_pulsar.names import topic_name
 from sluicegate_pulsar.session.producer_state.producer import Overflow, Producer
 from sluicegate_pulsar.session.producers.producers import Producers
 from sluicegate_pulsar.session.requests.connection import Connection
@@ -119,7 +120,7 @@ class Reopening:
             if self._is_current(producer, overflow):
                 self.close_if_done(producer, now_ns)
 
-        overflow.timer = self._connection.at(at_ns, again)
+        overflow.timer = self._connection.timers.at(at_ns, again)
 
     def _is_current(self, producer: Producer, overflow: Overflow) -> bool:
         return self._producers.live.get(producer.id) is producer and producer.overflow is overflow
@@ -137,7 +138,7 @@ class Reopening:
             if self._is_current(producer, overflow):
                 self._forsake(producer, now_ns)
 
-        overflow.timer = self._connection.at(now_ns + _PATIENCE_NS, give_up)
+        overflow.timer = self._connection.timers.at(now_ns + _PATIENCE_NS, give_up)
 
     def _forsake(self, producer: Producer, now_ns: int) -> None:
         """The client does not reopen a producer: close it at the broker too."""
@@ -169,7 +170,7 @@ class Reopening:
         if not self._closed:
             return False
         try:
-            topic, name = self._shared.full_name(request.topic), request.producer_name
+            topic, name = topic_name(request.topic).full, request.producer_name
         except ProtocolError:
             return False  # it will be refused for that
         producer = self._closed.get(request.producer_id)

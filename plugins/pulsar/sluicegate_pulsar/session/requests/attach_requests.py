@@ -136,7 +136,9 @@ class Waiting:
             self._withdraw(request, gate, now_ns)
             self.refuse(request.request_id, *refusal(decision, request.attach.topic))
         elif self._hold(request, gate, now_ns):
-            request.timer = self._connection.at(now_ns + wait_ns, lambda now_ns: self._again(request, now_ns))
+            request.timer = self._connection.timers.at(
+                now_ns + wait_ns, lambda now_ns: self._again(request, now_ns)
+            )
         return False
 
     def _withdraw(self, request: Request, gate: Gate, now_ns: int) -> None:

@@ -13,7 +13,7 @@ from sluicegate.engine.budget import Budget
 from sluicegate.model import ANONYMOUS
 from sluicegate.sessions.pieces import NoRoomError
 from sluicegate.sessions.questions import Questions
-from sluicegate.sessions.timers import Timer, Timers
+from sluicegate.sessions.timers import Timers
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import parse_command
@@ -221,10 +221,6 @@ class Connection:
             on_answer(now_ns)
 
     # -- time ---------------------------------------------------------------------------------------
-
-    def at(self, at_ns: int, call: Callable[[int], None]) -> Timer:
-        """Call `call(now_ns)` at a monotonic time, or a little later."""
-        return self.timers.at(at_ns, call)
 
     def run_due(self, now_ns: int) -> None:
         """Do what is due."""
