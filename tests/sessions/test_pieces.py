@@ -45,3 +45,16 @@ def test_what_is_dropped_is_given_back() -> None:
     kept.keep(b"gone")
     kept.drop()
     assert (kept.size, budget.used, kept.joined()) == (0, 0, b"")
+
+
+def test_a_frame_is_returned_once_it_has_the_bytes_it_needs() -> None:
+    budget = Budget(20)
+    kept = Pieces(budget)
+    kept.begin(b"abc", need=8)
+    assert kept.add(b"defg") is None
+    assert (kept.size, budget.used) == (7, 7)
+    assert kept.add(b"hi") == b"abcdefghi"
+    assert (kept.size, budget.used) == (0, 0)
+    kept.begin(b"x", need=1)
+    with pytest.raises(NoRoomError):
+        kept.add(bytes(20))

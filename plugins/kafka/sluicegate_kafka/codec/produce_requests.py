@@ -18,7 +18,7 @@ from sluicegate_kafka.codec.primitives import (
 from sluicegate_kafka.codec.records import measure_records
 from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices, at_once
 
-FIRST_FLEXIBLE: Final = READ[ApiKey.PRODUCE].first_flexible
+_, _HIGHEST, FIRST_FLEXIBLE = READ[ApiKey.PRODUCE]
 
 MAX_ENTRIES: Final = 20_000
 """Topics, and partitions of all topics, in one request. Clients send 1 MiB unless told otherwise, in which
@@ -140,7 +140,7 @@ def scan_plain(frame: bytes, head: RequestHead) -> ProduceRequest | None:
     :param head: the request's header.
     :raises ProtocolError: when it is malformed, or does not end where its frame ends.
     """
-    if not FIRST_FLEXIBLE <= head.version <= READ[ApiKey.PRODUCE].highest:
+    if not FIRST_FLEXIBLE <= head.version <= _HIGHEST:
         return None
     try:
         acks, topics_offset, count, at = _flexible_start(frame, head)
