@@ -12,7 +12,7 @@ after `max_hold`.
 
 from collections import deque
 from collections.abc import Callable
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, TypeAlias
 
 from sluicegate_pulsar.codec.metadata import MetadataHead
 from sluicegate_pulsar.codec.sends import SendHead
@@ -36,16 +36,9 @@ _NO_MEMORY: Final = "The gateway has no memory left for the chunks of a message 
 _TOO_SLOW: Final = "The next chunk of a message with a delivery delay has not come in time"
 
 
-class Finish(Protocol):
-    """Forwards or answers a buffered message."""
-
-    def __call__(self, producer: Producer, kept: Kept, due_ms: int, now_ns: int) -> bool:
-        """Do it.
-
-        :param due_ms: the earliest delivery time of a chunk, ms of the wall clock.
-        :return: False if there is no memory for the answer, so that the client resends the message and
-            all after it.
-        """
+Finish: TypeAlias = Callable[[Producer, Kept, int, int], bool]
+"""`(producer, buffered message, earliest delivery time of a chunk in ms of the wall clock, now_ns)`: forwards
+or answers it. False if there is no memory for the answer: the client resends it and all after it."""
 
 
 class _Released(NamedTuple):
