@@ -77,7 +77,7 @@ class PulsarConfig(NodePortsConfig):
     )
     tick: Annotated[int, Field(ge=1, le=60_000, strict=True)] = Field(
         default=1_000,
-        description="The brokers' delayedDeliveryTickTimeMillis, in ms, where the admin API does not tell.",
+        description="The brokers' delayedDeliveryTickTimeMillis, in ms, where the admin API does not say.",
     )
     publish_queue: PublishQueue = Field(
         default=PublishQueue(), description="Bounds on messages that wait for a publish rate."

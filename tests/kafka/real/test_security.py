@@ -272,7 +272,7 @@ async def test_aiokafka_logs_in(gate: Gate, locked: KafkaBroker, security: Secur
 
 
 @pytest.mark.seed("S1-034")
-def test_the_gate_lists_groups_under_its_own_identity(
+def test_the_gateway_lists_groups_under_its_own_identity(
     gate: Gate, locked: KafkaBroker, security: Security, tmp_path: Any
 ) -> None:
     """With a login the gateway knows which groups exist; without one it does not, and takes none for now."""
@@ -372,7 +372,7 @@ LIMITS = {"storage_hard_min_free_bytes": 1}
 
 
 @pytest.mark.seed("S4-032")
-def test_the_gate_asks_for_volumes_by_certificate_at_a_listener_of_its_own(
+def test_the_gateway_reads_volumes_by_certificate_at_a_listener_of_its_own(
     locked: KafkaBroker, security: Security, tmp_path: Any
 ) -> None:
     tls = broker_side(security, certificate=True)

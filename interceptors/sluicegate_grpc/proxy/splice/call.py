@@ -4,9 +4,9 @@ from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from sluicegate.engine.timers import Timer
 from sluicegate.model import Operation
 from sluicegate.sessions.admission import Hold
+from sluicegate.sessions.timers import Timer
 from sluicegate_grpc.proxy.splice.flow import Chunk, Outlet
 from sluicegate_grpc.proxy.splice.messages import PREFIX
 from sluicegate_grpc.proxy.splice.requests import Request

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterator
 
-from sluicegate.engine.timers import Timer, Timers
 from sluicegate.model import ANONYMOUS
+from sluicegate.sessions.timers import Timer, Timers
 from sluicegate_grpc.proxy.splice.frame_stream import FrameStream
 from sluicegate_grpc.proxy.splice.requests import Request
 from sluicegate_grpc.proxy.splice.shared import Shared

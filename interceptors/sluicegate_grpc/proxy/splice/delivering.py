@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from sluicegate.engine.delivery_time import DelayRule, due_ms
 from sluicegate.engine.gate import Gate
-from sluicegate.engine.timers import Timer
 from sluicegate.engine.wait_queue import LONGEST_WAIT_NS
 from sluicegate.model import Action
+from sluicegate.sessions.timers import Timer
 from sluicegate_grpc.proxy.splice.blocks import value_alone
 from sluicegate_grpc.proxy.splice.connection_state import Connection
 from sluicegate_grpc.proxy.splice.flow import Chunk
