@@ -76,7 +76,7 @@ class DanubeFront(GrpcFront):
         shared.forbidden = frozenset({INTERNAL_HEADER})
         calls = shared.calls
         if config.resume_producers:
-            resumer = ProducerResumer(config, brokers, self._lookup, calls.is_reliable, services.spawn)
+            resumer = ProducerResumer(config, brokers, self._lookup, calls.topics.is_reliable, services.spawn)
             shared.aliases = Aliases(resumer)
             calls.owners.keep_ns = config.max_hold * 1_000_000
         calls.owners.on_change = _owner_changed

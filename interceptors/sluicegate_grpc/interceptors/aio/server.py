@@ -23,7 +23,7 @@ Context: TypeAlias = "aio.ServicerContext[Any, Any]"
 class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], aio.ServerInterceptor):
     """Applies policies to the calls of a server: `grpc.aio.server(interceptors=[...])`.
 
-    Its parameters are those of `ServerPolicies`; `list_subscriptions` is asynchronous.
+    Its parameters are those of `Policies`; `list_subscriptions` is asynchronous.
     """
 
     async def intercept_service(
@@ -41,30 +41,23 @@ class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], aio.Se
     def _unary_unary(self, behavior: Any, policed: Policed, serialize: Serialize) -> Any:
         behavior = _asynchronous(behavior, policed)
 
-        async def publish(request: Read, context: Context) -> Any:
+        async def call(request: Read, context: Context) -> Any:
+            values, message = request
+            if policed.attaches:
+                return await self._attach(
+                    policed, values, context, serialize, lambda: behavior(message, context)
+                )
             caller = self._caller(context)
-            await self._police(policed, request[0], caller, context)
-            producer = self.enforcer.unconfirmed(policed, request[0], caller)
-            if producer is None:
-                return await behavior(request[1], context)
-            return await self._proving(behavior(request[1], context), producer, context)
-
-        async def attach(request: Read, context: Context) -> Any:
-            return await self._attach(
-                policed, request[0], context, serialize, lambda: behavior(request[1], context)
-            )
-
-        async def note(request: Read, context: Context) -> Any:
-            caller = self._caller(context)
-            await self._police(policed, request[0], caller, context)
-            response = await behavior(request[1], context)
+            await self._police(policed, values, caller, context)
+            producer = self.enforcer.unconfirmed(policed, values, caller)
+            if producer is not None:
+                return await self._proving(behavior(message, context), producer, context)
+            response = await behavior(message, context)
             if policed.method.role is Role.DETACH and is_ok(context):
-                self.enforcer.left(policed, request[0], caller)
+                self.enforcer.left(policed, values, caller)
             return response
 
-        if policed.attaches:
-            return attach
-        return publish if policed.method.role is Role.PUBLISH else note
+        return call
 
     # -- streams --------------------------------------------------------------------------------------
 
@@ -95,11 +88,7 @@ class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], aio.Se
             values, first = await _first(reads)
             requests = _Requests(self, None, reads, context, self._caller(context), first)
             await self._deliver(
-                policed,
-                values,
-                context,
-                serialize,
-                lambda own: respond(requests, own.reading(requests)),
+                policed, values, context, serialize, lambda own: respond(requests, own), requests
             )
 
         return call
@@ -128,16 +117,17 @@ class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], aio.Se
         context: Context,
         serialize: Serialize,
         respond: "Callable[[_Context], Awaitable[None]]",
+        requests: "_Requests | None" = None,
     ) -> None:
         """Run a handler whose responses are messages to a consumer."""
         try:
             waiting = self.enforcer.open(policed, values, self._caller(context))
-            paced = Paced(await finish(waiting, self._lists))
+            paced = Paced(await finish(waiting, self.lists))
         except RefusedError as refused:
             await abort(context, refused.refusal)
         has_left = True
         try:
-            await respond(_Context(context, serialize, paced=paced))
+            await respond(_Context(context, serialize, requests, paced))
             has_left = False
         finally:
             paced.close(has_left=has_left)
@@ -153,7 +143,7 @@ class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], aio.Se
         """Run a handler by which a producer or consumer attaches."""
         try:
             waiting = self.enforcer.attach(policed, values, self._caller(context))
-            attachment: Attachment = await finish(waiting, self._lists)
+            attachment: Attachment = await finish(waiting, self.lists)
         except RefusedError as refused:
             await abort(context, refused.refusal)
         try:
@@ -179,9 +169,7 @@ class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], aio.Se
     ) -> None:
         """Let a message of a publisher pass, or record another; a refused one ends the call."""
         try:
-            if policed.method.role is not Role.PUBLISH:
-                self.enforcer.note(policed, values, caller)
-            elif (waiting := self.enforcer.publish(policed, values, caller)) is not None:
+            if (waiting := self.enforcer.police(policed, values, caller)) is not None:
                 await finish(waiting)
         except RefusedError as refused:
             await abort(context, refused.refusal)
@@ -259,11 +247,6 @@ class _Context:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._context, name)
-
-    def reading(self, requests: _Requests) -> "_Context":
-        """The same, with requests to read."""
-        self._requests = requests
-        return self
 
     async def write(self, response: Any) -> None:
         """As `ServicerContext.write`."""

@@ -40,7 +40,7 @@ class PolicyClientInterceptor(
     A call that has to wait blocks its thread, an attaching call blocks until its
     response, even as a future.
 
-    Its parameters are those of `ClientPolicies`.
+    Its parameters are those of `Policies`.
     """
 
     def intercept_unary_unary(
@@ -126,9 +126,7 @@ class PolicyClientInterceptor(
 
         :raises RefusedError: if it is refused.
         """
-        if policed.method.role is not Role.PUBLISH:
-            self.enforcer.note(policed, values, caller)
-        elif (waiting := self.enforcer.publish(policed, values, caller)) is not None:
+        if (waiting := self.enforcer.police(policed, values, caller)) is not None:
             finish(waiting, patience)
 
     def _proceed(

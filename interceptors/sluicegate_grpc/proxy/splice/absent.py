@@ -5,7 +5,7 @@ answered the connection ends, so that the next one probes the broker again.
 """
 
 from sluicegate.broker import Close, Command, PauseReading, ToClient, WakeAt
-from sluicegate_grpc.proxy.splice.blocks import trailers
+from sluicegate_grpc.proxy.splice.blocks import ending
 from sluicegate_grpc.proxy.splice.frames import (
     ACK,
     CONTINUATION,
@@ -20,14 +20,14 @@ from sluicegate_grpc.proxy.splice.frames import (
     WireError,
     frame,
     goaway,
-    header_frames,
+    malformed,
     read_head,
     rst_stream,
 )
 from sluicegate_grpc.proxy.splice.settings import greeting
 from sluicegate_grpc.proxy.splice.shared import Limits
+from sluicegate_grpc.semantics.status import UNAVAILABLE, Refusal
 
-_UNAVAILABLE = 14
 _PATIENCE_NS = 5_000_000_000
 """How long a client that asks for nothing is kept."""
 
@@ -74,9 +74,7 @@ class Absent:
                 high, low, kind, flags, stream = read_head(data, at)
                 stop = at + HEAD + (high << 8 | low)
                 if stop - at - HEAD > self._limits.frame_bytes:
-                    raise WireError(
-                        ErrorCode.FRAME_SIZE_ERROR, "frame_malformed", "a frame that is too large"
-                    )
+                    raise malformed("a frame that is too large", ErrorCode.FRAME_SIZE_ERROR)
                 if stop > len(data):
                     break
                 self._frame(kind, flags, stream & STREAM_MASK, data[at + HEAD : stop])
@@ -101,9 +99,7 @@ class Absent:
             self._out.append(frame(PING, ACK, 0, payload))
         elif kind in (HEADERS, CONTINUATION) and flags & END_HEADERS and stream > self._last:
             self._last = stream
-            self._out.append(
-                header_frames(stream, trailers(_UNAVAILABLE, self._text, b"", alone=True), end=True)
-            )
+            self._out.append(ending(stream, Refusal(UNAVAILABLE, self._text, b""), alone=True))
             if kind == CONTINUATION or not flags & END_STREAM:
                 # RFC 9113 section 8.1: the response is whole, and the rest of the request is not wanted.
                 self._out.append(rst_stream(stream, ErrorCode.NO_ERROR))

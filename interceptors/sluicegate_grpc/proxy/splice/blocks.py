@@ -12,7 +12,8 @@ from urllib.parse import quote
 
 from hpack import Decoder, HPACKError, OversizedHeaderListError
 
-from sluicegate_grpc.proxy.splice.frames import ErrorCode, WireError
+from sluicegate_grpc.proxy.splice.frames import ErrorCode, WireError, header_frames
+from sluicegate_grpc.semantics.status import Refusal
 
 NO_TABLE = b"\x20"
 """Says that there is no table (RFC 7541 section 6.3): who asked for a smaller one waits for such a word."""
@@ -211,6 +212,14 @@ def trailers(code: int, text: str, details: bytes, *, alone: bool) -> bytes:
     if details:
         parts.append(literal(b"grpc-status-details-bin", _base64(details)))
     return b"".join(parts)
+
+
+def ending(stream: int, refusal: Refusal, *, alone: bool) -> bytes:
+    """The frames that end a call with a refusal.
+
+    :param alone: True if the response has no other headers.
+    """
+    return header_frames(stream, trailers(refusal.code, refusal.text, refusal.details, alone=alone), end=True)
 
 
 _UNQUOTED: Final = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")

@@ -1,6 +1,6 @@
 """Handles the broker's frames (RFC 9113 section 6)."""
 
-from sluicegate_grpc.proxy.splice.answers import Answers, Watcher
+from sluicegate_grpc.proxy.splice.answers import Answers
 from sluicegate_grpc.proxy.splice.blocks import NO_TABLE
 from sluicegate_grpc.proxy.splice.calling import Calling
 from sluicegate_grpc.proxy.splice.connection_state import Connection
@@ -23,6 +23,7 @@ from sluicegate_grpc.proxy.splice.frames import (
 )
 from sluicegate_grpc.proxy.splice.settings import for_clients
 from sluicegate_grpc.proxy.splice.sides import Block, Side
+from sluicegate_grpc.proxy.splice.watcher import Watcher
 
 
 class BrokerSide(Side):

@@ -19,10 +19,10 @@ from sluicegate_grpc.proxy.splice.frames import (
     SETTINGS,
     WINDOW_UPDATE,
     ErrorCode,
-    WireError,
     goaway,
     header_frames,
     idle,
+    malformed,
 )
 from sluicegate_grpc.proxy.splice.requests import Request, RequestReader
 from sluicegate_grpc.proxy.splice.settings import for_brokers
@@ -98,7 +98,7 @@ class ClientSide(Side):
                 frames = self._anew(request, block, flags, stream)
             self._headers(request, frames, flags, stream, now_ns)
         elif not stream & 1:
-            raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", f"a request on stream {stream}")
+            raise malformed(f"a request on stream {stream}")
         elif len(self._open) < self._streams.room or self._streams.grow():
             holding.opened(stream, request, at, stop, flags)
         else:
@@ -124,7 +124,7 @@ class ClientSide(Side):
             self._trailers(request, frames, flags, stream, now_ns)
             return
         if not stream & 1:
-            raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", f"a request on stream {stream}")
+            raise malformed(f"a request on stream {stream}")
         if self._goes_away or self._leads_elsewhere(request.broker):
             self._send_elsewhere(flags, stream)
             return
@@ -210,7 +210,7 @@ class ClientSide(Side):
                 self._refusals.forget(stream)
         elif stream > holding.highest:
             text = f"headers on stream {stream}, which is closed"
-            raise WireError(ErrorCode.STREAM_CLOSED, "frame_malformed", text)
+            raise malformed(text, ErrorCode.STREAM_CLOSED)
         elif not self._frames.is_behind(frames, stream, end=bool(flags & END_STREAM)):
             self._frames.insert(frames)
 
@@ -235,7 +235,7 @@ class ClientSide(Side):
     def _reset(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
         self._refusals.resets.count(now_ns)
         if stop - at != HEAD + 4:
-            raise WireError(ErrorCode.FRAME_SIZE_ERROR, "frame_malformed", "RST_STREAM of another size")
+            raise malformed("RST_STREAM of another size", ErrorCode.FRAME_SIZE_ERROR)
         if stream > self._holding.last:
             raise idle(stream)
         self._calling.reset(data, at, stop, stream, now_ns)
@@ -255,7 +255,7 @@ class ClientSide(Side):
             self.window(data, at, stop, stream)
 
     def _push(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
-        raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", "PUSH_PROMISE from a client")
+        raise malformed("PUSH_PROMISE from a client")
 
     def _other(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
         """PRIORITY, GOAWAY and unknown frames pass."""

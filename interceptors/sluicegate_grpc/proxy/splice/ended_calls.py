@@ -1,10 +1,10 @@
 """Calls that the gateway ends itself, and late frames of their streams from either side."""
 
-from sluicegate_grpc.proxy.splice.blocks import trailers
+from sluicegate_grpc.proxy.splice.blocks import ending
 from sluicegate_grpc.proxy.splice.call import Call
 from sluicegate_grpc.proxy.splice.connection_state import Connection
 from sluicegate_grpc.proxy.splice.floods import Flood
-from sluicegate_grpc.proxy.splice.frames import END_STREAM, HEAD, ErrorCode, header_frames, rst_stream
+from sluicegate_grpc.proxy.splice.frames import END_STREAM, HEAD, ErrorCode, rst_stream
 from sluicegate_grpc.semantics.status import Refusal
 
 _MAX_STREAMS = 4_096
@@ -39,9 +39,8 @@ class Refusals:
     def answer(self, stream: int, refusal: Refusal, *, alone: bool) -> None:
         """Send the trailers of a refused call."""
         self._streams.ended(stream)
-        block = trailers(refusal.code, refusal.text, refusal.details, alone=alone)
         self._down.over(stream)
-        self._down.insert(header_frames(stream, block, end=True))
+        self._down.insert(ending(stream, refusal, alone=alone))
 
     def reset(self, stream: int, code: ErrorCode) -> None:
         """Reset a stream towards the client."""

@@ -10,7 +10,7 @@ Bytes that may be sent and find no room at the receiver wait in their stream's o
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -155,9 +155,7 @@ class Flow:
 
     def close(self, outlet: Outlet) -> None:
         """A stream has ended: discard its waiting bytes."""
-        for item in outlet.items:
-            if isinstance(item, Chunk):
-                self.drop(outlet, item, over=True)
+        self.discard(outlet, [item for item in outlet.items if isinstance(item, Chunk)])
         outlet.items.clear()
         self.outlets.pop(outlet.stream, None)
         self.blocked.pop(outlet.stream, None)
@@ -224,17 +222,19 @@ class Flow:
         outlet.ahead += len(payload)
         return Chunk(payload, Credit.STREAM)
 
-    def drop(self, outlet: Outlet, chunk: Chunk, *, over: bool = False) -> None:
-        """Discard withheld bytes; their sender regains the credit for them.
+    def drop(self, outlet: Outlet, chunk: Chunk) -> None:
+        """Discard withheld bytes; their sender regains the credit for them."""
+        self.discard(outlet, [chunk])
+        if chunk.credit is not Credit.STREAM:
+            self._grant(outlet.stream, len(chunk.payload))
 
-        :param over: True if the stream has ended, so that only the connection matters.
-        """
-        size = len(chunk.payload)
-        self._let_go(outlet, chunk, size)
-        if chunk.credit is Credit.NONE:
-            self._grant(0, size)
-        if chunk.credit is not Credit.STREAM and not over:
-            self._grant(outlet.stream, size)
+    def discard(self, outlet: Outlet, chunks: Iterable[Chunk]) -> None:
+        """Discard bytes of a stream that has ended: their sender regains the credit for the connection."""
+        for chunk in chunks:
+            size = len(chunk.payload)
+            self._let_go(outlet, chunk, size)
+            if chunk.credit is Credit.NONE:
+                self._grant(0, size)
 
     def _let_go(self, outlet: Outlet, chunk: Chunk, size: int) -> None:
         self.held_bytes -= size

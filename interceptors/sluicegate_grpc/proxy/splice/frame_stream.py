@@ -24,6 +24,7 @@ from sluicegate_grpc.proxy.splice.frames import (
     ErrorCode,
     WireError,
     frame,
+    malformed,
     read_head,
     unpadded,
     window_update,
@@ -216,11 +217,9 @@ class FrameStream:
 
     def _out_of_place(self, kind: int) -> None:
         if self.continued != _NOTHING_YET:
-            raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", "a header block was left open")
+            raise malformed("a header block was left open")
         if kind != SETTINGS:  # RFC 9113 section 3.4
-            raise WireError(
-                ErrorCode.PROTOCOL_ERROR, "frame_malformed", "the first frame is none of SETTINGS"
-            )
+            raise malformed("the first frame is none of SETTINGS")
         self.continued = 0
 
     def _checked(self, size: int) -> int:
@@ -282,8 +281,7 @@ class FrameStream:
         begin, end = unpadded(data, at, stop, flags)
         self.cut(at, stop)
         self.watched.add(stream)
-        self.grant(0, size - (end - begin))
-        self.grant(stream, size - (end - begin))
+        self.refund(stream, size - (end - begin))
         flow.send(outlet, flow.wait(data[begin:end]))
         if flags & END_STREAM:
             self.ends(outlet, frame(DATA, END_STREAM, stream))
@@ -328,6 +326,11 @@ class FrameStream:
         """Grant the sender credit, on a stream or (0) on the connection."""
         if amount:
             self._grants[stream] = self._grants.get(stream, 0) + amount
+
+    def refund(self, stream: int, amount: int) -> None:
+        """Grant the sender credit on a stream and on the connection."""
+        self.grant(0, amount)
+        self.grant(stream, amount)
 
     def settle(self) -> None:
         """Send the sender's new credit."""

@@ -220,9 +220,9 @@ class Holding:
         if call.frames:
             self._up.let_go(len(call.frames))
             call.frames = b""
-        for chunk in call.chunks:
-            self._up.flow.drop(call.outlet, chunk, over=True)
-        call.chunks.clear()
+        if call.chunks:
+            self._up.flow.discard(call.outlet, call.chunks)
+            call.chunks.clear()
 
     def forget(self, call: Call, now_ns: int) -> None:
         """Stop reading a call, and discard its waiting bytes."""

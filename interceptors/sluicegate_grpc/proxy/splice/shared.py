@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from sluicegate.broker import Services
-from sluicegate.engine.delivery_time import FirstSeen
 from sluicegate.model import Method, MethodMap
 from sluicegate_grpc.proxy.edits import Edits
 from sluicegate_grpc.proxy.splice.resuming import Aliases
@@ -90,7 +89,6 @@ class Shared:
     counts: Counter[str] = field(default_factory=Counter)
     sessions: int = 0
     """Connections open now."""
-    first_seen: FirstSeen = field(default_factory=FirstSeen)
     edits: Edits = field(default_factory=Edits)
     """What is changed in the headers of every request."""
     forbidden: frozenset[str] = frozenset()

@@ -18,6 +18,7 @@ from sluicegate_grpc.proxy.splice.frames import (
     ErrorCode,
     WireError,
     frame,
+    malformed,
     unpadded,
     window_update,
 )
@@ -78,9 +79,9 @@ class Side:
             begin, end = unpadded(data, at, stop, flags)
             if flags & HAS_PRIORITY and _read_amount(data, begin - 5)[0] & STREAM_MASK == stream:
                 text = f"stream {stream} depends on itself"  # RFC 7540 5.3.1; RFC 9113 has no priorities
-                raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", text)
+                raise malformed(text)
         if not stream:
-            raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", "HEADERS on no stream")
+            raise malformed("HEADERS on no stream")
         if flags & END_HEADERS:
             self.block(data, at, stop, data[begin:end], flags, stream, now_ns)
             return
@@ -93,7 +94,7 @@ class Side:
         """A CONTINUATION frame: the block is handled and forwarded once it is complete."""
         block = self._block
         if block is None:
-            raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", "CONTINUATION of nothing")
+            raise malformed("CONTINUATION of nothing")
         self._frames.cut(at, stop)
         self._frames.hold(stop - at)
         block.pieces += 1
@@ -128,12 +129,10 @@ class Side:
         """
         self._settings_flood.count(now_ns)
         if stream:
-            raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", f"SETTINGS on stream {stream}")
+            raise malformed(f"SETTINGS on stream {stream}")
         if flags & ACK:
             if stop - at > HEAD:
-                raise WireError(
-                    ErrorCode.FRAME_SIZE_ERROR, "frame_malformed", "SETTINGS acknowledged with more"
-                )
+                raise malformed("SETTINGS acknowledged with more", ErrorCode.FRAME_SIZE_ERROR)
             self._acknowledged(stop)
             return
         payload = data[at + HEAD : stop]
@@ -165,10 +164,10 @@ class Side:
         """
         # <hot> Runs once or twice for every call.
         if stop - at != HEAD + 4:
-            raise WireError(ErrorCode.FRAME_SIZE_ERROR, "frame_malformed", "WINDOW_UPDATE of another size")
+            raise malformed("WINDOW_UPDATE of another size", ErrorCode.FRAME_SIZE_ERROR)
         amount = _read_amount(data, at + HEAD)[0] & MAX_WINDOW
         if not amount and not stream:
-            raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", "WINDOW_UPDATE of nothing")
+            raise malformed("WINDOW_UPDATE of nothing")
         flow = self._frames.back.flow
         if not (flow.debt or flow.outlets):  # nothing is corrected, as nearly always
             if not stream:

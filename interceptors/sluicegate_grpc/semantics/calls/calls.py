@@ -3,11 +3,12 @@
 from collections.abc import Callable, Iterable
 from itertools import islice
 
+from sluicegate.engine.delivery_time import FirstSeen
 from sluicegate.engine.gate import Gate
 from sluicegate.model import Action, Decision, Method, MethodMap, Operation, OperationKind, Role
 from sluicegate.sessions.admission import allowed
 from sluicegate_grpc.semantics.calls.attach_call import Attaching, lost_place, no_room, refused
-from sluicegate_grpc.semantics.calls.attachments import Caller, Id, Key, Part, Place, Places, Position
+from sluicegate_grpc.semantics.calls.attachments import Caller, Id, Key, Part, Place, Places
 from sluicegate_grpc.semantics.calls.owners import Owners
 from sluicegate_grpc.semantics.calls.publishing import (
     UNNAMED,
@@ -60,9 +61,10 @@ class Calls:
         self._places = Places(max_attachments)
         self._producers = self._places.producers
         self._by_attaching = any(method.role is Role.ATTACH_PRODUCER for method in methods.methods.values())
-        self._topics = Topics(list_valid_ns)
-        self._unacked = Unacked(gates)
-        self.owners = Owners(gates, self._places, self._topics, self._release)
+        self.topics = Topics(list_valid_ns)
+        self.unacked = Unacked(gates)
+        self.first_seen = FirstSeen()
+        self.owners = Owners(gates, self._places, self.topics, self._release)
         self._look_ns = 0
         self._nameless = 0
 
@@ -109,7 +111,7 @@ class Calls:
             attaching.decision = no_room(attaching.topic, self._places.limit)
             return attaching.decision
         gate = self.gate(attaching.topic, attaching.caller.exempt, now_ns)
-        topics = self._topics
+        topics = self.topics
         if topics.are_listed:
             if attaching.lists_first(gate, topics.listings, now_ns):
                 return None
@@ -131,7 +133,7 @@ class Calls:
         :param names: all of them; None if the broker could not list them, which keeps the last list.
         :param asked_ns: when the list was requested; subscriptions admitted since are added.
         """
-        self._topics.listings.answered(topic, now_ns)
+        self.topics.listings.answered(topic, now_ns)
         if names is not None:
             self.gate(topic, False, now_ns).state.learn_subscriptions(names, asked_ns)
 
@@ -160,7 +162,7 @@ class Calls:
         if attachment is not None:
             self._named(place, attachment, now_ns)
         if attaching.reliable is not None:
-            self._topics.learn_reliable(attaching.topic, attaching.reliable)
+            self.topics.learn_reliable(attaching.topic, attaching.reliable)
 
     def _named(self, place: Place, attachment: Id, now_ns: int) -> None:
         claim = self.unconfirmed.pop(attachment, None)
@@ -189,9 +191,9 @@ class Calls:
                 gate.detach(ref)
         if not place.pending and not place.settled:
             self._release(place, now_ns)
-        if attaching.created and not is_known and self._topics.are_listed:
+        if attaching.created and not is_known and self.topics.are_listed:
             attaching.confirmed(gate)  # it may exist: the next list shows it
-            self._topics.listings.outdated(attaching.topic)
+            self.topics.listings.outdated(attaching.topic)
         attaching.withdraw(gate, now_ns)
 
     # -- publishing -----------------------------------------------------------------------------------
@@ -366,10 +368,6 @@ class Calls:
         if has_left and not place.in_use:
             self._release(place, now_ns)
 
-    def is_reliable(self, topic: str) -> bool:
-        """Whether a topic is reliable; True if that is unknown."""
-        return self._topics.is_reliable(topic)
-
     # -- acknowledgements -----------------------------------------------------------------------------
 
     def acknowledge(self, method: Method, values: Values, caller: Caller, now_ns: int) -> None:
@@ -379,15 +377,7 @@ class Calls:
         if place is not None:
             self._used(place, caller, now_ns)
             topic, subscription, _ = place.key
-        self.acknowledged(topic, subscription, values.position, now_ns)
-
-    def acknowledged(self, topic: str, subscription: str, position: Position, now_ns: int) -> None:
-        """A delivered message no longer counts as unacknowledged for its consumer."""
-        self._unacked.acknowledged((topic, subscription), position, now_ns)
-
-    def delivered(self, place: Place, position: Position, now_ns: int) -> None:
-        """A message was delivered to a consumer that is to acknowledge it."""
-        self._unacked.delivered(place, position, now_ns)
+        self.unacked.acknowledged((topic, subscription), values.position, now_ns)
 
     # -- staying and leaving --------------------------------------------------------------------------
 
@@ -446,5 +436,5 @@ class Calls:
         for called, attaching in self.unconfirmed.of(place):
             self.unconfirmed.pop(called)
             attaching.end()
-        self._unacked.forget(place)
+        self.unacked.forget(place)
         self._places.released(place)
