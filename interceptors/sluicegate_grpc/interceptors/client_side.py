@@ -1,17 +1,17 @@
-"""What the client interceptors of both kinds share: whose a call is, and what the map says of it."""
+"""What the client interceptors of both kinds share: the caller of a call, and its entry in the map."""
 
 from functools import cached_property
 from itertools import count
 from typing import Any
 
 from sluicegate_grpc.interceptors.policed import Policed
-from sluicegate_grpc.interceptors.policy_base import Lists, Policies, Told
+from sluicegate_grpc.interceptors.policy_base import CallInfo, Lists, Policies
 from sluicegate_grpc.semantics.calls import Caller
 
 _CLIENTS = count(1)
 
 
-class ClientPolicies(Policies[Told, Lists]):
+class ClientPolicies(Policies[CallInfo, Lists]):
     """The calls of a client that policies ask about."""
 
     @cached_property

@@ -23,6 +23,7 @@ from sluicegate_grpc.semantics import status
 from sluicegate_grpc.semantics.calls import Attaching, Caller, Calls, Id, Stream
 from sluicegate_grpc.semantics.calls.publishing import unknown_id
 from sluicegate_grpc.semantics.fields import Missing, Values
+from sluicegate_grpc.semantics.status import RefusedError
 
 _MAX_CALLERS = 100_000
 _LIST_VALID_NS = 1_000_000_000
@@ -69,14 +70,6 @@ class Engine(Protocol):
 
     def every_second(self, call: Callable[[int], bool], /) -> None:
         """Have something called about once a second, under the lock, until it returns False."""
-
-
-class RefusedError(Exception):
-    """A call is refused."""
-
-    def __init__(self, refusal: status.Refusal) -> None:
-        super().__init__(refusal.text)
-        self.refusal = refusal
 
 
 class CallEnforcer:
@@ -127,7 +120,7 @@ class CallEnforcer:
         engine.every_second(every_second)
 
     def policed(self, name: str) -> Policed | None:
-        """What the map says of a method; None if no policy asks about it, and the call passes."""
+        """The map's entry for a method; None if no policy applies to it, so that the call passes."""
         found = self._policed.get(name)
         if found is None and name not in self._policed:
             self.unknown_methods += 1
@@ -290,22 +283,22 @@ class CallEnforcer:
         return RefusedError(status.malformed(policed.name))
 
 
+@dataclass(slots=True, eq=False)
 class Attachment:
     """A producer or consumer that was admitted and awaits the broker's response."""
 
-    __slots__ = ("_attaching", "_enforcer", "_policed")
-
-    def __init__(self, enforcer: CallEnforcer, policed: Policed, attaching: Attaching) -> None:
-        self._enforcer = enforcer
-        self._policed = policed
-        self._attaching = attaching
+    _enforcer: CallEnforcer
+    _policed: Policed
+    _attaching: Attaching
 
     def answered(self, response: bytes) -> None:
         """The broker has accepted the attachment."""
         values = self._policed.read_response(response)
-        called = values.attachment if self._policed.method.attachment and isinstance(values, Values) else None
+        broker_id = (
+            values.attachment if self._policed.method.attachment and isinstance(values, Values) else None
+        )
         with self._enforcer.engine.lock:
-            self._enforcer.calls.attached(self._attaching, called, monotonic_ns())
+            self._enforcer.calls.attached(self._attaching, broker_id, monotonic_ns())
 
     def failed(self) -> None:
         """The call failed; does nothing once it was answered."""
@@ -314,15 +307,13 @@ class Attachment:
                 self._enforcer.calls.failed(self._attaching, monotonic_ns())
 
 
+@dataclass(slots=True, eq=False)
 class Delivery:
     """An open stream of messages to one consumer."""
 
-    __slots__ = ("_enforcer", "_policed", "_stream")
-
-    def __init__(self, enforcer: CallEnforcer, policed: Policed, stream: Stream) -> None:
-        self._enforcer = enforcer
-        self._policed = policed
-        self._stream = stream
+    _enforcer: CallEnforcer
+    _policed: Policed
+    _stream: Stream
 
     def on_room(self, tell: Callable[[], None]) -> None:
         """Have a callback called when waiting may end early; from any thread, under the lock."""

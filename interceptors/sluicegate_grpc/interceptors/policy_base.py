@@ -1,4 +1,4 @@
-"""What the interceptors of servers and clients share: their parameters, and whose a call is."""
+"""What the interceptors of servers and clients share: their parameters, and the caller of a call."""
 
 from collections.abc import Callable, Sequence
 from itertools import count
@@ -10,11 +10,11 @@ from sluicegate.model import ANONYMOUS, MethodMap
 from sluicegate_grpc.interceptors.enforcer import CallEnforcer, Engine
 from sluicegate_grpc.semantics.calls import Caller
 
-Told = TypeVar("Told")
+CallInfo = TypeVar("CallInfo")
 Lists = TypeVar("Lists")
 
 
-class Policies(Generic[Told, Lists]):
+class Policies(Generic[CallInfo, Lists]):
     """The policies of one server or client.
 
     :param engine: decides, such as a `sluicegate.embedded.PolicyEngine`.
@@ -33,7 +33,7 @@ class Policies(Generic[Told, Lists]):
         engine: Engine,
         methods: MethodMap,
         *,
-        principal: Callable[[Told], str] | None = None,
+        principal: Callable[[CallInfo], str] | None = None,
         ghost_release_s: float = 30,
         list_subscriptions: Lists | None = None,
         services: Sequence[ServiceDescriptor] = (),
@@ -41,24 +41,24 @@ class Policies(Generic[Told, Lists]):
         lists = list_subscriptions is not None
         self.enforcer = CallEnforcer(engine, methods, ghost_release_s, lists=lists, services=services)
         self.lists = list_subscriptions
-        self._principal = principal or self.known_principal
+        self._principal = principal or self.default_principal
         self._streams = count(1)
 
     @staticmethod
-    def known_principal(told: Any) -> str:
-        """The principal of a call where nobody says it."""
+    def default_principal(info: Any) -> str:
+        """The principal of a call where no `principal` is given."""
         return ANONYMOUS
 
-    def caller_by(self, told: Told, client: str) -> Caller:
+    def caller_by(self, info: CallInfo, client: str) -> Caller:
         """The caller of a call.
 
-        :param told: what names its principal.
+        :param info: the context of the call, or its metadata.
         :param client: identifies the connection.
         """
-        return self.enforcer.caller(self._principal(told), client)
+        return self.enforcer.caller(self._principal(info), client)
 
-    def stream_caller_by(self, told: Told, client: str) -> Caller:
+    def stream_caller_by(self, info: CallInfo, client: str) -> Caller:
         """A caller that lives as long as its stream: its attachments are released with it."""
         return self.enforcer.caller_of_its_own(
-            self._principal(told), f"{client} stream {next(self._streams)}"
+            self._principal(info), f"{client} stream {next(self._streams)}"
         )

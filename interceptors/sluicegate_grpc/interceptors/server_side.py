@@ -9,7 +9,7 @@ import grpc
 
 from sluicegate.model import ANONYMOUS
 from sluicegate_grpc.interceptors.policed import Policed
-from sluicegate_grpc.interceptors.policy_base import Lists, Policies, Told
+from sluicegate_grpc.interceptors.policy_base import CallInfo, Lists, Policies
 from sluicegate_grpc.semantics.calls import Caller
 from sluicegate_grpc.semantics.fields import Missing, Values
 
@@ -18,7 +18,7 @@ Read: TypeAlias = "tuple[Values | Missing, Any]"
 Serialize: TypeAlias = Callable[[Any], bytes]
 
 
-class ServerPolicies(Policies[Told, Lists]):
+class ServerPolicies(Policies[CallInfo, Lists]):
     """The handlers of a server, with policies around those that policies ask about."""
 
     @cached_property
@@ -27,9 +27,9 @@ class ServerPolicies(Policies[Told, Lists]):
         return {}
 
     @staticmethod
-    def known_principal(told: Any) -> str:
+    def default_principal(info: Any) -> str:
         """The principal of a connection: the common name of the client's certificate, if it showed one."""
-        names = told.auth_context().get("x509_common_name")
+        names = info.auth_context().get("x509_common_name")
         return str(names[0], errors="replace") if names else ANONYMOUS
 
     def _policed(self, handler: "Handler | None", name: str) -> "Handler | None":

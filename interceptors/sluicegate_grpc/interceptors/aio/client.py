@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
@@ -14,10 +15,11 @@ from sluicegate.model import MethodMap, Role
 from sluicegate_grpc.interceptors.aio.call_waits import ListSubscriptions, Paced, finish
 from sluicegate_grpc.interceptors.aio.streams import Police, Requests, StreamStream, StreamUnary, fail
 from sluicegate_grpc.interceptors.client_side import ClientPolicies
-from sluicegate_grpc.interceptors.enforcer import Attachment, Engine, RefusedError
+from sluicegate_grpc.interceptors.enforcer import Attachment, Engine
 from sluicegate_grpc.interceptors.policed import Policed, encoded
 from sluicegate_grpc.semantics.calls import Caller, Id
 from sluicegate_grpc.semantics.fields import Missing, Values
+from sluicegate_grpc.semantics.status import RefusedError
 
 Details: TypeAlias = aio.ClientCallDetails
 Continue: TypeAlias = "Callable[[Details, Any], Awaitable[Any]]"
@@ -259,36 +261,29 @@ class _StreamStream(_Kind, aio.StreamStreamClientInterceptor):
         return StreamStream(call, sent, lambda: client.enforcer.stream_ended(caller))
 
 
+@dataclass(eq=False)
 class _Opening(Generic[Opened]):
-    """What the first request of a stream opens: an attachment, or a stream of messages.
+    """What the first request of a stream opens: an attachment, or a stream of messages."""
 
-    :param decide: decides it by the request's values.
-    :param release: gives it up.
-    """
-
-    def __init__(
-        self,
-        policed: Policed,
-        decide: Callable[[Values | Missing], Awaitable[Opened]],
-        release: Callable[[Opened], None],
-    ) -> None:
-        self._policed = policed
-        self._decide = decide
-        self._release = release
-        self._has_ended = False
-        self.opened: Opened | None = None
+    policed: Policed
+    decide: Callable[[Values | Missing], Awaitable[Opened]]
+    """Decides it by the request's values."""
+    release: Callable[[Opened], None]
+    """Gives it up."""
+    opened: Opened | None = None
+    has_ended: bool = False
 
     async def begin(self, request: Any) -> None:
         """Decide the first request."""
-        self.opened = await self._decide(self._policed.read_sent(request))
-        if self._has_ended:
-            self._release(self.opened)
+        self.opened = await self.decide(self.policed.read_sent(request))
+        if self.has_ended:
+            self.release(self.opened)
 
     def end(self) -> None:
         """The call has ended."""
-        self._has_ended = True
+        self.has_ended = True
         if self.opened is not None:
-            self._release(self.opened)
+            self.release(self.opened)
 
 
 async def _paced(call: Any, paced: Paced) -> AsyncIterator[Any]:

@@ -10,7 +10,7 @@ import grpc
 
 from sluicegate.model import Role
 from sluicegate_grpc.interceptors.codes import CODES, DETAILS
-from sluicegate_grpc.interceptors.enforcer import Attachment, RefusedError
+from sluicegate_grpc.interceptors.enforcer import Attachment
 from sluicegate_grpc.interceptors.policed import Policed
 from sluicegate_grpc.interceptors.server_side import Handler, Read, Serialize, ServerPolicies, is_ok
 from sluicegate_grpc.interceptors.sync.call_waits import (
@@ -22,7 +22,7 @@ from sluicegate_grpc.interceptors.sync.call_waits import (
 )
 from sluicegate_grpc.semantics.calls import Caller, Id
 from sluicegate_grpc.semantics.fields import Missing, Values
-from sluicegate_grpc.semantics.status import Refusal
+from sluicegate_grpc.semantics.status import Refusal, RefusedError
 
 Context: TypeAlias = grpc.ServicerContext
 
@@ -50,7 +50,8 @@ class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], grpc.S
         def call(request: Read, context: Context) -> Any:
             values, message = request
             if policed.attaches:
-                return self._attach(policed, values, context, serialize, partial(behavior, message, context))
+                with self._attaching(policed, values, context, serialize) as attached:
+                    return attached(behavior(message, context))
             caller = self._caller(context)
             self._police(policed, values, caller, context)
             producer = self.enforcer.unconfirmed(policed, values, caller)
@@ -103,8 +104,8 @@ class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], grpc.S
         def call(reads: Iterator[Read], context: Context) -> Any:
             if policed.attaches:
                 values, requests = _first(reads)
-                respond = partial(behavior, requests, context)
-                return self._attach(policed, values, context, serialize, respond)
+                with self._attaching(policed, values, context, serialize) as attached:
+                    return attached(behavior(requests, context))
             return behavior(self._policed_requests(policed, reads, context), context)
 
         return call
@@ -137,26 +138,25 @@ class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], grpc.S
             self._police(policed, values, caller, context)
             yield request
 
-    def _attach(
-        self,
-        policed: Policed,
-        values: Values | Missing,
-        context: Context,
-        serialize: Serialize,
-        respond: Callable[[], Any],
-    ) -> Any:
-        """Run a handler by which a producer or consumer attaches."""
+    @contextmanager
+    def _attaching(
+        self, policed: Policed, values: Values | Missing, context: Context, serialize: Serialize
+    ) -> Iterator[Callable[[Any], Any]]:
+        """Admit a producer or consumer; its handler runs within the block, and hands its response over."""
         try:
             waiting = self.enforcer.attach(policed, values, self._caller(context))
             attachment: Attachment = finish(waiting, Patience(context.add_callback), self.lists)
         except (RefusedError, EndedError) as error:
             _end(context, error)
-        try:
-            response = respond()
+
+        def attached(response: Any) -> Any:
             # Handlers continue when their call is cancelled, so check whether the client still waits.
             if is_ok(context) and context.is_active():
                 attachment.answered(serialize(response))
             return response
+
+        try:
+            yield attached
         finally:
             attachment.failed()
 

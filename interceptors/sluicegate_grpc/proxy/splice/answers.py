@@ -24,24 +24,22 @@ class Answer(Watcher):
     """A response that is read and passes unchanged.
 
     :param request: what it answers.
-    :param succeeded: called with its message and the time once the broker reports success.
-    :param failed: called with the time if it fails, and with whether the broker has reported that.
+    :param done: called with its message (None if the call failed), the time, and whether the broker has
+        reported the end; else the outcome is unknown.
     """
 
-    __slots__ = ("_content", "_failed", "_request", "_succeeded")
+    __slots__ = ("_content", "_done", "_request")
 
     def __init__(
         self,
         connection: Connection,
         stream: int,
         request: Request,
-        succeeded: Callable[[bytes, int], None] = lambda message, now_ns: None,
-        failed: Callable[[int, bool], None] = lambda now_ns, is_known: None,
+        done: Callable[[bytes | None, int, bool], None] = lambda message, now_ns, is_reported: None,
     ) -> None:
         super().__init__(connection, stream)
         self._request = request
-        self._succeeded = succeeded
-        self._failed = failed
+        self._done = done
         self._content = b""
 
     def data(self, data: bytes, at: int, stop: int, flags: int, now_ns: int) -> None:
@@ -53,11 +51,11 @@ class Answer(Watcher):
     def trailers(self, block: bytes, frames: bytes, now_ns: int) -> bool:
         """Read the status of the call."""
         if self._header(block, "grpc-status") != "0":
-            self._failed(now_ns, True)
+            self._done(None, now_ns, True)
             return True
         if self._request.credentials:
             self._shared.accept(self._request.credentials)
-        self._succeeded(self._message(), now_ns)
+        self._done(self._message(), now_ns, True)
         return True
 
     def _message(self) -> bytes:
@@ -72,7 +70,7 @@ class Answer(Watcher):
 
     def ended(self, now_ns: int, *, by_client: bool) -> None:
         """The stream was reset: the outcome is unknown."""
-        self._failed(now_ns, False)
+        self._done(None, now_ns, False)
 
 
 class Answers:
@@ -109,18 +107,15 @@ class Answers:
         """Watch whether the broker knows a producer whose name is only claimed, or that can be resumed."""
         calls = self._connection.shared.calls
 
-        def succeeded(message: bytes, now_ns: int) -> None:
-            calls.publish_answered(producer, now_ns, is_known=True)
-
-        def failed(now_ns: int, is_known: bool) -> None:
-            calls.publish_answered(producer, now_ns, is_known=False)
+        def done(message: bytes | None, now_ns: int, is_reported: bool) -> None:
+            calls.publish_answered(producer, now_ns, is_known=message is not None)
 
         if stream in self.watchers:
             return
         answer: Watcher | None = None
         aliases = self._connection.shared.aliases
         if aliases is None or producer in calls.unconfirmed or request.credentials:
-            answer = Answer(self._connection, stream, request, succeeded, failed)
+            answer = Answer(self._connection, stream, request, done)
         if aliases is not None and isinstance(producer, int):
             answer = Resumable(self._connection, stream, request, producer, aliases, answer, self.watchers)
         if answer is not None:
@@ -130,31 +125,32 @@ class Answers:
         """Read the id that the broker gives a producer or consumer, if it accepts it."""
         calls = self._connection.shared.calls
 
-        def succeeded(message: bytes, now_ns: int) -> None:
-            called = None
+        def done(message: bytes | None, now_ns: int, is_reported: bool) -> None:
+            if message is None:
+                calls.failed(attaching, now_ns, is_known=is_reported)
+                return
+            broker_id = None
             if request.known_method.attachment:
                 values = request.plans.response.read(message, 0, len(message))
-                called = values.attachment if isinstance(values, Values) else None
-            calls.attached(attaching, called, now_ns)
+                broker_id = values.attachment if isinstance(values, Values) else None
+            calls.attached(attaching, broker_id, now_ns)
 
-        def failed(now_ns: int, is_known: bool) -> None:
-            calls.failed(attaching, now_ns, is_known=is_known)
-
-        self._watch(stream, Answer(self._connection, stream, request, succeeded, failed))
+        self._watch(stream, Answer(self._connection, stream, request, done))
 
     def detach(self, stream: int, request: Request, leave: Callable[[int], None]) -> None:
         """Watch whether the broker detaches a producer or consumer."""
 
-        def succeeded(message: bytes, now_ns: int) -> None:
-            leave(now_ns)
+        def done(message: bytes | None, now_ns: int, is_reported: bool) -> None:
+            if message is not None:
+                leave(now_ns)
 
-        self._watch(stream, Answer(self._connection, stream, request, succeeded))
+        self._watch(stream, Answer(self._connection, stream, request, done))
 
     def rewrite(self, stream: int, request: Request, rewrite: Rewrite) -> None:
         """Rewrite the response of a call."""
         self._watch(stream, Rewriting(self._connection, stream, rewrite))
 
-    def tells_of(self, stream: int, topic: str) -> None:
+    def note_topic(self, stream: int, topic: str) -> None:
         """Note which topic a rewritten response is about."""
         watcher = self.watchers.get(stream)
         if isinstance(watcher, Rewriting):
@@ -166,18 +162,11 @@ class Answers:
         delivery.on_acknowledged(lambda: self.ready.add(watcher))
         self._watch(stream, watcher)
 
-    def over(self, stream: int, now_ns: int) -> None:
-        """The broker has reset a stream."""
+    def reset(self, stream: int, now_ns: int, *, by_client: bool) -> None:
+        """The client has reset a stream, or the gateway in its place; or else the broker has."""
         watcher = self.watchers.pop(stream, None)
         if watcher is not None:
-            watcher.ended(now_ns, by_client=False)
-        self._down.over(stream)
-
-    def cancelled(self, stream: int, now_ns: int) -> None:
-        """The client has reset a stream."""
-        watcher = self.watchers.pop(stream, None)
-        if watcher is not None:
-            watcher.ended(now_ns, by_client=True)
+            watcher.ended(now_ns, by_client=by_client)
         self._down.over(stream)
 
     def go_on(self, now_ns: int) -> None:
@@ -188,5 +177,5 @@ class Answers:
     def closed(self, now_ns: int) -> None:
         """The connection is closed."""
         for stream in tuple(self.watchers):
-            self.cancelled(stream, now_ns)
+            self.reset(stream, now_ns, by_client=True)
         self.ready.clear()

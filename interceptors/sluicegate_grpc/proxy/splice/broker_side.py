@@ -150,7 +150,7 @@ class BrokerSide(Side):
             self._frames.cut(at, stop)
             return
         self._calling.over(stream, now_ns, reset=True)
-        self._answers.over(stream, now_ns)
+        self._answers.reset(stream, now_ns, by_client=False)
 
     def _goaway(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
         """Drop streams above the last id of a GOAWAY, which the client repeats elsewhere."""

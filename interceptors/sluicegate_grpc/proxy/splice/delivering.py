@@ -5,6 +5,7 @@ bounds how much the broker sends, and the connection's window is given back, so 
 """
 
 from collections import deque
+from dataclasses import dataclass, field
 
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.timers import Timer
@@ -21,10 +22,10 @@ from sluicegate_grpc.semantics.fields import Missing, Plan, Values
 
 _UNACKED = "max_unacked_messages_per_consumer"
 _UNACKED_WAIT_NS = 20_000_000
-"""Acknowledgements may come by another connection without notice; it doubles while none come."""
+"""Acknowledgements on another connection are not signalled here; the wait doubles while none come."""
 _MAX_UNACKED_WAIT_NS = 320_000_000
 _GIVEN_UP = frozenset({"1", "4"})
-"""CANCELLED and DEADLINE_EXCEEDED: it was the client that ended the stream, and the broker told first."""
+"""CANCELLED and DEADLINE_EXCEEDED: the client has ended the stream, and the broker reports it first."""
 _LEAST_WAIT_NS = 1_000_000
 _NS_PER_MS = 1_000_000
 _FIRST_BYTES = 128
@@ -32,21 +33,19 @@ _EAGER_BYTES = 65_536
 _DROP = -1
 
 
+@dataclass(slots=True, eq=False)
 class Message:
     """One message that is buffered, at least in part."""
 
-    __slots__ = ("chunks", "is_known", "seen_ms", "size", "there", "values")
-
-    def __init__(self) -> None:
-        self.chunks: list[Chunk] = []  # a tenth of a deque, as nearly always there is one
-        self.there = 0
-        """Bytes that have come, with the prefix."""
-        self.size = 0
-        """Bytes that it has, with the prefix; 0 until that has come."""
-        self.is_known = False
-        """True once it was read, or cannot be."""
-        self.values: Values | None = None
-        self.seen_ms = -1
+    chunks: list[Chunk] = field(default_factory=list)  # a tenth of a deque, as nearly always there is one
+    there: int = 0
+    """Bytes that have come, with the prefix."""
+    size: int = 0
+    """Bytes that it has, with the prefix; 0 until that has come."""
+    is_known: bool = False
+    """True once it was read, or cannot be."""
+    values: Values | None = None
+    seen_ms: int = -1
 
     @property
     def lacks(self) -> int:
@@ -99,9 +98,9 @@ class Delivering(Watcher):
         self._delivery = delivery
         self._queue: deque[Message] = deque()
         self._left = 0
-        """Bytes still to come of a message that was let go."""
+        """Bytes still to come of an admitted message."""
         self._drops = 0
-        """Bytes still to come of one that was dropped."""
+        """Bytes still to come of a dropped message."""
         self._end = b""
         """The stream's trailers, while messages wait."""
         self._is_given_up = False

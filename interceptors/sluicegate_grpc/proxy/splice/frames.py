@@ -1,5 +1,6 @@
 """HTTP/2 frames: their numbers, and those that the gateway makes itself (RFC 9113)."""
 
+from collections.abc import Iterator
 from enum import IntEnum
 from struct import Struct
 
@@ -93,6 +94,20 @@ def header_frames(stream: int, block: bytes, *, end: bool) -> bytes:
     return b"".join(frames)
 
 
+def whole_frames(data: bytes, at: int = 0) -> Iterator[tuple[int, int, int, int, int]]:
+    """The frames that are all there: kind, flags, stream, and where each begins and ends.
+
+    :param at: where the first one begins.
+    """
+    while len(data) - at >= HEAD:
+        high, low, kind, flags, stream = read_head(data, at)
+        stop = at + HEAD + (high << 8 | low)
+        if stop > len(data):
+            return
+        yield kind, flags, stream & STREAM_MASK, at, stop
+        at = stop
+
+
 def window_update(stream: int, amount: int) -> bytes:
     """A WINDOW_UPDATE frame."""
     return frame(WINDOW_UPDATE, 0, stream, amount.to_bytes(4, "big"))
@@ -104,7 +119,7 @@ def window_amount(data: Buffer, at: int, stop: int) -> int:
     :raises WireError: if it is of another size.
     """
     if stop - at != HEAD + 4:
-        raise malformed("WINDOW_UPDATE of another size", ErrorCode.FRAME_SIZE_ERROR)
+        raise malformed("WINDOW_UPDATE of a wrong size", ErrorCode.FRAME_SIZE_ERROR)
     return int.from_bytes(data[at + HEAD : stop], "big") & MAX_WINDOW
 
 

@@ -96,7 +96,7 @@ class Resumable(Watcher):
         if found.created:
             self._aliases.add(self._producer, found.created)
             self._shared.calls.owners.renamed(self._producer, found.created)
-            refusal = Refusal(UNAVAILABLE, _AGAIN, b"")
+            refusal = Refusal(UNAVAILABLE, _AGAIN)
         self._shared.calls.publish_answered(self._producer, now_ns, is_known=bool(found.created))
         end = self._trailers
         if refusal is not None:

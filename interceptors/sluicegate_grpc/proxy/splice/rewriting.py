@@ -25,11 +25,11 @@ class Rewriting(Watcher):
         self._outlet = connection.down.flow.open(stream)
         self._rewrite = rewrite
         self.topic = ""
-        """Of which it tells; empty if it is not known."""
+        """The topic that was looked up; empty if it is not known."""
         self._chunks: deque[Chunk] = deque()
         self._size = 0
         self._refusal: Refusal | None = None
-        """By what the call ends, whatever the broker says."""
+        """Ends the call, whatever the status of the broker."""
 
     def data(self, data: bytes, at: int, stop: int, flags: int, now_ns: int) -> None:
         """Buffer the response until it is complete.
@@ -41,15 +41,15 @@ class Rewriting(Watcher):
         down.cut(at, stop)
         self._size += end - begin
         if self._size > limit:
-            raise _unreadable(f"an answer of over {limit} bytes")
+            raise _unreadable(f"a response of over {limit} bytes")
         padding = stop - at - HEAD - (end - begin)
         self._chunks.append(down.flow.keep(self._outlet, data[begin:end], padding, limit))
-        while self._size >= PREFIX and self._tell(now_ns):
+        while self._size >= PREFIX and self._rewrite_message(now_ns):
             pass
         if flags & END_STREAM:
-            raise _unreadable("an answer without trailers")
+            raise _unreadable("a response without trailers")
 
-    def _tell(self, now_ns: int) -> bool:
+    def _rewrite_message(self, now_ns: int) -> bool:
         """Send the rewritten message; False if it is incomplete."""
         content = b"".join(chunk.payload for chunk in self._chunks)
         packed, size = read_prefix(content)
@@ -60,18 +60,18 @@ class Rewriting(Watcher):
             message = self._plain(content[PREFIX:stop], packed, self._shared.limits.message_bytes)
         except UnreadableError:
             encoding = self._header(self._block, "grpc-encoding")
-            raise _unreadable(f"an answer that is compressed by {encoding!r}") from None
-        told = self._rewrite(message)
+            raise _unreadable(f"a response with the compression {encoding!r}") from None
+        rewritten = self._rewrite(message)
         if self.topic:
             self._shared.looked_up(self.topic, message, now_ns)
         flow = self._down.flow
         for chunk in self._chunks:
             flow.drop(self._outlet, chunk)
         self._chunks.clear()
-        if isinstance(told, Refusal):
-            self._refusal = told
+        if isinstance(rewritten, Refusal):
+            self._refusal = rewritten
         else:
-            shown = content[:stop] if told is None else with_prefix(told)
+            shown = content[:stop] if rewritten is None else with_prefix(rewritten)
             flow.send(self._outlet, flow.own(self._outlet, shown))
         self._size = len(content) - stop
         if self._size:

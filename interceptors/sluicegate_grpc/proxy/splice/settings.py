@@ -52,7 +52,7 @@ def shrinks_table(payload: bytes) -> bool:
 
 def for_clients(limits: Limits) -> Mapping[int, int]:
     """Upper bounds of a broker's settings towards clients."""
-    return {TABLE_SIZE: 0, MAX_STREAMS: limits.streams, MAX_FRAME: limits.frame_bytes}
+    return {TABLE_SIZE: 0, MAX_STREAMS: limits.max_streams, MAX_FRAME: limits.frame_bytes}
 
 
 def for_brokers(limits: Limits) -> Mapping[int, int]:

@@ -54,7 +54,7 @@ class Calls:
         """`(topic, exempt, now_ns)`: the gate of a topic."""
         self.ghosts_released = 0
         self.unknown_ids = 0
-        """Calls by ids that no one here was given."""
+        """Calls with ids that are unknown here."""
         self.unconfirmed = Unconfirmed()
         """Producers whose id the broker has not confirmed; see `publish_answered`."""
         self._ghost_release_ns = ghost_release_ns
@@ -206,8 +206,8 @@ class Calls:
         :return: the operation, to be kept only if it is delayed, and None if it may proceed; or `UNNAMED`.
         """
         # <hot> Runs for every publish.
-        called = values.producer if self._by_attaching else (values.topic, values.producer)
-        place = self._producers.get(called) if method.producer else None
+        broker_id = values.producer if self._by_attaching else (values.topic, values.producer)
+        place = self._producers.get(broker_id) if method.producer else None
         if place is None or not place.held:
             found = self._unattached(place, method, values, caller, now_ns)
             if not isinstance(found, Place):
@@ -256,9 +256,9 @@ class Calls:
 
     def _drop_unconfirmed(self, place: Place, caller: Caller, now_ns: int) -> None:
         """Drop a caller's unconfirmed claim on a place."""
-        for called, attaching in self.unconfirmed.of(place):
+        for broker_id, attaching in self.unconfirmed.of(place):
             if attaching.caller is caller:
-                self.publish_answered(called, now_ns, is_known=False)
+                self.publish_answered(broker_id, now_ns, is_known=False)
 
     def _unattached(
         self, place: Place | None, method: Method, values: Values, caller: Caller, now_ns: int
@@ -268,9 +268,9 @@ class Calls:
         It may have attached before this process started: then the topic and
         name that it claims count until the broker responds.
         """
-        called = self._called_by(method, values, caller)
+        broker_id = self._id_or_connection(method, values, caller)
         if method.by_connection:
-            place = self._producers.get(called)
+            place = self._producers.get(broker_id)
             if place is not None and place.held:
                 return place
         key = place.key if place is not None else key_of(method, values, caller, has_ids=self._by_attaching)
@@ -280,11 +280,11 @@ class Calls:
         attaching = self._attaching(_PRODUCER, key, caller, known=comes_back)
         decision = self.again(attaching, now_ns)
         if decision is None and attaching.place is not None:
-            self._places.name(attaching.place, called)
+            self._places.name(attaching.place, broker_id)
             if place is None and self._by_attaching:
-                self.unconfirmed[called] = attaching
+                self.unconfirmed[broker_id] = attaching
             else:
-                self.attached(attaching, called, now_ns)
+                self.attached(attaching, broker_id, now_ns)
             return attaching.place
         self.failed(attaching, now_ns)
         if decision is not None and decision.action is _DELAY:
@@ -294,8 +294,8 @@ class Calls:
 
     def unconfirmed_by(self, method: Method, values: Values, caller: Caller) -> Id | None:
         """The id of an unconfirmed producer whose publish was forwarded."""
-        called = self._called_by(method, values, caller) if self.unconfirmed else None
-        return called if called in self.unconfirmed else None
+        broker_id = self._id_or_connection(method, values, caller) if self.unconfirmed else None
+        return broker_id if broker_id in self.unconfirmed else None
 
     def publish_answered(self, producer: Id, now_ns: int, *, is_known: bool) -> None:
         """The broker has answered the message of an unconfirmed producer.
@@ -312,13 +312,17 @@ class Calls:
             self._places.unname(attaching.place, producer)
             self.failed(attaching, now_ns)
 
-    def _called(self, values: Values) -> Id:
+    def _producer_id(self, values: Values) -> Id:
         """The key of a producer: its id, or topic and name if it was given none."""
         return values.producer if self._by_attaching else (values.topic, values.producer)
 
-    def _called_by(self, method: Method, values: Values, caller: Caller) -> Id:
-        """The same, of a producer that may be a connection."""
-        return (values.topic, f"connection {caller.client}") if method.by_connection else self._called(values)
+    def _id_or_connection(self, method: Method, values: Values, caller: Caller) -> Id:
+        """The key of a producer that may be a connection."""
+        return (
+            (values.topic, f"connection {caller.client}")
+            if method.by_connection
+            else self._producer_id(values)
+        )
 
     def _uncounted(
         self, method: Method, values: Values, caller: Caller, now_ns: int
@@ -391,8 +395,8 @@ class Calls:
     def detach(self, method: Method, values: Values, caller: Caller, now_ns: int) -> None:
         """A producer or consumer has detached, and the broker confirmed it."""
         if method.attachment or method.producer:
-            called = self._called(values) if method.producer else values.attachment
-            self._leave(self._producers.get(called), now_ns)
+            broker_id = self._producer_id(values) if method.producer else values.attachment
+            self._leave(self._producers.get(broker_id), now_ns)
         if method.attachment or method.consumer:
             consumers = self._places.consumers
             self._leave(consumers.get(values.consumer if method.consumer else values.attachment), now_ns)
@@ -433,8 +437,8 @@ class Calls:
         gate = self.gate(place.topic, False, now_ns)
         for op in place.refs.values():
             gate.detach(op)
-        for called, attaching in self.unconfirmed.of(place):
-            self.unconfirmed.pop(called)
+        for broker_id, attaching in self.unconfirmed.of(place):
+            self.unconfirmed.pop(broker_id)
             attaching.end()
         self.unacked.forget(place)
         self._places.released(place)

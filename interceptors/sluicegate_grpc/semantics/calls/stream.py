@@ -21,7 +21,7 @@ class Stream:
 
     :param calls: what it belongs to.
     :param place: the consumer; None if there is no room for one more.
-    :param caller: whose it is.
+    :param caller: opened it.
     :param attaching: if the consumer must attach first.
     :param whole: True if the consumer is there for as long as this stream, and no longer.
     """
