@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicegate.broker_ports import BrokerPorts
-from sluicegate_danube.brokers import brokers_of
+from sluicegate_danube.brokers import address_of
 from sluicegate_danube.config import DanubeConfig
 from sluicegate_danube.lookup import Lookup
 from sluicegate_danube.resuming import ProducerResumer, renamed
@@ -65,7 +65,7 @@ def config() -> DanubeConfig:
 
 
 def resumer(config: DanubeConfig, tasks: list[Any]) -> ProducerResumer:
-    brokers: BrokerPorts = brokers_of(config, {})
+    brokers: BrokerPorts = BrokerPorts(config, {}, address_of)
     lookup = Lookup(brokers, "ports", False)
     return ProducerResumer(config, brokers, lookup, lambda topic: False, tasks.append)
 

@@ -20,13 +20,8 @@ _UNKNOWN = Refusal(
     FAILED_PRECONDITION,
     "The topic is served by a broker that this gateway does not know. Add it to known_brokers in the "
     "gateway's file. The gateway's log names it.",
-    b"",
 )
-_UNREADABLE = Refusal(FAILED_PRECONDITION, "The gateway cannot read the broker's answer to this lookup.", b"")
-
-
-def _nobody(broker: str) -> None:
-    """Ignores the answer."""
+_UNREADABLE = Refusal(FAILED_PRECONDITION, "The gateway cannot read the broker's answer to this lookup.")
 
 
 class Lookup:
@@ -43,7 +38,7 @@ class Lookup:
         brokers: BrokerPorts,
         route: Literal["ports", "metadata"],
         client_tls: bool,
-        tell: Callable[[str], None] = _nobody,
+        tell: Callable[[str], None] = lambda broker: None,
     ) -> None:
         self._brokers = brokers
         self._route = route

@@ -76,4 +76,4 @@ METHOD_MAP = MethodMap(
     },
     BROKER_HEADER,
 )
-"""Danube takes no leave of producers and consumers: it has no method of the role DETACH."""
+"""Danube has no method of the role DETACH: producers and consumers stop without a call."""

@@ -35,8 +35,8 @@ _CALL_S = 2.0
 _PAUSE_S = 0.1
 _AT_ONCE = 32
 _MOST = 10_000
-_NO_OWNER = Refusal(UNAVAILABLE, "The topic has no owner yet. Send the message again.", b"")
-_TOO_MANY = Refusal(UNAVAILABLE, "Too many producers are created anew. Send the message again.", b"")
+_NO_OWNER = Refusal(UNAVAILABLE, "The topic has no owner yet. Send the message again.")
+_TOO_MANY = Refusal(UNAVAILABLE, "Too many producers are created anew. Send the message again.")
 
 
 @dataclass(frozen=True, slots=True)

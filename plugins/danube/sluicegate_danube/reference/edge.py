@@ -8,17 +8,17 @@ from google.protobuf.message import DecodeError
 
 from sluicegate_danube.reference.answering import Context
 from sluicegate_danube.reference.broker_errors import RefusedError
-from sluicegate_danube.reference.node import Node
+from sluicegate_danube.reference.node import Node, Service
 from sluicegate_danube.sluicegate_danube_pb2 import EdgeResponse, ReplicateAck, ReplicateBatch
 
 SERVICE = "danube.edge.EdgeReplicatorService"
 
 
-class Edge:
+class Edge(Service):
     """The service of one broker, as Danube 0.15.1 has it: it asks for no producer, and enforces nothing."""
 
     def __init__(self, node: Node) -> None:
-        self._node = node
+        super().__init__(node)
         self._last: dict[str, int] = {}
 
     async def register(self, request: bytes, _: Context) -> bytes:
