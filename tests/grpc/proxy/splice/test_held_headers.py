@@ -1,0 +1,95 @@
+"""Headers that wait for the first message of their request: their room, their order and their end."""
+
+import pytest
+from tests.grpc.proxy.splice.oracle import gate, service
+from tests.grpc.proxy.splice.oracle.raw import Raw, assert_serves, call, headers, opened
+from tests.grpc.proxy.splice.oracle.reshape import DATA, END_STREAM, RST_STREAM, WINDOW_UPDATE, frame
+
+REFUSED_STREAM, CANCEL = 7, 8
+MESSAGE = service.publish(gate.FREE, 1, b"payload")
+
+
+def without_room() -> Raw:
+    """A client that has made one call, of a gateway that has room for no further header block."""
+    client = opened(gate.shared())
+    client.front.services.budget.limit = 1
+    return client
+
+
+@pytest.mark.parametrize("begun", [b"", MESSAGE[:8]])
+def test_headers_without_room_are_refused_for_a_retry(begun: bytes) -> None:
+    client = without_room()
+
+    client.send(headers(3) + (frame(DATA, 0, 3, begun) if begun else b""))
+
+    assert client.resets(3) == [REFUSED_STREAM]
+    assert client.front.counts["stream_refused"] == 1
+    assert client.wire.session.held_bytes == client.front.services.budget.used == 0
+    client.send(frame(DATA, END_STREAM, 3, MESSAGE))
+    assert 3 not in client.server.seen
+    client.front.services.budget.limit = 10_000
+    assert_serves(client, 5)
+
+
+def test_bytes_of_a_refused_stream_return_their_credit() -> None:
+    client = without_room()
+    client.send(headers(3) + frame(DATA, 0, 3, bytes(100)))
+    granted = [each.payload for each in client.got if each.type == WINDOW_UPDATE]
+    assert (100).to_bytes(4) in granted
+
+
+def held(client: Raw) -> int:
+    """The stream of a publish that waits for its rate."""
+    streams = range(3, 11, 2)
+    client.send(*(call(stream, service.publish(gate.SLOW, 2, b"payload")) for stream in streams))
+    assert 9 not in client.server.seen
+    assert client.wire.session.held_bytes > 0
+    return 9
+
+
+def test_a_held_call_that_its_client_resets_gets_no_credit_for_its_stream() -> None:
+    client = opened(gate.shared())
+    stream = held(client)
+
+    client.send(frame(RST_STREAM, 0, stream, CANCEL.to_bytes(4)))
+
+    assert stream not in {each.stream for each in client.got if each.type == WINDOW_UPDATE}
+    assert client.wire.session.held_bytes == client.front.services.budget.used == 0
+    assert_serves(client, stream + 2)
+
+
+def test_held_headers_precede_those_of_a_later_stream() -> None:
+    """A publish without its message, and behind it a request that no policy applies to."""
+    client = opened(gate.shared())
+    client.send(headers(3), headers(5), call(7, MESSAGE, service.OTHER))
+
+    assert list(client.server.seen) == [1, 3, 5, 7]
+    assert client.wire.session.held_bytes == 0
+    client.send(frame(DATA, END_STREAM, 5, MESSAGE), frame(DATA, END_STREAM, 3, MESSAGE))
+    assert bytes(client.server.seen[3].data) == bytes(client.server.seen[5].data) == MESSAGE
+
+
+def test_window_updates_wait_with_the_headers_that_they_follow() -> None:
+    client = opened(gate.shared())
+    update = frame(WINDOW_UPDATE, 0, 3, (5).to_bytes(4))
+    client.send(headers(3) + update + update, update)
+    assert 3 not in client.server.seen
+
+    client.send(frame(DATA, END_STREAM, 3, MESSAGE))
+
+    assert client.server.h2.streams[3].outbound_flow_control_window == 65_535 + 15
+
+
+def test_window_updates_follow_headers_that_were_forwarded() -> None:
+    client = opened(gate.shared())
+    update = frame(WINDOW_UPDATE, 0, 3, (5).to_bytes(4))
+    client.send(headers(3), call(5, MESSAGE, service.OTHER), update)
+    assert client.server.h2.streams[3].outbound_flow_control_window == 65_535 + 5
+
+
+def test_a_closed_connection_releases_held_headers() -> None:
+    client = opened(gate.shared())
+    client.send(headers(3) + headers(5))
+    assert client.front.services.budget.used == client.wire.session.held_bytes > 0
+    client.wire.session.closed(client.wire.now)
+    assert client.front.services.budget.used == client.wire.session.held_bytes == 0
