@@ -620,3 +620,70 @@ def test_a_place_of_another_queue_is_not_given_up() -> None:
     queues[0].drop(op.waiter)
     queues[0].drop(op.waiter)
     assert (queues[0].waiting, queues[0].first) == (0, None)
+
+
+def test_waiters_in_the_middle_may_leave_one_after_another() -> None:
+    queue = drained(10)
+    ops = [publish() for _ in range(5)]
+    for op in ops:
+        queue.admit(op, 0)
+
+    for leaver in (2, 1, 3):
+        queue.leave(ops[leaver])
+
+    assert queue.first is ops[0].waiter
+    assert queue.admit(ops[4], 200 * MS + 1) > 0
+    assert queue.admit(ops[0], 200 * MS + 1) == 0
+    assert queue.admit(ops[4], 200 * MS + 1) == 0
+
+
+def test_a_place_that_was_lost_is_not_kept() -> None:
+    mine, other = drained(10), drained(10)
+    op, patient = publish(), publish()
+    mine.ready(op, 0)
+    other.ready(op, 0)
+    assert mine.ready(patient, PATIENCE_NS + 1) == 0
+    assert (mine.waiting, other.waiting) == (0, 1)
+
+    other.leave(op)
+
+    assert op.waiter is None
+
+
+def test_the_queue_that_holds_an_operation_is_the_one_that_it_had_to_wait_in() -> None:
+    """Whichever of the two it joined first."""
+    mine, other = drained(10), drained(1)
+    other.bucket.charge(100, 0, 0)
+    op, behind = publish(), publish()
+    other.ready(op, 0)
+    mine.ready(op, 0)
+    now_ns = 500 * MS
+    assert mine.ready(op, now_ns) == 0
+    assert other.ready(op, now_ns) > 0
+    hold(op, now_ns)
+
+    assert mine.ready(behind, now_ns) == 0  # four of the five tokens are nobody's
+    assert other.ready(behind, now_ns) > 0
+
+
+def test_a_waiter_behind_a_blocked_one_is_not_overtaken() -> None:
+    queue = drained(10)
+    blocked, second, third = publish(), publish(), publish()
+    for op in (blocked, second):
+        queue.ready(op, 0)
+    assert isinstance(blocked.waiter, Waiter)
+    blocked.waiter.blocked = True
+
+    assert queue.ready(third, SECOND_NS) > 0
+    assert queue.ready(second, SECOND_NS) == 0
+
+
+def test_bytes_are_reserved_too() -> None:
+    queue = drained(0, 1_000)
+    first, behind = publish(nbytes=300), publish(nbytes=100)
+    queue.ready(first, 0)
+    assert isinstance(first.waiter, Waiter)
+    first.waiter.saves = True
+
+    assert queue.ready(behind, 399 * MS) > 0
+    assert queue.ready(behind, 401 * MS) == 0

@@ -213,7 +213,6 @@ class Holding:
         del self.calls[call.stream]
         if not call.is_up:
             del self._held[bisect_left(self._held, call.stream)]
-        self._up.watched.discard(call.stream)
         if call.timer is not None:
             call.timer.cancel()
         self._deciding.give_up(call, now_ns)

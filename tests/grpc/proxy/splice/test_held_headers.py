@@ -5,8 +5,16 @@ from tests.grpc.proxy.splice.oracle import gate, service
 from tests.grpc.proxy.splice.oracle.raw import Raw, assert_serves, call, headers, opened
 from tests.grpc.proxy.splice.oracle.reshape import DATA, END_STREAM, RST_STREAM, WINDOW_UPDATE, frame
 
+from sluicegate_grpc.proxy.splice import GrpcSession
+
 REFUSED_STREAM, CANCEL = 7, 8
 MESSAGE = service.publish(gate.FREE, 1, b"payload")
+
+
+def session_of(client: Raw) -> GrpcSession:
+    session = client.wire.session
+    assert isinstance(session, GrpcSession)
+    return session
 
 
 def without_room() -> Raw:
@@ -31,6 +39,15 @@ def test_headers_without_room_are_refused_for_a_retry(begun: bytes) -> None:
     assert_serves(client, 5)
 
 
+def test_the_response_of_a_refused_stream_is_not_watched() -> None:
+    client = without_room()
+    client.front.rewrites = {service.PUBLISH: lambda data: data}
+
+    client.send(headers(3))
+
+    assert not session_of(client)._answers.watchers
+
+
 def test_bytes_of_a_refused_stream_return_their_credit() -> None:
     client = without_room()
     client.send(headers(3) + frame(DATA, 0, 3, bytes(100)))
@@ -47,14 +64,17 @@ def held(client: Raw) -> int:
     return 9
 
 
-def test_a_held_call_that_its_client_resets_gets_no_credit_for_its_stream() -> None:
+def test_a_held_call_that_its_client_resets_is_forgotten() -> None:
     client = opened(gate.shared())
     stream = held(client)
+    timers = session_of(client)._connection.timers
+    assert timers.due_ns is not None
 
     client.send(frame(RST_STREAM, 0, stream, CANCEL.to_bytes(4)))
 
     assert stream not in {each.stream for each in client.got if each.type == WINDOW_UPDATE}
     assert client.wire.session.held_bytes == client.front.services.budget.used == 0
+    assert timers.due_ns is None
     assert_serves(client, stream + 2)
 
 
