@@ -3,11 +3,11 @@
 import pytest
 from tests.grpc.proxy.splice.oracle import gate, service
 from tests.grpc.proxy.splice.oracle.raw import Raw, assert_serves, call, headers, opened
-from tests.grpc.proxy.splice.oracle.reshape import DATA, END_STREAM, RST_STREAM, WINDOW_UPDATE, frame
+from tests.grpc.proxy.splice.oracle.reshape import DATA, END_STREAM, PING, RST_STREAM, WINDOW_UPDATE, frame
 
 from sluicegate_grpc.proxy.splice import GrpcSession
 
-REFUSED_STREAM, CANCEL = 7, 8
+PROTOCOL_ERROR, REFUSED_STREAM, CANCEL = 1, 7, 8
 MESSAGE = service.publish(gate.FREE, 1, b"payload")
 
 
@@ -15,6 +15,11 @@ def session_of(client: Raw) -> GrpcSession:
     session = client.wire.session
     assert isinstance(session, GrpcSession)
     return session
+
+
+def wakes(client: Raw) -> bool:
+    """Whether the session still waits for a time to come."""
+    return session_of(client)._connection.timers.due_ns is not None
 
 
 def without_room() -> Raw:
@@ -67,14 +72,13 @@ def held(client: Raw) -> int:
 def test_a_held_call_that_its_client_resets_is_forgotten() -> None:
     client = opened(gate.shared())
     stream = held(client)
-    timers = session_of(client)._connection.timers
-    assert timers.due_ns is not None
+    assert wakes(client)
 
     client.send(frame(RST_STREAM, 0, stream, CANCEL.to_bytes(4)))
 
     assert stream not in {each.stream for each in client.got if each.type == WINDOW_UPDATE}
     assert client.wire.session.held_bytes == client.front.services.budget.used == 0
-    assert timers.due_ns is None
+    assert not wakes(client)
     assert_serves(client, stream + 2)
 
 
@@ -87,6 +91,13 @@ def test_held_headers_precede_those_of_a_later_stream() -> None:
     assert client.wire.session.held_bytes == 0
     client.send(frame(DATA, END_STREAM, 5, MESSAGE), frame(DATA, END_STREAM, 3, MESSAGE))
     assert bytes(client.server.seen[3].data) == bytes(client.server.seen[5].data) == MESSAGE
+
+
+def test_headers_precede_their_message_wherever_they_stood() -> None:
+    """They are put where they stood only among the frames that came with them."""
+    client = opened(gate.shared())
+    client.send(frame(PING, 0, 0, bytes(8)) + headers(3), frame(DATA, END_STREAM, 3, MESSAGE))
+    assert bytes(client.server.seen[3].data) == MESSAGE
 
 
 def test_window_updates_wait_with_the_headers_that_they_follow() -> None:
@@ -103,8 +114,30 @@ def test_window_updates_wait_with_the_headers_that_they_follow() -> None:
 def test_window_updates_follow_headers_that_were_forwarded() -> None:
     client = opened(gate.shared())
     update = frame(WINDOW_UPDATE, 0, 3, (5).to_bytes(4))
-    client.send(headers(3), call(5, MESSAGE, service.OTHER), update)
-    assert client.server.h2.streams[3].outbound_flow_control_window == 65_535 + 5
+    client.send(headers(3) + update + call(5, MESSAGE, service.OTHER), update)
+    assert client.server.h2.streams[3].outbound_flow_control_window == 65_535 + 10
+    assert not session_of(client)._holding._extras
+    assert not session_of(client)._holding._fresh
+
+
+def test_a_forwarded_call_that_breaks_the_protocol_is_reset_at_the_broker_too() -> None:
+    client = opened(gate.shared())
+    client.front.rewrites = {service.PUBLISH: lambda data: data}
+    client.send(headers(3), call(5, MESSAGE, service.OTHER))
+    assert session_of(client)._answers.watchers
+
+    client.send(headers(3))
+
+    assert client.resets(3) == [PROTOCOL_ERROR]
+    assert client.server.seen[3].reset is not None
+    assert not session_of(client)._answers.watchers
+
+
+def test_nothing_is_kept_of_an_ended_call_that_breaks_the_protocol() -> None:
+    client = opened(gate.shared())
+    client.send(headers(3, service.PUBLISH, ("content-length", "7")) + frame(DATA, END_STREAM, 3, bytes(6)))
+    assert client.resets(3) == [PROTOCOL_ERROR]
+    assert not session_of(client)._calling._refusals.discarded
 
 
 def test_a_closed_connection_releases_held_headers() -> None:
