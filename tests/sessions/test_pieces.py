@@ -45,3 +45,10 @@ def test_what_is_dropped_is_given_back() -> None:
     kept.keep(b"gone")
     kept.drop()
     assert (kept.size, budget.used, kept.joined()) == (0, 0, b"")
+
+
+def test_what_was_joined_is_not_joined_again() -> None:
+    kept = Pieces(Budget(0))
+    for piece in (b"first", b"second"):
+        kept.keep(piece)
+    assert kept.joined() is kept.joined()

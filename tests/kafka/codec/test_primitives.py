@@ -141,6 +141,10 @@ def test_bytes_are_copied_out_of_their_buffer(flexible: bool, raw: bytes) -> Non
     assert empty.byte_string() == b""
 
 
+def test_null_has_a_form_in_each_kind_of_version() -> None:
+    assert [write_nullable_string(None, flexible) for flexible in (True, False)] == [b"\0", b"\xff\xff"]
+
+
 def test_only_flexible_versions_have_tagged_fields() -> None:
     for flexible, after in ((True, 1), (False, 0)):
         cursor = Cursor(b"\0", 0, flexible)

@@ -8,7 +8,13 @@ import pytest
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import RequestHead, parse_request_head
 from sluicegate_kafka.codec.primitives import write_array_length, write_string, write_uvarint
-from sluicegate_kafka.codec.produce import ProduceRequest, scan_plain, scan_produce, scan_slices
+from sluicegate_kafka.codec.produce import (
+    ProduceRequest,
+    scan_plain,
+    scan_produce,
+    scan_slices,
+    subset_produce,
+)
 from sluicegate_kafka.codec.produce_requests import ENTRIES_PER_SLICE, MAX_ENTRIES
 from sluicegate_kafka.codec.records import BATCH_OVERHEAD
 
@@ -65,6 +71,25 @@ def test_names_of_any_length_are_read(version: int, size: int) -> None:
     assert (found.transactional_id, found.acks, found.timeout_ms) == (name, -1, 500)
     assert [(each.name, each.partitions, each.inspected) for each in found.topics] == [(name, [3], None)]
     assert frame[found.topics[0].start :].startswith(write_string(name, version >= 9))
+
+
+@both
+def test_a_name_may_be_empty(version: int) -> None:
+    found = read(request(version, [topic(version, "", [partition(version, 3, batch())])], transaction=""))
+    assert (found.transactional_id, [each.name for each in found.topics]) == ("", [""])
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_a_subset_has_the_length_of_its_version(version: int) -> None:
+    topics = [topic(version, name, [partition(version, 0, batch())]) for name in "abc"]
+    frame = request(version, topics)
+    subset = request(version, [topics[0], topics[2]])
+    assert subset_produce(b"xx" + frame, _shifted(frame), [0, 2]) == len(subset).to_bytes(4) + subset
+
+
+def _shifted(frame: bytes) -> ProduceRequest:
+    """A request that stands behind two other bytes."""
+    return scan_produce(b"xx" + frame, parse_request_head(b"xx" + frame, 2))
 
 
 @both

@@ -138,15 +138,24 @@ def test_the_number_of_batches_is_bounded() -> None:
 
 
 def test_several_batches_are_measured_together() -> None:
-    raw = _batch(b"abc", 2) + _batch(b"abcde", 3)
-    assert measure_records(raw, 0, len(raw)) == (5, 5, 20, 77)
+    first = _batch(b"abcde", 2)
+    other = _batch(b"abc", 3)
+    other = other[:35] + (30).to_bytes(8) + (78).to_bytes(8) + other[51:]
+    assert measure_records(first + other, 0, len(first + other)) == (5, 5, 30, 77)
+    assert measure_records(other + first, 0, len(first + other)) == (5, 5, 30, 78)
+
+
+def test_the_largest_record_of_all_batches_counts() -> None:
+    large, small = _batch(b"\x10\0\0\0\x01\x04ab\0"), _batch(b"\x0e\0\0\0\x01\x02a\0")
+    for raw in (large + small, small + large):
+        assert largest_record(b"x" + raw, 1, 1 + len(raw)) == 2
 
 
 def test_a_record_set_that_ends_within_a_header_is_refused() -> None:
     with pytest.raises(ProtocolError, match="a batch of 60 bytes"):
         measure_records(_batch(size=48) + b"x", 0, BATCH_OVERHEAD)
     with pytest.raises(ProtocolError, match="batches do not fill a record set of 60 bytes"):
-        measure_records(_batch(size=48), 0, BATCH_OVERHEAD - 1)
+        measure_records(b"x" + _batch(size=48), 1, BATCH_OVERHEAD)
 
 
 def test_control_batches_are_recognised() -> None:
