@@ -99,7 +99,7 @@ def test_any_number_of_topics_and_partitions_is_read(version: int, count: int) -
     found = read(
         request(version, [topic(version, "many", partitions), *[topic(version, "t", [])] * (count - 1)])
     )
-    assert [len(each.partitions) for each in found.topics] == [count] + [0] * (count - 1)
+    assert [each.partitions for each in found.topics] == [list(range(count))] + [[]] * (count - 1)
     assert (found.topics[0].messages, found.topics[0].bytes) == (count, count * BATCH_OVERHEAD)
 
 
@@ -183,10 +183,37 @@ def test_a_malformed_request_is_refused_in_one_step_too() -> None:
     frame = request(12, [topic(12, "t", [partition(12, 4, batch(3))])])
     with pytest.raises(ProtocolError, match="a truncated Produce request"):
         scan_plain(frame[:-40], parse_request_head(frame[:-40]))
-    with pytest.raises(ProtocolError, match=f"a Produce request of {len(frame)} bytes in {len(frame) + 1}"):
-        scan_plain(frame + b"!", parse_request_head(frame + b"!"))
     with pytest.raises(ProtocolError, match=r"^a topic without a name$"):
         scan_plain(request(12, [b"\0"]), parse_request_head(request(12, [b"\0"])))
+
+
+@both
+def test_bytes_behind_a_request_are_refused(version: int) -> None:
+    frame = request(version, [topic(version, "t", [partition(version, 4, batch(3))])])
+    data = b"ab" + frame + b"!"
+    head = parse_request_head(data, 2)
+    reason = f"a Produce request of {len(frame)} bytes in {len(frame) + 1}"
+    with pytest.raises(ProtocolError, match=reason):
+        scan_produce(data, head)
+    if version == FLEXIBLE:
+        with pytest.raises(ProtocolError, match=reason):
+            scan_plain(data, head)
+
+
+@both
+def test_a_request_may_name_no_topic_and_no_transaction(version: int) -> None:
+    found = read(request(version, []))
+    assert (found.topics, found.transactional_id) == ([], None)
+
+
+def test_partitions_without_records_hold_nothing() -> None:
+    null, empty = b"\0\0\0\5\0" + NO_TAGS, partition(FLEXIBLE, 6)
+    for parts in ([null], [null, empty], [empty, null]):
+        frame = request(FLEXIBLE, [topic(FLEXIBLE, "t", parts)])
+        (found,) = read(frame).topics
+        assert sorted(found.partitions) == [5, 6][: len(parts)]
+        assert {end - start for start, end in found.records} == {0}
+        assert (found.messages, found.bytes, found.producer_id) == (0, 0, -1)
 
 
 def refused(frame: bytes) -> str:

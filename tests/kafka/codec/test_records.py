@@ -145,6 +145,20 @@ def test_several_batches_are_measured_together() -> None:
     assert measure_records(other + first, 0, len(first + other)) == (5, 5, 30, 78)
 
 
+def test_a_record_set_is_measured_where_it_stands() -> None:
+    first, second = _batch(b"abc", 2), _batch(b"xyz", 3)
+    buffer = first + second
+    assert measure_records(buffer, len(first), len(buffer)) == (3, 3, 20, 77)
+
+
+@pytest.mark.parametrize("start", [0, 1])
+@pytest.mark.parametrize("more", [1, 2, 12, 24])
+def test_a_batch_that_claims_more_than_its_record_set_is_refused(start: int, more: int) -> None:
+    raw = b"x" * start + _batch(size=BATCH_OVERHEAD - 12 + more)
+    with pytest.raises(ProtocolError, match="batches do not fill a record set of 61 bytes"):
+        measure_records(raw, start, len(raw))
+
+
 def test_the_largest_record_of_all_batches_counts() -> None:
     large, small = _batch(b"\x10\0\0\0\x01\x04ab\0"), _batch(b"\x0e\0\0\0\x01\x02a\0")
     for raw in (large + small, small + large):
