@@ -20,7 +20,7 @@ from sluicegate_kafka.codec.records import BATCH_OVERHEAD
 
 FLEXIBLE, LEGACY = 12, 8
 both = pytest.mark.parametrize("version", [FLEXIBLE, LEGACY])
-NO_TAGS, ONE_TAG = b"\0", b"\x01\x05\x02hi"
+NO_TAGS = b"\0"
 
 
 def batch(payload: int = 0, producer: int = -1, timestamp: int = 20, count: int = 1) -> bytes:
@@ -114,15 +114,22 @@ def test_records_of_any_length_are_read(version: int, size: int) -> None:
     assert (found.producer_id, found.more_producers, found.max_timestamp) == (7, (), 20)
 
 
+@pytest.mark.parametrize("tag", [0, 1, 5])
 @pytest.mark.parametrize("partitions", [1, 2])
 @pytest.mark.parametrize("tagged", ["partition", "topic", "request"])
-def test_unknown_tagged_fields_are_skipped(tagged: str, partitions: int) -> None:
-    of = {each: ONE_TAG if each == tagged else NO_TAGS for each in ("partition", "topic", "request")}
-    each = topic(FLEXIBLE, "t", [partition(FLEXIBLE, 0, batch(), of["partition"])] * partitions, of["topic"])
+def test_unknown_tagged_fields_are_skipped(tagged: str, partitions: int, tag: int) -> None:
+    of = dict.fromkeys(("partition", "topic", "request"), NO_TAGS) | {tagged: bytes((1, tag, 2)) + b"hi"}
+    each = topic(FLEXIBLE, "t", [partition(FLEXIBLE, 0, batch(3), of["partition"])] * partitions, of["topic"])
     frame = request(FLEXIBLE, [each, each], tags=of["request"])
     found = read(frame)
     assert [frame[topic.start : topic.end] for topic in found.topics] == [each, each]
     assert frame[found.topics_end :] == of["request"]
+
+
+@both
+def test_a_topic_without_partitions_has_no_producer_and_no_time(version: int) -> None:
+    (found,) = read(request(version, [topic(version, "t", [])])).topics
+    assert (found.producer_id, found.max_timestamp, found.more_producers) == (-1, -1, ())
 
 
 @both
