@@ -171,6 +171,8 @@ class Holding:
             self.broken(call, ErrorCode.PROTOCOL_ERROR, now_ns)
         elif call.credit + self._connection.down.flow.initial > MAX_WINDOW:
             self.broken(call, ErrorCode.FLOW_CONTROL_ERROR, now_ns)
+        else:
+            self._connection.down.flow.updated(call.stream, amount)  # for a response that is rewritten
 
     def settle(self, data: bytes, now_ns: int) -> None:
         """Finish a read: hold the undecided calls, and forward the headers that must not be overtaken.
@@ -184,6 +186,8 @@ class Holding:
                 else:
                     at, _, request = self.marks[stream]
                     self._new(stream, request, at, is_up=True)
+                    for begin, end in self._extras.get(stream, ()):
+                        self._connection.down.flow.updated(stream, window_amount(data, begin, end))
             self.marks.clear()
         self._extras.clear()
         if self.calls:

@@ -4,6 +4,7 @@ import pytest
 from tests.grpc.proxy.splice.oracle import gate, service
 from tests.grpc.proxy.splice.oracle.raw import Raw, assert_serves, call, headers, opened
 from tests.grpc.proxy.splice.oracle.reshape import DATA, END_STREAM, PING, RST_STREAM, WINDOW_UPDATE, frame
+from tests.grpc.proxy.splice.talk import PUBLISH, TOPIC, Talk, front
 
 from sluicegate_grpc.proxy.splice import GrpcSession
 
@@ -73,12 +74,16 @@ def test_a_held_call_that_its_client_resets_is_forgotten() -> None:
     client = opened(gate.shared())
     stream = held(client)
     assert wakes(client)
+    waiting = session_of(client)._holding.calls[stream]
+    assert waiting.chunks
 
     client.send(frame(RST_STREAM, 0, stream, CANCEL.to_bytes(4)))
 
     assert stream not in {each.stream for each in client.got if each.type == WINDOW_UPDATE}
     assert client.wire.session.held_bytes == client.front.services.budget.used == 0
     assert not wakes(client)
+    assert not waiting.chunks
+    assert not waiting.frames
     assert_serves(client, stream + 2)
 
 
@@ -118,6 +123,37 @@ def test_window_updates_follow_headers_that_were_forwarded() -> None:
     assert client.server.h2.streams[3].outbound_flow_control_window == 65_535 + 10
     assert not session_of(client)._holding._extras
     assert not session_of(client)._holding._fresh
+
+
+@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize("forwarded", [False, True])
+def test_window_updates_of_a_held_call_count_for_its_rewritten_response(apart: bool, forwarded: bool) -> None:
+    """Or a response as large as the client has room for would wait for room that it never announces again."""
+    client = opened(gate.shared())
+    client.front.rewrites = {service.PUBLISH: lambda data: data}
+    update = frame(WINDOW_UPDATE, 0, 3, (1_000).to_bytes(4))
+    later = call(5, MESSAGE, service.OTHER) if forwarded else b""
+
+    client.send(*((headers(3) + later, update) if apart else (headers(3) + update + later,)))
+    client.send(frame(DATA, END_STREAM, 3, MESSAGE), update)
+
+    assert client.server.h2.streams[3].outbound_flow_control_window == 65_535 + 2_000
+    assert session_of(client)._connection.down.flow.outlets[3].window == 65_535 + 2_000
+
+
+def test_a_large_rewritten_response_fits_into_the_window_that_its_held_call_opened() -> None:
+    talk = Talk(front(rewrites={PUBLISH: lambda answer: bytes(70_000)}))
+    talk.attach()
+    stream = talk.call(PUBLISH, b"", end=False, settled=False)
+    for window in (stream, None):
+        talk.wire.client.h2.increment_flow_control_window(10_000, window)
+    talk.wire.settle()
+
+    talk.send(stream, service.publish(TOPIC, 7, b"x"), end=True)
+    talk.answer(stream, service.message((1, b"b")))
+
+    assert len(talk.client(stream).data) == 70_005
+    assert talk.client(stream).is_ended
 
 
 def test_a_forwarded_call_that_breaks_the_protocol_is_reset_at_the_broker_too() -> None:
