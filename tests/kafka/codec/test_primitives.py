@@ -114,6 +114,11 @@ def test_each_negative_array_length_is_null(count: int) -> None:
     assert Cursor(raw, 0, flexible=False).nullable_array_length() == -1
 
 
+def test_array_lengths_count_from_where_the_array_begins() -> None:
+    with pytest.raises(ProtocolError, match="an array of 4 elements where 3 bytes remain"):
+        Cursor(b"before\x05abc", 6, flexible=True).array_length()
+
+
 def test_an_empty_array_may_end_its_buffer() -> None:
     assert Cursor(b"\x01", 0, flexible=True).array_length() == 0
     assert Cursor(bytes(4), 0, flexible=False).array_length() == 0

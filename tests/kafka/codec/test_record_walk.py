@@ -76,6 +76,7 @@ def test_the_largest_of_several_record_sets_counts() -> None:
     spans = list(zip([0, *ends], ends, strict=False))
     assert at_once(largest_message(buffer, spans, 50)) == 50
     assert at_once(largest_message(buffer, spans, 39)) == 50
+    assert at_once(largest_message(buffer, spans, 30)) == 50
     assert at_once(largest_message(buffer, [], 10)) == 0
 
 

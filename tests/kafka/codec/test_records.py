@@ -120,6 +120,12 @@ def test_a_message_older_than_batches_says_nothing_of_itself() -> None:
     assert walk_batches(raw, 1, 17) == []  # its magic is yet to come
 
 
+def test_a_batch_that_is_cut_off_is_left_out_wherever_it_stands() -> None:
+    raw = b"x" * 20 + _batch(b"abc")
+    assert walk_batches(raw, 20, len(raw) - 1) == []
+    assert len(walk_batches(raw, 20, len(raw))) == 1
+
+
 def test_a_header_without_its_end_is_left_out() -> None:
     raw = _batch()
     assert walk_batches(raw, 0, BATCH_OVERHEAD - 1) == []
