@@ -274,7 +274,8 @@ def test_a_time_that_is_known_is_not_read_again() -> None:
     frame = payload_frame(a_send(), a_metadata(deliver_at_time=5).SerializeToString(), b"payload")
     parts = split(frame, 0, len(frame))
     head = read_metadata(frame, parts.metadata, parts.payload)
-    assert b"".join(with_deliver_at(frame, 0, len(frame), parts, 7, head)) == _delayed(frame, 7)
+    expected = payload_frame(a_send(), a_metadata(deliver_at_time=7).SerializeToString(), b"payload")
+    assert b"".join(with_deliver_at(frame, 0, len(frame), parts, 7, head)) == _delayed(frame, 7) == expected
 
 
 def test_chunks_are_told_apart_from_whole_messages() -> None:

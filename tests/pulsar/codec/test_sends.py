@@ -150,6 +150,11 @@ def test_the_usual_frame_takes_the_fast_path(monkeypatch: pytest.MonkeyPatch) ->
     ]
     monkeypatch.setattr(sends, "_any_send", None)
     assert [read_send(frame, 0, len(frame)) for frame in (*frames, *recorded)] == expected
+    parts = [split(b"##" + frame, 2, 2 + len(frame)) for frame in frames]
+    heads = [read_send(b"##" + frame, 2, 2 + len(frame)) for frame in frames]
+    monkeypatch.setattr(sends, "split", None)
+    for frame, head, expected_parts in zip(frames, heads, parts, strict=True):
+        assert parts_of(b"##" + frame, 2, 2 + len(frame), head) == expected_parts
 
 
 def test_frames_without_a_checksum_and_with_broker_entry_metadata() -> None:
