@@ -125,6 +125,15 @@ def test_the_number_of_fields_of_a_command_is_bounded() -> None:
     assert any_command_type(frame_of(raw[:-3]), 0) == 6
 
 
+def test_each_frame_has_room_for_a_command_with_a_type() -> None:
+    assert any_command_type(b"##" + frame_of(b"\x08\x00"), 2) == 0
+    for raw in (b"", b"\x18\x01", b"\x0a\x01\x05"):
+        with pytest.raises(ProtocolError, match=r"^a command without a type$"):
+            any_command_type(b"##" + frame_of(raw), 2)
+    with pytest.raises(ProtocolError, match="a frame of 7 bytes, expected 8 or more"):
+        any_command_type(b"##" + frame_of(b"")[:7], 2)
+
+
 def test_the_size_of_a_command_may_fill_its_frame() -> None:
     assert command_size(b"##" + frame_of(b"abc"), 2, 13) == 3
     assert command_size(frame_of(b""), 0, 8) == 0
