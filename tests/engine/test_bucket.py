@@ -84,6 +84,15 @@ def test_charge_goes_into_debt_at_once() -> None:
     assert bucket.wait(1, 0, 0) == pytest.approx(600 * MS, abs=1)
 
 
+def test_a_charge_after_idle_time_is_taken_from_a_full_bucket() -> None:
+    bucket = DualBucket(10, 1000, 1.0, 0)
+    bucket.charge(10, 1000, 0)
+
+    bucket.charge(4, 300, 60 * SECOND_NS)
+
+    assert bucket.balance(60 * SECOND_NS) == (6, 700)
+
+
 def test_idle_time_saves_one_burst_at_most() -> None:
     bucket = DualBucket(100, 0, 1.0, 0)
     assert bucket.take(50, 0, 0) == 0

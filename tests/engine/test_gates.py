@@ -184,6 +184,17 @@ def test_drop_unused_keeps_what_was_used_since() -> None:
     assert cache.get("idle", True, 0).state is idle.state
 
 
+def test_a_gate_of_a_topic_used_earlier_counts_as_unused_until_its_next_use() -> None:
+    cache = Compiler().cache
+    use(cache.get("t", False, 0))
+    cache.replace()
+    cache.get("t", False, 0)
+
+    assert list(cache.drop_unused()) == [None]  # the replaced gate takes a slice
+
+    assert not cache.live
+
+
 def test_a_failing_compile_leaves_the_cache_as_it_was() -> None:
     def fail(topic: str, exempt: bool, now_ns: int) -> Gate:
         raise LookupError(topic)

@@ -16,6 +16,8 @@ SOURCE = "src"
 _PYTEST = ["-q", "-p", "no:randomly", "-p", "no:cacheprovider", "--hypothesis-seed=0"]
 _TIMES_AS_LONG, _AT_LEAST_S = 5, 50
 """How long a mutant may take: by its tests unchanged, and whatever they take."""
+_ALSO = ["benchmarks"]
+"""What tests import that is no package of the product."""
 _TOPMOST = re.compile("^.*/(?=sluicegate)")
 """The folder in which a package stands."""
 
@@ -33,7 +35,8 @@ def stage(target: Target, folder: Path, *, is_again: bool = False) -> None:
     for package in tomllib.loads(project)["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]:
         place = folder / SOURCE / Path(package).name
         shutil.copytree(ROOT / package, place, ignore=unwanted, dirs_exist_ok=True)
-    shutil.copytree(ROOT / "tests", folder / "tests", ignore=unwanted, dirs_exist_ok=True)
+    for beside in ("tests", *_ALSO):
+        shutil.copytree(ROOT / beside, folder / beside, ignore=unwanted, dirs_exist_ok=True)
     project = re.sub("(?m)^mypy_path = .*$", f'mypy_path = ["{SOURCE}"]', project)
     (folder / "pyproject.toml").write_text(f"{project}\n{_settings(target, folder.parent / 'mypy')}")
 
@@ -49,6 +52,7 @@ def _settings(target: Target, mypy_cache: Path) -> str:
     settings: dict[str, object] = {
         "source_paths": [SOURCE],
         "only_mutate": files,
+        "also_copy": _ALSO,
         "pytest_add_cli_args": [*_PYTEST, *(f"--deselect={test}" for test in target.without)],
         "pytest_add_cli_args_test_selection": list(target.tests),
         "timeout_multiplier": _TIMES_AS_LONG,

@@ -82,6 +82,7 @@ def test_a_subscription_that_the_broker_confirmed_is_not_taken_back() -> None:
     request = admission()
     request.decide(found, _S)
     request.confirmed(found)
+    assert not request.created
     found.detach(request.attach)
     request.withdraw(found, _S)
     assert found.state.subscription_count == 1
@@ -99,6 +100,18 @@ def test_a_subscription_that_two_requests_create_is_there_until_both_are_refused
     found.detach(second.attach)
     second.take_back(found)
     assert found.state.subscription_count == 0
+
+
+def test_a_request_takes_its_own_part_back_once() -> None:
+    found, _ = gate()
+    found.state.learn_subscriptions(())
+    first, second = Creation(admission().create), Creation(admission().create)
+    for each in (first, second):
+        assert each.decide_creation(found, _S) is None
+    for _again in range(2):
+        first.take_back(found)
+    assert (first.is_admitted, first.created) == (False, False)
+    assert found.state.subscription_count == 1
 
 
 @pytest.mark.parametrize("listed", [False, True])
@@ -149,6 +162,7 @@ def test_a_place_that_a_new_list_gave_to_others_is_asked_for_again() -> None:
     found.state.learn_subscriptions(("other",), asked_ns=2 * _S)
     plugin.answers["attach"] = None
     assert request.decide(found, 3 * _S) is not None
+    assert (request.is_admitted, request.created) == (False, False)
     request.withdraw(found, 3 * _S)
     assert (found.state.subscription_count, found.state.consumer_count) == (1, 0)
 

@@ -58,3 +58,10 @@ def test_a_frame_is_returned_once_it_has_the_bytes_it_needs() -> None:
     kept.begin(b"x", need=1)
     with pytest.raises(NoRoomError):
         kept.add(bytes(20))
+
+
+def test_what_was_joined_is_not_joined_again() -> None:
+    kept = Pieces(Budget(0))
+    for piece in (b"first", b"second"):
+        kept.keep(piece)
+    assert kept.joined() is kept.joined()

@@ -52,7 +52,7 @@ def holder_of(frame: FrameType | None) -> Holder:
     at = ""
     found: dict[str, str] = {}
     while frame is not None:
-        module = str(frame.f_globals.get("__name__", ""))
+        module = str(frame.f_globals.get("__name__"))
         if not at and module.startswith(_OWN):
             at = f"{module}.{frame.f_code.co_qualname}"
         describe = _known.get(frame.f_code)

@@ -41,6 +41,30 @@ def test_truncated_data_is_refused_or_shorter(form: str) -> None:
             assert len(unpacked(codec, data[:end], len(raw))) < len(raw)
 
 
+@pytest.mark.parametrize(("codec", "name"), [(1, "gzip"), (2, "snappy"), (3, "lz4"), (4, "zstd")])
+def test_damaged_data_is_named_by_its_codec(codec: int, name: str) -> None:
+    with pytest.raises(ProtocolError, match=f"^damaged {name} data$"):
+        unpacked(codec, b"\x05" + b"\xff" * 40, 10_000)
+
+
+@forms
+def test_unpacked_records_are_bytes(form: str) -> None:
+    codec, data = packed(form, b"records")
+    assert type(unpacked(codec, data, 7)) is bytes
+
+
+@pytest.mark.parametrize("length", [0, -1, 9])
+def test_a_block_has_at_least_a_byte_and_at_most_the_rest(length: int) -> None:
+    head = b"\x82SNAPPY\0" + bytes(8)
+    with pytest.raises(ProtocolError, match=f"a snappy block of {length} bytes where 8 remain"):
+        unpacked(2, head + length.to_bytes(4, "big", signed=True) + bytes(8), 10_000)
+
+
+def test_a_block_without_its_length_is_refused() -> None:
+    with pytest.raises(ProtocolError, match="truncated or garbled"):
+        unpacked(2, b"\x82SNAPPY\0" + bytes(8) + b"\0\0", 10_000)
+
+
 @given(st.sampled_from([1, 2, 3, 4]), st.binary(max_size=200))
 def test_garbage_is_a_protocol_error(codec: int, data: bytes) -> None:
     with contextlib.suppress(ProtocolError):

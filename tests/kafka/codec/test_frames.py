@@ -90,6 +90,12 @@ def test_bytes_that_are_not_a_request_are_refused(raw: bytes, reason: str) -> No
         parse_request_head(raw)
 
 
+def test_a_request_may_have_a_header_alone() -> None:
+    raw = _header(ApiKey.API_VERSIONS, 0, 1, "a")
+    head = parse_request_head(raw)
+    assert (head.body, head.end) == (len(raw), len(raw))
+
+
 def test_a_header_stays_within_its_frame() -> None:
     raw = _header(ApiKey.METADATA, 1, 1, "abcdef")
     with pytest.raises(ProtocolError, match="a request header of 16 bytes in a frame of 12"):

@@ -192,7 +192,7 @@ def _request(topics: bytes, version: int = 12) -> bytes:
     ("topics", "version", "reason"),
     [
         (b"\0\0", 12, "-1 topics"),
-        (b"\2\0", 12, "a topic without a name"),
+        (b"\2\0", 12, r"^a topic without a name$"),
         (b"\2\2t\0\0\0", 12, "-1 partitions"),
         (write_uvarint(2**31 - 1), 12, "2147483646 topics"),
         (b"\2\2t" + write_uvarint(MAX_ENTRIES + 1), 12, "20000 partitions"),
@@ -201,7 +201,7 @@ def _request(topics: bytes, version: int = 12) -> bytes:
         (b"\2\2t\1\0\0!", 12, "a Produce request of 24 bytes in 25"),
         (b"\xff\xff\xff\xff", 3, "-1 topics"),
         (b"\x7f\xff\xff\xff", 3, "2147483647 topics"),
-        (b"\0\0\0\1\xff\xff", 3, "a topic without a name"),
+        (b"\0\0\0\1\xff\xff", 3, r"^a topic without a name$"),
         (b"\0\0\0\1\0\1t\xff\xff\xff\xff", 3, "-1 partitions"),
         (b"\0\0\0\1\0\1t\0\0\0\1\0\0\0\0\0\0\0\x10", 3, "truncated"),
         (b"\0\0\0\0!", 3, "a Produce request of 22 bytes in 23"),

@@ -12,10 +12,16 @@ from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.records import (
     BATCH_OVERHEAD,
     CONTROL,
+    MAX_BATCHES,
+    MAX_HEADERS,
+    Batch,
     batch_payload_size,
     largest_record,
     measure_records,
+    read_varint,
+    record_payload,
     walk_batches,
+    walk_records,
 )
 
 
@@ -100,6 +106,78 @@ def test_messages_older_than_batches_are_one_unit(magic: int) -> None:
     assert largest_record(old, 0, len(old)) == len(old)
 
 
+def test_a_batch_without_records_has_no_payload() -> None:
+    raw = _batch(count=0)
+    (found,) = walk_batches(raw, 0, len(raw))
+    assert found == Batch(0, BATCH_OVERHEAD, 20, 0, 77, 0, 2)
+    assert batch_payload_size(found) == 0
+    assert measure_records(raw, 0, len(raw)) == (0, 0, 20, 77)
+
+
+def test_a_message_older_than_batches_says_nothing_of_itself() -> None:
+    raw = b"x" + bytes(17)
+    assert walk_batches(raw, 1, 18) == [Batch(1, 17, -1, 0, -1, 1, 0)]
+    assert walk_batches(raw, 1, 17) == []  # its magic is yet to come
+
+
+def test_a_batch_that_is_cut_off_is_left_out_wherever_it_stands() -> None:
+    raw = b"x" * 20 + _batch(b"abc")
+    assert walk_batches(raw, 20, len(raw) - 1) == []
+    assert len(walk_batches(raw, 20, len(raw))) == 1
+
+
+def test_a_header_without_its_end_is_left_out() -> None:
+    raw = _batch()
+    assert walk_batches(raw, 0, BATCH_OVERHEAD - 1) == []
+
+
+def test_the_number_of_batches_is_bounded() -> None:
+    raw = _batch() * 3
+    assert len(walk_batches(raw, 0, len(raw), 3)) == 3
+    reason = "^more batches in one partition of a request than brokers take$"
+    with pytest.raises(ProtocolError, match=reason):
+        walk_batches(raw, 0, len(raw), 2)
+    most = _batch() * MAX_BATCHES
+    assert measure_records(most, 0, len(most))[0] == MAX_BATCHES
+    with pytest.raises(ProtocolError, match=reason):
+        measure_records(most + _batch(), 0, len(most) + BATCH_OVERHEAD)
+
+
+def test_several_batches_are_measured_together() -> None:
+    first = _batch(b"abcde", 2)
+    other = _batch(b"abc", 3)
+    other = other[:35] + (30).to_bytes(8) + (78).to_bytes(8) + other[51:]
+    assert measure_records(first + other, 0, len(first + other)) == (5, 5, 30, 77)
+    assert measure_records(other + first, 0, len(first + other)) == (5, 5, 30, 78)
+
+
+def test_a_record_set_is_measured_where_it_stands() -> None:
+    first, second = _batch(b"abc", 2), _batch(b"xyz", 3)
+    buffer = first + second
+    assert measure_records(buffer, len(first), len(buffer)) == (3, 3, 20, 77)
+
+
+@pytest.mark.parametrize("start", [0, 1])
+@pytest.mark.parametrize("more", [1, 2, 12, 24])
+def test_a_batch_that_claims_more_than_its_record_set_is_refused(start: int, more: int) -> None:
+    raw = b"x" * start + _batch(size=BATCH_OVERHEAD - 12 + more)
+    with pytest.raises(ProtocolError, match="batches do not fill a record set of 61 bytes"):
+        measure_records(raw, start, len(raw))
+
+
+def test_the_largest_record_of_all_batches_counts() -> None:
+    large, small = _batch(b"\x10\0\0\0\x01\x04ab\0"), _batch(b"\x0e\0\0\0\x01\x02a\0")
+    for raw in (large + small, small + large):
+        assert largest_record(b"x" + raw, 1, 1 + len(raw)) == 2
+
+
+def test_a_record_set_that_ends_within_a_header_is_refused() -> None:
+    with pytest.raises(ProtocolError, match="a batch of 60 bytes"):
+        measure_records(_batch(size=48) + b"x", 0, BATCH_OVERHEAD)
+    with pytest.raises(ProtocolError, match="batches do not fill a record set of 60 bytes"):
+        measure_records(b"x" + _batch(size=48), 1, BATCH_OVERHEAD)
+
+
 def test_control_batches_are_recognised() -> None:
     assert walk_batches(_batch(b"x", attributes=CONTROL), 0, 62)[0].attributes & CONTROL
 
@@ -133,13 +211,13 @@ def test_a_record_set_stays_within_its_frame() -> None:
     [
         (b"\x03", "a record of -2 bytes"),
         (b"\x20ab", "a record of 16 bytes where 2 remain"),
-        (b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", "a varint that does not end"),
-        (b"\x80", "a varint that does not end"),
+        (b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", "^a varint that does not end$"),
+        (b"\x80", "^a varint that does not end$"),
         (b"\x0c\0\0\0\x08ab", "a field of 4 bytes where 2 remain"),
         (b"\x0c\0\0\0\x01\x01\x05", "-3 headers"),
         (b"\x0c\0\0\0\x01\x01\x7f", "-64 headers"),
         (b"\x0e\0\0\0\x01\x01\x00z", "1 bytes left over in a record"),
-        (b"\x0c\0\x80\x80\x80\x80\x80", "a varint that does not end"),
+        (b"\x0c\0\x80\x80\x80\x80\x80", "^a varint that does not end$"),
         (b"\x0a\0\0\0\x01\x01", "a record of 5 bytes"),
     ],
 )
@@ -163,3 +241,52 @@ def test_the_walk_stops_at_more_records_than_claimed() -> None:
     raw = _batch(record * 2 + b"never reached", count=2)
     with pytest.raises(ProtocolError, match="more records in a batch than the 2 that it claims"):
         largest_record(raw, 0, len(raw))
+
+
+TINY = b"\x0c\0\0\0\x01\x01\0"
+"""A record without key, value and headers."""
+
+
+def test_records_are_counted() -> None:
+    assert walk_records(TINY * 3, 0, 21, 5) == (3, 0)
+    assert walk_records(b"x" + TINY * 3, 8, 22, 2) == (2, 0)
+    assert walk_records(b"", 0, 0, 0) == (0, 0)
+
+
+def test_only_records_that_could_be_larger_are_parsed() -> None:
+    garbage = b"\x0c" + b"\xff" * 6
+    assert walk_records(garbage, 0, 7, 1, largest=6) == (1, 6)
+    with pytest.raises(ProtocolError, match=r"^a varint that does not end$"):
+        walk_records(garbage, 0, 7, 1, largest=5)
+    assert walk_records(b"\x10\0\0\0\x01\x04ab\0", 0, 9, 1, largest=1) == (1, 2)
+    assert walk_records(b"\x10\0\0\0\x01\x04ab\0", 0, 9, 1, largest=3) == (1, 3)
+
+
+def test_key_value_and_headers_add_up() -> None:
+    header = b"\x02h\x06val"
+    raw = b"\0\0\0\x04ke\x0avalue" + b"\x04" + header + b"\x00\x01"
+    assert record_payload(b"x" + raw + b"y", 1, 1 + len(raw)) == (2 + 5 + 4, 2)
+
+
+def test_a_record_with_too_many_headers_counts_whole() -> None:
+    for headers, counted in ((MAX_HEADERS, (0, MAX_HEADERS)), (MAX_HEADERS + 1, (5 + 2 + 2 * 1_001, 0))):
+        count = bytes((2 * headers & 0x7F | 0x80, 2 * headers >> 7))
+        raw = b"\0\0\0\x01\x01" + count + bytes(2 * headers)
+        assert record_payload(b"x" + raw, 1, 1 + len(raw)) == counted
+
+
+def test_a_header_takes_at_least_a_byte() -> None:
+    with pytest.raises(ProtocolError, match=r"^a varint that does not end$"):
+        record_payload(b"\0\0\0\x01\x01\x02\0", 0, 7)
+    with pytest.raises(ProtocolError, match="2 headers in a record with 1 bytes left"):
+        record_payload(b"\0\0\0\x01\x01\x04\0", 0, 7)
+
+
+def test_signed_varints_have_up_to_ten_bytes() -> None:
+    assert read_varint(b"x\x80\x01", 1, 3) == (64, 3)
+    assert read_varint(b"\xff" * 9 + b"\x01", 0, 10) == (-(2**63), 10)
+    assert [read_varint(bytes((byte,)), 0, 1)[0] for byte in range(4)] == [0, -1, 1, -2]
+    with pytest.raises(ProtocolError, match=r"^a varint that does not end$"):
+        read_varint(b"\x80" * 10 + b"\0", 0, 11)
+    with pytest.raises(ProtocolError, match=r"^a varint that does not end$"):
+        read_varint(b"\x80\0", 0, 1)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from tests.pulsar.codec.captured import FRAMES
 from tests.pulsar.codec.strategies import a_metadata, a_send, messages, scrambled
 
+from sluicegate_pulsar.codec import entries
 from sluicegate_pulsar.codec.entries import messages_in
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import split
@@ -43,6 +44,27 @@ def test_overlong_tags_are_read(extra: int) -> None:
     raw = a_metadata().SerializeToString() + tag + b"\x64"
     # protobuf takes no tag of more than five bytes; the gateway looks closer at what it does not take.
     assert messages_in(raw) == (100 if extra < 5 else 0)
+
+
+@pytest.mark.parametrize("name", ["", "X", "n" * 126 + "X", "n" * 127 + "X"])
+@pytest.mark.parametrize("sequence_id", [0, 0x58, 0xD8, 300, 2**64 - 1])
+def test_tags_within_names_and_numbers_are_no_tags(
+    name: str, sequence_id: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name of over 127 bytes is left to protobuf."""
+    one = a_metadata(producer_name=name, sequence_id=sequence_id, publish_time=0x58)
+    batch = a_metadata(
+        producer_name=name, sequence_id=sequence_id, publish_time=0x58, num_messages_in_batch=5
+    )
+    assert messages_in(batch.SerializeToString()) == 5
+    if len(name) < 128:
+        monkeypatch.setattr(entries, "_parse", None)
+    assert messages_in(one.SerializeToString()) == 1
+
+
+@pytest.mark.parametrize("raw", [b"\x58", b"\xd8", b"\x0a", b"\x0a\x58", b"\x0a\x00\x58"])
+def test_metadata_that_ends_early_has_no_number_of_messages(raw: bytes) -> None:
+    assert messages_in(raw) == (1 if raw == b"\x0a" else 0)
 
 
 def test_a_chunk_takes_the_slow_path() -> None:

@@ -21,10 +21,13 @@ from tests.pulsar.codec.strategies import (
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import (
     ABSENT,
+    any_command_type,
     check_sum,
     command_frame,
+    command_size,
     command_type,
     parse_command,
+    short_head,
     split,
 )
 from sluicegate_pulsar.codec.pulsar_pb2 import BaseCommand, BrokerEntryMetadata
@@ -80,6 +83,64 @@ def test_a_repeated_command_field_is_refused(raw: bytes) -> None:
         command_type(frame_of(raw), 0)
 
 
+@pytest.mark.parametrize(
+    ("raw", "kind"),
+    [
+        pytest.param(b"\x08\x01\x0a\x00", 1, id="first type"),
+        pytest.param(b"\x08\x0f\x7a\x00", 15, id="last type whose tag takes one byte"),
+        pytest.param(b"\x08\x06\x32\x7f" + bytes(127), 6, id="longest field whose size takes one byte"),
+        pytest.param(b"\x08\x00\x02\x00", 0, id="no type"),
+        pytest.param(b"\x08\x10\x82\x00", 0, id="tag of two bytes"),
+        pytest.param(b"\x08\x06\x3a\x00", 0, id="field of another type"),
+        pytest.param(b"\x08\x06\x32\x01", 0, id="field beyond the command"),
+        pytest.param(b"\x08\x06\x32\x00\x08\x06", 0, id="bytes behind the field"),
+        pytest.param(b"\x08\x06\x32\x80" + bytes(128), 0, id="size of two bytes"),
+        pytest.param(b"\x10\x06\x32\x00", 0, id="other field first"),
+    ],
+)
+def test_a_short_command_tells_its_type_by_its_first_bytes(raw: bytes, kind: int) -> None:
+    for rest in (b"", b"payload"):
+        frame = frame_of(raw, rest)
+        assert short_head(b"##" + frame + b"##", 2) == (len(frame) - 4, kind)
+
+
+def test_a_command_as_long_as_its_frame_says_is_read() -> None:
+    frame = frame_of(b"\x08\x06\x32\x00")
+    assert short_head(frame, 0) == (8, 6)
+    for wrong in (-1, 1):  # the frame's size, in which the command no longer fits or leaves room
+        other = (len(frame) - 4 + wrong).to_bytes(4) + frame[4:]
+        assert short_head(other, 0) == (8 + wrong, 6 if wrong > 0 else 0)
+
+
+def test_a_tiny_frame_has_a_size_and_no_type_yet() -> None:
+    assert short_head(b"#\0\0\1\5\0", 1) == (261, 0)
+
+
+def test_the_number_of_fields_of_a_command_is_bounded() -> None:
+    raw = b"\x08\x06" + b"".join(
+        bytes((0x80 | number << 3 & 0x78, number >> 4, 0)) for number in range(16, 48)
+    )
+    with pytest.raises(ProtocolError, match="a command with over 32 fields"):
+        any_command_type(frame_of(raw), 0)
+    assert any_command_type(frame_of(raw[:-3]), 0) == 6
+
+
+def test_each_frame_has_room_for_a_command_with_a_type() -> None:
+    assert any_command_type(b"##" + frame_of(b"\x08\x00"), 2) == 0
+    for raw in (b"", b"\x18\x01", b"\x0a\x01\x05"):
+        with pytest.raises(ProtocolError, match=r"^a command without a type$"):
+            any_command_type(b"##" + frame_of(raw), 2)
+    with pytest.raises(ProtocolError, match="a frame of 7 bytes, expected 8 or more"):
+        any_command_type(b"##" + frame_of(b"")[:7], 2)
+
+
+def test_the_size_of_a_command_may_fill_its_frame() -> None:
+    assert command_size(b"##" + frame_of(b"abc"), 2, 13) == 3
+    assert command_size(frame_of(b""), 0, 8) == 0
+    with pytest.raises(ProtocolError, match="a frame of 11 bytes, expected 8 or more"):
+        command_size(b"#" + frame_of(b"abc")[:-1], 1, 12)
+
+
 def test_commands_of_later_versions() -> None:
     frame = frame_of(b"\x08\xe8\x07\xa2\x06\x01x")
     assert command_type(frame, 0) == 1000
@@ -90,9 +151,9 @@ def test_commands_of_later_versions() -> None:
 @pytest.mark.parametrize(
     ("raw", "reason"),
     [
-        (b"", "a command without a type"),
-        (b"\x18\x01", "a command without a type"),
-        (b"\x0a\x01\x05", "a command without a type"),
+        (b"", r"^a command without a type$"),
+        (b"\x18\x01", r"^a command without a type$"),
+        (b"\x0a\x01\x05", r"^a command without a type$"),
         (b"\x08\x05", "a command of type 5 without producer"),
         (b"\x08\x05\x2a\x02\x10\x07", r"a command without producer\.topic, producer\.request_id"),
         (b"\x08\x05\x2a\x20\x10", "a command of 5 bytes that cannot be read"),

@@ -15,6 +15,7 @@ from tests.pulsar.codec.strategies import (
     without_checksum,
 )
 
+from sluicegate_pulsar.codec import message_frames
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import ABSENT, split
 from sluicegate_pulsar.codec.message_frames import consumer_of, read_message
@@ -64,6 +65,21 @@ def test_any_order_of_fields(data: st.DataObject) -> None:
     command = BaseCommand(type=BaseCommand.MESSAGE, message=message)
     raw = data.draw(scrambled(command))
     _check(frame_of(raw, _REST), BaseCommand.FromString(raw).message)
+
+
+@pytest.mark.parametrize("consumer_id", [0, 127, 128, 300, 2**64 - 1])
+@pytest.mark.parametrize("acknowledged", [0, 11, 12, 13, 40])
+def test_numbers_and_commands_of_any_length(consumer_id: int, acknowledged: int) -> None:
+    """The words of acknowledgements make the command longer than one byte tells."""
+    command = _message(consumer_id=consumer_id, ack_set=[-1] * acknowledged)
+    _check(frame_of(command.SerializeToString(), _REST), command.message)
+
+
+def test_the_consumer_is_read_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(message_frames, "_read", None)
+    for consumer_id in (0, 127):
+        frame = frame_of(_message(consumer_id=consumer_id).SerializeToString(), _REST)
+        assert consumer_of(b"##" + frame, 2, 2 + len(frame)) == consumer_id
 
 
 def test_acknowledged_messages_of_a_batch_take_no_permit() -> None:

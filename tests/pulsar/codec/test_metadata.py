@@ -198,6 +198,97 @@ def test_the_largest_message_of_a_batch(sizes: list[int]) -> None:
     assert _largest(_batch(sizes)) == max(sizes)
 
 
+def _walk(frame: bytes, limit: int) -> tuple[int, int]:
+    """What a walk finds, and how often it lets others have their turn."""
+    parts = split(frame, 0, len(frame))
+    slices = largest_message(frame, parts, read_metadata(frame, parts.metadata, parts.payload), limit)
+    turns = 0
+    while True:
+        try:
+            next(slices)
+        except StopIteration as ended:
+            return ended.value, turns
+        turns += 1
+
+
+@pytest.mark.parametrize(("count", "turns"), [(1_999, 0), (2_000, 1), (3_999, 1), (4_000, 2)])
+def test_a_batch_of_many_messages_is_walked_in_slices(count: int, turns: int) -> None:
+    assert _walk(_batch([1] * count), 0) == (1, turns)
+
+
+def test_the_walk_ends_at_the_first_message_over_the_limit() -> None:
+    assert _walk(_batch([5, 11, 30] + [1] * 2_000), 10) == (11, 0)
+    assert _walk(_batch([5, 10, 30]), 10)[0] == 30
+
+
+def test_the_walk_ends_where_no_message_over_the_limit_has_room() -> None:
+    metadata = a_metadata(num_messages_in_batch=2).SerializeToString()
+    frame = payload_frame(a_send(), metadata, b"\0\0\0\x02\x18\x03abc" + b"garbage")
+    assert _walk(frame, 7) == (3, 0)
+    with pytest.raises(ProtocolError):
+        _walk(frame, 6)
+
+
+@pytest.mark.parametrize(("size", "pieces"), [(16 * 1024, 1), (16 * 1024 + 1, 2)])
+def test_a_large_payload_is_not_copied(size: int, pieces: int) -> None:
+    frame = payload_frame(a_send(), a_metadata().SerializeToString(), bytes(size))
+    found = with_deliver_at(frame, 0, len(frame), split(frame, 0, len(frame)), 7)
+    assert len(found) == pieces
+    assert b"".join(found) == _delayed(frame, 7)
+    rewritten = b"".join(found)
+    assert check_sum(rewritten, split(rewritten, 0, len(rewritten)))
+    damaged = frame[:-1] + b"\1"
+    with pytest.raises(ChecksumMismatchError):
+        _delayed(damaged, 7)
+
+
+def test_the_number_of_fields_of_metadata_is_bounded() -> None:
+    least = a_metadata(deliver_at_time=5).SerializeToString()  # with four fields
+    for more, fits in ((4_996, True), (4_997, False)):
+        frame = payload_frame(a_send(), least + b"\xc2\x3e\x00" * more, b"x")
+        if fits:
+            assert read_metadata(_delayed(frame, 7), *_metadata_of(_delayed(frame, 7))).deliver_at == 7
+        else:
+            with pytest.raises(ProtocolError, match="metadata with over 5000 fields"):
+                _delayed(frame, 7)
+
+
+def _metadata_of(frame: bytes) -> tuple[int, int]:
+    parts = split(frame, 0, len(frame))
+    return parts.metadata, parts.payload
+
+
+@pytest.mark.parametrize("deliver_at", [0, 1, -1, 2**35 - 1, 2**35, 2**42 - 1, 2**42, 2**63 - 1, -(2**63)])
+def test_delivery_times_of_any_length(deliver_at: int) -> None:
+    frame = payload_frame(a_send(), a_metadata().SerializeToString(), b"payload")
+    rewritten = _delayed(frame, deliver_at)
+    expected = a_metadata(deliver_at_time=deliver_at).SerializeToString()
+    start, stop = _metadata_of(rewritten)
+    assert rewritten[start:stop] == expected
+    assert rewritten == payload_frame(a_send(), expected, b"payload")
+
+
+def test_a_time_that_is_known_is_not_read_again() -> None:
+    frame = payload_frame(a_send(), a_metadata(deliver_at_time=5).SerializeToString(), b"payload")
+    parts = split(frame, 0, len(frame))
+    head = read_metadata(frame, parts.metadata, parts.payload)
+    expected = payload_frame(a_send(), a_metadata(deliver_at_time=7).SerializeToString(), b"payload")
+    assert b"".join(with_deliver_at(frame, 0, len(frame), parts, 7, head)) == _delayed(frame, 7) == expected
+
+
+def test_chunks_are_told_apart_from_whole_messages() -> None:
+    def told(**fields: object) -> tuple[object, ...]:
+        raw = a_metadata(**fields).SerializeToString()
+        head = read_metadata(raw, 0, len(raw))
+        return head.is_chunk, head.chunk_id, head.chunks, head.is_last_chunk, head.num_messages_in_batch
+
+    assert told() == (False, None, 0, True, 1)
+    assert told(num_chunks_from_msg=1, chunk_id=0) == (False, 0, 1, True, 1)
+    assert told(num_chunks_from_msg=3, chunk_id=1) == (True, 1, 3, False, 1)
+    assert told(num_chunks_from_msg=3, chunk_id=2) == (True, 2, 3, True, 1)
+    assert told(num_messages_in_batch=-5) == (False, None, 0, True, 1)
+
+
 def test_an_unreadable_batch_counts_as_one_message() -> None:
     keys = [{"key": "k", "value": b"v"}]
     plain = payload_frame(a_send(), a_metadata().SerializeToString(), bytes(77))

@@ -94,6 +94,33 @@ def test_the_sizes_of_numbers(
     _check(send.SerializeToString())
 
 
+@pytest.mark.parametrize("producer_id", [0, 127, 128, 16383, 16384, 2**64 - 1])
+@pytest.mark.parametrize("sequence_id", [0, 127, 128, 16384, 2**56 - 1, 2**56, 2**63 - 1, 2**63, 2**64 - 1])
+def test_numbers_of_any_length(producer_id: int, sequence_id: int) -> None:
+    _check(a_send(producer_id=producer_id, sequence_id=sequence_id).SerializeToString())
+    _check(
+        a_send(producer_id=producer_id, sequence_id=1, highest_sequence_id=sequence_id).SerializeToString()
+    )
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        b"\x18\xff\xff\xff\xff\x07", b"\x18\x80\x80\x80\x80\x08", b"\x38\x00", b"\x38\x02", b"\x20\x05",
+        b"\x28\x05", b"\x20\x05\x28\x06", b"\x30\x07\x30\x08", b"\x48\x01", b"\x42\x00",
+        b"\x42\x01\x08", b"\x18",
+    ],
+)  # fmt: skip
+def test_fields_behind_the_sequence_id(more: bytes) -> None:
+    inner = b"\x08\x01\x10\x02" + more
+    raw = b"\x08\x06\x32" + bytes((len(inner),)) + inner
+    if len(more) == 1:
+        with pytest.raises(ProtocolError, match="cannot be read"):
+            read_send(frame_of(raw, _REST), 0, len(frame_of(raw, _REST)))
+    else:
+        _check(raw)
+
+
 @pytest.mark.parametrize("count", [2**32 + 5, 2**31, 2**63 + 7, 2**64 - 1])
 def test_a_message_count_of_more_than_31_bits(count: int) -> None:
     """protobuf keeps the lower 32 bits, as a signed number."""
@@ -123,6 +150,11 @@ def test_the_usual_frame_takes_the_fast_path(monkeypatch: pytest.MonkeyPatch) ->
     ]
     monkeypatch.setattr(sends, "_any_send", None)
     assert [read_send(frame, 0, len(frame)) for frame in (*frames, *recorded)] == expected
+    parts = [split(b"##" + frame, 2, 2 + len(frame)) for frame in frames]
+    heads = [read_send(b"##" + frame, 2, 2 + len(frame)) for frame in frames]
+    monkeypatch.setattr(sends, "split", None)
+    for frame, head, expected_parts in zip(frames, heads, parts, strict=True):
+        assert parts_of(b"##" + frame, 2, 2 + len(frame), head) == expected_parts
 
 
 def test_frames_without_a_checksum_and_with_broker_entry_metadata() -> None:

@@ -27,6 +27,17 @@ def test_times_equal_what_protobuf_reads(published: int, deliver_at: int | None,
     assert times_of(b"###" + frame + frame, 3, 3 + len(frame)) == expected
 
 
+@pytest.mark.parametrize("payload", [b"", b"payload"])
+@pytest.mark.parametrize("chunks", [None, 1])
+def test_times_are_read_wherever_the_frame_stands(payload: bytes, chunks: int | None) -> None:
+    frame = _frame(
+        a_metadata(publish_time=7, deliver_at_time=9, num_chunks_from_msg=chunks).SerializeToString(), payload
+    )
+    other = _frame(a_metadata(publish_time=1, producer_name="longer").SerializeToString())
+    assert times_of(other + frame + other, len(other), len(other) + len(frame)) == (7, 9)
+    assert times_of(frame, 0, len(frame)) == (7, 9)
+
+
 def test_unusual_metadata_takes_the_slow_path() -> None:
     usual = _frame(a_metadata().SerializeToString())
     chunk = _frame(a_metadata(num_chunks_from_msg=2, chunk_id=1).SerializeToString())

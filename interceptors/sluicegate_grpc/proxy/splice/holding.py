@@ -170,6 +170,8 @@ class Holding:
             self.broken(call, ErrorCode.PROTOCOL_ERROR, now_ns)
         elif call.credit + self._connection.down.flow.initial > MAX_WINDOW:
             self.broken(call, ErrorCode.FLOW_CONTROL_ERROR, now_ns)
+        else:
+            self._connection.down.flow.updated(call.stream, amount)  # for a response that is rewritten
 
     def settle(self, data: bytes, now_ns: int) -> None:
         """Finish a read: hold the undecided calls, and forward the headers that must not be overtaken.
@@ -183,6 +185,8 @@ class Holding:
                 else:
                     at, _, request = self.marks[stream]
                     self._new(stream, request, at, is_up=True)
+                    for begin, end in self._extras.get(stream, ()):
+                        self._connection.down.flow.updated(stream, window_amount(data, begin, end))
             self.marks.clear()
         self._extras.clear()
         if self.calls:
@@ -212,7 +216,6 @@ class Holding:
         del self.calls[call.stream]
         if not call.is_up:
             del self._held[bisect_left(self._held, call.stream)]
-        self._up.watched.discard(call.stream)
         if call.timer is not None:
             call.timer.cancel()
         self._deciding.give_up(call, now_ns)

@@ -82,7 +82,7 @@ def bad_length(data: bytes, at: int, length: int, sizes: RequestSizes) -> Protoc
     """
     if data[at : at + 2] == _TLS_HANDSHAKE:
         return ProtocolError("a TLS hello on a plain listener")
-    api_key = int.from_bytes(data[at + 4 : at + 6], "big", signed=True)
+    api_key = int.from_bytes(data[at + 4 : at + 6], signed=True)
     if not sizes[api_key] < length <= sizes.largest:  # then these bytes are hardly Kafka's
         return ProtocolError(f"request of length {length!r}")
     text = f"request of length {length}, {sizes[api_key]} are the most"

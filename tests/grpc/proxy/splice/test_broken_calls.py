@@ -27,6 +27,7 @@ def update(amount: int) -> bytes:
 
 BROKEN = {
     "a window opened by nothing": (BEGUN + update(0), PROTOCOL_ERROR),
+    "a window opened by nothing twice": (BEGUN + update(0) * 2, PROTOCOL_ERROR),
     "a window opened too far": (BEGUN + update(2**31 - 1), FLOW_CONTROL_ERROR),
     "a window opened one byte too far": (BEGUN + update(2**31 - 65_535), FLOW_CONTROL_ERROR),
     "a window opened too far in steps": (BEGUN + update(2**30) * 2, FLOW_CONTROL_ERROR),

@@ -5,24 +5,12 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from kio.records.schema import NewRecordBatch
-from tests.kafka.codec.entities import BATCHES, write_record_batch
 from tests.kafka.session.messages import batch, fetch, fetched, join, outcome, produce, topics_of
 from tests.kafka.session.wire import Bench, Wire
 
 from sluicegate.broker import NextTurn
-from sluicegate_kafka.codec.record_walk import RECORDS_PER_SLICE, largest_message
-from sluicegate_kafka.codec.records import (
-    BATCH_OVERHEAD,
-    MAX_BATCHES,
-    MAX_HEADERS,
-    Batch,
-    iter_batches,
-    largest_record,
-)
-from sluicegate_kafka.codec.slices import at_once
+from sluicegate_kafka.codec.record_walk import RECORDS_PER_SLICE
+from sluicegate_kafka.codec.records import BATCH_OVERHEAD, MAX_BATCHES, MAX_HEADERS, Batch, iter_batches
 from sluicegate_kafka.session.fetching import fetching
 from sluicegate_kafka.session.requests.connection import TOPICS_PER_SLICE
 from sluicegate_kafka.session.shared.listing import ListGroups
@@ -235,20 +223,3 @@ def test_a_fetch_response_is_read_only_as_far_as_the_rate_lets_it(monkeypatch: p
     wire.client_sends(fetch("t"))
     wire.broker_sends(fetched({"t": batch(b"x") * 1_000}))
     assert len(read) == 2
-
-
-@given(st.lists(BATCHES, min_size=1, max_size=3), st.integers(1, 300))
-def test_slices_give_the_same_decision_as_the_whole(batches: list[NewRecordBatch], limit: int) -> None:
-    buffer = b"".join(map(write_record_batch, batches))
-    largest = at_once(largest_message(buffer, [(0, len(buffer))], limit))
-    exact = largest_record(buffer, 0, len(buffer))
-    assert (largest > limit) == (exact > limit)
-    assert largest <= exact
-
-
-@pytest.mark.parametrize("values", [(10, 1_001, 5), (1_000,), (3, 1_002, 1_001)])
-def test_the_first_message_over_the_limit_is_named(values: tuple[int, ...]) -> None:
-    raw = stored(b"".join(map(record, values)), len(values))
-    first = next((value for value in values if value > 1_000), 0)
-    largest = at_once(largest_message(raw, [(0, len(raw))], 1_000))
-    assert largest == first if first else largest <= 1_000

@@ -1,0 +1,215 @@
+"""Long lists: a reader lets others have their turn for each thousand entries, and bounds their number."""
+
+import struct
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from sluicegate_kafka.codec import (
+    assignments,
+    fetch_requests,
+    fetch_responses,
+    group_requests,
+    group_responses,
+)
+from sluicegate_kafka.codec.api_keys import ApiKey
+from sluicegate_kafka.codec.committed import committed_offsets_slices
+from sluicegate_kafka.codec.errors import ProtocolError
+from sluicegate_kafka.codec.fetch_requests import MAX_ENTRIES
+from sluicegate_kafka.codec.frames import parse_request_head
+from sluicegate_kafka.codec.group_requests import MAX_GROUP_REQUEST, MAX_NAMES
+from sluicegate_kafka.codec.primitives import write_array_length, write_uvarint
+from sluicegate_kafka.codec.slices import at_once
+
+ID, TAGS = bytes(16), b"\0"
+
+
+def text(value: str) -> bytes:
+    return struct.pack(">h", len(value)) + value.encode()
+
+
+def array(*entries: bytes) -> bytes:
+    return struct.pack(">i", len(entries)) + b"".join(entries)
+
+
+def compact(*entries: bytes) -> bytes:
+    return write_uvarint(len(entries) + 1) + b"".join(entries)
+
+
+def asked(api_key: ApiKey, version: int, body: bytes) -> tuple[bytes, Any]:
+    """A request in an old version, and its head."""
+    frame = struct.pack(">hhih", api_key, version, 1, -1) + body
+    return frame, parse_request_head(frame)
+
+
+def turns(slices: Iterator[None]) -> int:
+    """How often a reader lets others have their turn."""
+    return sum(1 for _ in slices)
+
+
+def subscription(topics: int, version: int = 0) -> bytes:
+    return struct.pack(">h", version) + array(*[text("t")] * topics)
+
+
+def join(*metadata: bytes) -> Any:
+    assignors = [text("range") + struct.pack(">i", len(each)) + each for each in metadata]
+    body = text("g") + bytes(4) + text("m") + text("consumer") + array(*assignors)
+    return group_requests.join_group_slices(*asked(ApiKey.JOIN_GROUP, 0, body))
+
+
+def commit(*partitions: int) -> Any:
+    topics = [text("t") + array(*[struct.pack(">iq", 1, 5) + b"\xff\xff"] * count) for count in partitions]
+    body = text("g") + bytes(4) + text("m") + bytes(8) + array(*topics)
+    return group_requests.commit_slices(*asked(ApiKey.OFFSET_COMMIT, 2, body))
+
+
+def committed(partitions: int) -> Any:
+    entries = [struct.pack(">iqhh", 1, 5, -1, 0)] * partitions
+    return committed_offsets_slices(bytes(4) + array(text("t") + array(*entries)), 1, "g")
+
+
+def refused(partitions: int) -> Any:
+    frame = bytes(4) + array(text("t") + array(*[struct.pack(">ih", 1, 44)] * partitions))
+    return group_responses.refused_topics_slices(frame, ApiKey.OFFSET_COMMIT, 2)
+
+
+def assigned(topics: int) -> Any:
+    return assignments.assignment_slices(b"\0\0" + array(*[text("t") + array()] * topics))
+
+
+def assigned_by_heartbeat(topics: int) -> Any:
+    body = bytes(4 + 2) + b"\0\0" + bytes(4 + 4) + b"\1" + compact(*[ID + b"\1" + TAGS] * topics)
+    return assignments.heartbeat_assignment_slices(bytes(5) + body + TAGS + TAGS, 0)
+
+
+def named(topics: int, partitions: int = 0) -> Any:
+    entries = [bytes(2 + 4 + 4 + 4) + b"\1\1\1" + TAGS] * partitions
+    one = bytes(2) + b"\2t" + ID + b"\0" + compact(*entries) + bytes(4) + TAGS
+    return assignments.topic_names_slices(bytes(5 + 4) + b"\1\0" + bytes(4) + compact(*[one] * topics) + TAGS)
+
+
+def fetched(*partitions: int) -> Any:
+    topics = [text("t") + array(*[struct.pack(">iqi", 1, 5, 100)] * count) for count in partitions]
+    return fetch_requests.fetch_request_slices(*asked(ApiKey.FETCH, 4, bytes(17) + array(*topics)))
+
+
+PARTITION = struct.pack(">ihqqii", 1, 0, 0, 0, -1, 2) + b"rr"
+
+
+def response(*partitions: int) -> bytes:
+    return bytes(8) + array(*[text("t") + array(*[PARTITION] * count) for count in partitions])
+
+
+def answered(*partitions: int) -> Any:
+    return fetch_responses.fetch_response_slices(response(*partitions), 4)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [commit, committed, refused, assigned, assigned_by_heartbeat, named],
+    ids=lambda read: read.__name__,
+)
+@pytest.mark.parametrize(("entries", "slices"), [(999, 0), (1_000, 1), (1_999, 1), (2_000, 2)])
+def test_entries_are_read_in_slices(read: Callable[[int], Iterator[None]], entries: int, slices: int) -> None:
+    assert turns(read(entries)) == slices
+
+
+@pytest.mark.parametrize(("topics", "slices"), [(1_000, 0), (1_001, 1), (2_000, 1), (2_001, 2)])
+def test_topics_of_a_subscription_are_read_in_slices(topics: int, slices: int) -> None:
+    assert turns(join(subscription(topics))) == slices
+
+
+def test_partitions_count_four_times_where_each_has_three_lists() -> None:
+    assert turns(named(10, 25)) == 1  # 101 each
+    assert turns(named(9, 25)) == 0
+    assert turns(named(20, 25)) == 2
+
+
+@pytest.mark.parametrize("read", [fetched, answered], ids=["request", "response"])
+@pytest.mark.parametrize(
+    ("partitions", "slices"),
+    [
+        ([998], 0), ([999], 1), ([1_000], 1), ([1_001], 2), ([2_500], 3), ([499, 498], 0), ([499, 499], 1),
+        ([0] * 999, 0), ([0] * 1_000, 1), ([0] * 1_999, 1), ([0] * 2_000, 2),
+    ],
+    ids=range(11),
+)  # fmt: skip
+def test_partitions_to_fetch_are_read_in_slices(
+    read: Callable[..., Iterator[None]], partitions: list[int], slices: int
+) -> None:
+    assert turns(read(*partitions)) == slices
+
+
+@pytest.mark.parametrize(("cuts", "slices"), [(999, 0), (1_000, 1), (2_000, 2)])
+def test_a_response_is_rebuilt_in_slices(cuts: int, slices: int) -> None:
+    frame = response(2_500)
+    found = at_once(fetch_responses.fetch_response_slices(frame, 4))
+    starts = {(0, place): found.topics[0].partitions[place].records_start for place in range(cuts)}
+    assert turns(fetch_responses.rebuilding_slices(frame, found, starts, {})) == slices
+    assert turns(fetch_responses.rebuilding_slices(frame, found, {}, dict.fromkeys(starts, 29))) == slices
+
+
+def test_the_topics_of_all_assignors_are_bounded() -> None:
+    most = 2 * MAX_NAMES
+    assert at_once(join(subscription(most))).topics == ("t",)
+    text_ = f"{most + 1} topics for one more assignor, expected up to {most}"
+    with pytest.raises(ProtocolError, match=text_):
+        at_once(join(subscription(most + 1)))
+    at_once(join(subscription(most - 5), subscription(5)))
+    with pytest.raises(ProtocolError, match="6 topics for one more assignor, expected up to 5"):
+        at_once(join(subscription(most - 5), subscription(6)))
+
+
+def test_assignors_with_the_same_topics_are_read_once() -> None:
+    one = subscription(2 * MAX_NAMES)
+    assert at_once(join(one, one + b"\0\0\0\1x", subscription(2 * MAX_NAMES, version=3))).topics == ("t",)
+    assert turns(join(one, one)) == 19
+
+
+def test_the_topics_of_a_commit_are_bounded() -> None:
+    assert len(at_once(commit(*[0] * MAX_NAMES)).topics) == MAX_NAMES
+    with pytest.raises(ProtocolError, match=f"over {MAX_NAMES} topics in one request"):
+        at_once(commit(*[0] * (MAX_NAMES + 1)))
+
+
+def test_the_topics_of_a_heartbeat_are_bounded() -> None:
+    def heartbeat(topics: int) -> Any:
+        body = b"\0" + b"\2g\2m" + bytes(4) + b"\0\0" + bytes(4) + compact(*[b"\2t"] * topics) + b"\0\0\0"
+        return group_requests.read_consumer_group_heartbeat(*asked(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, body))
+
+    assert len(heartbeat(MAX_NAMES).topics) == MAX_NAMES
+    with pytest.raises(
+        ProtocolError, match=f"{MAX_NAMES + 1} topics in one request, expected up to {MAX_NAMES}"
+    ):
+        heartbeat(MAX_NAMES + 1)
+
+
+def test_a_group_request_may_be_as_large_as_the_limit() -> None:
+    body = text("g") + text("m")
+    frame, head = asked(ApiKey.LEAVE_GROUP, 0, body)
+    padded = frame + bytes(MAX_GROUP_REQUEST - len(frame) + 1)
+    assert group_requests.read_leave_group(padded, head._replace(end=MAX_GROUP_REQUEST)) == ("g", ("m",))
+    with pytest.raises(ProtocolError, match=f"a group request of {MAX_GROUP_REQUEST + 1} bytes"):
+        group_requests.read_leave_group(padded, head._replace(end=MAX_GROUP_REQUEST + 1))
+
+
+def test_a_fetch_may_have_as_many_entries_as_the_limit() -> None:
+    def request(*claimed: int) -> Any:
+        topics = b"".join(b"\2t" + write_array_length(count, flexible=True) for count in claimed[:1])
+        body = b"\0" + bytes(17 + 8) + write_array_length(len(claimed), flexible=True) + topics
+        return fetch_requests.fetch_request_slices(*asked(ApiKey.FETCH, 12, body + b"\1" * MAX_ENTRIES))
+
+    with pytest.raises(ProtocolError, match="a truncated Fetch request"):
+        at_once(request(MAX_ENTRIES - 1))
+    with pytest.raises(ProtocolError, match=f"more than {MAX_ENTRIES} partitions in a Fetch request"):
+        at_once(request(MAX_ENTRIES))
+
+
+@pytest.mark.parametrize("tags", [b"\0", b"\1\5\2hi"])
+def test_tagged_fields_of_partitions_are_skipped(tags: bytes) -> None:
+    partition = struct.pack(">iiqiqi", 4, -1, 77, -1, 0, 100) + tags
+    topics = compact(b"\2t" + compact(partition, partition) + TAGS)
+    body = b"\0" + bytes(17 + 8) + topics + b"\1\1" + TAGS
+    request = at_once(fetch_requests.fetch_request_slices(*asked(ApiKey.FETCH, 12, body)))
+    assert request.topics == [("t", [(4, 77), (4, 77)])]
