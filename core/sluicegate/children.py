@@ -25,9 +25,7 @@ class ChildError(Exception):
 class Child:
     """The parent's end; an asynchronous context manager that starts the process and surely ends it.
 
-    :param name: for messages.
     :param module: what is run, by `python -m`.
-    :param arguments: its arguments.
     :param log: file for what it prints on standard error.
     """
 

@@ -155,10 +155,7 @@ def read_facts(opened: Opened, broker: str) -> Mapping[str, str]:
 
 
 class Desk:
-    """A `hooks.PolicyDesk` for a file and its store.
-
-    :param opened: the file.
-    """
+    """A `hooks.PolicyDesk` for a file and its store."""
 
     def __init__(self, opened: Opened) -> None:
         self._opened = opened

@@ -41,7 +41,6 @@ class LogFiles:
     :param directory: the log's directory, which several processes may share.
     :param constants: columns with the same value in all rows; `run` and `system` are also partitions.
     :param name: part of the file names that is unique among processes.
-    :param retention: rotation and retention.
     :param compacting: whether a thread of this process compacts spools and removes old files; otherwise
         another process does so (`tidying`).
     """
@@ -76,8 +75,6 @@ class LogFiles:
         """Append a batch.
 
         :param line: the batch as `spool.encode` writes it, with ids of `interned`.
-        :param decisions: number of decisions in it.
-        :param now_ns: monotonic time.
         :return: False if it is lost.
         """
         if self._backoff.wait_ns(now_ns):
@@ -105,7 +102,6 @@ class LogFiles:
     def rotate(self, now_ns: int, wall_s: float) -> None:
         """Rotate the spool if it is large or old enough.
 
-        :param now_ns: monotonic time.
         :param wall_s: seconds since 1970.
         """
         spool = self._spool

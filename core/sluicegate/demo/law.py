@@ -58,11 +58,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A token bucket that starts full.
-
-    :param rate: messages or bytes per second.
-    :param burst: capacity of the bucket.
-    """
+    """A token bucket that starts full."""
 
     rate: float
     burst: float

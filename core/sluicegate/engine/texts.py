@@ -85,7 +85,6 @@ def rate(what: str, where: str, current: float, limit: float, unit: str, policy:
 def reduced(factor: str, value: float, why: str, what: str, current: float, limit: float, unit: str) -> str:
     """A quota factor left too little of a rate.
 
-    :param factor: name of the factor.
     :param value: what it leaves, 0.0 to 1.0.
     :param why: why, a clause; may be empty.
     :param what: what is limited: `topic T`, or `principal P on topic T`.

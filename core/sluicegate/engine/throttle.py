@@ -20,7 +20,6 @@ class ThrottledLimit:
     is below 1: admitted <= integral of quota x factor over the time + the largest bucket meanwhile, and where
     a need is larger than the smallest bucket, what it exceeds that by: it passes when the bucket is full.
 
-    :param factor: the factor.
     :param base: the quota's own bucket, whose rates may change.
     :param queue: the queue of this limit, whose bucket is brought to the rates here; a new one if None.
     """

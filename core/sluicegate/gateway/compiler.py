@@ -36,8 +36,6 @@ class GateCompiler:
 
     :param plugins: who is asked for checks and delay rules.
     :param name_of: parses a topic's name, from the broker's driver.
-    :param policies: the policies to begin with.
-    :param sink: takes every decision.
     :param faults: counts what plugins raise.
     :param defaults: what holds on this kind of broker where nothing is set.
     :param slow_ms: calls of plugins that take so many milliseconds are told of; 0 for never.

@@ -28,13 +28,10 @@ class GatewayContext:
 
     Each plugin gets a view of its own; log lines and faults carry that plugin's name.
 
-    :param config: the broker's entry.
     :param plugins: who is asked for quotas.
     :param compiler: has policies and states.
     :param faults: counts what plugins raise.
     :param apply: has something done by the thread that owns the gates.
-    :param tls: gives what to speak with the broker.
-    :param facts: what is kept over restarts.
     """
 
     def __init__(

@@ -140,11 +140,7 @@ class HandoverServer:
 
 
 class Predecessor:
-    """An earlier process that still accepts clients.
-
-    :param pid: its process id.
-    :param sockets: what it listens on.
-    """
+    """An earlier process that still accepts clients."""
 
     def __init__(self, pid: int, sockets: Offered, line: socket.socket) -> None:
         self.pid = pid

@@ -70,10 +70,7 @@ class HeldListeners:
 
 
 class Announcer:
-    """The worker's end.
-
-    :param channel: to the supervisor.
-    """
+    """The worker's end."""
 
     def __init__(self, channel: socket.socket) -> None:
         channel.setblocking(False)

@@ -33,10 +33,7 @@ class LeftOut:
         return f"{self.problem}; do: {self.remedy}"
 
     def refusing(self, model: type[BrokerConfig]) -> type[BrokerConfig]:
-        """A model that accepts no entry of this kind, and says what to install; all other keys are checked.
-
-        :param model: the kind's own.
-        """
+        """A model that refuses entries of this kind and says what to install; it checks all other keys."""
 
         def refuse_system(value: str) -> str:
             raise refuse(f"cannot serve system {value!r}: {self.problem}", self.remedy)

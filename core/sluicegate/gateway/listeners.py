@@ -31,7 +31,6 @@ class Listeners:
 
         After `close` it opens none.
 
-        :param connections: takes the clients.
         :raises OSError: if the address is not available.
         """
         known = self._acceptors.get(listener.name)

@@ -16,8 +16,6 @@ from sluicegate.gateway.recording import Recording
 class LogSink:
     """A decision log and the sink in front of it.
 
-    :param config: says where and how much is written.
-    :param broker: the broker whose decisions they are.
     :param plugins: the plugins that get the decisions (`sluicegate_decisions`).
     :param compacting: whether this process makes the Parquet files; else another one does.
     """

@@ -127,7 +127,6 @@ class Throttle:
         """Ask for a line.
 
         :param key: lines of the same key are thinned out together.
-        :param now_ns: monotonic time.
         :return: how many lines of this key were left out since the last one; None to leave this one out too.
         """
         last_ns, left_out = self._last.get(key, (now_ns - self._every_ns, 0))
@@ -145,10 +144,6 @@ class LimitedHandler(logging.StreamHandler[IO[str]]):
 
     Lines of libraries have no traceback: it becomes the words of its exception. A stream that takes nothing,
     as of a file on a full disk, is told of by the first line that it takes again.
-
-    :param stream: where lines go.
-    :param lines: which ones.
-    :param now_ns: gives the monotonic time.
     """
 
     def __init__(

@@ -10,7 +10,6 @@ def part(session: Session, now_ns: int, turns: Turns, failed: Callable[[Exceptio
     """Tell a session that its connection is gone.
 
     :param session: is told of the end; nothing else is called on it from here on.
-    :param now_ns: monotonic time.
     :param turns: where slices wait that cannot be done at once.
     :param failed: called with what the session raises.
     """

@@ -55,7 +55,6 @@ class ClientSide(PausableReading):
     """The connection from a client, and all that is known about the pair.
 
     :param connections: what all connections of the broker share.
-    :param listener: where the client connected.
     :param peer: its address, `host:port`.
     :param descriptor: of its socket, to notice that it hung up while nothing is read from it.
     """
@@ -273,7 +272,6 @@ class ClientSide(PausableReading):
         """Send what is queued, then close both sides; idempotent.
 
         :param counter: name of the reason in metrics and logs; empty if it needs no mention.
-        :param detail: more for the log.
         """
         if self.closing_ns:
             return
@@ -302,7 +300,6 @@ class ClientSide(PausableReading):
     def sweep(self, now_ns: int, limits: Limits) -> int:
         """Look for time-outs.
 
-        :param now_ns: monotonic time.
         :param limits: the time-outs; 0 for never.
         :return: bytes that this connection keeps in memory.
         """

@@ -80,7 +80,6 @@ class RepeatedLines:
     def ended(self, now_ns: int, *, all_of_them: bool = False) -> Iterator[logging.LogRecord]:
         """Summaries of the windows that have ended, or are more than are kept; each is given once.
 
-        :param now_ns: monotonic time.
         :param all_of_them: end all windows.
         """
         while self._windows:

@@ -74,11 +74,7 @@ class TopicSamples:
         self._samples = 0
 
     async def refresh(self, gates: GateCache, now_ns: int) -> None:
-        """Take samples.
-
-        :param gates: the worker's gates, with the states of its topics.
-        :param now_ns: monotonic time.
-        """
+        """Take samples."""
         latest: dict[str, dict[str, Any]] = {}
         hidden = False
         producers = consumers = 0

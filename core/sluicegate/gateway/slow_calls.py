@@ -38,10 +38,7 @@ class SlowCalls:
         self._throttle = Throttle()
 
     def timed(self, check: Check, topic: str) -> Check:
-        """The same check, each call of which is timed.
-
-        :param topic: what it is asked about.
-        """
+        """The same check, each call of which is timed."""
         slow_ns, call, report = self._slow_ns, check.call, self._report
         if not slow_ns:
             return check
@@ -63,7 +60,6 @@ class SlowCalls:
     def watching(self, plugin: str, what: str, topic: str = "") -> Iterator[None]:
         """Time what is done within.
 
-        :param plugin: whose code it is.
         :param what: what is called, for the log: a hook's name.
         """
         began_ns = perf_counter_ns()

@@ -21,10 +21,7 @@ SLICE_NS: Final = 1_000_000
 
 
 class Turns:
-    """The queue of sessions that wait for a turn.
-
-    :param loop: the running event loop.
-    """
+    """The queue of sessions that wait for a turn."""
 
     __slots__ = ("_ended_ns", "_is_due", "_left_ns", "_loop", "_waiting", "taken")
 
@@ -51,8 +48,6 @@ class Turns:
 
         Large reads that are done at once may take twice as long as passes without them, and `SLICE_NS` in one
         go.
-
-        :param now_ns: monotonic time.
         """
         if self._is_due:
             return False
@@ -60,11 +55,7 @@ class Turns:
         return self._left_ns > 0
 
     def ended(self, now_ns: int, spent_ns: int) -> None:
-        """Charge a large read that was worked on at once.
-
-        :param now_ns: monotonic time.
-        :param spent_ns: how long it took.
-        """
+        """Charge a large read that was worked on at once."""
         self._left_ns = max(-SLICE_NS, self._left_ns - spent_ns)
         self._ended_ns = now_ns
 

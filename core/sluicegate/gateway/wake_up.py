@@ -6,12 +6,7 @@ from time import monotonic_ns
 
 
 class WakeUp:
-    """One call that is to come.
-
-    :param loop: the running event loop.
-    :param at_ns: monotonic time.
-    :param call: what is called then.
-    """
+    """One call that is to come."""
 
     __slots__ = ("_at_ns", "_call", "_loop", "_timer")
 

@@ -41,10 +41,7 @@ _FIRST_PROBE_S = 1.0
 class Worker:
     """The gateway in front of one broker; it is the `Services` of the broker's front.
 
-    :param config: the broker's entry.
     :param plugins: of this worker alone; some hold state.
-    :param policies: policies to begin with.
-    :param sink: takes every decision.
     :param facts: what was remembered before, by key.
     :param keep_fact: keeps a key and its value over restarts.
     :param on_tick: called once a second, after everything else.
@@ -246,10 +243,7 @@ class Worker:
         return self._connections
 
     async def tick(self, now_ns: int) -> None:
-        """Do the work of one second now.
-
-        :param now_ns: monotonic time.
-        """
+        """Do the work of one second now."""
         await self._housekeeping.tick(self._running, now_ns)
 
     # -- what is published ------------------------------------------------------------------------

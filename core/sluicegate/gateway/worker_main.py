@@ -37,7 +37,6 @@ class WorkerMain:
     """One worker and its line to the supervisor.
 
     :param start: the supervisor's first message.
-    :param writer: to the supervisor.
     :param announcer: tells it what is listened on.
     """
 

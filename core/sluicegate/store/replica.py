@@ -21,7 +21,6 @@ _LATE = 2
 class Replica:
     """Follows the policies in the event loop of the metadata store. Other threads read the replica.
 
-    :param metadata: the store.
     :param prefix: prefix of the policies' keys, with a trailing slash.
     :param place: the store's name in errors.
     :param timeout_s: timeout of one operation of the store.

@@ -34,10 +34,7 @@ class OncePerMinute:
 
 
 class Transitions:
-    """Logs the transitions of topics.
-
-    :param log: the logger.
-    """
+    """Logs the transitions of topics."""
 
     def __init__(self, log: logging.Logger) -> None:
         self._log = log

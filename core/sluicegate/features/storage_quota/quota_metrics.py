@@ -47,10 +47,7 @@ PREFIX = "sluicegate_storage_"
 
 
 class StorageMetrics:
-    """Publishes the metrics of one broker's storage quotas.
-
-    :param metrics: the registry of the broker's context.
-    """
+    """Publishes the metrics of one broker's storage quotas."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._gauges: dict[str, Gauge] = {

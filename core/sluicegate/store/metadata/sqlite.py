@@ -23,7 +23,6 @@ class SqliteMetadata(TableMetadata):
     Leases use the host's monotonic clock, which all its processes share, and end when the host restarts.
 
     :param path: the database file; a missing directory is created.
-    :param now_ns: the clock.
     :param kept: number of revisions whose changes are kept for watches.
     """
 
