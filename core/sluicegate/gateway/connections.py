@@ -4,7 +4,7 @@ import asyncio
 import logging
 import socket
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from functools import partial
 from time import monotonic_ns
 from typing import Any
@@ -12,10 +12,10 @@ from typing import Any
 from sluicegate.broker import BrokerFront, Listener, NextTurn
 from sluicegate.engine.budget import Budget
 from sluicegate.gateway.admission import Admission
+from sluicegate.gateway.background import BackgroundTasks
 from sluicegate.gateway.dialling import NO_DESCRIPTORS, Dialler, Prober
 from sluicegate.gateway.draining import drain
 from sluicegate.gateway.limits import Limits
-from sluicegate.gateway.logs import Throttle
 from sluicegate.gateway.reachability import NO_ANSWER, Place, Reachability, reason_of
 from sluicegate.gateway.relay import ClientSide
 from sluicegate.gateway.relief import largest_first
@@ -23,6 +23,7 @@ from sluicegate.gateway.splicing import Pipes
 from sluicegate.gateway.tls import TlsContexts
 from sluicegate.gateway.turns import Turns
 from sluicegate.gateway.upstream_side import UpstreamSide
+from sluicegate.log_throttle import Throttle
 from sluicegate.model import ANONYMOUS
 
 log = logging.getLogger(__name__)
@@ -80,7 +81,7 @@ class Connections:
         self._is_sweeping = False
         self._relief: asyncio.TimerHandle | None = None
         """The next look at all clients, if it must not wait for the second to be over."""
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks("client connections")
         self._arriving = 0
         self._throttle = Throttle()
         self._last_good: dict[str, int] = {}
@@ -120,7 +121,7 @@ class Connections:
         self._arriving += 1
         side = ClientSide(self, listener, peer, client.fileno())
         self.admission.joined(side.address)
-        self._spawn(self._begin(side, client, listener))
+        self._tasks.spawn(self._begin(side, client, listener))
 
     async def _begin(self, side: ClientSide, client: socket.socket, listener: Listener) -> None:
         handshake_s = self.limits.handshake_s if self._tls.client else None
@@ -153,7 +154,7 @@ class Connections:
         :param name: of the listener that it came to, if that is for one broker.
         :param in_order: begin with the first one each time; else with the one that worked last.
         """
-        self._spawn(self._dial(side, name or str(addresses[0]), addresses, in_order=in_order))
+        self._tasks.spawn(self._dial(side, name or str(addresses[0]), addresses, in_order=in_order))
 
     async def _dial(
         self, side: ClientSide, name: str, addresses: tuple[tuple[str, int], ...], *, in_order: bool
@@ -246,7 +247,7 @@ class Connections:
         if isinstance(question, NextTurn):
             self.turns.ask(client, question)
             return
-        self._spawn(self._answer(client, question))
+        self._tasks.spawn(self._answer(client, question))
 
     async def _answer(self, client: ClientSide, question: object) -> None:
         answer: object
@@ -257,11 +258,6 @@ class Connections:
             self.counts["questions_failed"] += 1
             answer = error
         client.answered(question, answer)
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = self.loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     # -- once a second, and when memory runs short --------------------------------------------------
 
@@ -335,7 +331,7 @@ class Connections:
 
     def _sweep_soon(self) -> None:
         self._relief = None
-        self._spawn(self.sweep(monotonic_ns()))
+        self._tasks.spawn(self.sweep(monotonic_ns()))
 
     # -- the end ----------------------------------------------------------------------------------
 
@@ -353,9 +349,7 @@ class Connections:
         if self._relief is not None:
             self._relief.cancel()
         await asyncio.sleep(0)  # a task that never ran would not close the client that it was given
-        for task in tuple(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.cancel()
         await self.prober.stop()
         await asyncio.sleep(0)  # a client whose task was cancelled still gets its transport
         for client in tuple(self._live):

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from time import monotonic_ns
 from typing import TypeVar, cast
 
+from sluicegate.gateway.background import BackgroundTasks
 from sluicegate.gateway.reachability import Place, Reachability
 from sluicegate.gateway.tls import TlsContexts
 
@@ -106,14 +107,12 @@ class Prober:
         self._reachability = reachability
         self._dialler = dialler
         self._greeting = greeting
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks("probes")
 
     def begin(self, now_ns: int) -> None:
         """Begin the probes that are due."""
         for place in self._reachability.due(now_ns):
-            task = asyncio.get_running_loop().create_task(self._probe(place))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._tasks.spawn(self._probe(place))
 
     async def first(self, limit_s: float) -> None:
         """Probe all addresses, and wait a short time for the results.
@@ -126,9 +125,7 @@ class Prober:
 
     async def stop(self) -> None:
         """End all probes."""
-        for task in tuple(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.cancel()
 
     async def _probe(self, place: Place) -> None:
         error: Exception | None = None

@@ -12,10 +12,10 @@ from sluicegate.gateway.compiler import GateCompiler
 from sluicegate.gateway.context import Apply, GatewayContext
 from sluicegate.gateway.dynamics import Dynamics
 from sluicegate.gateway.facts import Facts
-from sluicegate.gateway.logs import Throttle
 from sluicegate.gateway.plugins import Plugins
 from sluicegate.gateway.slow_calls import SLOW_MS
 from sluicegate.gateway.tls import TlsFiles
+from sluicegate.log_throttle import Throttle
 from sluicegate.model import PolicySet, TopicName
 from sluicegate.wall_clock import WallClock
 

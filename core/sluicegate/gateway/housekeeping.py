@@ -12,9 +12,9 @@ from sluicegate.engine.holders import tell_by
 from sluicegate.gateway.connections import Connections
 from sluicegate.gateway.engine_host import EngineHost
 from sluicegate.gateway.listeners import Listeners
-from sluicegate.gateway.logs import Throttle
 from sluicegate.gateway.overload import Overload
 from sluicegate.gateway.samples import TopicSamples
+from sluicegate.log_throttle import Throttle
 
 log = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 
 import logging
 import sys
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from copy import copy
 from datetime import UTC, datetime
@@ -16,9 +16,7 @@ from sluicegate.gateway.repeated_lines import RepeatedLines
 _PLAIN = frozenset(vars(logging.LogRecord("", 0, "", 0, "", (), None))) | {"message", "asctime", "taskName"}
 JSON_KEYS = frozenset({"time", "level", "logger", "message", "traceback"})
 """Keys that mean the same in every JSON line; no field may take their place."""
-_SECOND_NS = 1_000_000_000
 _MS = 1_000_000
-_KEYS_LIMIT = 10_000
 _OWN = "sluicegate"
 _NEVER = logging.CRITICAL + 1
 
@@ -109,34 +107,6 @@ class TextLines(logging.Formatter):
         tail = "".join(f" {name}={value!r}" for name, value in _fields(record, self._always).items())
         line = f"{_time(record)} {record.levelname:<7} {printable(record.getMessage())}{tail}"
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
-
-
-class Throttle:
-    """Passes one line a second for each key, and counts those left out before it.
-
-    :param every_ns: another time between two lines.
-    """
-
-    __slots__ = ("_every_ns", "_last")
-
-    def __init__(self, every_ns: int = _SECOND_NS) -> None:
-        self._every_ns = every_ns
-        self._last: dict[Hashable, tuple[int, int]] = {}
-
-    def passes(self, key: Hashable, now_ns: int) -> int | None:
-        """Ask for a line.
-
-        :param key: lines of the same key are thinned out together.
-        :return: how many lines of this key were left out since the last one; None to leave this one out too.
-        """
-        last_ns, left_out = self._last.get(key, (now_ns - self._every_ns, 0))
-        if now_ns - last_ns < self._every_ns:
-            self._last[key] = (last_ns, left_out + 1)
-            return None
-        if len(self._last) >= _KEYS_LIMIT:
-            self._last.clear()
-        self._last[key] = (now_ns, 0)
-        return left_out
 
 
 class LimitedHandler(logging.StreamHandler[IO[str]]):

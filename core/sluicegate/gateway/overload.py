@@ -11,7 +11,7 @@ from sluicegate.config.overload import OverloadConfig
 from sluicegate.engine.budget import Budget
 from sluicegate.features.pressure.process import ProcessError, ProcessMemory
 from sluicegate.gateway.connections import Connections
-from sluicegate.gateway.logs import Throttle
+from sluicegate.log_throttle import Throttle
 
 log = logging.getLogger(__name__)
 

@@ -16,8 +16,8 @@ from sluicegate.config.load import Loaded, load
 from sluicegate.config.models import BrokerConfig
 from sluicegate.config.policy_set import policy_set
 from sluicegate.gateway.changing import change_store
-from sluicegate.gateway.logs import Throttle
 from sluicegate.gateway.plugins import Plugins
+from sluicegate.log_throttle import Throttle
 from sluicegate.model import Level, PolicyLayer, PolicySet
 from sluicegate.store import PolicyStore, StoreError
 from sluicegate.store.local_copy import NAME as COPY_NAME

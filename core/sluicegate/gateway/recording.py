@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.sink import DecisionSink
-from sluicegate.gateway.logs import Throttle, printable
+from sluicegate.gateway.logs import printable
+from sluicegate.log_throttle import Throttle
 from sluicegate.model import Action, Decision, Operation
 
 log = logging.getLogger("sluicegate.policy")

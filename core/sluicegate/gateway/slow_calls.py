@@ -11,8 +11,8 @@ from dataclasses import replace
 from time import monotonic_ns, perf_counter_ns
 
 from sluicegate.engine.check import Check
-from sluicegate.gateway.logs import Throttle
 from sluicegate.hooks import Metrics
+from sluicegate.log_throttle import Throttle
 from sluicegate.model import Decision, Operation
 
 log = logging.getLogger(__name__)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.gateway import logs, messages
+from sluicegate.gateway.background import BackgroundTasks
 from sluicegate.gateway.child import WorkerFailedError, WorkerProcess
 from sluicegate.gateway.compacting import Compactor
 from sluicegate.gateway.handover import Offered
@@ -62,7 +63,7 @@ class Supervisor:
         self._sites: list[WebListener] = []
         self._facts: dict[str, dict[str, str]] = {}
         self._workers: dict[str, WorkerProcess] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks("the supervisor")
         self._reload = asyncio.Event()
         self._taking_over = asyncio.Lock()
         self._ending = False
@@ -89,7 +90,7 @@ class Supervisor:
             self._workers[name] = worker = WorkerProcess(
                 name, self._content_for(name), self._keeper(name), held
             )
-            self._spawn(worker.keep_running())
+            self._tasks.spawn(worker.keep_running())
         for worker in self.workers:
             try:
                 await worker.began
@@ -97,8 +98,8 @@ class Supervisor:
                 await self.end(0)
                 raise WorkerFailedError(f"broker {worker.broker!r}: {error}") from None
         await self._open_sites()
-        self._spawn(self._watch_changes())
-        self._spawn(self._compactor.watch())
+        self._tasks.spawn(self._watch_changes())
+        self._tasks.spawn(self._compactor.watch())
 
     def reload(self) -> None:
         """Read file, store and TLS files again, now."""
@@ -119,12 +120,7 @@ class Supervisor:
         seconds = self._drain_s if drain_s is None else drain_s
         await asyncio.gather(*(site.stop() for site in self._sites))
         await asyncio.gather(*(worker.end(seconds) for worker in self.workers))
-        for task in tuple(self._tasks):
-            task.cancel()
-        results = await asyncio.gather(*self._tasks, return_exceptions=True)
-        for result in results:
-            if isinstance(result, Exception):
-                log.error("supervisor: %r", result)
+        await self._tasks.cancel()
         for worker in self.workers:
             if worker.began.done() and not worker.began.cancelled():
                 worker.began.exception()  # already reported to the parent process
@@ -284,8 +280,3 @@ class Supervisor:
 
     async def _in_thread(self, call: Callable[..., Result], *arguments: object) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call, *arguments)
-
-    def _spawn(self, work: Any) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)

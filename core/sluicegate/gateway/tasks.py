@@ -9,8 +9,8 @@ from time import monotonic_ns
 
 from sluicegate.engine.answers import InvalidAnswerError, shown
 from sluicegate.engine.task import Task
-from sluicegate.gateway.logs import Throttle
 from sluicegate.hooks import Metrics
+from sluicegate.log_throttle import Throttle
 
 log = logging.getLogger(__name__)
 

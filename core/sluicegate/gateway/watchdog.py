@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 from sluicegate.engine.holders import OTHER, Holder, holder_of
 from sluicegate.gateway.interrupting import Look, interruption
-from sluicegate.gateway.logs import Throttle
+from sluicegate.log_throttle import Throttle
 
 log = logging.getLogger(__name__)
 

@@ -79,7 +79,7 @@ class Worker:
         self._front = plugins.drivers[config.system].front(config)
         self._budget = Budget(config.buffer_budget)
         self._listeners = Listeners(inherited, announcer)
-        self._background = BackgroundTasks()
+        self._background = BackgroundTasks("the front")
         self._housekeeping = Housekeeping(self._host, self._front, self._budget, self._listeners, on_tick)
         self._log_stats = log_stats
         self._loop: asyncio.AbstractEventLoop | None = None
