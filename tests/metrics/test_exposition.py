@@ -19,14 +19,14 @@ from sluicegate.testing import build_gate
 
 STATUS: dict[str, Any] = {
     "workers": {"b1": {"up": True, "restarts": 2, "pid": None, "log_lines_left_out": 6}},
-    "reload_successful": False,
-    "reloads_failed": 4,
-    "version": 9,
+    "config_last_reload_successful": False,
+    "config_reloads_failed": 4,
+    "config_version": 9,
     "log_lines_left_out": 5,
-    "facts_waiting": 7,
-    "facts_lost": 8,
-    "facts_conflicting": 9,
-    "store_age_s": 12.5,
+    "store_facts_waiting": 7,
+    "store_facts_lost": 8,
+    "store_facts_conflicting": 9,
+    "store_age_seconds": 12.5,
     "store_copy_in_use": True,
 }
 

@@ -154,14 +154,14 @@ class Supervisor:
                 for worker in self.workers
             },
             "log_lines_left_out": logs.left_out(),
-            "facts_waiting": self._watch.facts_waiting,
-            "facts_lost": self._watch.facts_lost,
-            "facts_conflicting": self._watch.facts_conflicting,
-            "store_age_s": self._watch.store_age_s,
+            "store_facts_waiting": self._watch.facts_waiting,
+            "store_facts_lost": self._watch.facts_lost,
+            "store_facts_conflicting": self._watch.facts_conflicting,
+            "store_age_seconds": self._watch.store_age_s,
             "store_copy_in_use": self._watch.copy_in_use,
-            "reload_successful": self._watch.successful,
-            "reloads_failed": self._watch.failures,
-            "version": self._watch.version,
+            "config_last_reload_successful": self._watch.successful,
+            "config_reloads_failed": self._watch.failures,
+            "config_version": self._watch.version,
         }
 
     def not_ready(self) -> list[str]:
