@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from sluicegate.engine.hierarchy import Resolver
-from sluicegate.gateway import logs, messages
+from sluicegate.gateway import logs
 from sluicegate.gateway.background import BackgroundTasks
 from sluicegate.gateway.child import WorkerFailedError, WorkerProcess
 from sluicegate.gateway.compacting import Compactor
@@ -18,7 +18,7 @@ from sluicegate.gateway.held_listeners import HeldListeners
 from sluicegate.gateway.listening import Inherited
 from sluicegate.gateway.policies_in_force import PolicyWatch
 from sluicegate.gateway.web import SupervisedServices, WebListener, open_listener
-from sluicegate.model import Level
+from sluicegate.model import Level, PolicySet
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class Supervisor:
         # File and store may be slow (a locked database, a network file system): never on the event loop.
         self._thread = ThreadPoolExecutor(1, "sluicegate-watch")
         self._compactor = Compactor(watch.loaded.config)
-        self._policies: dict[str, dict[str, object]] = {}
+        self._policies: dict[str, PolicySet] = {}
         self._resolvers: dict[str, Resolver] = {}
         self._sites: list[WebListener] = []
         self._facts: dict[str, dict[str, str]] = {}
@@ -223,11 +223,13 @@ class Supervisor:
     # -- workers ----------------------------------------------------------------------------------
 
     def _content_for(self, broker: str) -> Callable[[], dict[str, object]]:
-        config = messages.config_to_json(self._watch.loaded.config)
+        config = self._watch.loaded.config
+        # Brokers by themselves, as each has a class of its own.
+        sent = {**config.model_dump(mode="json", exclude={"brokers"}), "brokers": config.brokers}
 
         def content() -> dict[str, object]:
             return {
-                "config": config,
+                "config": sent,
                 "broker": broker,
                 "policies": self._policies[broker],
                 "facts": self._facts[broker],
@@ -272,7 +274,7 @@ class Supervisor:
     async def _read_watch(self) -> None:
         for broker in self._watch.loaded.config.brokers:
             policies = await self._in_thread(self._watch.policies, broker.name)
-            self._policies[broker.name] = messages.policies_to_json(policies)
+            self._policies[broker.name] = policies
             defaults = self._watch.loaded.fields.defaults_with(broker.policy_defaults)
             self._resolvers[broker.name] = Resolver(policies, defaults)
             if broker.name not in self._facts:
