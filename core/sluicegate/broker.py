@@ -144,7 +144,7 @@ class Session(Protocol):
         """The time asked for by WakeAt has come; `client_gone` if the peer has hung up meanwhile."""
 
     def answered(self, question: object, answer: object, now_ns: int) -> Sequence[Command]:
-        """The answer to an Ask; an exception instance if the front could not tell."""
+        """The answer to an Ask; an exception instance if the front failed."""
 
     def closed(self, now_ns: int) -> None:
         """Both connections are closed: release attachments, places in lines and held bytes."""
@@ -287,7 +287,7 @@ class BrokerFront(Protocol):
         """A session for a client that connected to `listener` from `peer` (host:port)."""
 
     async def answer(self, question: object) -> object:
-        """Answer a session's Ask; raises if it cannot be told."""
+        """Answer a session's Ask; raises if it cannot."""
 
     def tick(self, now_ns: int) -> None:
         """Once a second: release what has been idle too long."""

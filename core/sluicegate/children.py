@@ -1,4 +1,4 @@
-"""Child processes that talk to their parent in lines of JSON: both ends.
+"""Child processes that exchange lines of JSON with their parent: both ends.
 
 A child ends by itself when its standard input does, so nothing is left behind if the parent is killed.
 """
@@ -23,10 +23,10 @@ class ChildError(Exception):
 
 
 class Child:
-    """The parent's end; an asynchronous context manager that starts the process and surely ends it.
+    """The parent's end; an asynchronous context manager that starts and ends the process.
 
-    :param module: what is run, by `python -m`.
-    :param log: file for what it prints on standard error.
+    :param module: the module to run with `python -m`.
+    :param log: file for its standard error.
     """
 
     def __init__(self, name: str, module: str, arguments: Sequence[str], log: Path) -> None:
@@ -53,7 +53,7 @@ class Child:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End it: by the end of its input, or by force if that takes too long."""
+        """Close its input, and kill it if it does not end in time."""
         process = self._running
         if process.stdin is not None:
             process.stdin.close()
@@ -86,7 +86,7 @@ class Child:
         """The next line that has a key.
 
         :param within_s: longest silence, in seconds.
-        :param other: is given lines without the key.
+        :param other: receives lines without the key.
         :return: the whole line.
         :raises ChildError: if the process ends or is silent for so long.
         """
@@ -113,13 +113,13 @@ class Child:
 
 
 def say(message: Mapping[str, Any]) -> None:
-    """Tell the parent something; called in the child."""
+    """Send the parent a line; called in the child."""
     sys.stdout.write(json.dumps(message) + "\n")
     sys.stdout.flush()
 
 
 async def commands() -> AsyncIterator[Mapping[str, Any]]:
-    """What the parent says, until it is gone; called in the child."""
+    """The lines of the parent until it ends; called in the child."""
     reader = asyncio.StreamReader(limit=_LONGEST_LINE)
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)

@@ -84,7 +84,7 @@ class _ServicePlugin:
 class PolicyEngine:
     """Policies, gates and decision log of one broker.
 
-    Doors hold `lock` around whatever they do with gates. Make an engine by `from_file`, or:
+    Interceptors and client wrappers hold `lock` while they use gates. Make an engine by `from_file`, or:
 
     :param config: the configuration; its `store`, `admin` and `log.level` are not used.
     :param layers: the policies.
@@ -192,7 +192,7 @@ class PolicyEngine:
             tasks.wait_first()
         self._thread.start()
 
-    # -- what doors use -------------------------------------------------------------------------------
+    # -- for interceptors -----------------------------------------------------------------------------
 
     def gate(self, topic: str, exempt: bool, now_ns: int) -> Gate:
         """The gate of a topic; the caller holds the lock, and keeps it for no longer."""

@@ -128,9 +128,9 @@ def test_text_from_clients_cannot_inject_lines() -> None:
 @pytest.mark.parametrize(("level", "shown"), [("info", 0), ("debug", 1)])
 def test_library_lines_are_dropped_where_the_gateway_logs_the_same_event(level: str, shown: int) -> None:
     stream = io.StringIO()
-    told_anew = "a.client.library"
-    logs.set_up(level, "text", stream, told_anew=[told_anew])
-    logging.getLogger(f"{told_anew}.connection").error("Unable connect to %s", "b:9092")
+    silenced = "a.client.library"
+    logs.set_up(level, "text", stream, silenced=[silenced])
+    logging.getLogger(f"{silenced}.connection").error("Unable connect to %s", "b:9092")
     logging.getLogger("sluicegate").warning("cannot reach broker")
     lines = stream.getvalue().splitlines()
     assert len(lines) == shown + 1

@@ -50,9 +50,9 @@ class Factor:
             return self._text
         try:
             found = self._text()
-        except Exception as error:  # noqa: BLE001 - a check that raised would let pass what is to be held
-            return f"What to do cannot be told ({type(error).__name__})."
-        return found if isinstance(found, str) else f"What to do cannot be told ({shown(found)})."
+        except Exception as error:  # noqa: BLE001 - a check that raised would let pass what must be held
+            return f"There is no advice ({type(error).__name__})."
+        return found if isinstance(found, str) else f"There is no advice ({shown(found)})."
 
     def set(self, value: float, why: str, *, known: bool = True) -> None:
         """Change it; no gate is compiled again for that.

@@ -80,10 +80,10 @@ class Gate:
         self.delay = delay if delay is not None and delay.fixed_ms > 0 else None
         """The topic's fixed delay; None where messages are delivered as their producers ask."""
         self.max_delay_ms = delay.max_ms if delay is not None and self.delay is None else 0
-        """Longest delay that producers may ask for; where it is not 0, operations must tell `delay_ms`."""
+        """Longest delay that producers may request; if it is not 0, operations must set `delay_ms`."""
         self.exempt = exempt
         self.seen_ops = 0
-        """Operations of the state when the cache last looked; tells gates in use from those that are not."""
+        """Operations of the state when the cache last checked, to find unused gates."""
         self.timing: tuple[Callable[[int], None], Callable[[], int]] | None = None
         """Report and clock for the next publish decision; see `time_next_publish`."""
         self._sink = sink

@@ -150,7 +150,7 @@ class GateCache:
 
 
 def _was_used(gate: Gate) -> bool:
-    """True if a gate was used since this was last asked. Counters tell, so that using it costs nothing."""
+    """True if a gate was used since the last call. It compares counters, so use itself costs nothing."""
     state = gate.state
     ops = state.allowed_ops + state.rejected + state.delayed + state.dropped
     used = gate.seen_ops != ops

@@ -15,7 +15,7 @@ from sluicegate.gateway.dialling import NO_DESCRIPTORS
 from sluicegate.gateway.listening import Inherited, bind, refused_address
 
 _AT_ONCE = 8
-"""Clients accepted before others get their turn; each takes some 0.3 ms until it is served."""
+"""Clients accepted in one turn of the loop; each takes some 0.3 ms until it is served."""
 _TLS_AT_ONCE = 2
 """The same with TLS: where many connect again at once, the first bytes of each are there already, and the
 turn that answers them signs with the key, for 1 to 2 ms each (RSA)."""

@@ -183,19 +183,19 @@ class WorkerProcess:
     async def _start(self) -> tuple[asyncio.subprocess.Process, socket.socket]:
         """Start a process with its listening sockets; returns it and our end of the socket to it."""
         ours, theirs = socket.socketpair()
-        heard, told = descriptors.pair()
+        heard, reports = descriptors.pair()
         heard.setblocking(False)
         inherited = self.held.sockets
         self._handed = {name: bound.fileno() for name, bound in inherited.items()}
-        with theirs, told:
+        with theirs, reports:
             self._process = process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-m",
                 "sluicegate.gateway.worker_main",
                 str(theirs.fileno()),
-                str(told.fileno()),
+                str(reports.fileno()),
                 stdin=asyncio.subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(), told.fileno(), *self._handed.values()),
+                pass_fds=(theirs.fileno(), reports.fileno(), *self._handed.values()),
             )
         self.held.follow(heard)
         return process, ours

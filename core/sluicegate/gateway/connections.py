@@ -1,4 +1,4 @@
-"""What all client connections of one broker share: dialling, limits, counters, the sweep."""
+"""Shared by all client connections of one broker: dialling, limits, counters, the sweep."""
 
 import asyncio
 import logging
@@ -31,10 +31,10 @@ log = logging.getLogger(__name__)
 _RELIEF_NS = 100_000_000
 """Shortest time between two looks for the largest users."""
 _SLICE = 256
-"""Connections that are swept before others get their turn."""
+"""Connections that are swept in one turn of the event loop."""
 _UNREACHABLE = "upstream_unreachable"
 _QUIET_ENDS = frozenset({"client_gone"})
-"""Ends that are everyday life; counted, and logged for debugging only."""
+"""Ordinary ends of connections: counted, and logged for debugging only."""
 
 
 class Connections:
@@ -80,7 +80,7 @@ class Connections:
         self._swept_ns = 0
         self._is_sweeping = False
         self._relief: asyncio.TimerHandle | None = None
-        """The next look at all clients, if it must not wait for the second to be over."""
+        """The next sweep, if it must come before the regular one."""
         self._tasks = BackgroundTasks("client connections")
         self._arriving = 0
         self._throttle = Throttle()

@@ -4,7 +4,7 @@ from sluicegate.broker import Session
 from sluicegate.gateway.limits import Limits
 
 _HALF_CLOSED_NS = 30_000_000_000
-"""How long a client that has said all may wait for a broker that says nothing."""
+"""How long a half-closed client may wait for a broker that sends nothing."""
 
 
 class Deadlines:

@@ -16,9 +16,9 @@ FACT = "factor."
 """Prefix of the facts that `sluicegate explain` reads factors from."""
 _SECOND_NS = 1_000_000_000
 _RETELL_NS = 60 * _SECOND_NS
-"""How often a factor that did not change is remembered again, so that one sees that its gateway lives."""
+"""How often the fact of an unchanged factor is stored again, as a sign of life."""
 _BETWEEN_NS = 5 * _SECOND_NS
-"""How often one that changes all the time is remembered, unless it begins or ends to restrict, or pauses."""
+"""How often the fact of a changing factor is stored, unless it starts or stops restricting or pausing."""
 
 Found = TypeVar("Found")
 
@@ -30,8 +30,8 @@ class Dynamics:
         self.context = context
         self._plugins = plugins
         self._tasks: TaskThread | None = None
-        self._told: dict[str, tuple[float, str, bool]] = {}
-        self._told_ns: dict[str, int] = {}
+        self._stored: dict[str, tuple[float, str, bool]] = {}
+        self._stored_ns: dict[str, int] = {}
 
     def start(self) -> TaskThread | None:
         """Ask for factors, pressure sources and tasks, in this order, and begin with the tasks.
@@ -53,7 +53,7 @@ class Dynamics:
             tasks[task.name] = (plugin, task)
 
         self._ask("sluicegate_tasks", Task, add)
-        self.tell(self.context.now_ns())
+        self.publish(self.context.now_ns())
         if tasks:
             context = self.context
             self._tasks = TaskThread(
@@ -67,7 +67,7 @@ class Dynamics:
 
     def tick(self, now_ns: int) -> None:
         """Once a second: publish the factors, and log a task that blocks all others."""
-        self.tell(now_ns)
+        self.publish(now_ns)
         if self._tasks is not None:
             self._tasks.watch(now_ns)
 
@@ -81,7 +81,7 @@ class Dynamics:
         """The metrics of plugins and factors, as JSON."""
         return self.context.metrics.snapshot()
 
-    def tell(self, now_ns: int) -> None:
+    def publish(self, now_ns: int) -> None:
         """Bring metrics and facts of the factors up to date."""
         metrics = self.context.metrics
         for factor in self.context.factors:
@@ -95,15 +95,15 @@ class Dynamics:
 
     def _remember(self, factor: Factor, now_ns: int) -> None:
         now = (factor.value, factor.why, factor.known)
-        before = self._told.get(factor.name)
+        before = self._stored.get(factor.name)
         if before is not None:
-            age_ns = now_ns - self._told_ns[factor.name]
+            age_ns = now_ns - self._stored_ns[factor.name]
             is_turn = before[2] != now[2] or (before[0] != now[0] and not 0 < before[0] * now[0] < 1)
             is_turn = is_turn or (before[0] == 1) != (now[0] == 1)
             if not is_turn and age_ns < (_BETWEEN_NS if before != now else _RETELL_NS):
                 return
-        self._told[factor.name] = now
-        self._told_ns[factor.name] = now_ns
+        self._stored[factor.name] = now
+        self._stored_ns[factor.name] = now_ns
         fact = {
             "value": factor.value,
             "why": factor.why,

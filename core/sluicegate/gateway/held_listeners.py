@@ -1,4 +1,4 @@
-"""Duplicates of a worker's listening sockets, so that clients wait, unrefused, while it is started again."""
+"""Duplicates of a worker's listening sockets: clients wait while it restarts, instead of being refused."""
 
 import asyncio
 import logging

@@ -20,9 +20,9 @@ log = logging.getLogger(__name__)
 
 _TICK_NS = 1_000_000_000
 _TICKS_TO_LISTEN = 30
-"""How long listeners that a front opens late, as it learns of nodes, may take over their sockets."""
+"""How long late listeners, such as those of newly found nodes, can take over inherited sockets."""
 _TICKS_TO_DROP = 60
-"""Gates not used between two such looks are dropped: an idle topic keeps only its state."""
+"""Gates that are unused for this many ticks are dropped: an idle topic keeps only its state."""
 
 
 class Housekeeping:

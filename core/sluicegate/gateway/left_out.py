@@ -1,4 +1,4 @@
-"""Broker rooms that are there without their extra: left out, unless a file names them."""
+"""Broker rooms whose extra is not installed: skipped, and refused if a file uses them."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -28,7 +28,7 @@ class LeftOut:
         return f"{', '.join(self.missing)} {verb} not installed"
 
     @property
-    def told(self) -> str:
+    def explanation(self) -> str:
         """Why, and what to do about it."""
         return f"{self.problem}; do: {self.remedy}"
 

@@ -28,7 +28,7 @@ def set_up(
     *,
     repeats: int = 10,
     repeat_window_ms: int = 60_000,
-    told_anew: Iterable[str] = (),
+    silenced: Iterable[str] = (),
     **always: object,
 ) -> None:
     """Send the log to a stream: the gateway's own lines, and warnings of the libraries that it uses.
@@ -38,8 +38,8 @@ def set_up(
     :param stream: standard error if not given.
     :param repeats: lines of the same text within a window; further ones are counted; 0 writes all.
     :param repeat_window_ms: how long a window lasts.
-    :param told_anew: loggers of libraries whose failures the gateway tells in words of its own; theirs are
-        left out, unless `level` is `debug`.
+    :param silenced: loggers of libraries whose failures the gateway logs itself; written only if `level` is
+        `debug`.
     :param always: fields that every line carries, such as the broker's name.
     """
     lines = RepeatedLines(repeats, repeat_window_ms * _MS, _OWN)
@@ -49,7 +49,7 @@ def set_up(
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
     logging.getLogger(_OWN).setLevel(level.upper())
-    for name in told_anew:
+    for name in silenced:
         logging.getLogger(name).setLevel(logging.WARNING if level == "debug" else _NEVER)
 
 
@@ -113,7 +113,7 @@ class LimitedHandler(logging.StreamHandler[IO[str]]):
     """Writes the lines of all loggers of a process, except repetitions.
 
     Lines of libraries have no traceback: it becomes the words of its exception. A stream that takes nothing,
-    as of a file on a full disk, is told of by the first line that it takes again.
+    as of a file on a full disk, is reported before the next line that it takes.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class LimitedHandler(logging.StreamHandler[IO[str]]):
             self._write(record if record.name.partition(".")[0] == _OWN else _without_traceback(record))
 
     def tell_left_out(self, *, all_of_it: bool = False) -> None:
-        """Tell what was left out in windows that have ended, even if no further line comes.
+        """Write the summaries of windows that have ended, even if no further line comes.
 
         :param all_of_it: in those that have not ended, too.
         """
@@ -191,7 +191,7 @@ def left_out() -> int:
 
 
 def tell_left_out() -> int:
-    """Tell what the log of this process left out in windows that have ended; to be called once a second.
+    """Write the summaries of lines that the log of this process left out; call it once a second.
 
     :return: how many lines were left out so far.
     """

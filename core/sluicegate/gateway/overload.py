@@ -1,4 +1,4 @@
-"""A worker's own memory as a signal of overload: it stops accepting, then shrinks, then closes clients."""
+"""Overload protection by a worker's memory: stop accepting, then shrink caches, then close clients."""
 
 import asyncio
 import ctypes
@@ -23,7 +23,7 @@ _NAMES = ("normal", "not accepting", "shrinking", "closing")
 _HYSTERESIS = 0.03
 """A level is left only this share below where it began, so that it does not flap."""
 _SHRUNK_PART = 2
-"""What is left of `buffer_budget` while the worker shrinks."""
+"""Divisor of `buffer_budget` while the worker shrinks."""
 
 
 class Overload:

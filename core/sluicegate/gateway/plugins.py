@@ -1,4 +1,4 @@
-"""Finds plugins and asks them one by one, so that one that raises is known by name and stops no other."""
+"""Loads plugins and calls them one by one, so that a failing one is known by name and stops no other."""
 
 import importlib
 import os

@@ -1,4 +1,4 @@
-"""The policies in force, from file and store; read again on changes, and the last good ones stay."""
+"""The effective policies from file and store, reloaded on changes; invalid ones keep the last good ones."""
 
 import logging
 import os
@@ -27,7 +27,7 @@ from sluicegate.store.standby import StandbyStore, is_remote
 log = logging.getLogger(__name__)
 
 _LIVE = frozenset({"observe_only", "exempt"})
-"""Keys of a broker's entry that come into force without a restart."""
+"""Keys of a broker's entry that apply without a restart."""
 _FileMark = tuple[int, int, int]
 _FIRST_RETRY_NS = 250_000_000
 _LONGEST_RETRY_NS = 5_000_000_000
@@ -53,7 +53,7 @@ class PolicyWatch:
     ) -> None:
         self.loaded = loaded
         self.version = 1
-        """Counted up with every change that came into force."""
+        """Incremented with each applied change."""
         self.successful = True
         """False while file or store are broken, and the last good policies are in force."""
         self.failures = 0
@@ -70,9 +70,9 @@ class PolicyWatch:
         """Facts that the store did not take yet, by key."""
         self._writing = Backoff(_FIRST_RETRY_NS, _LONGEST_RETRY_NS)
         self.facts_lost = 0
-        """Facts that were given up because too many waited."""
+        """Facts that were dropped because too many waited."""
         self.facts_conflicting = 0
-        """Facts that another gateway keeps with another value."""
+        """Facts for which another gateway has stored a different value."""
         self._throttle = Throttle()
 
     def policies(self, broker: str) -> PolicySet:

@@ -1,4 +1,4 @@
-"""When a client is read from, and how bytes are kept that arrive while reading is paused."""
+"""When the gateway reads from a client, and how it buffers bytes that arrive while reading is paused."""
 
 import asyncio
 import select

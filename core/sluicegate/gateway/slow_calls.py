@@ -1,7 +1,7 @@
-"""Calls of plugins that hold up the event loop, told with the plugin's name and the time that they took.
+"""Counts and logs plugin calls that hold up the event loop.
 
-Built-in checks are not timed: the benchmarks do that. Each call of the others is, so that one slow call in a
-thousand is found too. It costs such a check two readings of the clock.
+Built-in checks are not timed: the benchmarks do that. Every call of other checks is, so that one slow call in
+a thousand is found too. This costs such a check two readings of the clock.
 """
 
 import logging

@@ -23,12 +23,12 @@ from sluicegate.model import Level, PolicySet
 log = logging.getLogger(__name__)
 
 _POLL_S = 0.25
-"""How often file and store are looked at."""
+"""How often file and store are checked."""
 _MARGIN_S = 2.0
 _COMPACTION_S = 10.0
 """Longest time at the end for the last Parquet files of the decision log."""
 
-_UNTOLD: Mapping[str, Any] = {"up": False, "since_ms": None, "reason": "its worker does not tell"}
+_NO_REPORT: Mapping[str, Any] = {"up": False, "since_ms": None, "reason": "its worker does not report"}
 
 Result = TypeVar("Result")
 
@@ -36,7 +36,7 @@ Result = TypeVar("Result")
 class Supervisor:
     """One worker process for each broker in the file.
 
-    :param watch: file and store; only used by a thread of its own from here on.
+    :param watch: file and store; a separate thread owns it from here on.
     :param drain_s: longest time for draining; the longest `max_hold` and a little more if None.
     :param taken: listening sockets of the gateway before this one: of its workers, by broker.
     :param own: its others; web sites take theirs from here.
@@ -135,7 +135,7 @@ class Supervisor:
         for worker in self.workers:
             worker.kill()
 
-    # -- what the administrative endpoint tells -------------------------------------------------------
+    # -- for the administrative endpoint ---------------------------------------------------------------
 
     def snapshots(self) -> list[dict[str, Any]]:
         """The last snapshot of each worker."""
@@ -173,9 +173,9 @@ class Supervisor:
         )
 
     def brokers(self) -> dict[str, Mapping[str, Any]]:
-        """Whether each broker can be reached, as `Reachability.snapshot` tells it, by its name."""
+        """Whether each broker can be reached, by name; values as from `Reachability.snapshot`."""
         return {
-            worker.broker: worker.snapshot["reachability"] if worker.snapshot and worker.ready else _UNTOLD
+            worker.broker: worker.snapshot["reachability"] if worker.snapshot and worker.ready else _NO_REPORT
             for worker in self.workers
         }
 
@@ -262,7 +262,7 @@ class Supervisor:
                 log.exception("file or store could not be looked at: %s", error)
 
     async def _take_over(self, force: bool) -> None:
-        """Look whether file or store changed, and tell the workers of what did."""
+        """Check whether file or store changed, and send changed policies to the workers."""
         async with self._taking_over:
             if not await self._in_thread(self._watch.check, force):
                 return

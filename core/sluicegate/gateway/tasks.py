@@ -1,4 +1,4 @@
-"""Periodic work of plugins, supervised: whatever one does, it is counted, logged and run again."""
+"""Runs the periodic tasks of plugins; one that fails is counted, logged and run again."""
 
 import asyncio
 import logging
@@ -37,8 +37,8 @@ class _Supervised:
         self.began_ns = 0
         """When the present run began, monotonic; 0 between runs."""
         self.limit_s = LEAST_LIMIT_S
-        self.told_ns = 0
-        """Beginning of the last run that was told of as blocking."""
+        self.reported_ns = 0
+        """Beginning of the last run that was logged as blocking."""
         self.hanging: asyncio.Future[None] | None = None
         """A run that did not end when it was cancelled."""
 
@@ -47,7 +47,7 @@ class TaskThread:
     """One thread with one event loop for all tasks of a broker.
 
     :param tasks: each with the name of its plugin.
-    :param metrics: where runs are told of, by task.
+    :param metrics: receives the results of runs, by task.
     :param failed: called with the plugin's name and what failed, in any thread.
     :param wall_ms: gives the time for metrics, in ms since 1970.
     """
@@ -112,8 +112,8 @@ class TaskThread:
         for supervised in self._supervised:
             began_ns = supervised.began_ns
             took_s = (now_ns - began_ns) / 1e9
-            if began_ns and took_s > supervised.limit_s + _BLOCKING_S and supervised.told_ns != began_ns:
-                supervised.told_ns = began_ns
+            if began_ns and took_s > supervised.limit_s + _BLOCKING_S and supervised.reported_ns != began_ns:
+                supervised.reported_ns = began_ns
                 self._fail(supervised, f"blocks the thread of all tasks for {took_s:.0f} s", None)
 
     # -- in the thread --------------------------------------------------------------------------------

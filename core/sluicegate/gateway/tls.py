@@ -115,7 +115,7 @@ class TlsFiles:
                 paths = [expiry.path for expiry in renewal.expiries]
                 log.info("TLS files read again", extra={"section": name, "files": paths})
             elif found is Look.BROKEN and renewal.problem is not None:
-                _tell(name, renewal.problem)
+                _log_problem(name, renewal.problem)
             self._warnings.look(name, renewal.expiries, now)
 
     def snapshot(self) -> list[dict[str, Any]]:
@@ -146,7 +146,7 @@ class TlsFiles:
             return found
 
 
-def _tell(section: str, problem: OSError) -> None:
+def _log_problem(section: str, problem: OSError) -> None:
     key, text, remedy = section, str(problem), "check the file"
     if isinstance(problem, TlsFileError):
         key, text, remedy = f"{section}.{problem.key}", problem.problem, problem.remedy

@@ -36,7 +36,7 @@ class Turns:
         """Pieces of work done so far."""
 
     def ask(self, client: "ClientSide", question: NextTurn) -> None:
-        """Answer a session's question in a turn of its own."""
+        """Answer a session's `NextTurn` in a turn of its own."""
         self._wait(partial(client.answered, question, None), is_slice=True)
 
     def queue(self, work: Callable[[], object]) -> None:
@@ -44,10 +44,9 @@ class Turns:
         self._wait(work, is_slice=False)
 
     def may_begin(self, now_ns: int) -> bool:
-        """Whether a large read may be worked on at once: nothing waits, and the loop has had time for others.
+        """Whether a large read may be processed at once: nothing waits, and the loop has had time for others.
 
-        Large reads that are done at once may take twice as long as passes without them, and `SLICE_NS` in one
-        go.
+        Such reads get at most two thirds of the loop's time, and `SLICE_NS` in one turn.
         """
         if self._is_due:
             return False

@@ -28,7 +28,7 @@ _LINE_BYTES = 100
 _PATIENCE_S = 0.05
 """A thread that runs Python code looks within some 5 ms, one in a call of C code only after it."""
 _LOOKS = 2
-"""Looks in the time after which a hold is told."""
+"""Samples within the time after which a hold is logged."""
 
 
 class _Loop(Protocol):
@@ -137,13 +137,13 @@ class Watchdog:
         # Of several samples the first that names something counts; the loop may be between two tasks.
         if self._holder is None or self._holder.held_by == OTHER:
             self._holder = holder
-        self._tell(self._holder, held_ns)
+        self._log_hold(self._holder, held_ns)
 
     def _held_ns(self) -> int:
         starved_ns = self._starved() - self._starved_ns
         return self._clock() - self._asked_ns - starved_ns
 
-    def _tell(self, holder: Holder, held_ns: int) -> None:
+    def _log_hold(self, holder: Holder, held_ns: int) -> None:
         left_out = self._throttle.passes(holder.held_by, self._clock())
         if left_out is None:
             return
@@ -169,7 +169,7 @@ class Watchdog:
             if held_ns >= self._longest_ns:
                 self._count(holder.held_by if holder is not None else OTHER, held_ns)
                 if late is not None:  # it was in C code, and sampled its stack once that returned
-                    self._tell(late, held_ns)
+                    self._log_hold(late, held_ns)
         self._asked_ns = 0
 
     def _count(self, name: str, held_ns: int) -> None:

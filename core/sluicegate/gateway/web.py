@@ -1,4 +1,4 @@
-"""The web sites that broker drivers offer: their listeners, and what they may read and set."""
+"""The web sites of broker drivers: their listeners, and their access to policies and facts."""
 
 import asyncio
 import ssl

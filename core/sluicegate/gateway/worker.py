@@ -1,4 +1,4 @@
-"""One broker and everything that its gateway needs, on one event loop: limits are exact without locks."""
+"""Serves one broker on one event loop, so limits are exact without locks."""
 
 import asyncio
 import logging
@@ -35,18 +35,18 @@ from sluicegate.model import PolicySet
 log = logging.getLogger(__name__)
 
 _FIRST_PROBE_S = 1.0
-"""How long clients wait at the start for it to be known whether the broker answers."""
+"""How long the start waits for the first probes of the broker."""
 
 
 class Worker:
     """The gateway in front of one broker; it is the `Services` of the broker's front.
 
     :param plugins: of this worker alone; some hold state.
-    :param facts: what was remembered before, by key.
+    :param facts: facts of earlier runs, by key.
     :param keep_fact: keeps a key and its value over restarts.
     :param on_tick: called once a second, after everything else.
     :param log_stats: gives the counters of the decision log.
-    :param slow_ms: calls of plugins that take so long are told of; 0 for never.
+    :param slow_ms: plugin calls that take this long are logged; 0 for never.
     :param inherited: listening sockets of the process before this one; those not used are closed.
     :param announcer: reports which listeners are open.
     """
@@ -96,7 +96,7 @@ class Worker:
 
     @property
     def policies(self) -> PolicySet:
-        """The policies now in force."""
+        """The effective policies."""
         return self._host.policies
 
     @property
@@ -118,16 +118,16 @@ class Worker:
         return self._host.wall_clock.ms(now_ns)
 
     async def listen(self, listener: Listener) -> None:
-        """Open a listener; one of the same name is told its new upstream, or moved to its new address.
+        """Open a listener; one of the same name gets the new upstream, or moves to its new address.
 
-        A worker that drains or stops opens none any more.
+        A worker that drains or stops opens none.
 
         :raises OSError: if the address is not available.
         """
         await self._listeners.open(listener, self._running)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Have work of the front done in the background."""
+        """Run work of the front in the background."""
         self._background.spawn(work)
 
     def remember(self, key: str, value: str) -> None:
@@ -146,7 +146,7 @@ class Worker:
         return self._host.context
 
     def _apply(self, call: Callable[[], None]) -> None:
-        """Have something done on the event loop; for any thread, and for nothing once it has ended."""
+        """Run a call on the event loop; for any thread. Has no effect once the loop has ended."""
         if self._loop is not None:
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(call)

@@ -24,7 +24,7 @@ from sluicegate.gateway.limits import raise_descriptor_limit
 from sluicegate.gateway.listening import Inherited
 from sluicegate.gateway.log_sink import LogSink
 from sluicegate.gateway.plugins import PluginError, load_plugins
-from sluicegate.gateway.unraisable import tell_in_the_log
+from sluicegate.gateway.unraisable import log_unraisable
 from sluicegate.gateway.worker import Worker
 
 log = logging.getLogger("sluicegate.gateway.worker_main")  # as a program its own name is __main__
@@ -37,7 +37,7 @@ class WorkerMain:
     """One worker and its line to the supervisor.
 
     :param start: the supervisor's first message.
-    :param announcer: tells it what is listened on.
+    :param announcer: reports open listeners to it.
     """
 
     def __init__(self, start: Mapping[str, Any], writer: asyncio.StreamWriter, announcer: Announcer) -> None:
@@ -53,13 +53,13 @@ class WorkerMain:
         broker: BrokerConfig = brokers[start["broker"]]
         rest = {name: value for name, value in start["config"].items() if name != "brokers"}
         config = GatewayConfig(brokers=tuple(brokers.values()), **rest)
-        told_anew = getattr(plugins.drivers[broker.system], "client_loggers", ())
+        silenced = getattr(plugins.drivers[broker.system], "client_loggers", ())
         logs.set_up(
             config.log.level,
             config.log.format,
             repeats=config.log.repeats,
             repeat_window_ms=config.log.repeat_window,
-            told_anew=told_anew,
+            silenced=silenced,
             broker=broker.name,
         )
         self._orphan_s = config.orphan_timeout / 1000
@@ -83,7 +83,7 @@ class WorkerMain:
         )
 
     async def run(self, reader: asyncio.StreamReader) -> None:
-        """Serve until told to end.
+        """Serve until the supervisor or a signal ends it.
 
         :raises OSError: if a listener cannot be opened or a TLS file cannot be read.
         """
@@ -180,7 +180,7 @@ async def main(descriptor: int, channel: int) -> int:
     """Run a worker.
 
     :param descriptor: of the socket to the supervisor.
-    :param channel: descriptor of the socket that tells it what is listened on.
+    :param channel: descriptor of the socket that reports open listeners to it.
     :return: exit code.
     """
     announcer = Announcer(socket.socket(fileno=channel))
@@ -201,7 +201,7 @@ async def main(descriptor: int, channel: int) -> int:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; the supervisor tells when to drain
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; the supervisor says when to drain
     raise_descriptor_limit()
-    tell_in_the_log()
+    log_unraisable()
     sys.exit(uvloop.run(main(int(sys.argv[1]), int(sys.argv[2]))))

@@ -33,7 +33,7 @@ class Reason:
     """Policy name as it is written in the file, such as `max_publish_rate`."""
     outcome: Outcome
     text: str
-    """What the client is told: limit, current value, advice and topic, without the decision id."""
+    """The text for the client: limit, current value, advice and topic, without the decision id."""
     current: float = 0
     limit: float = 0
     level: str = ""

@@ -50,7 +50,7 @@ class Method:
     payload: Path = ()
     """The message's payload, whose length is its size: in the request, for DISPATCH in each response."""
     position: Path = ()
-    """What tells a message within its subscription: in the request, for DISPATCH in each response."""
+    """Identifies a message within its subscription: in the request, for DISPATCH in each response."""
     published: Path = ()
     """When a message was published, in ms since 1970; for DISPATCH in each response."""
     reliable: Path = ()

@@ -19,7 +19,7 @@ class OperationKind(IntEnum):
     ACKNOWLEDGE = 6
     DETACH = 7
     OWNER_CHANGED = 8
-    """Another broker serves the topic now. It is recorded, never decided; `client` tells both brokers."""
+    """Another broker serves the topic now. It is recorded, never decided; `client` names both brokers."""
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class Operation:
     principal: str = "ANONYMOUS"
     """Authenticated name; only set once the broker accepted it."""
     client: str = ""
-    """What tells this client from others in logs: client id and peer address."""
+    """Identifies the client in logs: client id and peer address."""
     producer: str = ""
     """Key of the producer attachment, unique on the gate; empty where the operation has none."""
     subscription: str = ""
@@ -53,11 +53,11 @@ class Operation:
     reliable: bool = True
     """False for acks=0 publishing and non-reliable dispatch: the only traffic that may be dropped."""
     ahead_ms: int = 0
-    """How far in the future the latest message is stamped; only told where delivery is delayed."""
+    """How far in the future the latest timestamp is; set only where delivery is delayed."""
     delay_ms: int = 0
-    """How much later than now the producer wants the message delivered; only told where that is limited."""
+    """The delivery delay that the producer requests; set only where that is limited."""
     unreadable: str = ""
-    """Why compressed messages could not be inspected; only told where a policy asks for that."""
+    """Why compressed messages could not be inspected; set only where a policy requires it."""
     waiter: object | None = None
     """Place in a limiter's wait queue while the operation is held; set and cleared by the engine."""
     held_ns: int = 0

@@ -34,8 +34,8 @@ class Creation:
     def lists_first(self, gate: Gate, listings: Listings, now_ns: int) -> bool:
         """Whether the broker must be asked which subscriptions exist before the gate can refuse this one.
 
-        Sets `must_list`. The next call takes the question as answered, so that a broker
-        which does not answer is not asked again and again.
+        Sets `must_list`. The next call counts as answered, so that a broker that does not know is not asked
+        repeatedly.
         """
         asked, self.must_list = self.must_list, False
         create = self.create
