@@ -19,6 +19,7 @@ from pydantic import Field
 from sluicegate.broker import BrokerFront
 from sluicegate.config.load import load, plugin_modules
 from sluicegate.config.models import BrokerConfig, GatewayConfig, Listen
+from sluicegate.config.policy_set import entry_policies
 from sluicegate.config.units import HostPort
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.gates import GateCache
@@ -247,14 +248,7 @@ class PolicyEngine:
     def _policies(self) -> PolicySet:
         if self._watch is not None:
             return self._watch.policies(self.config.name)
-        exempt = self.config.exempt
-        return PolicySet(
-            self._version,
-            self._layers,
-            self.config.observe_only,
-            frozenset(exempt.principals),
-            frozenset(exempt.policies),
-        )
+        return entry_policies(self.config, self._layers, self._version)
 
     # -- life -----------------------------------------------------------------------------------------
 

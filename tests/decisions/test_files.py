@@ -374,7 +374,7 @@ assert dropped == 3_000, dropped
 resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
 clock[0] += 40_000_000_000  # the longest wait, and a little
 after, written, lost = refuse(10)
-until(lambda: journal.waiting == 0)
+until(lambda: len(journal._waiting) == 0)
 assert log.close()
 stats = log.stats()
 print(json.dumps({

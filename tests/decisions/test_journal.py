@@ -232,13 +232,13 @@ def test_a_locked_journal_does_not_hold_the_log_up_and_loses_nothing_for_a_while
         journal.record([row(f"abcd-{number}")], 0, number)
 
     assert journal.errors == 1  # it was not asked again at once
-    assert journal.waiting == 48
+    assert len(journal._waiting) == 48
     blocker.execute("ROLLBACK")
     blocker.close()
     journal.record([], 0, SECOND_NS)
 
     assert [find(tmp_path, f"abcd-{number}") is not None for number in (1, 2, 49)] == [True] * 3
-    assert (journal.waiting, journal.lost, journal.skipped) == (0, 0, 0)
+    assert (len(journal._waiting), journal.lost, journal.skipped) == (0, 0, 0)
     assert len([line for line in caplog.messages if "cannot be written" in line]) == 1
     assert "is writable again; 0 refusals are missing" in caplog.text
 
@@ -251,12 +251,12 @@ def test_what_waits_for_a_journal_is_bounded_and_the_rest_is_counted_exactly(
     journal = RefusalJournal(state, "kafka", "main")
     for start in range(0, 2_500, 100):
         journal.record([row(f"abcd-{n}") for n in range(start, start + 100)], 0, start)
-    assert (journal.waiting, journal.lost) == (1_000, 1_500)
+    assert (len(journal._waiting), journal.lost) == (1_000, 1_500)
 
     state.unlink()
     journal.record([row("abcd-2500")], 0, SECOND_NS)
 
-    assert (journal.waiting, journal.lost) == (0, 1_501)
+    assert (len(journal._waiting), journal.lost) == (0, 1_501)
     assert "is writable again; 1501 refusals are missing" in caplog.text
     assert [find(state, f"abcd-{number}") is not None for number in (1_500, 1_501, 2_500)] == [
         False,
@@ -288,7 +288,7 @@ def test_a_damaged_journal_that_cannot_be_moved_is_told_without_a_traceback(
     with monkeypatch.context() as patch:
         patch.setattr(Path, "replace", read_only)
         journal.record([row("abcd-1")], 0, 0)
-    assert journal.waiting == 1
+    assert len(journal._waiting) == 1
     assert "Read-only file system" in caplog.text
     assert not any(record.exc_info for record in caplog.records)
 

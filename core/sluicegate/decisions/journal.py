@@ -113,11 +113,6 @@ class RefusalJournal:
         self._backoff = Backoff(_FIRST_RETRY_NS, _LONGEST_RETRY_NS)
         self._lost_before = 0
 
-    @property
-    def waiting(self) -> int:
-        """Refusals that are queued until the journal can be written."""
-        return len(self._waiting)
-
     def record(self, rows: Sequence[Row], wall_offset_ns: int, now_ns: int) -> None:
         """Write the refused, dropped and held operations among these rows, and queued ones; log failures.
 

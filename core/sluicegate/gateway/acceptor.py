@@ -36,7 +36,7 @@ class Acceptor:
 
     def __init__(self, listener: Listener, bound: socket.socket, connections: Connections) -> None:
         self.listener = listener
-        self._socket = bound
+        self.bound = bound
         self._connections = connections
         self._loop = connections.loop
         self._spare = os.open(os.devnull, os.O_RDONLY)
@@ -64,24 +64,19 @@ class Acceptor:
         return cls(listener, bound, connections)
 
     @property
-    def bound(self) -> socket.socket:
-        """The listening socket."""
-        return self._socket
-
-    @property
     def address(self) -> tuple[str, int]:
         """Host and port that are listened on, with the actual port in place of 0."""
-        host, port, *_ = self._socket.getsockname()
+        host, port, *_ = self.bound.getsockname()
         return host, port
 
     def close(self) -> None:
         """Stop listening; idempotent."""
-        if self._socket.fileno() < 0:
+        if self.bound.fileno() < 0:
             return
         if self._rest is not None:
             self._rest.cancel()
-        self._loop.remove_reader(self._socket)
-        self._socket.close()
+        self._loop.remove_reader(self.bound)
+        self.bound.close()
         self._close_spare()
 
     def _close_spare(self) -> None:
@@ -92,7 +87,7 @@ class Acceptor:
     def _ready(self) -> None:
         for _ in range(_TLS_AT_ONCE if self._connections.is_client_tls else _AT_ONCE):
             try:
-                client, address = self._socket.accept()
+                client, address = self.bound.accept()
             except (BlockingIOError, InterruptedError):
                 return
             except OSError as error:
@@ -118,19 +113,19 @@ class Acceptor:
         self._close_spare()
         for _ in range(_AT_ONCE):
             try:
-                client, _ = self._socket.accept()
+                client, _ = self.bound.accept()
             except OSError:
                 break
             client.close()
             self._connections.descriptors_used_up(error)
         with suppress(OSError):
             self._spare = os.open(os.devnull, os.O_RDONLY)
-        self._loop.remove_reader(self._socket)
+        self._loop.remove_reader(self.bound)
         self._rest = self._loop.call_later(_REST_S, self._rested)
 
     def _rested(self) -> None:
         self._rest = None
-        self._loop.add_reader(self._socket, self._ready)
+        self._loop.add_reader(self.bound, self._ready)
 
 
 def _probe_when_silent(client: socket.socket) -> None:

@@ -83,7 +83,7 @@ class HttpServer:
         config.ssl = tls  # its own options would read the files in a way of their own
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
-            self._socket = bind(name, host, port, family, inherited)
+            self.bound = bind(name, host, port, family, inherited)
         except OSError as error:
             raise refused_address(name, host, port, error) from error
         self.name = name
@@ -91,19 +91,14 @@ class HttpServer:
         self._serving: asyncio.Task[Any] | None = None
 
     @property
-    def bound(self) -> socket.socket:
-        """The listening socket."""
-        return self._socket
-
-    @property
     def address(self) -> tuple[str, int]:
         """Host and port that are listened on."""
-        host, port, *_ = self._socket.getsockname()
+        host, port, *_ = self.bound.getsockname()
         return host, port
 
     def start(self) -> None:
         """Begin to serve."""
-        serve = self._server.serve(sockets=[self._socket])
+        serve = self._server.serve(sockets=[self.bound])
         self._serving = asyncio.get_running_loop().create_task(serve)
 
     async def stop(self) -> None:
@@ -111,4 +106,4 @@ class HttpServer:
         self._server.end()
         if self._serving is not None:
             await self._serving
-        self._socket.close()
+        self.bound.close()

@@ -18,7 +18,7 @@ from sluicegate.config.policy_set import policy_set
 from sluicegate.gateway.changing import change_store
 from sluicegate.gateway.plugins import Plugins
 from sluicegate.log_throttle import Throttle
-from sluicegate.model import Level, PolicyLayer, PolicySet
+from sluicegate.model import Level, PolicySet
 from sluicegate.store import PolicyStore, StoreError
 from sluicegate.store.local_copy import NAME as COPY_NAME
 from sluicegate.store.local_copy import LocalCopy
@@ -58,7 +58,7 @@ class PolicyWatch:
         """False while file or store are broken, and the last good policies are in force."""
         self.failures = 0
         self._path = os.fspath(path)
-        self._plugins = plugins
+        self.plugins = plugins
         self._environ = environ
         self._store = _open_store(loaded, plugins)
         self._answered_ns = monotonic_ns()
@@ -170,11 +170,6 @@ class PolicyWatch:
         loaded = self.loaded
         change_store(self._store, loaded.fields, level, name, changes, actor, loaded.policy_layers)
 
-    @property
-    def plugins(self) -> Plugins:
-        """What file and store are read with."""
-        return self._plugins
-
     def close(self) -> None:
         """Close the store after offering it the waiting facts."""
         self._writing.reset()
@@ -194,7 +189,7 @@ class PolicyWatch:
             return False
         self._mark = mark
         try:
-            loaded = load(self._path, self._plugins.policy_models, self._plugins.broker_models, self._environ)
+            loaded = load(self._path, self.plugins.policy_models, self.plugins.broker_models, self._environ)
             self._refuse_removed(loaded)
             self._refuse_unusable(loaded)
         except (ConfigErrors, ValueError) as error:
@@ -270,11 +265,6 @@ class PolicyWatch:
         changed = layers != self._layers
         self._store_version, self._layers = version, layers
         return changed
-
-    @property
-    def layers(self) -> tuple[PolicyLayer, ...]:
-        """The policies of the store."""
-        return self._layers
 
     def _broken(self, what: str, text: str) -> None:
         left_out = self._throttle.passes(what, monotonic_ns())

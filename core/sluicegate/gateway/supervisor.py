@@ -60,18 +60,13 @@ class Supervisor:
         self._compactor = Compactor(watch.loaded.config)
         self._policies: dict[str, PolicySet] = {}
         self._resolvers: dict[str, Resolver] = {}
-        self._sites: list[WebListener] = []
+        self.sites: list[WebListener] = []
         self._facts: dict[str, dict[str, str]] = {}
         self._workers: dict[str, WorkerProcess] = {}
         self._tasks = BackgroundTasks("the supervisor")
         self._reload = asyncio.Event()
         self._taking_over = asyncio.Lock()
         self._ending = False
-
-    @property
-    def sites(self) -> list[WebListener]:
-        """The web sites of the brokers that have one."""
-        return self._sites
 
     @property
     def workers(self) -> list[WorkerProcess]:
@@ -106,7 +101,7 @@ class Supervisor:
         self._reload.set()
         for worker in self.workers:
             worker.tell("renew_tls")
-        for site in self._sites:
+        for site in self.sites:
             site.renew_tls()
 
     async def end(self, drain_s: float | None = None) -> None:
@@ -118,7 +113,7 @@ class Supervisor:
             return
         self._ending = True
         seconds = self._drain_s if drain_s is None else drain_s
-        await asyncio.gather(*(site.stop() for site in self._sites))
+        await asyncio.gather(*(site.stop() for site in self.sites))
         await asyncio.gather(*(worker.end(seconds) for worker in self.workers))
         await self._tasks.cancel()
         for worker in self.workers:
@@ -185,7 +180,7 @@ class Supervisor:
         """What web sites and workers listen on; None while this gateway begins or ends."""
         if self._ending or not all(worker.began.done() for worker in self.workers):
             return None
-        sites = [("", site.server.name, site.server.bound) for site in self._sites]
+        sites = [("", site.server.name, site.server.bound) for site in self.sites]
         return sites + [
             (worker.broker, name, bound)
             for worker in self.workers
@@ -217,7 +212,7 @@ class Supervisor:
                 text = error.strerror or str(error)
                 raise WorkerFailedError(f"broker {broker.name!r}: {text}") from None
             if site is not None:
-                self._sites.append(site)
+                self.sites.append(site)
                 site.start()
 
     # -- workers ----------------------------------------------------------------------------------
