@@ -17,13 +17,22 @@ import pytest
 from tests.decisions.conftest import SECOND_NS, FakeGate, publish, rejection
 from tests.waiting import LONG_S, until
 
-from sluicegate.decisions import DecisionLog, DecisionLogError, Retention, compaction, read_decisions
+from sluicegate.decisions import DecisionLog, Retention, compaction
 from sluicegate.decisions.columns import COLUMNS, VERSION
 from sluicegate.decisions.compaction import compact, prune, tidy
 from sluicegate.decisions.interned import Interned
+from sluicegate.decisions.reading import read_decisions
 from sluicegate.decisions.rows import Batch, of_rows
 from sluicegate.decisions.schema import SCHEMA, VERSION_KEY, version_of
-from sluicegate.decisions.spool import Spool, encode, ended, parquet_files, partition, spools
+from sluicegate.decisions.spool import (
+    DecisionLogError,
+    Spool,
+    encode,
+    ended,
+    parquet_files,
+    partition,
+    spools,
+)
 from sluicegate.model import OperationKind
 
 OpenLog = Callable[..., DecisionLog]
@@ -296,7 +305,8 @@ def test_a_directory_that_cannot_be_made_loses_rows_not_traffic_and_recovers(
 
 _FULL_DISK = """
 import resource, sys, time
-from sluicegate.decisions import DecisionLog, read_decisions
+from sluicegate.decisions import DecisionLog
+from sluicegate.decisions.reading import read_decisions
 from tests.decisions.conftest import FakeGate, publish, rejection
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 log = DecisionLog(sys.argv[1], "kafka", "main", detail="full", period_s=0.005)
@@ -338,7 +348,8 @@ def test_when_no_byte_more_can_be_written_dropped_rows_are_counted_exactly(tmp_p
 
 _ROOM_AGAIN = """
 import json, logging, resource, sys
-from sluicegate.decisions import DecisionLog, RefusalJournal, read_decisions
+from sluicegate.decisions import DecisionLog, RefusalJournal
+from sluicegate.decisions.reading import read_decisions
 from sluicegate.decisions.journal import find
 from tests.decisions.conftest import FakeGate, publish, rejection
 from tests.waiting import until

@@ -13,11 +13,12 @@ from tests.decisions.conftest import SECOND_NS, FakeGate, publish, rejection
 from tests.decisions.test_files import CONSTANTS, batch_of, spool_of
 from tests.waiting import until
 
-from sluicegate.decisions import DecisionLog, DecisionLogError, interned, read_decisions
+from sluicegate.decisions import DecisionLog, interned
 from sluicegate.decisions.compaction import compact
 from sluicegate.decisions.files import LogFiles
 from sluicegate.decisions.interned import TABLES, Interned
-from sluicegate.decisions.spool import Spool, encode, partition, spools
+from sluicegate.decisions.reading import read_decisions
+from sluicegate.decisions.spool import DecisionLogError, Spool, encode, partition, spools
 from sluicegate.model import TopicName
 
 OpenLog = Callable[..., DecisionLog]

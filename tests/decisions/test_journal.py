@@ -11,15 +11,9 @@ import pytest
 from tests.decisions.conftest import SECOND_NS, FakeGate, publish, rejection
 from tests.waiting import LONG_S, until
 
-from sluicegate.decisions import (
-    DecisionLog,
-    JournalError,
-    RefusalJournal,
-    explain_last,
-    explain_refusal,
-)
+from sluicegate.decisions import DecisionLog, RefusalJournal, explain_last
 from sluicegate.decisions import journal as journal_module
-from sluicegate.decisions.journal import FILE_NAME, find, last
+from sluicegate.decisions.journal import FILE_NAME, JournalError, explain_refusal, find, last
 from sluicegate.decisions.rows import Row
 from sluicegate.model import Action, Decision, OperationKind
 

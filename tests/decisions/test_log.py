@@ -11,8 +11,10 @@ import pytest
 from tests.decisions.conftest import SECOND_NS, FakeGate, publish, rejection
 from tests.waiting import LONG_S, until
 
-from sluicegate.decisions import DecisionLog, LogStats, read_decisions
+from sluicegate.decisions import DecisionLog
 from sluicegate.decisions.files import LogFiles
+from sluicegate.decisions.log import LogStats
+from sluicegate.decisions.reading import read_decisions
 from sluicegate.decisions.schema import SCHEMA
 from sluicegate.model import Action, Decision, Operation, OperationKind, Outcome, Reason, TopicName
 
