@@ -179,9 +179,9 @@ class PolicyEngine:
         self.gates: GateCache = self._host.gates
         """Compiled gates by topic."""
         self.context = self._host.context
-        """What plugins get of this engine."""
+        """The broker context for plugins."""
         self.faults = self._host.faults
-        """What plugins raised."""
+        """Exceptions of plugins."""
         self._every_second: list[Callable[[int], bool]] = []
         self._ending = Event()
         self._thread = Thread(target=self._follow, name="sluicegate-engine", daemon=True)
@@ -316,11 +316,11 @@ class PolicyEngine:
 
 
 def _goes_on(call: Callable[[int], bool], now_ns: int) -> bool:
-    """Make a call that wants to be made each second; one that raises keeps no other from being made."""
+    """Make a once-a-second call; an error does not stop the others."""
     try:
         return call(now_ns)
     except Exception:
-        log.exception("what is to be done each second failed")
+        log.exception("once-a-second work failed")
         return True
 
 

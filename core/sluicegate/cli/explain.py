@@ -5,7 +5,7 @@ import os
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import click
 
@@ -137,11 +137,7 @@ def _as_json(lines: list[Line], effective: EffectivePolicies, facts: Mapping[str
         line.field: {
             "value": effective.values[line.field],
             "text": line.value,
-            "level": line.level,
-            "source": line.source,
-            "location": line.location,
-            "ceiling": line.ceiling,
-            "applies": line.applies,
+            **{key: value for key, value in asdict(line).items() if key not in ("field", "value")},
         }
         for line in lines
     }

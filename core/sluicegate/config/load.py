@@ -249,7 +249,6 @@ def _layers(found: Iterable[LevelNode], made: Any, fields: PolicyFields) -> Iter
 
 
 def _contradictions(root: Node, layers: Iterable[PolicyLayer], fields: PolicyFields) -> Iterable[Finding]:
-    """Find conflicting settings at broker level."""
     [settings, *_] = [layer.settings for layer in layers if layer.level is Level.BROKER] or [{}]
     broker = root.child("policies", "broker")
     if broker is None:

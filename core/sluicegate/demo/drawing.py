@@ -42,7 +42,6 @@ def draw(chart: Chart, width: int, plain: bool) -> Iterator[Text]:
 
 
 def _columns(samples: Sequence[Sample], most: int) -> list[Sample]:
-    """Select samples for a number of columns, evenly over the time."""
     count = min(most, len(samples))
     return [samples[place * len(samples) // count] for place in range(count)]
 

@@ -18,10 +18,10 @@ from sluicegate.engine.switch import Switch
 from sluicegate.model import Action, Decision, Operation, OperationKind, Outcome, Reason
 
 CAUGHT = (Exception, SystemExit)
-"""What a plugin may raise without an end of the gateway; an interrupt by the user is not the plugin's."""
+"""Exceptions of a plugin that do not end the gateway; an interrupt by the user is not the plugin's."""
 
 _LONGEST_TEXT = 4_096
-"""Characters of a reason: client libraries read no more of an error, and protocols bound it."""
+"""Most characters of a reason: client libraries and protocols bound the length of errors."""
 _LONGEST_ERROR = 500
 _MOST_CHECKS = 1_000
 _LONGEST_NAME = 250

@@ -32,7 +32,7 @@ class Factor:
         self.name = name
         self._text = text
         self.value = 1.0
-        """What is left of each quota, 0.0 to 1.0: 1.0 restricts nothing, at 0.0 nothing passes."""
+        """Remaining share of each quota, 0.0 to 1.0: 1.0 restricts nothing, 0.0 stops everything."""
         self.why = ""
         """Why it has this value, a clause for texts: `volume 1 is 95 % full`."""
         self.known = True

@@ -7,9 +7,9 @@ from sluicegate.engine.state import COUNTERS, TopicState
 from sluicegate.model import TopicName
 
 _LOOKED_AT = 64
-"""Gates or states that are looked at to make room for one more."""
+"""Gates or states to examine when making room for one more."""
 _PER_SLICE = 500
-"""Gates that are looked at in one slice of a sweep."""
+"""Gates to examine in one slice of a sweep."""
 
 
 class GateCache:
@@ -21,18 +21,6 @@ class GateCache:
     :param compile: `(topic, exempt, now_ns) -> Gate`; takes the state from `state()`.
     :param max_gates: bound on gates, and on states that nothing depends on.
     """
-
-    __slots__ = (
-        "_compile",
-        "_replaced",
-        "changes",
-        "compiled",
-        "exempt",
-        "live",
-        "max_gates",
-        "retired",
-        "states",
-    )
 
     def __init__(self, compile: Callable[[str, bool, int], Gate], max_gates: int = 10_000) -> None:  # noqa: A002
         self._compile = compile
@@ -90,7 +78,7 @@ class GateCache:
         self.changes += 1
 
     def drop_unused(self) -> Iterator[None]:
-        """Drop the gates not used since the last sweep, which is to be made now and then (a minute).
+        """Drop the gates that are unused since the last sweep; call it about once a minute.
 
         A topic at rest then costs its state only; its next use compiles a gate in some 50 us. Yields between
         two slices of the sweep.

@@ -142,7 +142,6 @@ def _tighten(
     *,
     raise_zero: bool,
 ) -> None:
-    """Apply the lowest ceiling of a field to its value."""
     bounds = [
         (setting.value, level, setting)
         for level, setting in by_level.items()

@@ -28,7 +28,7 @@ COUNTERS = (
     "batched_messages",
     "batched_bytes",
 )
-"""What a topic's state counts, by attribute; sums of them never fall."""
+"""Attributes of a topic's state that are counters; their sums never fall."""
 SIZE_SLOTS = 34
 """One for each bit length of a message's or batch's size; no protocol here carries 8 GiB in one frame."""
 
@@ -145,7 +145,7 @@ class TopicState(_Limiters):
         self.delayed = 0
         self.dropped = 0
         self.observed = 0
-        """Decisions that were only observed, whatever they would have done."""
+        """Decisions that were only observed, of any action."""
         self.size_counts = [0] * SIZE_SLOTS
         """Messages published alone, by bit length of their sizes: slot n counts 2**(n-1) to 2**n - 1."""
         self.batch_counts = [0] * SIZE_SLOTS
@@ -168,7 +168,7 @@ class TopicState(_Limiters):
 
     @property
     def named_counts(self) -> Mapping[str, int]:
-        """What the broker room counted, by metric."""
+        """Counters of the broker room, by metric."""
         return self._named_counts or {}
 
     def hold_ended(self, kind: OperationKind, held_ns: int) -> None:

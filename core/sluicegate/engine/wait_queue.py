@@ -23,7 +23,7 @@ LONGEST_WAIT_NS = SECOND_NS
 RETRY_NS = 1_000_000
 """Shortest wait of an operation that is not first; its turn depends on another's timer."""
 PATIENCE_NS = 5 * SECOND_NS
-"""A waiter that makes no attempt for so long loses its place, so that it cannot block the queue."""
+"""A waiter without an attempt for this long loses its place, so that it cannot block the queue."""
 
 _HELD = count()
 

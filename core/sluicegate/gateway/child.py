@@ -18,9 +18,9 @@ log = logging.getLogger(__name__)
 _FIRST_DELAY_S = 0.1
 _LONGEST_DELAY_S = 10.0
 _STEADY_S = 5.0
-"""A worker that served so long restarts without delay."""
+"""A worker that served for this long restarts without delay."""
 _SILENT_S = 5.0
-"""A worker that has not reported for so long does not count as ready."""
+"""A worker without a report for this long does not count as ready."""
 
 
 class WorkerFailedError(Exception):
@@ -142,7 +142,6 @@ class WorkerProcess:
 
     @property
     def _processes(self) -> list[asyncio.subprocess.Process]:
-        """All running processes, draining ones included."""
         return [
             process
             for process in (self._process, *self._leaving)

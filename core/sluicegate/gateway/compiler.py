@@ -179,7 +179,6 @@ def _last(state: TopicState, key: str, plugin: str, default: Kept) -> Kept:
 
 
 def _keep(state: TopicState, key: str, plugin: str, given: object) -> None:
-    """Keep a plugin's result, but not an empty one."""
     if given or _last(state, key, plugin, None):
         kept = state.plugin_data.setdefault(key, {})
         if isinstance(kept, dict):

@@ -159,7 +159,6 @@ class Connections:
     async def _dial(
         self, side: ClientSide, name: str, addresses: tuple[tuple[str, int], ...], *, in_order: bool
     ) -> None:
-        """Try the broker's addresses in turn."""
         first = 0 if in_order else self._last_good.get(name, 0)
         count = len(addresses)
         reason = NO_ANSWER

@@ -113,7 +113,7 @@ class Dynamics:
         self.context.remember(FACT + factor.name, json.dumps(fact))
 
     def _forget_gone(self) -> None:
-        """Forget remembered factors that no plugin gives any more: they restrict nothing."""
+        """Clear the facts of factors that no plugin provides now: they restrict nothing."""
         for key in self.context.recall(FACT):
             if self.context.factors.get(key.removeprefix(FACT)) is None:
                 self.context.remember(key, "null")

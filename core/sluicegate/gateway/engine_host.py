@@ -30,7 +30,7 @@ class EngineHost:
     :param plugins: of this host alone; some hold state.
     :param apply: runs a call in the thread that owns the gates.
     :param name_of: reads a topic's name; the broker's driver reads it if this is left out.
-    :param slow_ms: a plugin call that takes so long is logged; 0 for never.
+    :param slow_ms: plugin calls that take this long are logged; 0 for never.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class EngineHost:
         self.context = GatewayContext(
             config, plugins, self.compiler, self.faults, apply=apply, tls=self.tls, facts=facts
         )
-        """What plugins get of this broker."""
+        """The broker context for plugins."""
         self.compiler.context = self.context
         self.dynamics = Dynamics(self.context, plugins)
         self._throttle = Throttle()

@@ -159,7 +159,7 @@ class Predecessor:
 
 
 def predecessors(place: Path, *, replace: bool) -> list[Predecessor]:
-    """The processes whose listening sockets are to be taken over.
+    """The processes to take listening sockets from.
 
     :param place: the directory of their Unix sockets.
     :param replace: also take over from a running supervisor; else only from workers without one.

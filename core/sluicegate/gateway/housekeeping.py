@@ -1,4 +1,4 @@
-"""What a worker does once a second: follow the clock, release idle things, apply time-outs, take samples."""
+"""A worker's once-a-second work: follow the clock, drop idle gates, apply time-outs, take samples."""
 
 import asyncio
 import logging

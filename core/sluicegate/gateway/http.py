@@ -44,7 +44,7 @@ class HttpServer:
     """Serves one ASGI application.
 
     :param port: port; 0 takes a free one.
-    :param name: what it is, for errors.
+    :param name: for errors.
     :param tls: what to speak; plain text if None.
     :param connections: at once, and requests; more are answered 503. Half of them may wait for a request:
         beyond that, one that waits is closed for each that comes.

@@ -17,7 +17,7 @@ from typing import TypeAlias
 _log = logging.getLogger(__name__)
 
 Look: TypeAlias = Callable[[FrameType | None], None]
-"""Called with the innermost frame of the main thread. What it raises is logged, and goes no further."""
+"""Called with the innermost frame of the main thread. Exceptions are logged and not raised further."""
 
 _looks: deque[Look] = deque()
 _free = Lock()
@@ -31,7 +31,7 @@ def _call(_: object) -> int:
         while _looks:
             _looks.popleft()(frame)
     except Exception:  # noqa: BLE001 - whatever is returned then, the main thread would take for an error
-        _log.exception("a look at what the main thread does has failed")
+        _log.exception("sampling the main thread failed")
     finally:
         _free.release()
     return 0

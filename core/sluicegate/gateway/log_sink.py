@@ -57,5 +57,5 @@ class LogSink:
         return asdict(self.log.stats())
 
     async def close(self) -> None:
-        """Write out what is queued; may take as long as the disk."""
+        """Write out queued decisions; may take as long as the disk."""
         await asyncio.to_thread(self.log.close)

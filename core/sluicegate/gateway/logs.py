@@ -181,7 +181,7 @@ def _without_traceback(record: logging.LogRecord) -> logging.LogRecord:
 
 
 def limited_handlers() -> list[LimitedHandler]:
-    """What `set_up` installed, if this process has called it."""
+    """The handlers that `set_up` installed, if this process has called it."""
     return [handler for handler in logging.getLogger().handlers if isinstance(handler, LimitedHandler)]
 
 

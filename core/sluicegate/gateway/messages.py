@@ -51,14 +51,14 @@ def send(writer: asyncio.StreamWriter, kind: str, **content: object) -> None:
 def encode(kind: str, **content: object) -> bytes:
     """A message, without its length.
 
-    :param kind: what it is about; the receiver finds it under `kind`.
+    :param kind: kind of message; the receiver finds it under `kind`.
     :param content: the rest: JSON, policy sets and configuration models.
     """
     return orjson.dumps({"kind": kind, **content}, default=_plain, option=orjson.OPT_NON_STR_KEYS)
 
 
 def _plain(value: object) -> object:
-    """What orjson cannot encode by itself."""
+    """Convert values that orjson cannot encode."""
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
     if isinstance(value, frozenset):

@@ -75,7 +75,6 @@ class Overload:
         }
 
     def _change(self, share: float) -> None:
-        """Choose the level for a share of the limit."""
         before = self.level
         while self.level < CLOSING and share >= self._starts[self.level + 1]:
             self.level += 1

@@ -67,7 +67,7 @@ class Implementation:
         return self._call(*(arguments[name] for name in self._argument_names))
 
     def by_position(self, *names: str) -> Callable[..., Any]:
-        """The same with its arguments by position, for what is called often.
+        """The same with arguments by position, for frequent calls.
 
         :param names: of the arguments, in the order in which they are given; most plugins take just these.
         """
@@ -146,7 +146,6 @@ class Plugins:
 
     @cached_property
     def _every_driver(self) -> Mapping[str, tuple[str, BrokerDriver]]:
-        """Plugin and driver by system."""
         found: dict[str, tuple[str, BrokerDriver]] = {}
         for ask in self.implementations("sluicegate_broker"):
             try:

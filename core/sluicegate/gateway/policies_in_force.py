@@ -230,7 +230,6 @@ class PolicyWatch:
             log.warning("%s", warning.in_a_line())
 
     def _warn_of_restart(self, loaded: Loaded) -> None:
-        """Log which changes need a restart."""
         before, after = self.loaded.config, loaded.config
         changed = [
             name

@@ -38,20 +38,6 @@ _NOT_TRIED = "no answer yet"
 class _Target:
     """One address of the broker."""
 
-    __slots__ = (
-        "asked_ns",
-        "due_ns",
-        "failures",
-        "is_bootstrap",
-        "is_doubted",
-        "is_logged",
-        "is_probing",
-        "is_silent",
-        "name",
-        "probed_ns",
-        "reason",
-    )
-
     def __init__(self, place: Place, now_ns: int, *, is_bootstrap: bool) -> None:
         self.name = str(Address(*place))
         self.is_bootstrap = is_bootstrap

@@ -17,7 +17,7 @@ from sluicegate.model import Action, Decision, Operation
 log = logging.getLogger("sluicegate.policy")
 
 _PAUSE_NS = 2_000_000_000
-"""Without anything held for so long, limiting has ended: the next time it starts again."""
+"""Limiting has ended once no operation was held for this long; the next one starts it again."""
 _EPISODES_LIMIT = 10_000
 
 
@@ -35,7 +35,7 @@ class Recording:
     """A `DecisionSink` that logs.
 
     :param sink: takes the decisions afterwards.
-    :param sustained_ns: rate limiting that lasts so long is logged as a warning.
+    :param sustained_ns: rate limiting that lasts this long is logged as a warning.
     :param show_ids: False to keep decision ids from clients; the log and the journal have them anyway.
     """
 

@@ -91,7 +91,7 @@ class ClientSide(PausableReading):
         """True if the client was the last to send something: the broker may still answer."""
         self._listener = listener
         self._upstream: UpstreamSide | None = None
-        # What sends to either side: kept bound, as it is looked up for every message.
+        # Senders to both sides, kept as bound methods because every message uses them.
         self._to_upstream: Callable[[Buffer], None] = _discard
         self.to_client: Callable[[Buffer], None] = _discard
         self._deadlines = Deadlines(self.last_ns)
@@ -179,7 +179,7 @@ class ClientSide(PausableReading):
             self._upstream.resume(UNREAD)
 
     def eof_received(self) -> bool:
-        """The client sends no more; it may still read, unless this is TLS."""
+        """The client has closed its sending side; it can still read, unless this is TLS."""
         if self.closing_ns or self._transport is None:
             return False
         if not self._transport.can_write_eof():
@@ -194,7 +194,7 @@ class ClientSide(PausableReading):
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection from the client is gone."""
+        """The connection from the client is closed."""
         self.close()
         self.side_lost()
 
@@ -269,7 +269,7 @@ class ClientSide(PausableReading):
         self.close()
 
     def close(self, counter: str = "", detail: str = "") -> None:
-        """Send what is queued, then close both sides; idempotent.
+        """Send queued bytes, then close both sides; idempotent.
 
         :param counter: name of the reason in metrics and logs; empty if it needs no mention.
         """
@@ -289,7 +289,7 @@ class ClientSide(PausableReading):
             part(self.session, now_ns, self._turns, partial(self.connections.session_failed, self))
 
     def abort(self) -> None:
-        """Close both sides without waiting for what is queued."""
+        """Close both sides without sending queued bytes."""
         self.close()
         self.hang_up()
         if self._upstream is not None:
@@ -311,7 +311,7 @@ class ClientSide(PausableReading):
         is_paused, has_said = bool(self._pauses), self._pending is not None
         if missed := self._deadlines.missed(session, now_ns, limits, is_paused=is_paused, has_said=has_said):
             self.close(*missed)
-        # What only waits for its turn proceeds, even if its client has sent all and hung up.
+        # Bytes that only wait for a turn proceed, even if the client has hung up.
         if self._pauses & SESSION or self._asks > self._slices or self._wake_up is not None:
             if self._is_client_gone():
                 self._wake()
@@ -438,7 +438,7 @@ class ClientSide(PausableReading):
             self._pass_eof()
 
     def _pass_eof(self) -> None:
-        """Tell the broker that the client sends no more, once nothing of it is held back."""
+        """Close the sending side towards the broker once no bytes of the client are held back."""
         held = self._pending or self._pauses & KEPT_WHILE or self._wake_up is not None
         if not self._eof or held or self.closing_ns or self._upstream is None:
             return

@@ -155,7 +155,7 @@ class TopicSamples:
                 break
             self._named.discard(loser)
             self._named.add(winner)
-            # From here on it counts in `other`; what it did before was published under its own name.
+            # From here on it counts in `other`; its earlier operations were published under its own name.
             if (state := states.get(loser)) is not None:
                 self._seen[loser].keep(state)
         for seen in self._seen.values():

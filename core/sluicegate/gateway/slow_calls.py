@@ -58,9 +58,9 @@ class SlowCalls:
 
     @contextmanager
     def watching(self, plugin: str, what: str, topic: str = "") -> Iterator[None]:
-        """Time what is done within.
+        """Time the block.
 
-        :param what: what is called, for the log: a hook's name.
+        :param what: the called function, for the log: a hook's name.
         """
         began_ns = perf_counter_ns()
         try:

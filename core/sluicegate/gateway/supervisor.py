@@ -174,10 +174,10 @@ class Supervisor:
             for worker in self.workers
         }
 
-    # -- what the next gateway takes over --------------------------------------------------------------
+    # -- for the next gateway --------------------------------------------------------------------------
 
     def listening(self) -> Offered | None:
-        """What web sites and workers listen on; None while this gateway begins or ends."""
+        """The listening sockets of web sites and workers; None while this gateway starts or ends."""
         if self._ending or not all(worker.began.done() for worker in self.workers):
             return None
         sites = [("", site.server.name, site.server.bound) for site in self.sites]
@@ -187,18 +187,18 @@ class Supervisor:
             for name, bound in worker.held.sockets.items()
         ]
 
-    # -- what web sites ask for ------------------------------------------------------------------------
+    # -- for web sites ---------------------------------------------------------------------------------
 
     def resolver(self, broker: str) -> Resolver:
         """The policies in force for a broker."""
         return self._resolvers[broker]
 
     def facts(self, broker: str) -> Mapping[str, str]:
-        """What a broker's front remembers."""
+        """The facts of a broker's front."""
         return self._facts[broker]
 
     async def change(self, level: Level, name: str, changes: Mapping[str, object], actor: str) -> None:
-        """Set policies in the store and tell the workers; `broker.WebServices` says what it raises."""
+        """Set policies in the store and send them to the workers; raises as `broker.WebServices` says."""
         await self._in_thread(self._watch.change, level, name, changes, actor)
         await self._take_over(force=False)
 
@@ -254,7 +254,7 @@ class Supervisor:
             try:
                 await self._take_over(force)
             except Exception as error:  # nothing may end the watch; what is in force stays
-                log.exception("file or store could not be looked at: %s", error)
+                log.exception("file or store could not be checked: %s", error)
 
     async def _take_over(self, force: bool) -> None:
         """Check whether file or store changed, and send changed policies to the workers."""

@@ -15,7 +15,7 @@ from sluicegate.log_throttle import Throttle
 log = logging.getLogger(__name__)
 
 LEAST_LIMIT_S = 5.0
-"""A run may take so long, and three intervals if they are longer."""
+"""Longest time for a run, or three intervals if these are longer."""
 FIRST_RUNS_S = 5.0
 """Longest time that clients are kept waiting for the first run of all tasks."""
 _INTERVALS = 3
@@ -91,7 +91,7 @@ class TaskThread:
         self._began.wait()
 
     def wait_first(self, timeout_s: float = FIRST_RUNS_S) -> bool:
-        """Wait for the first run of all tasks, whatever came of it; False if that takes too long."""
+        """Wait for the first run of all tasks, whether it succeeds or not; False if that takes too long."""
         return self._first.wait(timeout_s)
 
     def stop(self) -> None:
@@ -177,7 +177,7 @@ class TaskThread:
         :raises Exception: whatever it raised; TimeoutError if it took too long.
         """
         if supervised.hanging is not None and not supervised.hanging.done():
-            raise TimeoutError("an earlier run was cancelled and goes on all the same")
+            raise TimeoutError("an earlier run was cancelled and still runs")
         run = asyncio.ensure_future(_guarded(supervised.task))
         try:
             done, _ = await asyncio.wait({run}, timeout=supervised.limit_s)

@@ -18,12 +18,12 @@ from sluicegate.gateway.expiry import ExpiryWarnings
 log = logging.getLogger(__name__)
 
 _LOOK_S = 1.0
-"""How often the files are looked at."""
+"""How often the files are checked."""
 
 
 @dataclass(frozen=True, slots=True)
 class TlsContexts:
-    """What to speak with clients and with the broker; None is plain text."""
+    """TLS towards clients and towards the broker; None is plain text."""
 
     client: ssl.SSLContext | None = None
     broker: ssl.SSLContext | None = None
@@ -72,14 +72,14 @@ class TlsFiles:
 
     @property
     def broker(self) -> ssl.SSLContext | None:
-        """What to speak with the broker; for any thread.
+        """TLS towards the broker; for any thread.
 
         :raises OSError: if a file cannot be used and none was before.
         """
         return self._context(self._tls.broker) if self._tls.broker is not None else None
 
     def context_for(self, section: BrokerTls) -> ssl.SSLContext:
-        """What a section of the entry says, its `server_name` included; for any thread.
+        """TLS as a section of the entry says, including `server_name`; for any thread.
 
         :raises OSError: if a file cannot be used and none was before.
         """

@@ -55,7 +55,7 @@ class _Look:
             self._waiting.release()
 
     def wait(self) -> Holder:
-        """What the thread saw; nothing is known of a thread that does not look in time."""
+        """The sample; unknown if the thread does not take it in time."""
         self._waiting.acquire(timeout=_PATIENCE_S)
         return self.seen or Holder(OTHER)
 

@@ -106,7 +106,7 @@ class Worker:
 
     @property
     def broker_tls(self) -> ssl.SSLContext | None:
-        """What a front's own connections to the broker speak."""
+        """TLS for the front's own connections to the broker; None for plain text."""
         return self._host.tls.broker
 
     def tls_for(self, section: BrokerTls) -> ssl.SSLContext:
@@ -142,7 +142,7 @@ class Worker:
 
     @property
     def context(self) -> GatewayContext:
-        """What plugins get of this broker."""
+        """The broker context for plugins."""
         return self._host.context
 
     def _apply(self, call: Callable[[], None]) -> None:
@@ -207,7 +207,7 @@ class Worker:
 
     @property
     def sockets(self) -> Mapping[str, socket.socket]:
-        """What each listener listens on, by name."""
+        """The socket of each listener, by name."""
         return self._listeners.sockets
 
     async def drain(self, deadline_s: float | None = None) -> None:
@@ -246,7 +246,7 @@ class Worker:
         """Do the work of one second now."""
         await self._housekeeping.tick(self._running, now_ns)
 
-    # -- what is published ------------------------------------------------------------------------
+    # -- for metrics ------------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, Any]:
         """Counters and gauges of this worker, as JSON; those of topics as they were at the last tick."""

@@ -45,7 +45,7 @@ EVENTS = {
     "policy_changes": "Times that other policies came into force.",
     "front_faults": "Once-a-second work of a broker plugin that raised.",
 }
-"""What every worker counts; other names are reasons of broker plugins for closing a connection."""
+"""Counters of every worker; other names are reasons of broker plugins for closing a connection."""
 GAUGES = {
     "broker_up": "1 if the broker answers at one of its addresses.",
     "connections": "Client connections.",
@@ -219,7 +219,6 @@ def _named(snapshots: Sequence[Snapshot]) -> Iterable[Metric]:
 
 
 def _worker(snapshots: Sequence[Snapshot]) -> Iterable[Metric]:
-    """Event counters and gauges of each worker."""
     yield from _by_broker(snapshots, CounterMetricFamily, "counters", EVENTS)
     yield from _by_broker(snapshots, GaugeMetricFamily, "gauges", GAUGES)
     yield from _by_broker(snapshots, CounterMetricFamily, "decision_log", LOG, "decision_log_")
@@ -265,7 +264,7 @@ def _by_name(snapshots: Sequence[Snapshot]) -> Iterable[Metric]:
 
 
 def _loop_holds(snapshots: Sequence[Snapshot]) -> Iterable[Metric]:
-    """What held the event loop for too long; the watchdog bounds the names."""
+    """Blockers of the event loop; the watchdog bounds the names."""
     labels = ["held_by", "broker"]
     holds = CounterMetricFamily(
         "sluicegate_event_loop_holds", "Times that one piece of work held the event loop.", labels=labels

@@ -123,7 +123,6 @@ class Replica:
                 self._changed.notify_all()
 
     def _apply(self, key: str, entry: Entry | None) -> None:
-        """Update the replica with the current value of a key."""
         self._unreadable.pop(key, None)
         try:
             if key == self._prefix + VERSION_KEY:

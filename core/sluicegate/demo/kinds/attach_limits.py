@@ -120,7 +120,6 @@ def consumers_of_subscription(
 async def _consumers(
     stage: Stage, limit: int, subscriptions: Sequence[str], *, alone: bool = False, replaced: bool = False
 ) -> Seen:
-    """Attach consumers one after the other, and read."""
     async with stage.clients() as client:
         attach = partial(client.consumer, stage.topic, alone=alone)
         producer = await client.producer(stage.topic, "filling")

@@ -64,7 +64,6 @@ def _delaying(
 
 
 async def _publish(stage: Stage, producers: int) -> Seen:
-    """Publish as fast as the gateway allows."""
     answered: list[tuple[float, float]] = []
     errors: list[str] = []
     async with stage.clients() as client:
