@@ -219,7 +219,7 @@ def test_retention_removes_the_oldest_beyond_size_and_age(tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == []  # empty partitions go too
 
 
-def test_retention_leaves_alone_what_is_being_written_or_compacted(
+def test_retention_keeps_files_that_are_being_written_or_compacted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     live = spool_of(tmp_path, 5, name="live", close=False)
@@ -555,7 +555,7 @@ def test_an_empty_directory_reads_as_an_empty_table(tmp_path: Path) -> None:
     assert table.schema.names == SCHEMA.names
 
 
-def test_spark_and_others_pass_over_what_is_not_finished(tmp_path: Path) -> None:
+def test_spark_and_others_skip_unfinished_files(tmp_path: Path) -> None:
     spool = spool_of(tmp_path, 1, close=False)
     assert spool.path.name.startswith(".")
     spool.close()

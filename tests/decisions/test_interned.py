@@ -231,7 +231,7 @@ while True:
 """
 
 
-def test_after_kill_9_in_the_middle_of_writing_all_that_was_told_written_is_there(tmp_path: Path) -> None:
+def test_after_kill_9_during_writing_every_acknowledged_row_is_there(tmp_path: Path) -> None:
     root = Path(__file__).parents[2]
     process = subprocess.Popen(
         [sys.executable, "-c", _BUSY, str(tmp_path)],

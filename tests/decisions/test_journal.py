@@ -50,7 +50,7 @@ def test_a_refusal_is_found_soon_without_any_further_traffic(tmp_path: Path, gat
     ("value", "shown"),
     [(2_000_001, "2000001"), (1_048_576.0, "1048576"), (0.1, "0.1"), (2**53, "9007199254740992")],
 )
-def test_numbers_are_told_to_the_last_digit(
+def test_numbers_are_shown_to_the_last_digit(
     tmp_path: Path, journal: RefusalJournal, value: float, shown: str
 ) -> None:
     reason = replace(rejection().reasons[0], current=value, limit=value)
@@ -201,7 +201,7 @@ def test_workers_that_make_the_journal_at_once_lose_nothing(
     assert find(tmp_path, "abcd-1") is not None
 
 
-def test_a_journal_that_cannot_be_written_is_counted_and_the_log_goes_on(
+def test_a_journal_that_cannot_be_written_is_counted_and_the_log_continues(
     tmp_path: Path, gate: FakeGate, open_log: OpenLog, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "state").write_text("a file is in the way")
@@ -271,7 +271,7 @@ def test_a_journal_that_was_removed_to_make_room_is_begun_cleared(
     assert find(tmp_path, "abcd-2") is not None
 
 
-def test_a_damaged_journal_that_cannot_be_moved_is_told_without_a_traceback(
+def test_a_damaged_journal_that_cannot_be_moved_is_logged_without_a_traceback(
     tmp_path: Path, journal: RefusalJournal, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / FILE_NAME).write_bytes(b"this is no database" * 100)

@@ -204,14 +204,14 @@ def test_state_of_the_supervisor() -> None:
     assert (found["sluicegate_store_age_seconds{}"], found["sluicegate_store_copy_in_use{}"]) == (12.5, 1)
 
 
-def test_the_build_is_told() -> None:
+def test_the_build_is_a_metric() -> None:
     [name] = [name for name in exposed() if name.startswith("sluicegate_build_info")]
     assert f"version={__version__}" in name
     assert f"python_version={platform.python_version()}" in name
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
-def test_each_process_tells_of_its_cpu_memory_descriptors_and_start() -> None:
+def test_each_process_has_metrics_of_cpu_memory_descriptors_and_start() -> None:
     waits = [sys.executable, "-c", "print(flush=True); input()"]
     with subprocess.Popen(waits, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
@@ -228,7 +228,7 @@ def test_each_process_tells_of_its_cpu_memory_descriptors_and_start() -> None:
         assert found[f"process_start_time_seconds{{process={process}}}"] > 1_000_000_000
 
 
-def test_a_process_that_has_gone_leaves_its_metrics_out() -> None:
+def test_a_process_that_has_ended_has_no_metrics() -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as child:
         pass
     worker = {**STATUS["workers"]["b1"], "pid": child.pid}

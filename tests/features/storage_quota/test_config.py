@@ -162,7 +162,7 @@ MISTAKES = {
 
 @pytest.mark.seed("S4-027", "S4-026")
 @pytest.mark.parametrize("name", MISTAKES)
-def test_mistakes_are_told_with_their_place_and_remedy(load_file: Load, name: str) -> None:
+def test_mistakes_are_reported_with_their_place_and_remedy(load_file: Load, name: str) -> None:
     text, message, remedy = MISTAKES[name]
     with pytest.raises(ConfigErrors) as refused:
         load_file(text)
