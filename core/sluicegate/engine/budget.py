@@ -28,7 +28,7 @@ class Budget:
 
     @property
     def mark(self) -> int:
-        """Bytes in use from which on there is pressure."""
+        """Bytes in use above which there is pressure."""
         return self.limit - self.limit // _SPARE_PARTS
 
     def take(self, amount: int, spare: int = 0) -> bool:

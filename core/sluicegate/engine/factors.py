@@ -55,7 +55,7 @@ class Factor:
         return found if isinstance(found, str) else f"There is no advice ({shown(found)})."
 
     def set(self, value: float, why: str, *, known: bool = True) -> None:
-        """Change it; no gate is compiled again for that.
+        """Set the value; gates are not recompiled.
 
         :param value: 0.0 to 1.0.
         :param why: see the attribute.
@@ -100,7 +100,7 @@ class Factors:
             self.add(factor)
 
     def add(self, factor: Factor) -> None:
-        """Take one more.
+        """Add a factor.
 
         :raises ValueError: if there is one of its name, or if it has none.
         """

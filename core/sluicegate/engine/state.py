@@ -161,7 +161,7 @@ class TopicState(_Limiters):
         return self._plugin_data
 
     def count(self, metric: str, messages: int) -> None:
-        """Count messages under a metric's name of the broker room's own."""
+        """Count messages under a metric of the broker room."""
         if self._named_counts is None:
             self._named_counts = {}
         self._named_counts[metric] = self._named_counts.get(metric, 0) + messages
@@ -172,7 +172,7 @@ class TopicState(_Limiters):
         return self._named_counts or {}
 
     def hold_ended(self, kind: OperationKind, held_ns: int) -> None:
-        """Count a hold that has ended, however it did."""
+        """Count a hold that has ended, with any outcome."""
         if self._holds is None:
             self._holds = {}
         times = self._holds.get(kind)
@@ -211,7 +211,7 @@ class TopicState(_Limiters):
         return sum(subscription.exists for subscription in self.subscriptions.values())
 
     def subscription(self, name: str, now_ns: int = 0) -> SubscriptionState:
-        """The state of a subscription, made on demand; it does not exist on the broker by that.
+        """The state of a subscription, created on demand; this does not create it on the broker.
 
         :param now_ns: monotonic time; 0 keeps all limiters of others, whether they are full or not.
         """

@@ -37,7 +37,7 @@ class ThrottledLimit:
 
     @property
     def bucket(self) -> DualBucket:
-        """The bucket, with the rates of when it was last asked."""
+        """The bucket, with the rates of its last use."""
         return self.queue.bucket
 
     def ready(self, op: Operation, now_ns: int) -> int:
@@ -74,7 +74,7 @@ class ThrottledLimit:
         self._turns, self._changes, self._rates = factor.switch.turns, factor.changes, rates
 
     def _fill(self, now_ns: int) -> None:
-        """Add what came in since it was last asked."""
+        """Refill for the time since its last use."""
         bucket, base = self.queue.bucket, self._base
         elapsed, lowest = now_ns - bucket.updated_ns, self.factor.lowest_since(self._changes)
         if elapsed > 0:

@@ -258,7 +258,7 @@ class WaitQueue:
             self._give_up(op)
 
     def drop(self, place: Waiter) -> None:
-        """Give up one place of an operation, all of whose places go."""
+        """Remove one place of an operation that gives up all its places."""
         with self._lock:
             if place.queue is self:
                 self._remove(place)

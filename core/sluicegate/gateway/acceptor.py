@@ -65,7 +65,7 @@ class Acceptor:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host and port that are listened on, with the actual port in place of 0."""
+        """Host and port of the listening socket, with the actual port in place of 0."""
         host, port, *_ = self.bound.getsockname()
         return host, port
 

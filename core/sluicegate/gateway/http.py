@@ -25,12 +25,12 @@ class _Server(uvicorn.Server):
         self._ending = asyncio.Event()
 
     async def main_loop(self) -> None:
-        """Wait for the end. uvicorn's own looks ten times a second, to date answers, which these are not."""
+        """Wait until serving ends; uvicorn's own loop polls ten times a second for a header that is off."""
         await self.on_tick(0)
         await self._ending.wait()
 
     def end(self) -> None:
-        """Let `serve` return."""
+        """Make `serve` return."""
         self.should_exit = True
         self._ending.set()
 
@@ -92,7 +92,7 @@ class HttpServer:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host and port that are listened on."""
+        """Host and port of the listening socket."""
         host, port, *_ = self.bound.getsockname()
         return host, port
 

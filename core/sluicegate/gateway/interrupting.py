@@ -46,7 +46,7 @@ _add.restype = ctypes.c_int
 
 
 def interrupt_main(look: Look) -> None:
-    """Have the main thread call `look` soon: after its current instruction, even if that waits for long.
+    """Have the main thread call `look` soon: after its current instruction, even if that blocks.
 
     Where it is just calling another one, it may come to this one only when it is interrupted again.
     It is never called if too many calls of others are waiting already.

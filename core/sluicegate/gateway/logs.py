@@ -70,7 +70,7 @@ def _time(record: logging.LogRecord) -> str:
 
 
 def printable(text: str) -> str:
-    """Text that clients had a hand in, such as a topic's name, without line ends and control characters."""
+    """Escape line ends and control characters in text from clients, such as a topic's name."""
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
@@ -131,7 +131,7 @@ class LimitedHandler(logging.StreamHandler[IO[str]]):
         return self._lines.left_out
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a line, unless there were too many like it; before it, what was left out until now."""
+        """Write a line unless it repeats others too often; first write the summaries that are due."""
         now_ns = self._now_ns()
         for summary in self._lines.ended(now_ns):
             self._write(summary)
@@ -153,7 +153,7 @@ class LimitedHandler(logging.StreamHandler[IO[str]]):
         super().close()
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - a name of the logging package
-        """Count a line that the stream did not take; the package's own way is a traceback on that stream."""
+        """Count a line that the stream did not take; by default a traceback would go to that stream."""
         error = sys.exc_info()[1]
         if isinstance(error, OSError):
             self._unwritten += 1

@@ -85,7 +85,7 @@ class Plugins:
         self._origins = origins
 
     def implementations(self, hook: str) -> list[Implementation]:
-        """Who implements a hook, in the order of registration; built-in plugins come first.
+        """The implementations of a hook in the order of registration, built-in plugins first.
 
         Hooks that take the first result are to be asked in reverse, so that others can override what is
         built in.
@@ -166,7 +166,7 @@ class Plugins:
 
     @cached_property
     def method_maps(self) -> Mapping[str, MethodMap]:
-        """Method maps by system; of several for one system that of the plugin loaded last.
+        """Method maps by system; if several plugins have one, that of the plugin loaded last.
 
         :raises PluginError: if a plugin raises, or gives something else.
         """

@@ -80,7 +80,7 @@ class PolicyWatch:
         return policy_set(self.loaded, self._layers, self.version, broker)
 
     def check(self, force: bool = False) -> bool:
-        """Check whether file or store changed, and apply what did.
+        """Check whether file or store changed, and apply the changes.
 
         :param force: read file and store even if they look unchanged.
         :return: True if there are other policies now.
@@ -105,7 +105,7 @@ class PolicyWatch:
 
     @property
     def copy_in_use(self) -> bool:
-        """Whether the local copy stands for a store that did not answer since the start."""
+        """Whether the local copy replaces a store that has not answered since the start."""
         return isinstance(self._store, StandbyStore) and self._store.copy_age_s is not None
 
     @property
@@ -120,7 +120,7 @@ class PolicyWatch:
         return len(self._unkept)
 
     def keep_fact(self, broker: str, key: str, value: str) -> None:
-        """Keep a fact for a broker; what a broken store does not accept is offered to it again."""
+        """Keep a fact for a broker; writing is retried while the store is broken."""
         self._unkept[f"{broker}/{key}"] = value
         if len(self._unkept) > _FACTS_LIMIT:
             del self._unkept[next(iter(self._unkept))]

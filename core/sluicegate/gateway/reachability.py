@@ -94,7 +94,7 @@ class Reachability:
     # -- what comes in --------------------------------------------------------------------------------
 
     def due(self, now_ns: int) -> list[Place]:
-        """Addresses to be probed now; for each of them `probed` must be called in the end."""
+        """Addresses to probe now; the caller must call `probed` for each of them."""
         self._listen(now_ns)
         found = []
         for place, target in tuple(self._targets.items()):

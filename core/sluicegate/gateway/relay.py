@@ -101,7 +101,7 @@ class ClientSide(PausableReading):
 
     @property
     def principal(self) -> str:
-        """Who the broker says that the client is; `ANONYMOUS` if that is not known."""
+        """The principal that the broker has accepted; `ANONYMOUS` if there is none."""
         return str(getattr(self.session, "principal", ANONYMOUS))
 
     @property
@@ -112,7 +112,7 @@ class ClientSide(PausableReading):
     # -- what the event loop calls ----------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The client is connected, and TLS agreed on if there is any."""
+        """The client is connected, including TLS if it is configured."""
         self._transport = cast("asyncio.Transport", transport)  # uvloop's are not instances of it
         self.to_client = self._transport.write
         self._sides += 1
@@ -239,7 +239,7 @@ class ClientSide(PausableReading):
         self._go_on()
 
     def carry_out(self, commands: Sequence[Command]) -> None:
-        """Do what the session said, in its order."""
+        """Execute commands of the session, in order."""
         if len(commands) == 1:  # the way of many messages
             command = commands[0]
             if type(command) is ToUpstream:
@@ -298,7 +298,7 @@ class ClientSide(PausableReading):
     # -- once a second ----------------------------------------------------------------------------
 
     def sweep(self, now_ns: int, limits: Limits) -> int:
-        """Look for time-outs.
+        """Apply the time-outs.
 
         :param limits: the time-outs; 0 for never.
         :return: bytes that this connection keeps in memory.
@@ -329,7 +329,7 @@ class ClientSide(PausableReading):
 
     @property
     def at_rest(self) -> bool:
-        """True if nothing is held, queued, asked or to be answered for this client."""
+        """True if the client has no held, queued or unanswered bytes and no open question."""
         session = self.session
         return session is None or not (
             self._asks

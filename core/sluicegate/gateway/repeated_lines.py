@@ -78,7 +78,7 @@ class RepeatedLines:
         return True
 
     def ended(self, now_ns: int, *, all_of_them: bool = False) -> Iterator[logging.LogRecord]:
-        """Summaries of the windows that have ended, or are more than are kept; each is given once.
+        """Yield the summary of each window that has ended or exceeds the most that are kept, once.
 
         :param all_of_them: end all windows.
         """

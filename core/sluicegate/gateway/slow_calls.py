@@ -38,7 +38,7 @@ class SlowCalls:
         self._throttle = Throttle()
 
     def timed(self, check: Check, topic: str) -> Check:
-        """The same check, each call of which is timed."""
+        """Wrap a check so that each call is timed."""
         slow_ns, call, report = self._slow_ns, check.call, self._report
         if not slow_ns:
             return check

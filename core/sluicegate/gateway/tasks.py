@@ -86,7 +86,7 @@ class TaskThread:
         self._thread = Thread(target=self._run, name="sluicegate-tasks", daemon=True)
 
     def start(self) -> None:
-        """Begin with the first run of all."""
+        """Start the thread and the first run of each task."""
         self._thread.start()
         self._began.wait()
 
@@ -95,7 +95,7 @@ class TaskThread:
         return self._first.wait(timeout_s)
 
     def stop(self) -> None:
-        """Cancel what runs, and end the thread; idempotent."""
+        """Cancel running tasks, and end the thread; idempotent."""
         loop, ending = self._loop, self._ending
         if loop is None or ending is None or not self._thread.is_alive():
             return

@@ -34,7 +34,7 @@ def build_info() -> Metric:
 
 
 def process_metrics(workers: Mapping[str, Mapping[str, Any]]) -> Iterable[Metric]:
-    """Metrics of the supervisor, which this process is, and of each worker that runs.
+    """Metrics of the supervisor (this process) and of each running worker.
 
     Read from `/proc` when they are asked for, in this process: a worker's event loop has no part in it.
     Where there is no `/proc`, the families are empty.

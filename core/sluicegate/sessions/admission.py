@@ -64,7 +64,7 @@ class Creation:
         return decision
 
     def confirmed(self, gate: Gate) -> None:
-        """Keep the subscription counted whatever happens to requests: the broker has it, or may have it."""
+        """Keep the subscription counted even if requests fail: the broker has it, or may have it."""
         if self.created and self.create is not None:
             gate.state.confirm(self.create.subscription)
         self.created = False
@@ -132,7 +132,7 @@ class Hold:
 
 
 def allowed(decision: Decision | None) -> Decision | None:
-    """None if an attachment may proceed: there is nothing in it that could be rewritten."""
+    """None if an attachment may proceed; it has nothing that could be rewritten."""
     return None if decision is None or decision.action is Action.REWRITE else decision
 
 
