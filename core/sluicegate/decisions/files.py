@@ -100,10 +100,7 @@ class LogFiles:
         return True
 
     def rotate(self, now_ns: int, wall_s: float) -> None:
-        """Rotate the spool if it is large or old enough.
-
-        :param wall_s: seconds since 1970.
-        """
+        """Rotate the spool if it is large or old enough."""
         spool = self._spool
         if spool is None:
             return
@@ -113,18 +110,12 @@ class LogFiles:
             self.tidy(wall_s)
 
     def tidy(self, wall_s: float) -> None:
-        """Start to compact spools and to remove old files, unless another process does so.
-
-        :param wall_s: seconds since 1970.
-        """
+        """Start to compact spools and to remove old files, unless another process does so."""
         if self._compactor is not None and (self._tidying is None or self._tidying.done()):
             self._tidying = self._compactor.submit(self._tidy, wall_s)
 
     def close(self, wall_s: float) -> None:
-        """Close the spool and wait until it is compacted, unless another process does so.
-
-        :param wall_s: seconds since 1970.
-        """
+        """Close the spool and wait until it is compacted, unless another process does so."""
         self._end_spool()
         if self._compactor is not None:
             self._compactor.submit(self._tidy, wall_s)

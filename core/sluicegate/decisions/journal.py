@@ -261,7 +261,6 @@ def last(state_dir: Path | str, client: str) -> Refusal | None:
 def explain_refusal(state_dir: Path | str, decision_id: str) -> str:
     """Describe a refusal for people.
 
-    :param decision_id: the id, or a client's error text that contains it.
     :raises JournalError: if the id is not in the journal, or the journal cannot be read.
     """
     refusal = find(state_dir, decision_id)

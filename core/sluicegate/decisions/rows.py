@@ -63,7 +63,6 @@ def of_windows(windows: Sequence[Window], wall_offset_ns: int, interned: Interne
     """Make a batch of windows of allows.
 
     :param windows: 1 to MAX_BATCH_ROWS windows.
-    :param wall_offset_ns: offset from monotonic time to ns since 1970.
     :raises TypeError, OverflowError: if a window has invalid values.
     """
     times, gates, kinds, operations, messages, sizes, costs = zip(*windows, strict=True)
@@ -82,7 +81,6 @@ def mappings(
 ) -> Iterator[Mapping[str, Any]]:
     """Yield the rows that are not plain allows, as values by column name.
 
-    :param wall_offset_ns: offset from monotonic time to ns since 1970.
     :param constants: columns with the same value in all rows of the log.
     """
     empty = {**{column.name: None for column in COLUMNS}, **constants}

@@ -40,8 +40,6 @@ _QUIET_ENDS = frozenset({"client_gone"})
 class Connections:
     """All client connections of one broker.
 
-    :param front: gives the sessions and answers their questions.
-    :param reachability: gets the outcome of dials, and schedules probes.
     :param budget: what all sessions may hold together; relieved here when little of it is left.
     """
 

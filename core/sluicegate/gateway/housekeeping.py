@@ -29,7 +29,6 @@ class Housekeeping:
     """The periodic work of one worker, and its results.
 
     :param budget: what sessions may hold; smaller while memory is short.
-    :param on_tick: called once a second, after everything else.
     """
 
     def __init__(

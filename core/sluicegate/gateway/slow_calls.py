@@ -58,10 +58,7 @@ class SlowCalls:
 
     @contextmanager
     def watching(self, plugin: str, what: str, topic: str = "") -> Iterator[None]:
-        """Time the block.
-
-        :param what: the called function, for the log: a hook's name.
-        """
+        """Time the block."""
         began_ns = perf_counter_ns()
         try:
             yield

@@ -42,13 +42,8 @@ class Worker:
     """The gateway in front of one broker; it is the `Services` of the broker's front.
 
     :param plugins: of this worker alone; some hold state.
-    :param facts: facts of earlier runs, by key.
-    :param keep_fact: keeps a key and its value over restarts.
     :param on_tick: called once a second, after everything else.
-    :param log_stats: gives the counters of the decision log.
     :param slow_ms: plugin calls that take this long are logged; 0 for never.
-    :param inherited: listening sockets of the process before this one; those not used are closed.
-    :param announcer: reports which listeners are open.
     """
 
     def __init__(
