@@ -81,14 +81,14 @@ class Close:
 class Dial:
     """Connect to the first of these brokers that answers, then call `session.dialled`; reading pauses.
 
-    Only for a `DiallingSession`, and only once.
+    Only for clients of a listener without `upstream`, and only once.
     """
 
     addresses: tuple[tuple[str, int], ...]
     """Host and port of each."""
     in_order: bool = False
-    """The first is preferred each time, and the others only stand in for it: `StandingInSession`. Otherwise
-    whichever answered last comes first."""
+    """The first is preferred each time, and others only replace it (`OptionalSession.stands_in`). Otherwise
+    the one that answered last comes first."""
 
 
 @dataclass(slots=True)
@@ -150,74 +150,49 @@ class Session(Protocol):
         """Both connections are closed: release attachments, places in lines and held bytes."""
 
 
-class LoggingInSession(Session, Protocol):
-    """A session that knows when its client has said who it is; others are logged in from the beginning."""
+class OptionalSession(Session, Protocol):
+    """Further members that a session may have; the gateway looks each of them up by its name."""
 
     @property
     def is_logged_in(self) -> bool:
-        """True once the client's first request has come whole, and a login that it began was accepted."""
+        """True once the client's first request has arrived whole and its login, if any, was accepted.
 
-
-class NamedSession(Session, Protocol):
-    """A session all of whose requests are one principal's."""
+        Sessions without it are logged in from the beginning.
+        """
 
     @property
     def principal(self) -> str:
-        """Who the broker says that the client is; `model.ANONYMOUS` until it has said so."""
-
-
-class DiallingSession(Session, Protocol):
-    """A session of a listener without `upstream`: it says itself which broker its client is for."""
+        """The principal of all requests; `model.ANONYMOUS` until the broker has accepted it."""
 
     def dialled(self, now_ns: int) -> Sequence[Command]:
-        """The broker that `Dial` asked for is connected."""
-
-
-class StandingInSession(DiallingSession, Protocol):
-    """A session that wants to know whether it has the broker that it prefers."""
+        """The broker that `Dial` asked for is connected; required on listeners without `upstream`."""
 
     def stands_in(self) -> None:
-        """Of `Dial.addresses`, `in_order`, it is not the first that is connected; `dialled` follows."""
-
-
-class TellingSession(DiallingSession, Protocol):
-    """A session whose protocol can say that no broker is there; clients of others are just closed."""
+        """Of `Dial.addresses`, `in_order`, not the first one is connected; `dialled` follows."""
 
     def undialled(self, reason: str, now_ns: int) -> Sequence[Command]:
         """None of the brokers that `Dial` asked for can be connected, and none will be.
 
-        The session tells the client, then returns `Close("upstream_unreachable")`: here, or later.
+        The session tells the client, then returns `Close("upstream_unreachable")`: here, or later. Without
+        this method the client's connection is just closed.
         """
-
-
-class StreamingSession(Session, Protocol):
-    """A session that can let bytes of the broker pass without being shown them."""
 
     @property
     def unread_bytes(self) -> int:
         """How many of the broker's next bytes pass unread; it sends nothing to the client until they have."""
 
     def passed(self, count: int, now_ns: int) -> Sequence[Command]:
-        """So many of them have gone to the client."""
-
-
-class CallingSession(Session, Protocol):
-    """A session that knows which requests the broker has yet to answer, whatever else comes meanwhile."""
+        """So many of the unread bytes have gone to the client."""
 
     @property
     def open_calls(self) -> int:
-        """How many; a gateway that is ending waits for them."""
-
-
-class PartingSession(Session, Protocol):
-    """A session that may hold so much that to release it all at once takes long."""
+        """How many requests the broker has yet to answer; a gateway that is ending waits for them."""
 
     def parting(self, now_ns: int) -> Iterator[None]:
-        """As `closed`, and called in its place; yields where other clients may have their turn."""
+        """As `closed`, and called in its place, for sessions that hold much.
 
-
-class EndingSession(Session, Protocol):
-    """A session that knows what is under way, and how its protocol tells a client to go elsewhere."""
+        It yields where other clients may have their turn.
+        """
 
     @property
     def reads_while_ending(self) -> bool:

@@ -43,7 +43,7 @@ from sluicegate.gateway.wake_up import WakeUp
 from sluicegate.model import ANONYMOUS
 
 if TYPE_CHECKING:
-    from sluicegate.broker import DiallingSession
+    from sluicegate.broker import OptionalSession
     from sluicegate.gateway.connections import Connections
 
 
@@ -215,7 +215,7 @@ class ClientSide(PausableReading):
         self.resume(DIALLING)
         if upstream.stands_in and (tell := getattr(self.session, "stands_in", None)) is not None:
             tell()
-        self.turn(cast("DiallingSession", self.session).dialled, monotonic_ns())
+        self.turn(cast("OptionalSession", self.session).dialled, monotonic_ns())
 
     def undialled(self, reason: str) -> None:
         """No broker can be connected: the session tells its client if it can, else the client is closed."""

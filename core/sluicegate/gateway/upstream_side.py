@@ -10,7 +10,7 @@ from sluicegate.gateway.read_control import FULL
 from sluicegate.gateway.splicing import WORTHWHILE, Splice, begin
 
 if TYPE_CHECKING:
-    from sluicegate.broker import Session, StreamingSession
+    from sluicegate.broker import OptionalSession, Session
     from sluicegate.gateway.relay import ClientSide
 
 HIGH_WATER, LOW_WATER = 256 * 1024, 64 * 1024
@@ -126,7 +126,7 @@ class UpstreamSide(PacedReading):
             client.close("client_gone")  # what is in the pipe cannot be sent any more
             return
         self.resume(SPLICED)
-        client.turn(cast("StreamingSession", client.session).passed, splice.moved, monotonic_ns())
+        client.turn(cast("OptionalSession", client.session).passed, splice.moved, monotonic_ns())
 
     @property
     def moved_ns(self) -> int:
