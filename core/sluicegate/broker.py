@@ -341,21 +341,6 @@ class WebSite(Protocol):
         """Close its own connections."""
 
 
-class WebDriver(Protocol):
-    """A driver that has a web site; `BrokerDriver` is the rest of it."""
-
-    def web(self, config: Any, services: WebServices) -> WebSite | None:
-        """The web site of one configured broker; None if its entry asks for none."""
-
-
-class QuietDriver(Protocol):
-    """A driver that uses a client library of its broker; `BrokerDriver` is the rest of it."""
-
-    @property
-    def client_loggers(self) -> Sequence[str]:
-        """Loggers of that library. The room logs failures itself, so the log leaves their lines out."""
-
-
 @dataclass(frozen=True, slots=True)
 class Extra:
     """What a driver needs to run that the base installation does not bring.
@@ -387,10 +372,7 @@ def _is_installed(module: str) -> bool:
 
 
 class BrokerDriver(Protocol):
-    """A kind of broker, as returned by the hook `sluicegate_broker`.
-
-    A driver may also have `extra` (an `Extra`), and what `WebDriver` asks for.
-    """
+    """A kind of broker, as returned by the hook `sluicegate_broker`."""
 
     @property
     def system(self) -> str:
@@ -405,3 +387,22 @@ class BrokerDriver(Protocol):
 
     def front(self, config: Any) -> BrokerFront:
         """A front for one configured broker."""
+
+
+class OptionalDriver(BrokerDriver, Protocol):
+    """Further members that a driver may have; the gateway looks each of them up by its name."""
+
+    @property
+    def extra(self) -> Extra:
+        """What the driver needs beyond the base installation."""
+
+    @property
+    def capabilities(self) -> Mapping[str, str]:
+        """How it supports each policy: native, emulated or not applicable."""
+
+    @property
+    def client_loggers(self) -> Sequence[str]:
+        """Loggers of a client library. The room logs failures itself, so the log leaves their lines out."""
+
+    def web(self, config: Any, services: WebServices) -> WebSite | None:
+        """The web site of one configured broker; None if its entry asks for none."""
