@@ -85,7 +85,7 @@ def test_listeners_opened_during_shutdown_are_closed(monkeypatch: pytest.MonkeyP
     async def play() -> None:
         async with upstream() as port, gateway(config(port)) as served:
             worker = served.worker()
-            first = worker._listeners._acceptors["bootstrap"]
+            first = worker.listeners._acceptors["bootstrap"]
 
             async def open_once_the_first_is_closed(*args: Any) -> Acceptor:
                 while first.bound.fileno() >= 0:  # noqa: ASYNC110

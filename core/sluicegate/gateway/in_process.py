@@ -111,7 +111,7 @@ class EmbeddedGateway:
 
         :raises KeyError: if there is no such broker or listener.
         """
-        return self.worker(broker).address(listener)
+        return self.worker(broker).listeners.address(listener)
 
     def set_policies(self, layers: Sequence[PolicyLayer]) -> int:
         """Replace the policies of all brokers.

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import socket
 import ssl
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
@@ -18,7 +17,6 @@ from sluicegate.engine.sink import DecisionSink
 from sluicegate.gateway import loop_holders
 from sluicegate.gateway.background import BackgroundTasks
 from sluicegate.gateway.connections import Connections
-from sluicegate.gateway.context import GatewayContext
 from sluicegate.gateway.engine_host import EngineHost
 from sluicegate.gateway.facts import Facts
 from sluicegate.gateway.held_listeners import Announcer
@@ -72,10 +70,12 @@ class Worker:
             slow_ms=slow_ms,
         )
         self._front = plugins.drivers[config.system].front(config)
-        self._budget = Budget(config.buffer_budget)
-        self._listeners = Listeners(inherited, announcer)
+        self.gates: GateCache = self._host.gates
+        self.budget = Budget(config.buffer_budget)
+        """Bytes that all sessions may hold together."""
+        self.listeners = Listeners(inherited, announcer)
         self._background = BackgroundTasks("the front")
-        self._housekeeping = Housekeeping(self._host, self._front, self._budget, self._listeners, on_tick)
+        self._housekeeping = Housekeeping(self._host, self._front, self.budget, self.listeners, on_tick)
         self._log_stats = log_stats
         self._loop: asyncio.AbstractEventLoop | None = None
         self._connections: Connections | None = None
@@ -85,19 +85,9 @@ class Worker:
     # -- what fronts may use (broker.Services) --------------------------------------------------------
 
     @property
-    def gates(self) -> GateCache:
-        """Compiled gates by topic."""
-        return self._host.gates
-
-    @property
     def policies(self) -> PolicySet:
         """The effective policies."""
         return self._host.policies
-
-    @property
-    def budget(self) -> Budget:
-        """Bytes that all sessions may hold together."""
-        return self._budget
 
     @property
     def broker_tls(self) -> ssl.SSLContext | None:
@@ -119,7 +109,7 @@ class Worker:
 
         :raises OSError: if the address is not available.
         """
-        await self._listeners.open(listener, self._running)
+        await self.listeners.open(listener, self._running)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run work of the front in the background."""
@@ -132,13 +122,6 @@ class Worker:
     def recall(self, prefix: str) -> Mapping[str, str]:
         """The facts kept under a prefix, by whole key; for any thread."""
         return self._host.facts.recall(prefix)
-
-    # -- what plugins may use ---------------------------------------------------------------------
-
-    @property
-    def context(self) -> GatewayContext:
-        """The broker context for plugins."""
-        return self._host.context
 
     def _apply(self, call: Callable[[], None]) -> None:
         """Run a call on the event loop; for any thread. Has no effect once the loop has ended."""
@@ -163,7 +146,7 @@ class Worker:
             wall_ms=self.wall_ms,
         )
         limits = Limits.of(self.config)
-        self._connections = Connections(self._front, limits, contexts, loop, reachability, self._budget)
+        self._connections = Connections(self._front, limits, contexts, loop, reachability, self.budget)
         self.spawn(self._host.tls.watch())
         self._host.notify("sluicegate_startup")
         try:
@@ -188,29 +171,12 @@ class Worker:
         """Read the TLS files now, even if they look unchanged."""
         self._host.tls.renew()
 
-    def address(self, listener: str = "bootstrap") -> tuple[str, int]:
-        """Host and port that a listener is bound to.
-
-        :raises KeyError: if there is no such listener.
-        """
-        return self._listeners.address(listener)
-
-    @property
-    def addresses(self) -> Mapping[str, tuple[str, int]]:
-        """Host and port of every listener, by name."""
-        return self._listeners.addresses
-
-    @property
-    def sockets(self) -> Mapping[str, socket.socket]:
-        """The socket of each listener, by name."""
-        return self._listeners.sockets
-
     async def drain(self, deadline_s: float | None = None) -> None:
         """Accept no more clients, let held operations finish, then close all and stop.
 
         :param deadline_s: longest time for it; `max_hold` if not given.
         """
-        self._listeners.close()
+        self.listeners.close()
         seconds = self.config.max_hold / 1000 if deadline_s is None else deadline_s
         log.info("draining", extra={"connections": len(self._running), "deadline_s": seconds})
         await self._running.drain(seconds)
@@ -221,7 +187,7 @@ class Worker:
         await self._housekeeping.end()
         if self._watchdog is not None:
             await asyncio.to_thread(self._watchdog.stop)
-        self._listeners.forget()
+        self.listeners.forget()
         if self._connections is None:
             return
         await self._connections.abort()
@@ -266,8 +232,8 @@ class Worker:
             "gauges": {
                 "connections": len(connections),
                 "buffered_bytes": connections.buffered_bytes,
-                "held_bytes": self._budget.used,
-                "buffer_budget_bytes": self._budget.limit,
+                "held_bytes": self.budget.used,
+                "buffer_budget_bytes": self.budget.limit,
                 **housekeeping.overload.gauges(),
                 "gates": len(host.gates.live) + len(host.gates.exempt),
                 "topics": len(host.gates.states),

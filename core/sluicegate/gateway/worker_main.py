@@ -93,7 +93,7 @@ class WorkerMain:
             await self._worker.start()
             offering = self._offer_if_orphaned()
             self._report()
-            messages.send(self._writer, "ready", addresses=dict(self._worker.addresses))
+            messages.send(self._writer, "ready", addresses=dict(self._worker.listeners.addresses))
             loop.add_signal_handler(signal.SIGTERM, self._drain)
             collecting.begin()
             listening = loop.create_task(self._listen(reader))
@@ -148,7 +148,10 @@ class WorkerMain:
             is_alone = self._is_alone or _is_cut(line)
             if self._draining is not None or not is_alone:
                 return None
-            return [(self._worker.config.name, name, bound) for name, bound in self._worker.sockets.items()]
+            return [
+                (self._worker.config.name, name, bound)
+                for name, bound in self._worker.listeners.sockets.items()
+            ]
 
         try:
             name = f"worker-{os.getpid()}"
