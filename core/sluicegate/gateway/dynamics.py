@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from sluicegate.engine.answers import CAUGHT, InvalidAnswerError, several
 from sluicegate.engine.factors import Factor
@@ -40,11 +40,8 @@ class Dynamics:
         """
         self._ask("sluicegate_quota_factors", Factor, lambda _, factor: self.context.factors.add(factor))
         self._forget_gone()
-        self._ask(
-            "sluicegate_pressure_sources",
-            PressureSource,
-            lambda _, source: self.context.take_sources([source]),
-        )
+        sources = self.context.pressure_sources
+        self._ask("sluicegate_pressure_sources", PressureSource, lambda _, source: sources.append(source))
         tasks: dict[str, tuple[str, Task]] = {}
 
         def add(plugin: str, task: Task) -> None:
@@ -76,10 +73,6 @@ class Dynamics:
         if self._tasks is not None:
             self._tasks.stop()
             self._tasks = None
-
-    def snapshot(self) -> list[dict[str, Any]]:
-        """The metrics of plugins and factors, as JSON."""
-        return self.context.metrics.snapshot()
 
     def publish(self, now_ns: int) -> None:
         """Bring metrics and facts of the factors up to date."""

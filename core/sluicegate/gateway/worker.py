@@ -248,7 +248,7 @@ class Worker:
             "loop_holds": self._watchdog.holds() if self._watchdog is not None else {},
             "decision_log": self._log_stats(),
             "topics": housekeeping.samples.latest,
-            "plugin_metrics": host.dynamics.snapshot(),
+            "plugin_metrics": host.context.metrics.snapshot(),
         }
 
 

@@ -168,7 +168,7 @@ def test_limits_and_their_metrics_change_at_run_time(lab: Lab, tmp_path: Path) -
     lab.until_factor(1.0)
     file.write_text(good)
     lab.until_factor(0.5)
-    metrics = json.dumps(lab.engine._host.dynamics.snapshot())
+    metrics = json.dumps(lab.engine._host.context.metrics.snapshot())
     assert all(
         f"sluicegate_storage_{name}" in metrics for name in ("lack_of_data", "connected", "consumed_bytes")
     )
