@@ -30,7 +30,7 @@ class Check:
     policy: str
     """Policy name, as in the file; decisions and metrics carry it."""
     kinds: tuple[OperationKind, ...]
-    """The operations it wants to be asked about; it is not called for others."""
+    """The operations that it checks; it is not called for others."""
     call: CheckCall
     stage: Stage = Stage.CUSTOM
     fail_open: bool = True

@@ -1,4 +1,4 @@
-"""When a message may be delivered: under a fixed delay, or as its producer asked."""
+"""When a message may be delivered: after a fixed delay, or as its producer requested."""
 
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -66,7 +66,7 @@ class FirstSeen:
 
 
 def asked_ms(deliver_at_ms: int, now_ms: int) -> int:
-    """The delay that a producer asked for; a time in the past asks for none.
+    """The delay that a producer requested; none for a time in the past.
 
     :param deliver_at_ms: when the message is to be delivered, in ms of the wall clock; 0 or less for at once.
     """

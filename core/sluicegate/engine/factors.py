@@ -14,7 +14,7 @@ from sluicegate.engine.switch import Switch
 from sluicegate.model import EffectivePolicies
 
 _REMEMBERED = 64
-"""Changes that limits can make up for when they are asked again."""
+"""How many changes a limit can catch up on at its next use."""
 
 
 class Factor:

@@ -98,7 +98,7 @@ class Gate:
         self.recompute_checks()
 
     def record(self, op: Operation, decision: Decision, now_ns: int) -> None:
-        """Record a decision that no policy was asked about."""
+        """Record a decision that no policy made."""
         self._sink.decided(self, op, decision, now_ns)
 
     def asks(self, kind: OperationKind) -> bool:

@@ -34,7 +34,7 @@ SIZE_SLOTS = 34
 
 
 class _Limiters:
-    """Limiters by policy; made when first asked for, as most topics have none."""
+    """Limiters by policy; created on first use, as most topics have none."""
 
     __slots__ = ("limiters",)
 
@@ -227,7 +227,7 @@ class TopicState(_Limiters):
 
         One with live consumers is kept even if the list lacks it: it may be younger than the list.
 
-        :param asked_ns: when the list was asked for; subscriptions admitted since then are kept too.
+        :param asked_ns: when the list was requested; subscriptions admitted since then are kept too.
         """
         existing = frozenset(names)
         for subscription in self.subscriptions.values():

@@ -15,7 +15,7 @@ class Task:
     name: str
     """Name in logs and metrics, in snake_case, unique among the tasks of a broker."""
     interval_ms: Callable[[], int]
-    """Milliseconds from the beginning of one run to that of the next; asked again while it waits, so it may
+    """Milliseconds from the beginning of one run to that of the next; read again while it waits, so it may
     follow the policies. At least 10."""
     run: Callable[[], Awaitable[None]]
     """One run. If it raises, or takes longer than three intervals (at least 5 s), that is counted and logged,

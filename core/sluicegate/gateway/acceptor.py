@@ -24,7 +24,7 @@ _REST_S = 0.1
 _OUT_OF_MEMORY = frozenset({errno.ENOBUFS, errno.ENOMEM})
 
 _PROBES = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
-"""The kernel asks a client that sends nothing after 15 s, and closes it after three questions, 5 s apart."""
+"""The kernel probes a client that has been silent for 15 s, and closes it after three probes, 5 s apart."""
 
 
 class Acceptor:

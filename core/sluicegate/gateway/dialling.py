@@ -1,4 +1,4 @@
-"""Connecting to the broker, for clients and for probes alike; and probes."""
+"""Connects to the broker for clients, and probes it."""
 
 import asyncio
 import errno
@@ -56,7 +56,7 @@ class Dialler:
 
 
 class _Probe(asyncio.Protocol):
-    """One connection that is made to see whether the broker answers.
+    """One connection that tests whether the broker answers.
 
     :param greeting: sent to it; empty if a connection suffices.
     """

@@ -83,7 +83,7 @@ class PacedReading(asyncio.Protocol):
             transport.pause_reading()
 
     def _is_ending(self, transport: asyncio.Transport) -> bool:
-        """Whether it closes; uvloop's raise then, and may be lost before that is reported."""
+        """Whether it is closing; uvloop's transports then raise, even before the loss is reported."""
         return bool(self.closing_ns) or transport.is_closing()
 
     def _may_read(self) -> bool:
@@ -171,7 +171,7 @@ class PacedReading(asyncio.Protocol):
         :return: the CPU time that they took, ns.
         """
         if self._transport is None or self._is_ending(self._transport):
-            return 0  # what is kept goes on when the end is reported, or was dropped
+            return 0  # what is buffered is handed on when the end is reported, or was dropped
         data = self._taken_back()
         first_ns = used_ns = thread_time_ns()
         at, size = 0, len(data)
@@ -196,7 +196,7 @@ class PacedReading(asyncio.Protocol):
         return not (self._is_stopped() or self.closing_ns)
 
     def _hand_on_all(self) -> None:
-        """Hand on the bytes that wait for a turn: this end has hung up, so there will be none."""
+        """Hand on the bytes that wait for a turn, because this end has disconnected and gets no turn."""
         if self._pauses & TURN and self._may_hand_on() and (data := self._taken_back()):
             self._hand_on(data, monotonic_ns())
         self._pauses &= ~TURN

@@ -21,12 +21,12 @@ Look: TypeAlias = Callable[[FrameType | None], None]
 
 _looks: deque[Look] = deque()
 _free = Lock()
-"""Held from when the main thread is asked to call until it has called. Two calls must not be pending at once:
-while one runs and another waits, CPython 3.11 begins a traced function again and again, for ever."""
+"""Held while a call is pending. Two must not be pending at once: while one runs and another waits, CPython
+3.11 restarts a traced function forever."""
 
 
 def _call(_: object) -> int:
-    frame = sys._getframe().f_back  # noqa: SLF001 - the way to ask
+    frame = sys._getframe().f_back  # noqa: SLF001 - its documented use
     try:
         while _looks:
             _looks.popleft()(frame)
@@ -39,7 +39,7 @@ def _call(_: object) -> int:
 
 _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 _called = _CALLBACK(_call)
-"""Kept for as long as the process lives, as the interpreter keeps no reference to it."""
+"""Kept for the life of the process, as the interpreter keeps no reference to it."""
 _add = ctypes.pythonapi.Py_AddPendingCall
 _add.argtypes = (_CALLBACK, ctypes.c_void_p)
 _add.restype = ctypes.c_int

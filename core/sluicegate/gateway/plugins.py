@@ -1,4 +1,4 @@
-"""Loads plugins and calls them one by one, so that a failing one is known by name and stops no other."""
+"""Loads plugins and calls them one by one, so that failures are attributed and stop no other plugin."""
 
 import importlib
 import os

@@ -44,7 +44,7 @@ class _Target:
         self.reason = _NOT_TRIED
         """Why it does not answer; empty if it does."""
         self.is_silent = False
-        """True if connecting to it takes as long as it may, and then fails."""
+        """True if connecting fails only after the timeout."""
         self.is_doubted = False
         """True if a client could not be connected since the last probe."""
         self.is_probing = False

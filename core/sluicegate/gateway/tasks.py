@@ -22,7 +22,7 @@ _INTERVALS = 3
 _LEAST_INTERVAL_S = 0.01
 _FALLBACK_INTERVAL_S = 10.0
 _LONGEST_SLEEP_S = 1.0
-"""How often the interval is asked for while a task waits."""
+"""How often the interval is read while a task waits."""
 _BLOCKING_S = 2.0
 _CANCELLING_S = 1.0
 _STOPPING_S = 5.0

@@ -40,7 +40,7 @@ class Turns:
         self._wait(partial(client.answered, question, None), is_slice=True)
 
     def queue(self, work: Callable[[], object]) -> None:
-        """Have a part of a large read done when its turn comes; the work itself ends after `SLICE_NS`."""
+        """Schedule a part of a large read; it ends by itself after `SLICE_NS`."""
         self._wait(work, is_slice=False)
 
     def may_begin(self, now_ns: int) -> bool:
@@ -65,7 +65,7 @@ class Turns:
             self._loop.call_soon(self._next)
 
     def _next(self) -> None:
-        """Do a session's slice, or large reads for as long as a slice; who comes meanwhile waits."""
+        """Run a session's slice, or large reads for the length of a slice; later work waits."""
         waiting = self._waiting
         until_ns = monotonic_ns() + SLICE_NS
         try:

@@ -89,7 +89,7 @@ class Watchdog:
         self._holds: dict[str, tuple[int, int]] = {}
         self._throttle = Throttle(_LINE_NS)
         self._running = Lock()
-        """Held while the thread is to go on: waiting for it costs a fraction of waiting for an Event."""
+        """Held until the thread must stop: waiting for it costs a fraction of waiting for an Event."""
         self._thread: Thread | None = None
 
     def start(self) -> None:

@@ -1,8 +1,7 @@
 """A worker process: `python -m sluicegate.gateway.worker_main LINE CHANNEL`, started by the supervisor.
 
-Both are descriptors of sockets to the supervisor: for messages, and for the sockets that are listened on.
-Without a supervisor the worker goes on with its last policies until the next one takes over from it, or for
-`orphan_timeout`.
+Both are descriptors of sockets to the supervisor: for messages, and for listening sockets. Without a
+supervisor the worker keeps its last policies and runs until the next one takes over, or for `orphan_timeout`.
 """
 
 import asyncio
