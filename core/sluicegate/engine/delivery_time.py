@@ -13,11 +13,11 @@ class DelayRule:
     fixed_ms: int
     """Milliseconds between publishing and delivery; 0 leaves it to the producer, within `max_ms`."""
     max_ahead_ms: int = 3_600_000
-    """How far in the future a publish time may lie before it is no longer believed."""
+    """How far in the future a publish time may lie before it is no longer credible."""
     clock: Literal["publish_time", "receive_time"] = "publish_time"
     """Whether the delay counts from the message's own time stamp or from when the gate first saw it."""
     max_ms: int = 0
-    """Longest delay that a producer may ask for, in ms; 0 for any."""
+    """Longest delay that a producer may request, in ms; 0 for any."""
     tick_ms: int = 0
     """How exactly the broker keeps to a delivery time, in ms; 0 if no policy says."""
     max_behind_ms: int = 60_000
@@ -25,7 +25,7 @@ class DelayRule:
 
 
 UNKNOWN: Final = -1
-"""In place of a time that is not known."""
+"""Replaces an unknown time."""
 
 
 def due_ms(rule: DelayRule, timestamp_ms: int, first_seen_ms: int, arrived_after_ms: int = UNKNOWN) -> int:

@@ -111,7 +111,7 @@ class Factors:
         self._by_name[factor.name] = factor
 
     def get(self, name: str) -> Factor | None:
-        """The factor of a name."""
+        """The factor of this name."""
         return self._by_name.get(name)
 
     def __iter__(self) -> Iterator[Factor]:

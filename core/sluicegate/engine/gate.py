@@ -78,7 +78,7 @@ class Gate:
         self.policies = policies
         self.state = state
         self.delay = delay if delay is not None and delay.fixed_ms > 0 else None
-        """The topic's fixed delay; None where messages are delivered as their producers ask."""
+        """The topic's fixed delay; None if producers choose the delivery time."""
         self.max_delay_ms = delay.max_ms if delay is not None and self.delay is None else 0
         """Longest delay that producers may request; if it is not 0, operations must set `delay_ms`."""
         self.exempt = exempt

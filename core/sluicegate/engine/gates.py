@@ -16,7 +16,7 @@ class GateCache:
     """Gates of all topics in use.
 
     Callers get a gate by `get` each time. One that keeps a gate from message to message compares it first
-    with `live` or `exempt`, as policies may have changed; these dicts stay the same objects for good.
+    with `live` or `exempt`, as policies may have changed; these dicts are never replaced.
 
     :param compile: `(topic, exempt, now_ns) -> Gate`; takes the state from `state()`.
     :param max_gates: bound on gates, and on states that nothing depends on.
@@ -27,7 +27,7 @@ class GateCache:
         self.compiled = 0
         """Gates that were compiled so far, which takes long: sessions do few of them in a turn."""
         self.changes = 0
-        """How often the policies have changed; sessions see by it whether what they keep is still true."""
+        """How often the policies have changed; sessions detect outdated caches by it."""
         self.max_gates = max_gates
         self.live: dict[str, Gate] = {}
         """Gates for principals that policies apply to, by topic."""
@@ -35,7 +35,7 @@ class GateCache:
         """Gates for exempt principals, by topic."""
         self.states: dict[str, TopicState] = {}
         self.retired = dict.fromkeys(COUNTERS, 0)
-        """Sums of the counters of states that were let go, so that totals never fall."""
+        """Sums of the counters of evicted states, so that totals never decrease."""
         self._replaced: list[Gate] = []
         """Gates of former policies that can no longer be looked up; taken apart in slices."""
 
@@ -60,7 +60,7 @@ class GateCache:
         return gate
 
     def state(self, topic: TopicName, now_ns: int) -> TopicState:
-        """The state of a topic, made if there is none."""
+        """The state of a topic, created if there is none."""
         state = self.states.get(topic.full)
         if state is None:
             if len(self.states) >= 2 * self.max_gates:
