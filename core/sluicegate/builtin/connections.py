@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from sluicegate.builtin.refusals import limited
+from sluicegate.builtin.stopping import limited
 from sluicegate.config import MessageRate, PolicyModel
 from sluicegate.config.models import OnLimit
 from sluicegate.engine import texts

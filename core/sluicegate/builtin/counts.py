@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from sluicegate.builtin.refusals import rejected
+from sluicegate.builtin.stopping import rejected
 from sluicegate.config import Count, PolicyModel
 from sluicegate.config.models import OnLimit
 from sluicegate.engine import texts

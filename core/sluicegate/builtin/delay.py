@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from sluicegate.builtin.refusals import rejected
+from sluicegate.builtin.stopping import rejected
 from sluicegate.config import Delay, Duration, PolicyModel
 from sluicegate.engine import texts
 from sluicegate.engine.check import Check, Stage

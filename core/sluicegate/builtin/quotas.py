@@ -14,8 +14,8 @@ from pydantic import Field
 
 from sluicegate.builtin.factors import factor_checks
 from sluicegate.builtin.rates import BURST_SECONDS, DEFAULT_BURST_SECONDS
-from sluicegate.builtin.refusals import limited
 from sluicegate.builtin.shares import MOST, Share, Shares
+from sluicegate.builtin.stopping import limited
 from sluicegate.config import ByteRate, MessageRate, PolicyModel
 from sluicegate.config.models import OnLimit
 from sluicegate.engine import texts

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from sluicegate.builtin.refusals import rejected
+from sluicegate.builtin.stopping import rejected
 from sluicegate.config import PolicyModel, Size
 from sluicegate.config.models import OnLimit
 from sluicegate.engine import texts

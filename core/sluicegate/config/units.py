@@ -11,14 +11,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    GetCoreSchemaHandler,
-    GetJsonSchemaHandler,
-    PlainSerializer,
-    WithJsonSchema,
-)
+from pydantic import BeforeValidator, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, WithJsonSchema
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
@@ -245,7 +238,6 @@ def parse_address(value: object) -> Address:
 HostPort: TypeAlias = Annotated[
     Address,
     BeforeValidator(parse_address),
-    PlainSerializer(str, when_used="json"),
     WithJsonSchema({"type": "string", "pattern": r"^(\[[0-9A-Fa-f:.%]+\]|[^\s:\[\]/]+):[0-9]{1,5}$"}),
 ]
 """`host:port`, kept as an `Address`."""

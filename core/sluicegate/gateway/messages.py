@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from sluicegate.config.units import Address
 from sluicegate.model import PolicySet
 
 _LENGTH_BYTES = 4
@@ -60,7 +61,9 @@ def encode(kind: str, **content: object) -> bytes:
 def _plain(value: object) -> object:
     """Convert values that orjson cannot encode."""
     if isinstance(value, BaseModel):
-        return value.model_dump(mode="json")
+        return dict(value)
+    if isinstance(value, Address):
+        return str(value)
     if isinstance(value, frozenset):
         return sorted(value)
     raise TypeError(f"{type(value).__name__} cannot be sent")
