@@ -38,10 +38,14 @@ class Dynamics:
 
         :return: the tasks' thread, whose first runs are to be waited for; None if there are no tasks.
         """
-        self._ask("sluicegate_quota_factors", Factor, lambda _, factor: self.context.factors.add(factor))
+        context = self.context
+        self._ask("sluicegate_quota_factors", Factor, lambda _, factor: context.factors.add(factor))
         self._forget_gone()
-        sources = self.context.pressure_sources
-        self._ask("sluicegate_pressure_sources", PressureSource, lambda _, source: sources.append(source))
+        self._ask(
+            "sluicegate_pressure_sources",
+            PressureSource,
+            lambda _, source: context.pressure_sources.append(source),
+        )
         tasks: dict[str, tuple[str, Task]] = {}
 
         def add(plugin: str, task: Task) -> None:
@@ -50,9 +54,8 @@ class Dynamics:
             tasks[task.name] = (plugin, task)
 
         self._ask("sluicegate_tasks", Task, add)
-        self.publish(self.context.now_ns())
+        self.publish(context.now_ns())
         if tasks:
-            context = self.context
             self._tasks = TaskThread(
                 list(tasks.values()),
                 context.metrics,
