@@ -15,7 +15,7 @@ from benchmarks.harness.names import SLUICEGATE
 from benchmarks.harness.proxies import Gate
 from benchmarks.harness.scenario import Scenario
 from benchmarks.harness.volumes import MIB, Filler, mount_volume
-from sluicegate.decisions import read_decisions
+from sluicegate.decisions.reading import read_decisions
 from sluicegate.decisions.spool import parquet_files, spools
 
 _VOLUME = 16 * MIB

@@ -1,7 +1,7 @@
 """The public interface for authors of plugins and of programs that embed Sluicegate.
 
 Import from here, and tests from `sluicegate.testing`; all other modules may change at any time. docs/api.md
-says what is promised. The product's own code imports from the rooms, never from here.
+defines what is stable. The product's own code imports from the packages, never from here.
 """
 
 import importlib
@@ -117,7 +117,7 @@ _LATER = {
     "PolicyEngine": "sluicegate.embedded",
     "read_decisions": "sluicegate.decisions.reading",
 }
-"""Names that are imported when they are first asked for, as they bring a gateway or Arrow along."""
+"""Names that are imported on first use, because they import a gateway or Arrow."""
 
 
 def __getattr__(name: str) -> Any:

@@ -1,7 +1,7 @@
-"""What a broker room gives to the gateway: a driver, a front for each broker, a session for each client.
+"""What a broker room implements for the gateway: a driver, a front per broker, a session per client.
 
-A session is sans-IO: bytes in, commands out, the clock is an argument. The gateway's relay owns sockets,
-timers and back-pressure and carries the commands out in order.
+A session is sans-IO: it takes bytes and the time, and returns commands. The gateway's relay owns sockets,
+timers and back-pressure, and executes the commands in order.
 """
 
 import ssl
@@ -17,7 +17,7 @@ from sluicegate.model import Level, PolicySet, TopicName
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 UNIQUE_FACT = "broker."
-"""Begins the keys of facts (`Services.remember`) that belong to the first gateway which writes them."""
+"""Key prefix of facts (`Services.remember`) that belong to the first gateway that writes them."""
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class ToClient:
 
 @dataclass(slots=True)
 class PauseReading:
-    """Stop reading from the client for a policy's sake; the transport's own back-pressure is apart."""
+    """Stop reading from the client because of a policy; independent of the transport's back-pressure."""
 
 
 @dataclass(slots=True)
@@ -46,7 +46,7 @@ class ResumeReading:
 
 @dataclass(slots=True)
 class WakeAt:
-    """Call `session.wake` at this monotonic time (ns); it replaces the wake-up asked for before."""
+    """Call `session.wake` at this monotonic time (ns); replaces the previous `WakeAt`."""
 
     at_ns: int
 
@@ -62,16 +62,15 @@ class Ask:
 class NextTurn:
     """A question that the gateway answers itself, in a later turn of its event loop.
 
-    A session asks it between two slices of work that would hold the loop for too long. All other clients are
-    served meanwhile, and only one session of the gateway does a slice in each turn. As with every question,
-    the client is not read from until the answer, which is None; nor is its broker. What still comes from
-    either the session keeps.
+    A session asks it between two slices of work that together would block the loop for too long. Meanwhile
+    all other clients are served, and only one session of the gateway runs a slice per turn. Reading from the
+    client and from its broker pauses until the answer, which is None; the session buffers what still arrives.
     """
 
 
 @dataclass(slots=True)
 class Close:
-    """Send what is queued, then close both sides. `counter` names the reason in metrics and logs."""
+    """Send what is queued, then close both sides. `counter` is the reason in metrics and logs."""
 
     counter: str
     detail: str = ""
@@ -81,27 +80,27 @@ class Close:
 class Dial:
     """Connect to the first of these brokers that answers, then call `session.dialled`; reading pauses.
 
-    Only for a `DiallingSession`, and only once.
+    Only for clients of a listener without `upstream`, and only once.
     """
 
     addresses: tuple[tuple[str, int], ...]
     """Host and port of each."""
     in_order: bool = False
-    """The first is preferred each time, and the others only stand in for it: `StandingInSession`. Otherwise
-    whichever answered last comes first."""
+    """Whether to try the first one first each time, the others being replacements
+    (`OptionalSession.stands_in`). Otherwise the one that answered last is tried first."""
 
 
 @dataclass(slots=True)
 class PassOn:
-    """Send what was just received on to the other side, unchanged; only in `PASS`."""
+    """Forward what was just received to the other side, unchanged; only in `PASS`."""
 
 
 Command: TypeAlias = (
     ToUpstream | ToClient | PauseReading | ResumeReading | WakeAt | Ask | Close | Dial | PassOn
 )
 PASS: Final[Sequence[Command]] = (PassOn(),)
-"""What `receive_client` and `receive_upstream` return, this very object, if all that came passes and nothing
-else is to be done. It is the way of nearly every message, and saves it the making of a command."""
+"""What `receive_client` and `receive_upstream` return if everything received is forwarded and nothing else is
+to be done; compared by identity. Nearly every message takes this path, which creates no command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +114,7 @@ class Listener:
     upstream: tuple[tuple[str, int], ...]
     """Host and port of the broker behind it; tried in turn, once the client has sent its first bytes.
 
-    Where it is empty, the session says by `Dial` which broker its client is for, once it has read as much as
-    it needs to know."""
+    If empty, the session chooses the broker by `Dial`, once it has read enough from the client."""
 
 
 class Session(Protocol):
@@ -124,115 +122,90 @@ class Session(Protocol):
 
     @property
     def held_bytes(self) -> int:
-        """Bytes that the session keeps: incomplete frames, held requests and unsent responses."""
+        """Bytes that the session buffers: incomplete frames, held requests and unsent responses."""
 
     @property
     def frame_began_ns(self) -> int:
-        """When the client began a frame that it has not finished, even if its start passed unread; else 0."""
+        """When the current incomplete frame of the client began, even if its start was forwarded; else 0."""
 
     @property
     def client(self) -> str:
         """Identifies this client in log lines."""
 
     def receive_client(self, data: bytes, now_ns: int) -> Sequence[Command]:
-        """Bytes from the client; `PASS` if all of them go on unchanged."""
+        """Handle bytes from the client; `PASS` if all of them are forwarded unchanged."""
 
     def receive_upstream(self, data: bytes, now_ns: int) -> Sequence[Command]:
-        """Bytes from the broker; `PASS` if all of them go on unchanged."""
+        """Handle bytes from the broker; `PASS` if all of them are forwarded unchanged."""
 
     def wake(self, now_ns: int, client_gone: bool) -> Sequence[Command]:
-        """The time asked for by WakeAt has come; `client_gone` if the peer has hung up meanwhile."""
+        """The time of the last `WakeAt` has come; `client_gone` if the peer has disconnected meanwhile."""
 
     def answered(self, question: object, answer: object, now_ns: int) -> Sequence[Command]:
-        """The answer to an Ask; an exception instance if the front could not tell."""
+        """Handle the answer to an `Ask`: an exception instance if the front failed."""
 
     def closed(self, now_ns: int) -> None:
-        """Both connections are closed: release attachments, places in lines and held bytes."""
+        """Both connections are closed: release attachments, places in queues and held bytes."""
 
 
-class LoggingInSession(Session, Protocol):
-    """A session that knows when its client has said who it is; others are logged in from the beginning."""
+class OptionalSession(Session, Protocol):
+    """Further members that a session may have; the gateway looks each of them up by its name."""
 
     @property
     def is_logged_in(self) -> bool:
-        """True once the client's first request has come whole, and a login that it began was accepted."""
+        """True once the client's first request is complete and its login, if any, was accepted.
 
-
-class NamedSession(Session, Protocol):
-    """A session all of whose requests are one principal's."""
+        Sessions without it are logged in from the beginning.
+        """
 
     @property
     def principal(self) -> str:
-        """Who the broker says that the client is; `model.ANONYMOUS` until it has said so."""
-
-
-class DiallingSession(Session, Protocol):
-    """A session of a listener without `upstream`: it says itself which broker its client is for."""
+        """The principal of all requests; `model.ANONYMOUS` until the broker has accepted it."""
 
     def dialled(self, now_ns: int) -> Sequence[Command]:
-        """The broker that `Dial` asked for is connected."""
-
-
-class StandingInSession(DiallingSession, Protocol):
-    """A session that wants to know whether it has the broker that it prefers."""
+        """The broker that `Dial` asked for is connected; required on listeners without `upstream`."""
 
     def stands_in(self) -> None:
-        """Of `Dial.addresses`, `in_order`, it is not the first that is connected; `dialled` follows."""
-
-
-class TellingSession(DiallingSession, Protocol):
-    """A session whose protocol can say that no broker is there; clients of others are just closed."""
+        """An `in_order` `Dial` connected to another broker than the first; `dialled` follows."""
 
     def undialled(self, reason: str, now_ns: int) -> Sequence[Command]:
-        """None of the brokers that `Dial` asked for can be connected, and none will be.
+        """None of the brokers of `Dial` can be reached; the gateway does not try again.
 
-        The session tells the client, then returns `Close("upstream_unreachable")`: here, or later.
+        The session informs the client and returns `Close("upstream_unreachable")`, now or later. Without this
+        method the gateway only closes the client's connection.
         """
-
-
-class StreamingSession(Session, Protocol):
-    """A session that can let bytes of the broker pass without being shown them."""
 
     @property
     def unread_bytes(self) -> int:
-        """How many of the broker's next bytes pass unread; it sends nothing to the client until they have."""
+        """How many of the broker's next bytes bypass the session, which sends nothing meanwhile."""
 
     def passed(self, count: int, now_ns: int) -> Sequence[Command]:
-        """So many of them have gone to the client."""
-
-
-class CallingSession(Session, Protocol):
-    """A session that knows which requests the broker has yet to answer, whatever else comes meanwhile."""
+        """`count` of the unread bytes were sent to the client."""
 
     @property
     def open_calls(self) -> int:
-        """How many; a gateway that is ending waits for them."""
-
-
-class PartingSession(Session, Protocol):
-    """A session that may hold so much that to release it all at once takes long."""
+        """How many requests the broker has not answered yet; a gateway that shuts down waits for them."""
 
     def parting(self, now_ns: int) -> Iterator[None]:
-        """As `closed`, and called in its place; yields where other clients may have their turn."""
+        """Do the same as `closed`, in slices; called instead of it, for sessions that hold much.
 
-
-class EndingSession(Session, Protocol):
-    """A session that knows what is under way, and how its protocol tells a client to go elsewhere."""
+        It yields wherever other clients may be served.
+        """
 
     @property
     def reads_while_ending(self) -> bool:
-        """True if bytes of the client still come, and the session answers nothing new; else none come."""
+        """Whether to read from the client during shutdown; the session then answers no new requests."""
 
     def ending(self, now_ns: int) -> Sequence[Command]:
-        """The gateway ends; called some fifty times a second from then on, until the client is closed.
+        """The gateway shuts down; called about 50 times a second until the client is closed.
 
-        What has come in part is dropped: its client sends it again elsewhere. The last command is
-        `Close("")` as soon as closing loses nothing and leaves no request in doubt.
+        The session drops an incomplete request: the client repeats it elsewhere. The last command is
+        `Close("")` as soon as closing loses no data and leaves no request with unknown outcome.
         """
 
 
 class Services(Protocol):
-    """What the gateway gives to a broker front."""
+    """What the gateway offers a broker front."""
 
     @property
     def gates(self) -> GateCache:
@@ -244,20 +217,20 @@ class Services(Protocol):
 
     @property
     def budget(self) -> Budget:
-        """Bytes that all sessions of this gateway may hold together."""
+        """Limits the bytes that all sessions of this gateway hold together."""
 
     @property
     def broker_tls(self) -> ssl.SSLContext | None:
-        """What a front's own connections to the broker speak; None is plain text.
+        """TLS of a front's own connections to the broker; None for plain text.
 
-        It can be kept: new connections use what the files hold then.
+        It can be kept: each new connection uses the current content of the files.
         """
 
     def tls_for(self, section: Any) -> ssl.SSLContext:
-        """What a section of the entry says, such as that of a front's own login; it can be kept, too.
+        """TLS as a section of the entry configures it, such as that of a front's own login; can be kept, too.
 
-        :param section: a `BrokerTls` of those that the entry's `tls_sections` gives. Its connections ask for
-            its `server_name`, if it has one, whatever host they connect to.
+        :param section: a `BrokerTls`, one of the entry's `tls_sections`. If it has a `server_name`, its
+            connections use that name instead of the host's.
         :raises OSError: if a file cannot be used, and none could be before.
         """
 
@@ -265,65 +238,65 @@ class Services(Protocol):
         """Wall-clock milliseconds since 1970 at a monotonic time; never ahead of the machine's clock."""
 
     async def listen(self, listener: Listener) -> None:
-        """Open a listener; returns once it accepts. Opening the same one again does nothing."""
+        """Open a listener and wait until it accepts. Opening the same one again has no effect."""
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Have work of the front done in the background; what it raises is logged, and stopping ends it."""
+        """Run work of the front in the background; errors are logged, and shutdown cancels it."""
 
     def remember(self, key: str, value: str) -> None:
-        """Keep a small fact, such as a broker's node address, over restarts."""
+        """Keep a small fact, such as a broker's node address, across restarts."""
 
     def recall(self, prefix: str) -> Mapping[str, str]:
         """The facts kept under a prefix."""
 
 
 class BrokerFront(Protocol):
-    """One broker (or cluster) that the gateway stands in front of."""
+    """One broker (or cluster) behind the gateway."""
 
     async def start(self, services: Services) -> None:
-        """Open the listeners known so far; an upstream that is down is no error."""
+        """Open the listeners known so far; an unreachable broker is not an error."""
 
     def session(self, listener: Listener, peer: str, now_ns: int) -> Session:
         """A session for a client that connected to `listener` from `peer` (host:port)."""
 
     async def answer(self, question: object) -> object:
-        """Answer a session's Ask; raises if it cannot be told."""
+        """Answer a session's `Ask`; raises if it cannot."""
 
     def tick(self, now_ns: int) -> None:
-        """Once a second: release what has been idle too long."""
+        """Release what has been idle too long; called once a second."""
 
     def counters(self) -> Mapping[str, int]:
-        """Event counters of this front, by name without prefix; published with a `broker` label."""
+        """Event counters by name, without prefix; published with a `broker` label."""
 
     async def stop(self) -> None:
         """Close the front's own connections."""
 
 
 class ReachingFront(BrokerFront, Protocol):
-    """A front that takes part in finding out whether its broker can be reached."""
+    """A front that helps to determine whether its broker can be reached."""
 
     @property
     def greeting(self) -> bytes:
-        """Bytes that a broker answers at once, to any sender.
+        """Bytes that a broker answers immediately, whoever sends them.
 
-        A broker that accepts connections and leaves the greeting unanswered counts as not reachable. Without
-        a greeting, a connection (and TLS, if the entry has it) is proof enough.
+        A broker that accepts connections but does not answer the greeting counts as unreachable. If empty, a
+        connection (with TLS, if the entry has it) suffices.
         """
 
     def reached(self) -> None:
-        """The broker answers, for the first time or again: a front asks here what it has to ask."""
+        """The broker can be reached, for the first time or again; a front may now send its own requests."""
 
 
 class PolicyRefusedError(Exception):
-    """A policy cannot be set as asked: it is unknown, or its value does not fit."""
+    """A policy cannot be set because it is unknown or its value is invalid."""
 
 
 class PolicyUnavailableError(Exception):
-    """A policy cannot be set now, since the store cannot be written."""
+    """A policy cannot be set now because the store cannot be written."""
 
 
 class WebServices(Protocol):
-    """What the gateway gives to a broker's web site, which runs in the supervisor, off the relays' loops."""
+    """What the gateway offers a broker's web site, which runs in the supervisor, apart from the relays."""
 
     @property
     def resolver(self) -> Resolver:
@@ -331,18 +304,18 @@ class WebServices(Protocol):
 
     @property
     def broker_tls(self) -> ssl.SSLContext | None:
-        """What to speak with the broker where it speaks TLS; None if the file does not say."""
+        """TLS for the broker's TLS addresses; None if the file does not configure any."""
 
     def recall(self, prefix: str) -> Mapping[str, str]:
-        """The facts that the broker's front keeps under a prefix."""
+        """The facts of the broker's front under a prefix."""
 
     async def change(self, level: Level, name: str, changes: Mapping[str, object], actor: str) -> None:
-        """Set policies in the store; returns once they are in force here and on their way to the workers.
+        """Set policies in the store; returns once they are in force here and were sent to the workers.
 
         :param name: namespace or topic.
         :param changes: values by field, in base units or with units; None removes a field.
         :param actor: the author, for the history.
-        :raises PolicyRefusedError: if a value does not fit; nothing is changed then.
+        :raises PolicyRefusedError: if a value is invalid; nothing is changed then.
         :raises PolicyUnavailableError: if the store cannot be written.
         """
 
@@ -353,46 +326,30 @@ Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 class WebSite(Protocol):
-    """An ASGI application (HTTP only) that a broker's driver offers beside the broker's own protocol."""
+    """An ASGI application (HTTP only) that a broker's driver serves besides the broker's protocol."""
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host and port to listen on; port 0 takes a free one. It speaks TLS if the broker's clients do."""
+        """Host and port to listen on; port 0 takes a free one. It uses TLS if the broker's listeners do."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
 
     async def close(self) -> None:
-        """Close its own connections."""
-
-
-class WebDriver(Protocol):
-    """A driver that has a web site; `BrokerDriver` is the rest of it."""
-
-    def web(self, config: Any, services: WebServices) -> WebSite | None:
-        """The web site of one configured broker; None if its entry asks for none."""
-
-
-class QuietDriver(Protocol):
-    """A driver that uses a client library of its broker; `BrokerDriver` is the rest of it."""
-
-    @property
-    def client_loggers(self) -> Sequence[str]:
-        """Loggers of that library. The room logs failures itself, so the log leaves their lines out."""
+        """Close its connections to the broker."""
 
 
 @dataclass(frozen=True, slots=True)
 class Extra:
-    """What a driver needs to run that the base installation does not bring.
+    """What a driver needs besides the base installation; a driver has it as its attribute `extra`.
 
-    A driver names it in its attribute `extra`. The gateway leaves out a driver whose modules are missing; a
-    driver must therefore be importable without them.
+    The gateway skips a driver whose modules are missing; a driver must therefore be importable without them.
     """
 
     name: str
     """What to install, as pip takes it: `sluicegate[danube]`."""
     modules: Mapping[str, str]
-    """The modules that a gate imports, each with the distribution that brings it."""
+    """The modules that the driver imports, each with the distribution that contains it."""
 
     def missing(self) -> list[str]:
         """The distributions that are not installed."""
@@ -407,15 +364,12 @@ class Extra:
 def _is_installed(module: str) -> bool:
     try:
         return find_spec(module) is not None
-    except ModuleNotFoundError:  # the package that it lies in
+    except ModuleNotFoundError:  # its parent package is missing
         return False
 
 
 class BrokerDriver(Protocol):
-    """A kind of broker, as returned by the hook `sluicegate_broker`.
-
-    A driver may also have `extra` (an `Extra`), and what `WebDriver` asks for.
-    """
+    """A kind of broker, as returned by the hook `sluicegate_broker`."""
 
     @property
     def system(self) -> str:
@@ -426,7 +380,26 @@ class BrokerDriver(Protocol):
         """Pydantic model of the entry under `brokers:`, a subclass of sluicegate.config.BrokerConfig."""
 
     def name_of(self, topic: str, config: Any) -> TopicName:
-        """What a topic's name says: its namespace, and the other names that policies may use for it."""
+        """Parse a topic's name into its namespace and the other names that policies may use for it."""
 
     def front(self, config: Any) -> BrokerFront:
         """A front for one configured broker."""
+
+
+class OptionalDriver(BrokerDriver, Protocol):
+    """Further members that a driver may have; the gateway looks each of them up by its name."""
+
+    @property
+    def extra(self) -> Extra:
+        """What the driver needs besides the base installation."""
+
+    @property
+    def capabilities(self) -> Mapping[str, str]:
+        """How each policy is supported: native, emulated or not applicable."""
+
+    @property
+    def client_loggers(self) -> Sequence[str]:
+        """Loggers of a client library, which are silenced: the driver logs failures itself."""
+
+    def web(self, config: Any, services: WebServices) -> WebSite | None:
+        """The web site of one configured broker; None if its entry has none."""

@@ -1,7 +1,7 @@
 """Brokers identified by address: which are known, and the gateway's port for each.
 
-A lookup's answer is a broker's word, and a broker named in metadata is a client's. A gateway that dials
-whatever it is told can be made to connect anywhere: only brokers that the operator names are known.
+Addresses come from brokers (answers to lookups) and clients (metadata). If the gateway connected to any of
+them, it could be made to connect anywhere; so only brokers that the operator names are known.
 """
 
 import re
@@ -15,14 +15,14 @@ from sluicegate.config.models import Listen, Ports
 Address: TypeAlias = tuple[str, int]
 """Host, in lower case, and port."""
 FACT = UNIQUE_FACT
-"""Prefix of the facts that are remembered over restarts."""
+"""Key prefix of the facts that are kept across restarts."""
 _PREFIX = "broker-"
-"""What names of listeners begin with that stand for one broker, whose address follows."""
+"""Prefix of the names of listeners for a single broker, whose address follows."""
 _MAX_BROKERS = 1_000
 
 
 class BrokerEndpoints(Protocol):
-    """What a broker's entry says about the ways to it."""
+    """What a broker's entry configures about addresses."""
 
     @property
     def addresses(self) -> tuple[Address, ...]:
@@ -30,7 +30,7 @@ class BrokerEndpoints(Protocol):
 
     @property
     def known_brokers(self) -> tuple[str, ...]:
-        """Further ones, host:port, with `*` for any part of a name."""
+        """Further brokers as host:port, with `*` for any characters."""
 
     @property
     def listen(self) -> Listen:
@@ -38,7 +38,7 @@ class BrokerEndpoints(Protocol):
 
     @property
     def client_host(self) -> str:
-        """Host that clients are told."""
+        """The host in addresses for clients."""
 
     @property
     def first_node_port(self) -> int:
@@ -46,18 +46,17 @@ class BrokerEndpoints(Protocol):
 
 
 def node_ports(config: BrokerEndpoints) -> Iterator[Ports]:
-    """The ports that stand for the configured brokers; a single one has the listener's port."""
+    """The ports of the configured brokers; a single broker uses the listener's port."""
     count = len(set(config.addresses))
     if count > 1:
         yield Ports(config.listen.host, config.first_node_port, count, ("node_port_base",), "node ports")
 
 
 class BrokerPorts:
-    """Which brokers there are, in the order in which they became known; their ports are the same for good.
+    """The brokers in the order in which they became known; each keeps its port forever.
 
-    :param config: of the cluster.
-    :param facts: what was remembered before (`on_new`'s keys and values).
-    :param address_of: reads a URL or `host:port`; raises ValueError if it is none.
+    :param facts: the facts kept so far (`on_new`'s keys and values).
+    :param address_of: parses a URL or `host:port`; raises ValueError if it is neither.
     """
 
     def __init__(
@@ -74,14 +73,14 @@ class BrokerPorts:
         ]
         self._places: dict[Address, int] = {}
         self.on_new: Callable[[str, str, Listener], None] = lambda key, value, listener: None
-        """Called with a fact to remember and a listener to open for each broker that is new."""
+        """Called for each new broker, with a fact to keep (key and value) and a listener to open."""
         for key in sorted(facts, key=lambda key: int(key.removeprefix(FACT))):
             self._places[address_of(facts[key])] = int(key.removeprefix(FACT))
 
     def start(self) -> list[tuple[str, str, Listener]]:
-        """Take note of the configured brokers.
+        """Register the configured brokers.
 
-        :return: what `on_new` is called with, for all brokers known so far.
+        :return: the arguments of `on_new` for all brokers known so far.
         """
         for address in self._config.addresses:
             self._place(address)
@@ -94,7 +93,7 @@ class BrokerPorts:
         )
 
     def target(self, url: str) -> Address | None:
-        """The broker that a URL or `host:port` names, if it is known."""
+        """The address of the broker in a URL or `host:port`, if that broker is known."""
         try:
             address = self._address_of(url)
         except ValueError:
@@ -102,10 +101,10 @@ class BrokerPorts:
         return address if self.is_known(address) else None
 
     def port_of(self, url: str) -> Address | None:
-        """Where clients reach a broker through the gateway, at an address that stands for it alone.
+        """The gateway's address for a broker.
 
         :param url: URL or `host:port` of the broker.
-        :return: None if it is not known, or there are too many.
+        :return: None if the broker is not known, or there are too many.
         """
         address = self.target(url)
         if address is None or (address not in self._places and len(self._places) >= _MAX_BROKERS):
@@ -113,30 +112,30 @@ class BrokerPorts:
         return self.advertised(address)
 
     def advertised(self, address: Address) -> Address:
-        """Where clients reach a known broker through the gateway."""
+        """The gateway's address for a known broker."""
         if address == self._sole:
             return self.main
         return self._config.client_host, self._config.first_node_port + self._place(address)
 
     @property
     def known(self) -> tuple[Address, ...]:
-        """The brokers that were named so far, the configured ones first."""
+        """The brokers known so far, the configured ones first."""
         return tuple(dict.fromkeys((*self._config.addresses, *self._places)))
 
     def stands_for(self, listener: Listener) -> tuple[Address, ...]:
-        """The brokers that a listener's sessions dial: one, or all configured ones for the main listener."""
+        """The brokers behind a listener: all configured ones for the main listener, otherwise one."""
         if not listener.name.startswith(_PREFIX):
             return self._config.addresses
         return (self._address_of(listener.name.removeprefix(_PREFIX)),)
 
     @property
     def main(self) -> Address:
-        """The address that all clients know."""
+        """The address of the main listener."""
         return self._config.client_host, self._config.listen.port
 
     @property
     def _sole(self) -> Address | None:
-        """The only configured broker, for which the main listener stands."""
+        """The configured broker, reached through the main listener; None if there are several."""
         addresses = self._config.addresses
         return addresses[0] if len(addresses) == 1 else None
 
@@ -154,5 +153,5 @@ class BrokerPorts:
 
 
 def shown(address: Address) -> str:
-    """An address as it stands in URLs: IPv6 hosts in brackets."""
+    """An address as written in URLs: IPv6 hosts in brackets."""
     return str(units.Address(*address))

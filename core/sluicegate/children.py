@@ -1,6 +1,6 @@
-"""Child processes that talk to their parent in lines of JSON: both ends.
+"""Child processes that exchange lines of JSON with their parent: both ends.
 
-A child ends by itself when its standard input does, so nothing is left behind if the parent is killed.
+A child exits when its standard input is closed, so it does not outlive a parent that is killed.
 """
 
 import asyncio
@@ -19,16 +19,14 @@ _LONGEST_LINE = 16 << 20
 
 
 class ChildError(Exception):
-    """A child ended or fell silent; the message names it and holds its last words."""
+    """A child exited or stopped responding; the message names it and has its last lines of output."""
 
 
 class Child:
-    """The parent's end; an asynchronous context manager that starts the process and surely ends it.
+    """The parent's end; an asynchronous context manager that starts and stops the process.
 
-    :param name: for messages.
-    :param module: what is run, by `python -m`.
-    :param arguments: its arguments.
-    :param log: file for what it prints on standard error.
+    :param module: the module to run with `python -m`.
+    :param log: file for its standard error.
     """
 
     def __init__(self, name: str, module: str, arguments: Sequence[str], log: Path) -> None:
@@ -55,7 +53,7 @@ class Child:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End it: by the end of its input, or by force if that takes too long."""
+        """Close its input, and kill it if it does not end in time."""
         process = self._running
         if process.stdin is not None:
             process.stdin.close()
@@ -85,12 +83,12 @@ class Child:
     async def hear(
         self, key: str, within_s: float, other: Callable[[Mapping[str, Any]], None] | None = None
     ) -> Any:
-        """The next line that has a key.
+        """Wait for a line that has a key.
 
         :param within_s: longest silence, in seconds.
-        :param other: is given lines without the key.
+        :param other: receives lines without the key.
         :return: the whole line.
-        :raises ChildError: if the process ends or is silent for so long.
+        :raises ChildError: if the process exits or is silent for longer.
         """
         stdout = self._running.stdout
         assert stdout is not None  # noqa: S101 - it was started with a pipe
@@ -109,19 +107,19 @@ class Child:
                 other(found)
 
     def last_words(self) -> str:
-        """The last lines that it printed on standard error."""
+        """Its last lines on standard error."""
         lines = self._log.read_text(errors="replace").strip().splitlines()
         return " | ".join(lines[-_LAST_LINES:]) or "(none)"
 
 
 def say(message: Mapping[str, Any]) -> None:
-    """Tell the parent something; called in the child."""
+    """Send the parent a line; called in the child."""
     sys.stdout.write(json.dumps(message) + "\n")
     sys.stdout.flush()
 
 
 async def commands() -> AsyncIterator[Mapping[str, Any]]:
-    """What the parent says, until it is gone; called in the child."""
+    """The parent's lines until it closes the pipe; called in the child."""
     reader = asyncio.StreamReader(limit=_LONGEST_LINE)
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)

@@ -1,7 +1,7 @@
-"""The policy engine in the caller's own process: for interceptors in a server or a client.
+"""The policy engine in the caller's process, for interceptors in a server or a client.
 
-What `sluicegate run` does with processes is done here with one thread: it follows the policy file and the
-store, and makes the calls that are due once a second.
+One thread does what `sluicegate run` does in processes of its own: it follows the policy file and the store,
+and makes the calls that are due once a second.
 """
 
 import logging
@@ -19,6 +19,7 @@ from pydantic import Field
 from sluicegate.broker import BrokerFront
 from sluicegate.config.load import load, plugin_modules
 from sluicegate.config.models import BrokerConfig, GatewayConfig, Listen
+from sluicegate.config.policy_set import entry_policies
 from sluicegate.config.units import HostPort
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.gates import GateCache
@@ -37,14 +38,14 @@ __all__ = ["PolicyEngine", "ServiceConfig"]
 log = logging.getLogger(__name__)
 
 _LOOKS_A_SECOND = 4
-"""How often file and store are looked at."""
+"""How often file and store are checked for changes."""
 _LOOKS_TO_DROP = 60 * _LOOKS_A_SECOND
 
 NameOf = Callable[[str], TopicName]
 
 
 class ServiceConfig(BrokerConfig):
-    """A service that applies the policies itself; nothing stands in front of it."""
+    """A service that applies the policies itself, without a gateway in front of it."""
 
     policy_defaults: ClassVar[Mapping[str, int | float | str | bool]] = {
         "on_limit.max_publish_rate": "reject",
@@ -61,17 +62,17 @@ class ServiceConfig(BrokerConfig):
 
 
 class _ServiceDriver:
-    """What `system: service` is; only this module loads it."""
+    """The driver of `system: service`, which only this module registers."""
 
     system = "service"
     config_model = ServiceConfig
 
     def name_of(self, topic: str, config: object) -> TopicName:
-        """As `model.path_name` reads it."""
+        """Parse a topic's name by `model.path_name`."""
         return path_name(topic)
 
     def front(self, config: object) -> BrokerFront:
-        """There is none."""
+        """Not available."""
         raise NotImplementedError("a service has no gateway in front of it")
 
 
@@ -84,14 +85,14 @@ class _ServicePlugin:
 class PolicyEngine:
     """Policies, gates and decision log of one broker.
 
-    Doors hold `lock` around whatever they do with gates. Make an engine by `from_file`, or:
+    Interceptors and client wrappers hold `lock` while they use gates. Create one by `from_file`, or from:
 
     :param config: the configuration; its `store`, `admin` and `log.level` are not used.
     :param layers: the policies.
-    :param broker: name of the broker's entry; the first one if it is left out.
-    :param plugins: plugin objects beside those that are installed and those that the configuration names.
-    :param name_of: what a topic's name says; as the broker's driver reads it if it is left out.
-    :param sink: takes every decision; the decision log as configured if it is left out.
+    :param broker: name of the broker's entry; by default the first one.
+    :param plugins: plugin objects besides those that are installed and those that the configuration names.
+    :param name_of: parses a topic's name; by default the broker's driver does.
+    :param sink: receives every decision; by default the configured decision log.
     :raises PluginError: if a plugin cannot be loaded.
     :raises KeyError: if there is no such broker.
     """
@@ -120,10 +121,10 @@ class PolicyEngine:
         environ: Mapping[str, str] = os.environ,
         sink: DecisionSink | None = None,
     ) -> Self:
-        """An engine as a file and its store say; it follows their changes within a second.
+        """Create an engine that follows a file and its store; it applies changes within a second.
 
         :param environ: environment that overrides the file.
-        :raises ConfigErrors: if the file has mistakes.
+        :raises ConfigErrors: if the file has errors.
         :raises PluginError: if a plugin cannot be loaded.
         :raises StoreError: if the store cannot be read.
         :raises KeyError: if there is no such broker.
@@ -134,7 +135,7 @@ class PolicyEngine:
         watch = PolicyWatch(path, loaded, found, environ)
         engine = cls.__new__(cls)
         try:
-            begin = engine._begin  # noqa: SLF001 - the other half of its constructor
+            begin = engine._begin  # noqa: SLF001 - shared with the constructor
             begin(loaded.config, (), broker, found, name_of, sink, watch)
         except BaseException:
             watch.close()
@@ -154,8 +155,8 @@ class PolicyEngine:
         self.config: BrokerConfig = _entry(config, broker)
         """The broker's entry."""
         self.lock = RLock()
-        """Held around each use of gates, as other threads may use and replace them. Reentrant, as a stream
-        that is collected as garbage gives back its place wherever that happens."""
+        """Held during each use of gates, because other threads may use and replace them. Reentrant, because a
+        stream releases its place when it is garbage collected, which may happen anywhere."""
         self._watch = watch
         self._layers = layers
         self._version = 1
@@ -178,9 +179,9 @@ class PolicyEngine:
         self.gates: GateCache = self._host.gates
         """Compiled gates by topic."""
         self.context = self._host.context
-        """What plugins get of this engine."""
+        """The broker context for plugins."""
         self.faults = self._host.faults
-        """What plugins raised."""
+        """Exceptions of plugins."""
         self._every_second: list[Callable[[int], bool]] = []
         self._ending = Event()
         self._thread = Thread(target=self._follow, name="sluicegate-engine", daemon=True)
@@ -192,10 +193,10 @@ class PolicyEngine:
             tasks.wait_first()
         self._thread.start()
 
-    # -- what doors use -------------------------------------------------------------------------------
+    # -- for interceptors -----------------------------------------------------------------------------
 
     def gate(self, topic: str, exempt: bool, now_ns: int) -> Gate:
-        """The gate of a topic; the caller holds the lock, and keeps it for no longer."""
+        """The gate of a topic; the caller holds the lock, and must not use the gate after releasing it."""
         return self.gates.get(topic, exempt, now_ns)
 
     @property
@@ -205,7 +206,7 @@ class PolicyEngine:
 
     @property
     def max_hold_ns(self) -> int:
-        """Longest time that a call may be held."""
+        """The longest time for which a call may be held."""
         return self.config.max_hold * 1_000_000
 
     def wall_ms(self, now_ns: int) -> int:
@@ -213,17 +214,16 @@ class PolicyEngine:
         return self._host.wall_clock.ms(now_ns)
 
     def method_map(self, system: str | None = None) -> MethodMap:
-        """The method map that a plugin gives.
+        """The method map that a plugin provides for a system; by default for that of the broker's entry.
 
-        :param system: whose; that of the broker's entry if it is left out.
         :raises KeyError: if no plugin has one.
         """
         return self._host.plugins.method_maps[system or self.config.system]
 
     def every_second(self, call: Callable[[int], bool]) -> None:
-        """Register a call to be made about once a second, under the lock, with the monotonic time.
+        """Register a call to make about once a second, under the lock, with the monotonic time.
 
-        :param call: returns False to be called no more.
+        :param call: returns False when it need not be called again.
         """
         with self.lock:
             self._every_second.append(call)
@@ -231,7 +231,7 @@ class PolicyEngine:
     # -- policies -------------------------------------------------------------------------------------
 
     def set_policies(self, layers: Sequence[PolicyLayer]) -> int:
-        """Put other policies into force; not for an engine that follows a file.
+        """Replace the policies; not for an engine that follows a file.
 
         :return: their version.
         :raises ValueError: if the engine follows a file.
@@ -247,19 +247,12 @@ class PolicyEngine:
     def _policies(self) -> PolicySet:
         if self._watch is not None:
             return self._watch.policies(self.config.name)
-        exempt = self.config.exempt
-        return PolicySet(
-            self._version,
-            self._layers,
-            self.config.observe_only,
-            frozenset(exempt.principals),
-            frozenset(exempt.policies),
-        )
+        return entry_policies(self.config, self._layers, self._version)
 
     # -- life -----------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Write out the decision log and close the store; idempotent."""
+        """Flush the decision log and close the store; idempotent."""
         if self._ending.is_set():
             return
         self._ending.set()
@@ -273,7 +266,7 @@ class PolicyEngine:
             self._watch.close()
 
     def __enter__(self) -> Self:
-        """Use it in a block, at whose end it is closed."""
+        """Return the engine; leaving the block closes it."""
         return self
 
     def __exit__(
@@ -322,11 +315,11 @@ class PolicyEngine:
 
 
 def _goes_on(call: Callable[[int], bool], now_ns: int) -> bool:
-    """Make a call that wants to be made each second; one that raises keeps no other from being made."""
+    """Make a once-a-second call; an error does not stop the others."""
     try:
         return call(now_ns)
     except Exception:
-        log.exception("what is to be done each second failed")
+        log.exception("once-a-second work failed")
         return True
 
 

@@ -1,7 +1,7 @@
 """Every hook that a plugin can implement.
 
 Build hooks are called when a gate is compiled, never for a message: they return plain callables.
-A hook that raises is reported under its plugin's name and never stops traffic.
+An exception in a hook is reported under its plugin's name and never stops traffic.
 """
 
 import ssl
@@ -34,23 +34,23 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 
 
 class PolicyDesk(Protocol):
-    """A configuration file and its store, for commands; what cannot be done raises `click.ClickException`."""
+    """A configuration file and its store, for commands; errors are raised as `click.ClickException`."""
 
     def brokers(self, system: str) -> Sequence[Any]:
         """The file's broker entries of one kind."""
 
     def resolver(self, broker: str) -> Resolver:
-        """The policies of a broker as file and store say them now."""
+        """The current policies of a broker, from file and store."""
 
     def change(self, level: Level, name: str, changes: Mapping[str, object]) -> None:
         """Set policies in the store; a running gateway applies them within a second.
 
         :param name: namespace or topic.
-        :param changes: values by field, as people write them or in base units; None takes a field away.
+        :param changes: values by field, with units or in base units; None removes a field.
         """
 
     def text(self, field: str, value: PolicyValue) -> str:
-        """A value as people write it, such as `30s`."""
+        """A value with its unit, such as `30s`."""
 
 
 class Gauge(Protocol):
@@ -63,11 +63,11 @@ class Gauge(Protocol):
         """
 
     def clear(self) -> None:
-        """Forget all its values, such as those of topics that are no more."""
+        """Remove all its values, such as those of topics that no longer exist."""
 
 
 class Counter(Protocol):
-    """A number that only grows."""
+    """A number that only increases."""
 
     def inc(self, amount: float = 1, *labels: str) -> None:
         """Add to it.
@@ -79,29 +79,29 @@ class Counter(Protocol):
 class Metrics(Protocol):
     """Metrics of a plugin, published with a label `broker` before their own; any thread may set them.
 
-    Values of more than 1,000 sets of labels count as `other`.
+    Beyond 1,000 combinations of label values, further ones count as `other`.
     """
 
     def gauge(self, name: str, help: str, labels: Sequence[str] = ()) -> Gauge:  # noqa: A002
-        """A gauge, the same one each time.
+        """A gauge; the same object for the same name.
 
-        :param name: as Prometheus wants it.
+        :param name: a valid Prometheus name.
         :param help: one sentence.
         :param labels: names of its labels.
-        :raises ValueError: if the name is taken by another kind of metric, or is none for Prometheus.
+        :raises ValueError: if another kind of metric has the name, or it is invalid.
         """
 
     def counter(self, name: str, help: str, labels: Sequence[str] = ()) -> Counter:  # noqa: A002
-        """A counter, the same one each time; parameters and errors as for `gauge`.
+        """A counter; the same object for the same name. Parameters and errors as for `gauge`.
 
         :param name: without `_total`, which is added.
         """
 
 
 class BrokerContext(Protocol):
-    """What the gateway of one broker gives to plugins that follow the broker's state.
+    """What the gateway of one broker offers plugins that follow the broker's state.
 
-    What is not said to be for any thread is for the thread that owns the gates; tasks run on another one.
+    Only the thread that owns the gates may use what is not marked "for any thread"; tasks run in another one.
     """
 
     @property
@@ -118,22 +118,22 @@ class BrokerContext(Protocol):
 
     @property
     def broker_tls(self) -> ssl.SSLContext | None:
-        """What to speak with the broker where it speaks TLS; None if the file does not say.
+        """TLS for the broker's TLS addresses; None if the file does not configure any.
 
-        It can be kept: new connections use what the files hold then. For any thread.
+        It can be kept: each new connection uses the current content of the files. For any thread.
         """
 
     def tls_for(self, section: Any) -> ssl.SSLContext:
-        """What a section of the entry that names TLS files says; it can be kept, too. For any thread.
+        """TLS as a section of the entry configures it; can be kept, too. For any thread.
 
-        :param section: a `sluicegate.config.models.BrokerTls` of those that the entry's `tls_sections` gives.
-            Its connections ask for its `server_name`, if it has one, whatever host they connect to.
+        :param section: a `sluicegate.config.models.BrokerTls`, one of the entry's `tls_sections`. If it has a
+            `server_name`, connections use that name instead of the host's.
         :raises OSError: if a file cannot be used, and none could be before.
         """
 
     @property
     def policies(self) -> EffectivePolicies:
-        """The effective policies of the whole broker. For any thread; ask again each time."""
+        """The current effective policies of the broker level. For any thread."""
 
     def resolve(self, topic: str) -> EffectivePolicies:
         """The effective policies of one topic. For any thread."""
@@ -147,28 +147,28 @@ class BrokerContext(Protocol):
 
     @property
     def factors(self) -> Factors:
-        """The factors that all plugins gave."""
+        """The factors of all plugins."""
 
     @property
     def pressure_sources(self) -> Sequence[PressureSource]:
-        """The pressure sources that all plugins gave; complete when tasks run."""
+        """The pressure sources of all plugins; complete when tasks run."""
 
     @property
     def plugins_give_quotas(self) -> bool:
         """True if a plugin that is not built in has the hook `sluicegate_quota`."""
 
     def quota(self, principal: str) -> Quota | None:
-        """What the plugins say that a principal may publish; None for as much as it wants."""
+        """What a principal may publish according to the plugins; None for no limit."""
 
     def apply(self, call: Callable[[], None]) -> None:
-        """Run a call in the thread that owns the gates. For any thread; it does not wait.
+        """Schedule a call in the thread that owns the gates; returns immediately. For any thread.
 
-        Whatever changes factors, switches or buckets goes through this. What the call raises is counted
-        under the plugin's name.
+        Changes of factors, switches and buckets must use this. Exceptions of the call are counted under the
+        plugin's name.
         """
 
     def now_ns(self) -> int:
-        """Monotonic time, as checks get it. For any thread."""
+        """Monotonic time on the clock that checks use. For any thread."""
 
     def wall_ms(self) -> int:
         """Wall-clock milliseconds since 1970. For any thread."""
@@ -182,9 +182,9 @@ class BrokerContext(Protocol):
         """Metrics to publish. For any thread."""
 
     def remember(self, key: str, value: str) -> None:
-        """Keep a small fact over restarts. For any thread.
+        """Keep a small fact across restarts. For any thread.
 
-        `sluicegate explain` shows what is kept under `adaptive.`, as JSON; `factor.` is the gateway's own.
+        `sluicegate explain` shows facts under `adaptive.`, which are JSON; `factor.` is reserved.
         """
 
     def recall(self, prefix: str) -> Mapping[str, str]:
@@ -193,7 +193,7 @@ class BrokerContext(Protocol):
 
 @hookspec
 def sluicegate_policy_model() -> type[Any] | Sequence[type[Any]]:  # type: ignore[empty-body]
-    """Add fields to what the policy file accepts at every level.
+    """Add policy fields, which the policy file accepts at every level.
 
     Called once when the configuration is read, before any other hook but `sluicegate_broker`.
 
@@ -206,34 +206,34 @@ def sluicegate_policy_model() -> type[Any] | Sequence[type[Any]]:  # type: ignor
 def sluicegate_policy_checks(  # type: ignore[empty-body]
     topic: TopicName, policies: EffectivePolicies, context: TopicState
 ) -> Sequence[Check]:
-    """Say what is to be checked for one topic.
+    """Return the checks for one topic.
 
     Called when a topic is first used and again after each change of policies; all plugins are asked.
 
     :param topic: the topic's name and namespace.
-    :param policies: what holds for it after merging broker, namespace and topic level.
+    :param policies: the topic's effective policies.
     :param context: the topic's state, which outlives the gate: counts, limiters, a place for your own data.
-    :return: the checks; empty where your policy is unset for this topic.
+    :return: empty if your policy is unset for this topic.
     """
 
 
 @hookspec(firstresult=True)
 def sluicegate_delay_rule(topic: TopicName, policies: EffectivePolicies) -> DelayRule | None:
-    """Say how long delivery of a topic's messages is put off.
+    """Return how long delivery of a topic's messages is delayed.
 
     Called with `sluicegate_policy_checks`; the first plugin that returns a rule wins.
 
     :param topic: the topic's name and namespace.
-    :param policies: what holds for it after merging.
+    :param policies: the topic's effective policies.
     """
 
 
 @hookspec(firstresult=True)
 def sluicegate_quota(principal: str, context: BrokerContext) -> Quota | None:
-    """Say what a principal may publish over all topics of a gate.
+    """Return what a principal may publish, over all topics together.
 
     Called once for each principal and version of the policies, when it first publishes; the first plugin that
-    returns a quota wins. A quota is stable: what follows the broker's state is a factor.
+    returns a quota wins. A quota does not change; use a factor for what depends on the broker's state.
 
     :param principal: as the broker names it.
     :param context: the broker's gateway.
@@ -242,20 +242,20 @@ def sluicegate_quota(principal: str, context: BrokerContext) -> Quota | None:
 
 @hookspec
 def sluicegate_quota_factors(context: BrokerContext) -> Sequence[Factor]:  # type: ignore[empty-body]
-    """Add factors that multiply every quota of publishing.
+    """Add factors that multiply every publish quota.
 
-    Called once when a gateway starts; all plugins are asked. A factor begins at 1.0; a task sets it, or a
-    thread of the plugin's own, by `context.apply`.
+    Called once when a gateway starts, for all plugins. A factor starts at 1.0; a task or a thread of the
+    plugin sets it by `context.apply`.
 
-    :param context: the broker's gateway; keep it, to apply what is found out.
+    :param context: the broker's gateway; keep it for `apply`.
     """
 
 
 @hookspec
 def sluicegate_pressure_sources(context: BrokerContext) -> Sequence[PressureSource]:  # type: ignore[empty-body]
-    """Say where pressure on the broker can be read, for controllers such as adaptive publish throttling.
+    """Add sources of the broker's pressure, for controllers such as adaptive publish throttling.
 
-    Called once when a gateway starts, after `sluicegate_quota_factors`; all plugins are asked.
+    Called once when a gateway starts, after `sluicegate_quota_factors`, for all plugins.
 
     :param context: the broker's gateway.
     """
@@ -263,10 +263,10 @@ def sluicegate_pressure_sources(context: BrokerContext) -> Sequence[PressureSour
 
 @hookspec
 def sluicegate_tasks(context: BrokerContext) -> Sequence[Task]:  # type: ignore[empty-body]
-    """Add work to be done again and again, off the path of messages.
+    """Add periodic work, which does not delay messages.
 
-    Called once when a gateway starts, after `sluicegate_pressure_sources`; all plugins are asked. The first
-    run of each task is waited for, at most 5 s, before clients are accepted.
+    Called once when a gateway starts, after `sluicegate_pressure_sources`, for all plugins. Before it accepts
+    clients, the gateway waits at most 5 s for the first run of each task.
 
     :param context: the broker's gateway.
     """
@@ -282,22 +282,21 @@ def sluicegate_broker() -> BrokerDriver:  # type: ignore[empty-body]
 
 @hookspec
 def sluicegate_method_map() -> MethodMap:  # type: ignore[empty-body]
-    """Say which methods of a gRPC broker are which operations, and where topic, producer and payload stand.
+    """Map the methods of a gRPC broker to operations, and locate topic, producer and payload in messages.
 
-    Called once, when the configuration is read. Interceptors take the map of their system; `sluicegate run`
+    Called once, when the configuration is read. Interceptors use the map of their system; `sluicegate run`
     serves a `system:` that has a map and no driver of its own.
 
-    :return: the map; of several for one system that of the plugin loaded last counts.
+    :return: if several plugins return a map for one system, the one loaded last wins.
     """
 
 
 @hookspec(firstresult=True)
 def sluicegate_grpc_driver(methods: MethodMap) -> BrokerDriver | None:
-    """Make the driver of a kind of broker of which only a method map is known.
+    """Create the driver of a kind of broker for which there is only a method map.
 
-    Called once for each map whose system no plugin drives by `sluicegate_broker`, when the configuration is
-    read; the first plugin that returns a driver wins, and the one that comes with `sluicegate_grpc` is asked
-    last.
+    Called once for each map whose system has no driver by `sluicegate_broker`, when the configuration is
+    read; the first plugin that returns a driver wins, and that of `sluicegate_grpc` is called last.
 
     :param methods: the map; the driver serves its `system`.
     """
@@ -317,9 +316,9 @@ def sluicegate_metadata_store(url: str) -> Any | None:
 
 @hookspec
 def sluicegate_decisions(batch: Sequence[Mapping[str, Any]]) -> None:
-    """See decisions that are not a plain allow, in batches, off the path of messages.
+    """Receive all decisions other than a plain allow, in batches.
 
-    Called by the decision log's thread after each batch was written; being slow only delays the log.
+    Called by the decision log's thread after each batch was written; a slow plugin delays only the log.
 
     :param batch: rows as in the decision schema, by column name.
     """
@@ -333,8 +332,8 @@ def sluicegate_commands(  # type: ignore[empty-body]
 
     Called once when the command line starts.
 
-    :param open_policies: opens a configuration file and its store, to read and set policies; it prints the
-        file's mistakes and ends the command if there are any.
+    :param open_policies: opens a configuration file and its store, to read and set policies; if the file has
+        errors, it prints them and exits.
     """
 
 
@@ -342,23 +341,23 @@ def sluicegate_commands(  # type: ignore[empty-body]
 def sluicegate_demo(  # type: ignore[empty-body]
     directory: Path, systems: Sequence[str], plain: bool
 ) -> Sequence[str]:
-    """Show something more at the end of `sluicegate demo`, on standard output.
+    """Show more at the end of `sluicegate demo`, on standard output.
 
-    Called once, after the table of scenes and with nothing of the demo running; all plugins are asked, one
-    after the other. May take a minute if it says how far it is.
+    Called once for each plugin in turn, after the table of scenes, when all processes of the demo have ended.
+    May take a minute if it shows its progress.
 
-    :param directory: the demo's own; a folder may be made in it.
+    :param directory: the demo's own; plugins may create a folder in it.
     :param systems: kinds of broker that were shown and whose clients are installed.
     :param plain: no colours, and ASCII only.
-    :return: what is not as it should be, a sentence each; any of them makes the demo's exit code 1.
+    :return: failures, a sentence each; if there are any, the demo exits with 1.
     """
 
 
 @hookspec
 def sluicegate_startup(log: Callable[[str], None]) -> None:
-    """Take notice that a worker is about to accept clients.
+    """Called when a worker is about to accept clients.
 
-    Called once for each worker, after the policies were loaded.
+    The policies are loaded by then.
 
     :param log: writes one line to the gateway's log under the plugin's name.
     """
@@ -366,17 +365,17 @@ def sluicegate_startup(log: Callable[[str], None]) -> None:
 
 @hookspec
 def sluicegate_shutdown(log: Callable[[str], None]) -> None:
-    """Take notice that a worker has drained and is about to end.
+    """Called when a worker has drained and is about to exit.
 
     :param log: writes one line to the gateway's log under the plugin's name.
     """
 
 
 class HookManager(pluggy.PluginManager):
-    """Registers plugins, and refuses hook implementations that a gateway cannot call.
+    """Registers plugins, and refuses hook wrappers.
 
-    A gateway asks each plugin on its own, so that a fault has a name, and compiles the answers into gates. No
-    call is left for `hookimpl(wrapper=True)`, or the older `hookwrapper=True`, to wrap.
+    A gateway calls each plugin separately, to report faults by plugin, and compiles the answers into gates.
+    So there is no call for `hookimpl(wrapper=True)`, or the older `hookwrapper=True`, to wrap.
     """
 
     def __init__(self) -> None:
@@ -384,11 +383,11 @@ class HookManager(pluggy.PluginManager):
         self.add_hookspecs(sys.modules[__name__])
 
     def parse_hookimpl_opts(self, plugin: object, name: str) -> "pluggy.HookimplOpts | None":
-        """What marks an attribute of a plugin as a hook; None if nothing does.
+        """The options of a hook implementation; None if the attribute is not one.
 
-        :raises pluggy.PluginValidationError: if it is marked as a wrapper.
+        :raises pluggy.PluginValidationError: if it is a wrapper.
         """
-        # Most names of a module are imports, and pluggy takes its time to see that they are no functions.
+        # Most names of a module are imports, which pluggy is slow to recognize as no functions.
         if ismodule(plugin) and not isroutine(vars(plugin).get(name)):
             return None
         options = super().parse_hookimpl_opts(plugin, name)

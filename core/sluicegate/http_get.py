@@ -1,7 +1,7 @@
-"""Small questions over HTTP, now and then: metrics of a broker, a query to Prometheus.
+"""Small, occasional GET requests: metrics of a broker, a query to Prometheus.
 
-A whole HTTP client would take more memory than the gateway's own work, so each question has a connection of
-its own. Answers are bounded in size and time.
+A whole HTTP client would take more memory than the gateway's own work, so each request opens a connection.
+Responses are bounded in size and time.
 """
 
 import asyncio
@@ -18,9 +18,9 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class HttpError(Exception):
-    """A question has no answer; the message says why.
+    """A request failed; the message says why.
 
-    :param status: the answer's status; 0 if there was none.
+    :param status: status of the response; 0 if there was none.
     """
 
     def __init__(self, text: str, status: int = 0) -> None:
@@ -29,7 +29,7 @@ class HttpError(Exception):
 
 
 def shown_url(url: str) -> str:
-    """An address as logs and refusals may tell it: without its query, and without user name and password."""
+    """A URL for logs and errors: without query, user name and password."""
     scheme, mark, rest = url.partition("?")[0].partition("://")
     place, slash, path = rest.partition("/")
     return f"{scheme}{mark}{place.rpartition('@')[2]}{slash}{path}"
@@ -43,15 +43,15 @@ async def http_get(
     tls: ssl.SSLContext | None = None,
     largest: int = LARGEST_ANSWER,
 ) -> bytes:
-    """What stands at an address.
+    """Fetch a URL.
 
     :param url: `http:` or `https:`; its query must be quoted.
-    :param timeout_s: seconds for all of it.
+    :param timeout_s: limit for the whole request, in seconds.
     :param token: for `Authorization: Bearer`.
-    :param tls: what to speak with `https:` addresses; the system's defaults if None.
-    :param largest: bytes of the whole answer.
-    :raises HttpError: if there is no answer in time, it is too large, or its status is not 200. Queries,
-        passwords and tokens do not show in its message.
+    :param tls: context for `https:` URLs; the system's defaults if None.
+    :param largest: most bytes of the whole response.
+    :raises HttpError: if there is no response in time, it is too large, or its status is not 200. Its message
+        shows no queries, passwords or tokens.
     """
     shown = shown_url(url)
     try:
@@ -74,13 +74,13 @@ async def exchange(
     largest: int = LARGEST_ANSWER,
     accept: str = "*/*",
 ) -> tuple[HTTPResponse, bytes]:
-    """One question and whatever is answered, redirects and refusals included; parameters as for `http_get`.
+    """One request and its response, whatever the status; parameters as for `http_get`.
 
-    :param accept: type of content that is wanted.
+    :param accept: the accepted type of content.
     :return: the response's head, and its content.
     :raises OSError: if there is no connection.
-    :raises HTTPException: if the answer is too large, or none of HTTP.
-    :raises ValueError: if the address or the token cannot be sent.
+    :raises HTTPException: if the response is too large, or is not HTTP.
+    :raises ValueError: if the URL or the token cannot be sent.
     """
     parts = urlsplit(url)
     if parts.scheme not in _PORTS or not parts.hostname:
@@ -117,7 +117,7 @@ async def _read_all(reader: asyncio.StreamReader, largest: int) -> bytes:
 
 
 class _Received:
-    """As much of a socket as an `HTTPResponse` reads: what has come."""
+    """The part of a socket that `HTTPResponse` uses, over received bytes."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data

@@ -1,6 +1,6 @@
 """Files and folders that only their owner can read or write, whatever the umask.
 
-What a gateway keeps tells who publishes what to which topic, so only its own user may read it.
+The files of a gateway show who publishes what to which topic, so only its own user may read them.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The machine's wall clock, told from the monotonic time that everything else runs on."""
+"""Wall-clock time derived from the monotonic time that everything else runs on."""
 
 import time
 from collections.abc import Callable
@@ -9,7 +9,7 @@ _CLOSE_NS = 50_000
 
 
 class WallClock:
-    """Wall-clock time at any monotonic time; never ahead of the machine's, or delayed messages came early.
+    """Wall-clock time at any monotonic time; never ahead of the machine's, so that no message is early.
 
     :param wall: gives ns since 1970.
     :param monotonic: gives the ns of the times that are translated.
@@ -37,7 +37,7 @@ class WallClock:
         return (now_ns + self.offset_ns) // 1_000_000
 
     def follow(self) -> None:
-        """Take over a step of the machine's clock."""
+        """Follow a step of the machine's clock."""
         offset_ns = self._best_reading()
         if abs(offset_ns - self.offset_ns) > self._tolerance_ns:
             self.offset_ns = offset_ns
@@ -45,8 +45,8 @@ class WallClock:
     def _best_reading(self) -> int:
         """The offset.
 
-        What passes between the two readings, while the machine runs something else, puts the wall clock
-        behind by as much. So the pair that took the least time counts.
+        A delay between the two readings puts the wall clock behind by as much. So the pair that took the
+        least time counts.
         """
         least_ns, offset_ns = self._read()
         for _ in range(_TRIES):

@@ -9,7 +9,7 @@ from sluicegate.builtin import builtin_plugins
 from sluicegate.config.fields import PolicyFields
 from sluicegate.engine.check import Check
 from sluicegate.engine.gate import Gate, GateFaults, compile_gate
-from sluicegate.engine.hierarchy import resolve
+from sluicegate.engine.hierarchy import Resolver
 from sluicegate.engine.state import TopicState
 from sluicegate.model import (
     Action,
@@ -56,7 +56,8 @@ class PolicyLab:
         name = TopicName(topic, "default")
         settings = {field: Setting(value, Source.FILE) for field, value in values.items()}
         layers = (PolicyLayer(Level.TOPIC, topic, settings),)
-        policies = resolve(PolicySet(self.version, layers, observe_only=observe_only), name, DEFAULTS)
+        policy_set = PolicySet(self.version, layers, observe_only=observe_only)
+        policies = Resolver(policy_set, DEFAULTS).resolve(name)
         state = self.states.setdefault(topic, TopicState(name, now_ns))
         state.now_ns = now_ns
         state.context = self.context

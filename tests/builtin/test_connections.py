@@ -79,7 +79,7 @@ def test_a_changed_rate_applies_to_all_topics_at_once(lab: PolicyLab) -> None:
     assert gate.decide(held, 3 * MS) is None
 
 
-def test_an_observed_rate_holds_nobody(lab: PolicyLab) -> None:
+def test_an_observed_rate_holds_no_operation(lab: PolicyLab) -> None:
     gate = lab.gate({RATE: 1, f"observe_only.{RATE}": True})
 
     assert all(gate.decide(attach_producer(str(number)), 0) is None for number in range(5))

@@ -184,7 +184,7 @@ def test_a_consumer_of_no_subscription_counts_to_the_topic_only(lab: PolicyLab) 
 
 
 @pytest.mark.seed("S1-040")
-def test_the_topics_limit_is_told_before_the_subscriptions(lab: PolicyLab) -> None:
+def test_the_topics_limit_is_reported_before_the_subscriptions(lab: PolicyLab) -> None:
     gate = lab.gate({TOPIC_CONSUMERS: 1, SUBSCRIPTION_CONSUMERS: 1})
     gate.decide(attach_consumer("c0"), 0)
 

@@ -30,7 +30,7 @@ def test_above_the_rate_an_operation_waits_its_turn(lab: PolicyLab) -> None:
 
 
 @pytest.mark.seed("S1-062", "S1-100", "S1-103")
-def test_the_text_tells_rate_and_limit(lab: PolicyLab) -> None:
+def test_the_text_has_rate_and_limit(lab: PolicyLab) -> None:
     gate = lab.gate({RATE: 500})
     assert gate.publish(publish(500), 0) is None
 
@@ -68,7 +68,7 @@ def test_the_dimension_that_is_short_is_named(
 
 
 @pytest.mark.seed("S1-061", "S1-100")
-def test_reject_refuses_at_once_and_tells_when_to_come_back(lab: PolicyLab) -> None:
+def test_reject_refuses_at_once_and_says_when_to_retry(lab: PolicyLab) -> None:
     gate = lab.gate({RATE: 10, f"on_limit.{RATE}": "reject"})
     assert gate.publish(publish(10), 0) is None
     op = publish(5)

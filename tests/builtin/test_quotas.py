@@ -172,9 +172,7 @@ def test_a_factor_leaves_its_share_of_each_quota(lab: PolicyLab, disk: Factor, l
 
 
 @pytest.mark.seed("S4-002", "X-01")
-def test_at_0_nothing_passes_from_then_on_and_after_it_all_goes_on_at_once(
-    lab: PolicyLab, disk: Factor
-) -> None:
+def test_at_0_nothing_passes_and_afterwards_everything_at_once(lab: PolicyLab, disk: Factor) -> None:
     [gate] = gates(lab, {}, "/default/orders")
     assert gate.publish(by("a", 10**6), 0) is None
     disk.set(0.0, "volume 1 is full")
@@ -192,7 +190,7 @@ def test_at_0_nothing_passes_from_then_on_and_after_it_all_goes_on_at_once(
     assert gate.state.delayed == 1
 
 
-def test_a_paused_producer_is_told_at_once_where_the_broker_does_so(lab: PolicyLab, disk: Factor) -> None:
+def test_a_paused_producer_is_refused_at_once_where_the_broker_does_so(lab: PolicyLab, disk: Factor) -> None:
     assert lab.context is not None
     lab.context.config.refuses_paused_producers = True
     [gate] = gates(lab, {}, "/default/orders")
@@ -429,7 +427,7 @@ def _integral(values: Sequence[tuple[int, float]], begin: int, end: int) -> tupl
     ),
     sizes=st.lists(st.integers(100, 400), min_size=1, max_size=2),
 )
-def test_every_limit_holds_in_every_window_and_nobody_is_left_behind(
+def test_every_limit_holds_in_every_window_and_no_operation_starves(
     rate: int, together: int, each: int, changes: Sequence[tuple[int, int, float]], sizes: Sequence[int]
 ) -> None:
     play = Play({RATE: rate, ALL: together, EACH: each}, changes, sizes)

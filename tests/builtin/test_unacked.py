@@ -40,7 +40,7 @@ def test_consumers_are_counted_apart_and_forgotten_when_they_go(lab: PolicyLab) 
     assert gate.dispatch(dispatch(), 0) is None
 
 
-def test_a_batch_above_the_limit_goes_to_one_who_owes_nothing(lab: PolicyLab) -> None:
+def test_a_batch_above_the_limit_goes_to_a_consumer_without_pending_messages(lab: PolicyLab) -> None:
     gate = lab.gate({UNACKED: 10})
 
     assert gate.dispatch(dispatch(25), 0) is None
@@ -70,7 +70,7 @@ def test_unreliable_delivery_is_not_acknowledged_so_not_counted(lab: PolicyLab) 
     assert gate.state.subscription("s").unacked == {}
 
 
-def test_observed_counts_go_on_and_hold_nobody(lab: PolicyLab) -> None:
+def test_observed_counts_continue_and_refuse_no_one(lab: PolicyLab) -> None:
     gate = lab.gate({UNACKED: 1, f"observe_only.{UNACKED}": True})
 
     assert all(gate.dispatch(dispatch(), 0) is None for _ in range(3))

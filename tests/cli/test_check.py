@@ -133,7 +133,7 @@ COUNTS_WHOLE = (
 )
 
 
-def test_what_a_size_limit_means_for_compressed_batches_is_said_once(run_in: Run) -> None:
+def test_the_meaning_of_a_size_limit_for_compressed_batches_is_reported_once(run_in: Run) -> None:
     result = run_in(BROKERS + SIZES, "check", "gateway.yaml")
     assert result.exit_code == 0
     assert result.stderr.count(COUNTS_WHOLE) == 1

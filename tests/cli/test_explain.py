@@ -87,7 +87,7 @@ def test_explaining_makes_no_store(run_in: Run, tmp_path: Path) -> None:
     assert not (tmp_path / "state").exists()
 
 
-def test_a_damaged_store_is_told(run_in: Run, tmp_path: Path) -> None:
+def test_a_damaged_store_is_reported(run_in: Run, tmp_path: Path) -> None:
     (tmp_path / "state").mkdir()
     (tmp_path / "state" / "policies.db").write_text("nothing of the kind " * 100)
     result = run_in(TEXT, "explain", "orders.created")
@@ -109,12 +109,12 @@ def test_json_is_for_programs(run_in: Run) -> None:
     }
 
 
-def test_observe_only_is_told(run_in: Run) -> None:
+def test_observe_only_is_shown(run_in: Run) -> None:
     text = TEXT.replace("system: kafka", "system: kafka\n    observe_only: true")
     assert "observe only: everything is recorded, nothing is applied" in run_in(text, "explain", "a").stdout
 
 
-def test_what_does_nothing_on_this_broker_is_told(run_in: Run) -> None:
+def test_policies_without_effect_on_the_broker_are_reported(run_in: Run) -> None:
     text = TEXT.replace(
         "max_publish_rate: 500/s", "max_publish_rate: 500/s\n    max_unacked_messages_per_consumer: 5"
     )
@@ -188,7 +188,7 @@ def stopped_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("stopped_clock")
 @pytest.mark.seed("S4-004")
-def test_factors_are_told_with_what_the_smallest_leaves_of_each_rate(run_in: Run) -> None:
+def test_factors_are_shown_with_the_rates_that_the_smallest_leaves(run_in: Run) -> None:
     disk = {"value": 0.3, "why": "volume 1 is 95 % full", "known": True, "at_ms": NOW_MS - 42_000}
     memory = {"value": 0.8, "why": "", "known": False, "at_ms": NOW_MS - 7_300_000}
     run_in(TEXT, "explain", "t")
@@ -208,7 +208,7 @@ def test_factors_are_told_with_what_the_smallest_leaves_of_each_rate(run_in: Run
     assert told.keys() == {"disk", "memory"}
 
 
-def test_a_pause_is_told_and_a_topic_without_a_rate(run_in: Run) -> None:
+def test_a_pause_is_shown_and_so_is_a_topic_without_a_rate(run_in: Run) -> None:
     bare = TEXT.replace("    max_publish_rate: 500/s\n    max_publish_rate_bytes: 10MiB/s\n", "")
     bare = bare.replace(
         "    ceiling: {max_publish_rate_bytes: 20MiB/s}\n    locked: [max_publish_rate]\n", ""
@@ -224,7 +224,7 @@ def test_a_pause_is_told_and_a_topic_without_a_rate(run_in: Run) -> None:
 
 
 @pytest.mark.usefixtures("stopped_clock")
-def test_the_adaptive_controller_is_told_with_the_topic(run_in: Run) -> None:
+def test_the_adaptive_controller_is_shown_with_the_topic(run_in: Run) -> None:
     keep(
         adaptive__status={
             "at_ms": NOW_MS,

@@ -20,7 +20,7 @@ def test_help_lists_every_command(run_in: Run) -> None:
         assert f"\n  {name} " in result.stdout
 
 
-def test_the_version_is_told(run_in: Run) -> None:
+def test_the_version_is_shown(run_in: Run) -> None:
     assert run_in(None, "--version").stdout == f"sluicegate, version {__version__}\n"
 
 

@@ -97,7 +97,7 @@ def test_run_refuses_what_check_refuses_in_the_same_words(given: Given, wrong: W
 
 
 @pytest.mark.parametrize("command", [("check",), ("run", "-c")], ids=["check", "run"])
-def test_nobody_is_asked_for_a_passphrase(given: Given, command: tuple[str, ...]) -> None:
+def test_no_passphrase_is_asked_for(given: Given, command: tuple[str, ...]) -> None:
     given(next(wrong for wrong in WRONG if wrong.name == "an encrypted key"))
     # On a terminal of its own, where OpenSSL would ask and wait.
     arguments = [str(Path(sys.executable).with_name("sluicegate")), *command, "gateway.yaml"]

@@ -109,9 +109,7 @@ def test_protocols_are_agreed_on_alike_whatever_name_clients_ask_for(
     ] * 2
 
 
-def test_further_certificates_are_looked_at_like_the_first(
-    authority: Authority, gate: dict[str, str]
-) -> None:
+def test_further_certificates_are_checked_like_the_first(authority: Authority, gate: dict[str, str]) -> None:
     other = named(authority, "kafka.example")
     tls = ClientTls.model_validate(
         {**gate, "certificates": [other, {**other, "names": ["b"], "key": gate["key"]}]}

@@ -9,7 +9,7 @@ import pytest
 from sluicegate.config.errors import ConfigErrors, Finding
 from sluicegate.config.load import Loaded, load, plugin_modules
 from sluicegate.config.policy_set import policy_set
-from sluicegate.engine.hierarchy import resolve
+from sluicegate.engine.hierarchy import Resolver
 from sluicegate.model import Level, PolicyLayer, Setting, Source, TopicName
 
 LoadText = Callable[..., Loaded]
@@ -35,7 +35,8 @@ def layer(loaded: Loaded, level: Level) -> PolicyLayer:
 
 
 def effective(loaded: Loaded, topic: str = "orders.created", namespace: str = "orders") -> dict[str, object]:
-    found = resolve(policy_set(loaded, (), 1, "main"), TopicName(topic, namespace), loaded.fields.defaults)
+    resolver = Resolver(policy_set(loaded, (), 1, "main"), loaded.fields.defaults)
+    found = resolver.resolve(TopicName(topic, namespace))
     return dict(found.values)
 
 
@@ -326,6 +327,6 @@ def test_a_snapshot_holds_file_and_store_and_who_is_exempt(load_text: LoadText) 
     assert (snapshot.version, snapshot.observe_only) == (3, True)
     assert snapshot.exempt_principals == {"admin"}
     assert snapshot.exempt_policies == {"max_message_size"}
-    assert resolve(snapshot, TopicName("a", "default"), {}).values["max_publish_rate"] == 9
+    assert Resolver(snapshot, {}).resolve(TopicName("a", "default")).values["max_publish_rate"] == 9
     with pytest.raises(KeyError, match="other"):
         policy_set(loaded, (), 3, "other")

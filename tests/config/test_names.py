@@ -64,7 +64,7 @@ def test_possible_names_are_not_refused(system: str, data: st.DataObject) -> Non
         ("danube", Level.NAMESPACE, "/default"),
     ],
 )
-def test_impossible_names_are_told_what_names_look_like(system: str, level: Level, name: str) -> None:
+def test_impossible_names_are_reported_with_the_rules_for_names(system: str, level: Level, name: str) -> None:
     assert "'" in entry(system).rule_of_names(level, name)
 
 

@@ -84,7 +84,7 @@ def _encrypted(authority: Authority, cert: Path, key: Path) -> None:
         (_encrypted, "key", "store the key without a passphrase"),
     ],
 )
-def test_a_broken_pair_keeps_the_last_good_one_and_is_told_once(
+def test_a_broken_pair_keeps_the_last_good_one_and_is_reported_once(
     authority: Authority,
     spoil: Callable[[Authority, Path, Path], None],
     key_of_section: str,
@@ -138,7 +138,7 @@ def test_a_change_of_permissions_is_noticed(authority: Authority) -> None:
 
 
 @pytest.mark.parametrize("version", ["TLSv1_2", "TLSv1_3"])
-def test_an_authority_that_is_withdrawn_vouches_for_nobody_any_more(
+def test_a_withdrawn_authority_vouches_for_no_new_connection(
     authority: Authority, tmp_path: Path, version: str
 ) -> None:
     """Not even for a client that resumes a session from before."""
@@ -220,7 +220,7 @@ def test_a_client_library_asks_for_the_configured_name_whatever_host_it_connects
         handshake(server, context.asking_for("elsewhere.example"), "kafka.internal")
 
 
-def test_a_context_that_stands_for_another_trusts_nobody_of_itself(authority: Authority) -> None:
+def test_a_delegating_context_trusts_no_authority_itself(authority: Authority) -> None:
     context = Renewal(BrokerTls(ca=authority.ca)).context
     assert (context.verify_mode, context.check_hostname, context.get_ca_certs()) == (
         ssl.CERT_REQUIRED,

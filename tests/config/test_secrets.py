@@ -170,7 +170,7 @@ def test_values_of_known_keys_are_shown(tmp_path: Path, plugins: Plugins) -> Non
     assert "max_publish_rte: 500" in output
 
 
-def test_errors_of_pydantic_tell_no_input(plugins: Plugins) -> None:
+def test_errors_of_pydantic_contain_no_input(plugins: Plugins) -> None:
     model = next(model for model in plugins.broker_models if "identity" in model.model_fields)
     with pytest.raises(ValidationError) as raised:
         model.model_validate({"name": "a", "identity": {"username": 5, "password": "Hunter2Zq9", "tls": 1}})

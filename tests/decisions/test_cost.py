@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from sluicegate.decisions import DecisionLog, read_decisions
+from sluicegate.decisions import DecisionLog
 from sluicegate.decisions.cost import EVERY_NS
+from sluicegate.decisions.reading import read_decisions
 from sluicegate.engine.gate import Gate
 from sluicegate.model import Operation, OperationKind
 from sluicegate.testing import build_gate

@@ -17,13 +17,22 @@ import pytest
 from tests.decisions.conftest import SECOND_NS, FakeGate, publish, rejection
 from tests.waiting import LONG_S, until
 
-from sluicegate.decisions import DecisionLog, DecisionLogError, Retention, compaction, read_decisions
+from sluicegate.decisions import DecisionLog, Retention, compaction
 from sluicegate.decisions.columns import COLUMNS, VERSION
 from sluicegate.decisions.compaction import compact, prune, tidy
 from sluicegate.decisions.interned import Interned
+from sluicegate.decisions.reading import read_decisions
 from sluicegate.decisions.rows import Batch, of_rows
 from sluicegate.decisions.schema import SCHEMA, VERSION_KEY, version_of
-from sluicegate.decisions.spool import Spool, encode, ended, parquet_files, partition, spools
+from sluicegate.decisions.spool import (
+    DecisionLogError,
+    Spool,
+    encode,
+    ended,
+    parquet_files,
+    partition,
+    spools,
+)
 from sluicegate.model import OperationKind
 
 OpenLog = Callable[..., DecisionLog]
@@ -210,7 +219,7 @@ def test_retention_removes_the_oldest_beyond_size_and_age(tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == []  # empty partitions go too
 
 
-def test_retention_leaves_alone_what_is_being_written_or_compacted(
+def test_retention_keeps_files_that_are_being_written_or_compacted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     live = spool_of(tmp_path, 5, name="live", close=False)
@@ -296,7 +305,8 @@ def test_a_directory_that_cannot_be_made_loses_rows_not_traffic_and_recovers(
 
 _FULL_DISK = """
 import resource, sys, time
-from sluicegate.decisions import DecisionLog, read_decisions
+from sluicegate.decisions import DecisionLog
+from sluicegate.decisions.reading import read_decisions
 from tests.decisions.conftest import FakeGate, publish, rejection
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 log = DecisionLog(sys.argv[1], "kafka", "main", detail="full", period_s=0.005)
@@ -338,7 +348,8 @@ def test_when_no_byte_more_can_be_written_dropped_rows_are_counted_exactly(tmp_p
 
 _ROOM_AGAIN = """
 import json, logging, resource, sys
-from sluicegate.decisions import DecisionLog, RefusalJournal, read_decisions
+from sluicegate.decisions import DecisionLog, RefusalJournal
+from sluicegate.decisions.reading import read_decisions
 from sluicegate.decisions.journal import find
 from tests.decisions.conftest import FakeGate, publish, rejection
 from tests.waiting import until
@@ -374,7 +385,7 @@ assert dropped == 3_000, dropped
 resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
 clock[0] += 40_000_000_000  # the longest wait, and a little
 after, written, lost = refuse(10)
-until(lambda: journal.waiting == 0)
+until(lambda: len(journal._waiting) == 0)
 assert log.close()
 stats = log.stats()
 print(json.dumps({
@@ -544,7 +555,7 @@ def test_an_empty_directory_reads_as_an_empty_table(tmp_path: Path) -> None:
     assert table.schema.names == SCHEMA.names
 
 
-def test_spark_and_others_pass_over_what_is_not_finished(tmp_path: Path) -> None:
+def test_spark_and_others_skip_unfinished_files(tmp_path: Path) -> None:
     spool = spool_of(tmp_path, 1, close=False)
     assert spool.path.name.startswith(".")
     spool.close()

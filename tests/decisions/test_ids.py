@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluicegate.decisions import DecisionIds, id_in, with_id
-from sluicegate.decisions.ids import base36
+from sluicegate.decisions.ids import DecisionIds, base36, id_in, with_id
 
 
 @given(st.integers(min_value=0, max_value=1 << 80))

@@ -13,11 +13,12 @@ from tests.decisions.conftest import SECOND_NS, FakeGate, publish, rejection
 from tests.decisions.test_files import CONSTANTS, batch_of, spool_of
 from tests.waiting import until
 
-from sluicegate.decisions import DecisionLog, DecisionLogError, interned, read_decisions
+from sluicegate.decisions import DecisionLog, interned
 from sluicegate.decisions.compaction import compact
 from sluicegate.decisions.files import LogFiles
 from sluicegate.decisions.interned import TABLES, Interned
-from sluicegate.decisions.spool import Spool, encode, partition, spools
+from sluicegate.decisions.reading import read_decisions
+from sluicegate.decisions.spool import DecisionLogError, Spool, encode, partition, spools
 from sluicegate.model import TopicName
 
 OpenLog = Callable[..., DecisionLog]
@@ -230,7 +231,7 @@ while True:
 """
 
 
-def test_after_kill_9_in_the_middle_of_writing_all_that_was_told_written_is_there(tmp_path: Path) -> None:
+def test_after_kill_9_during_writing_every_acknowledged_row_is_there(tmp_path: Path) -> None:
     root = Path(__file__).parents[2]
     process = subprocess.Popen(
         [sys.executable, "-c", _BUSY, str(tmp_path)],

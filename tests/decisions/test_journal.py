@@ -11,15 +11,9 @@ import pytest
 from tests.decisions.conftest import SECOND_NS, FakeGate, publish, rejection
 from tests.waiting import LONG_S, until
 
-from sluicegate.decisions import (
-    DecisionLog,
-    JournalError,
-    RefusalJournal,
-    explain_last,
-    explain_refusal,
-)
+from sluicegate.decisions import DecisionLog, RefusalJournal, explain_last
 from sluicegate.decisions import journal as journal_module
-from sluicegate.decisions.journal import FILE_NAME, find, last
+from sluicegate.decisions.journal import FILE_NAME, JournalError, explain_refusal, find, last
 from sluicegate.decisions.rows import Row
 from sluicegate.model import Action, Decision, OperationKind
 
@@ -56,7 +50,7 @@ def test_a_refusal_is_found_soon_without_any_further_traffic(tmp_path: Path, gat
     ("value", "shown"),
     [(2_000_001, "2000001"), (1_048_576.0, "1048576"), (0.1, "0.1"), (2**53, "9007199254740992")],
 )
-def test_numbers_are_told_to_the_last_digit(
+def test_numbers_are_shown_to_the_last_digit(
     tmp_path: Path, journal: RefusalJournal, value: float, shown: str
 ) -> None:
     reason = replace(rejection().reasons[0], current=value, limit=value)
@@ -207,7 +201,7 @@ def test_workers_that_make_the_journal_at_once_lose_nothing(
     assert find(tmp_path, "abcd-1") is not None
 
 
-def test_a_journal_that_cannot_be_written_is_counted_and_the_log_goes_on(
+def test_a_journal_that_cannot_be_written_is_counted_and_the_log_continues(
     tmp_path: Path, gate: FakeGate, open_log: OpenLog, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "state").write_text("a file is in the way")
@@ -232,13 +226,13 @@ def test_a_locked_journal_does_not_hold_the_log_up_and_loses_nothing_for_a_while
         journal.record([row(f"abcd-{number}")], 0, number)
 
     assert journal.errors == 1  # it was not asked again at once
-    assert journal.waiting == 48
+    assert len(journal._waiting) == 48
     blocker.execute("ROLLBACK")
     blocker.close()
     journal.record([], 0, SECOND_NS)
 
     assert [find(tmp_path, f"abcd-{number}") is not None for number in (1, 2, 49)] == [True] * 3
-    assert (journal.waiting, journal.lost, journal.skipped) == (0, 0, 0)
+    assert (len(journal._waiting), journal.lost, journal.skipped) == (0, 0, 0)
     assert len([line for line in caplog.messages if "cannot be written" in line]) == 1
     assert "is writable again; 0 refusals are missing" in caplog.text
 
@@ -251,12 +245,12 @@ def test_what_waits_for_a_journal_is_bounded_and_the_rest_is_counted_exactly(
     journal = RefusalJournal(state, "kafka", "main")
     for start in range(0, 2_500, 100):
         journal.record([row(f"abcd-{n}") for n in range(start, start + 100)], 0, start)
-    assert (journal.waiting, journal.lost) == (1_000, 1_500)
+    assert (len(journal._waiting), journal.lost) == (1_000, 1_500)
 
     state.unlink()
     journal.record([row("abcd-2500")], 0, SECOND_NS)
 
-    assert (journal.waiting, journal.lost) == (0, 1_501)
+    assert (len(journal._waiting), journal.lost) == (0, 1_501)
     assert "is writable again; 1501 refusals are missing" in caplog.text
     assert [find(state, f"abcd-{number}") is not None for number in (1_500, 1_501, 2_500)] == [
         False,
@@ -277,7 +271,7 @@ def test_a_journal_that_was_removed_to_make_room_is_begun_cleared(
     assert find(tmp_path, "abcd-2") is not None
 
 
-def test_a_damaged_journal_that_cannot_be_moved_is_told_without_a_traceback(
+def test_a_damaged_journal_that_cannot_be_moved_is_logged_without_a_traceback(
     tmp_path: Path, journal: RefusalJournal, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / FILE_NAME).write_bytes(b"this is no database" * 100)
@@ -288,7 +282,7 @@ def test_a_damaged_journal_that_cannot_be_moved_is_told_without_a_traceback(
     with monkeypatch.context() as patch:
         patch.setattr(Path, "replace", read_only)
         journal.record([row("abcd-1")], 0, 0)
-    assert journal.waiting == 1
+    assert len(journal._waiting) == 1
     assert "Read-only file system" in caplog.text
     assert not any(record.exc_info for record in caplog.records)
 

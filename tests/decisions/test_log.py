@@ -11,8 +11,10 @@ import pytest
 from tests.decisions.conftest import SECOND_NS, FakeGate, publish, rejection
 from tests.waiting import LONG_S, until
 
-from sluicegate.decisions import DecisionLog, LogStats, read_decisions
+from sluicegate.decisions import DecisionLog
 from sluicegate.decisions.files import LogFiles
+from sluicegate.decisions.log import LogStats
+from sluicegate.decisions.reading import read_decisions
 from sluicegate.decisions.schema import SCHEMA
 from sluicegate.model import Action, Decision, Operation, OperationKind, Outcome, Reason, TopicName
 
@@ -311,9 +313,7 @@ def test_closing_gives_up_on_a_disk_that_never_answers(
     assert log.close()
 
 
-def test_what_is_decided_after_closing_counts_as_dropped(
-    tmp_path: Path, gate: FakeGate, open_log: OpenLog
-) -> None:
+def test_decisions_after_closing_count_as_dropped(tmp_path: Path, gate: FakeGate, open_log: OpenLog) -> None:
     log = open_log(tmp_path)
     log.close()
 
@@ -323,7 +323,7 @@ def test_what_is_decided_after_closing_counts_as_dropped(
     assert log.stats() == LogStats(2, 0, 2, 0, 0, 0, 0, 0)
 
 
-def test_plugins_see_batches_of_what_is_not_a_plain_allow(
+def test_plugins_get_batches_of_decisions_other_than_plain_allows(
     tmp_path: Path, gate: FakeGate, open_log: OpenLog
 ) -> None:
     seen: list[Any] = []
@@ -336,7 +336,7 @@ def test_plugins_see_batches_of_what_is_not_a_plain_allow(
     assert set(seen[0]) == set(SCHEMA.names)
 
 
-def test_a_plugin_that_raises_is_counted_and_the_log_goes_on(
+def test_a_plugin_that_raises_is_counted_and_the_log_continues(
     tmp_path: Path, gate: FakeGate, open_log: OpenLog, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(batch: Any) -> None:

@@ -30,7 +30,7 @@ def totals(windows: list[Window]) -> dict[tuple[object, OperationKind], tuple[in
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(STEP, max_size=60))
-def test_every_allow_is_told_exactly_once(steps: list[tuple[object, ...]]) -> None:
+def test_every_allow_is_reported_exactly_once(steps: list[tuple[object, ...]]) -> None:
     windows = AllowWindows()
     told: list[Window] = []
     sent: list[Window] = []
@@ -60,7 +60,7 @@ def test_a_window_in_progress_is_not_collected() -> None:
     assert len(windows.collect(2 * WINDOW_NS)) == 1
 
 
-def test_gates_that_went_out_of_use_are_let_go() -> None:
+def test_unused_gates_are_dropped() -> None:
     windows = AllowWindows()
     op = Operation(OperationKind.PUBLISH, "t", messages=1)
     for number in range(5_000):
@@ -73,7 +73,7 @@ def test_gates_that_went_out_of_use_are_let_go() -> None:
     assert windows._live == set()
 
 
-def test_nothing_is_lost_when_nobody_collects_for_long() -> None:
+def test_nothing_is_lost_without_collection_for_a_long_time() -> None:
     windows = AllowWindows()
     op = Operation(OperationKind.PUBLISH, "t")
     count = windows_module._MAX_CLOSED + 500

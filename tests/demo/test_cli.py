@@ -36,7 +36,7 @@ def test_an_unknown_scene_and_a_full_directory_are_refused(tmp_path: Path) -> No
     assert [file.name for file in tmp_path.iterdir()] == ["mine.txt"]
 
 
-def test_a_place_that_cannot_be_written_to_is_told_with_the_remedy(
+def test_a_directory_that_cannot_be_written_is_reported_with_the_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "file"
@@ -50,7 +50,7 @@ def test_a_place_that_cannot_be_written_to_is_told_with_the_remedy(
         assert "Traceback" not in done.output
 
 
-def test_help_tells_every_option_and_the_exit_codes() -> None:
+def test_help_lists_every_option_and_the_exit_codes() -> None:
     text = CliRunner().invoke(main, ["demo", "--help"]).output
     for words in ("--keep DIR", "--plain", "--only SCENE", "exit code is 1", "130", "not saturated here"):
         assert words in text

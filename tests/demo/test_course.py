@@ -31,7 +31,7 @@ def test_a_chart_is_taken_from_the_decision_log() -> None:
     ]
 
 
-def test_a_topic_of_which_nothing_is_held_any_more_is_free_again() -> None:
+def test_a_topic_without_held_messages_is_free_again() -> None:
     rows = [row(0.1, "delay", "p", limit=5.0, delay=1)]
     found = chart("it", log(rows), BEGAN_S, BEGAN_S + 3, 80.0, lambda row: "held", free_after_s=1.0)
     states = [(sample.state, sample.allowed) for sample in found.samples]

@@ -34,13 +34,13 @@ def only_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLUICEGATE_LOAD_PLUGINS", "kafka")
 
 
-async def test_a_file_with_mistakes_is_told_in_the_words_of_run(tmp_path: Path) -> None:
+async def test_a_file_with_mistakes_is_reported_as_run_does(tmp_path: Path) -> None:
     with pytest.raises(GateError, match=r"the gateway ended; its last output: .*max_message_size.*'-1'"):
         async with gate(tmp_path, free_ports(1), {"max_message_size": "-1"}):
             pass
 
 
-async def test_a_port_that_somebody_took_meanwhile_is_named(tmp_path: Path) -> None:
+async def test_a_port_that_is_taken_meanwhile_is_named(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(GateError, match=rf"its last output: .*{port}"):
@@ -48,7 +48,7 @@ async def test_a_port_that_somebody_took_meanwhile_is_named(tmp_path: Path) -> N
                 pass
 
 
-async def test_a_gate_that_is_gone_is_an_error_and_no_endless_wait(tmp_path: Path) -> None:
+async def test_a_gateway_that_has_ended_is_an_error_instead_of_an_endless_wait(tmp_path: Path) -> None:
     made = gate(tmp_path, free_ports(1), {"max_message_size": "1KiB"})
     async with made:
         await made.settled()

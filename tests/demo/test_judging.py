@@ -231,7 +231,7 @@ def test_a_delay_keeps_the_order_where_the_system_does() -> None:
     assert fixed_delays.fixed_delay("demo.t", in_order=False).judge(*found).verdict is RIGHT
 
 
-def test_a_delayed_message_that_never_comes_is_different() -> None:
+def test_a_missing_delayed_message_is_different() -> None:
     seen, found = delayed(2001)
     assert DELAY.judge(replace(seen, met=False), found).verdict is DIFFERENT
     nothing = Seen(False, "0", facts={"published_ms": [], "received_ms": []})

@@ -23,7 +23,7 @@ def at(*times: float, amount: float = 1) -> list[Admitted]:
 # -- by hand ------------------------------------------------------------------------------------------
 
 
-def test_a_full_bucket_may_be_emptied_at_once_and_no_more() -> None:
+def test_a_full_bucket_can_be_emptied_at_once_but_not_exceeded() -> None:
     assert LIMIT.surplus(at(*[100.0] * 25)) <= 0
     assert LIMIT.surplus(at(*[100.0] * 27)) == pytest.approx(2, abs=0.5)
 

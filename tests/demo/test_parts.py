@@ -43,7 +43,9 @@ def with_parts(monkeypatch: pytest.MonkeyPatch, *parts: Part) -> Plugins:
     return load_plugins((), parts)
 
 
-def test_all_are_asked_and_one_that_raises_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_parts_are_shown_and_one_that_raises_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     broken, fine = Part("broken", raises=ValueError("no room")), Part("fine", ["it is late"])
     found = show_parts(with_parts(monkeypatch, broken, fine), tmp_path, ["kafka"], True)
     assert found == ["plugin 'broken' could not show its part: ValueError: no room", "it is late"]
@@ -68,7 +70,7 @@ def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return invoke
 
 
-def test_the_last_lines_tell_of_scenes_and_parts(demo: Any, tmp_path: Path) -> None:
+def test_the_last_lines_summarize_scenes_and_parts(demo: Any, tmp_path: Path) -> None:
     part = Part("report")
     done = demo(part)
     assert done.exit_code == 0, done.output
@@ -92,7 +94,7 @@ def test_a_scene_that_differs_is_exit_code_1_whatever_the_parts_say(demo: Any) -
 
 
 @pytest.mark.parametrize("options", [["--no-report"], ["--only", "size"]])
-def test_the_quick_demo_asks_nobody(demo: Any, options: list[str]) -> None:
+def test_the_quick_demo_asks_no_question(demo: Any, options: list[str]) -> None:
     part = Part("report")
     assert demo(part, *options).exit_code == 0
     assert part.asked == []

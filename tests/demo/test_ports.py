@@ -13,7 +13,7 @@ def nothing_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ports, "_given", set())
 
 
-def test_no_port_is_given_twice_though_nobody_listens_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_port_is_returned_twice_even_if_none_listens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(RANGE, "11000-11400")
     runs = [free_ports(3) for _ in range(20)]
     given = [port for first in runs for port in range(first, first + 3)]

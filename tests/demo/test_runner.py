@@ -44,7 +44,7 @@ KafkaDemo.scenes = (
 """
 
 
-def test_scenes_that_fail_are_told_and_the_others_are_played(tmp_path: Path) -> None:
+def test_scenes_that_fail_are_reported_and_the_others_are_played(tmp_path: Path) -> None:
     done = demo(
         tmp_path / "kept", "kafka", plant=planted(tmp_path / "plant", SCENES), options=["--no-report"]
     )

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from sluicegate.decisions import SCHEMA, VERSION, DecisionLog
-from sluicegate.decisions.columns import COLUMNS
+from sluicegate.decisions import DecisionLog
+from sluicegate.decisions.columns import COLUMNS, VERSION
 from sluicegate.decisions.interned import LIMIT, TABLES
 from sluicegate.decisions.journal import Refusal, render
 from sluicegate.decisions.rows import MAX_BATCH_ROWS
+from sluicegate.decisions.schema import SCHEMA
 from sluicegate.decisions.spool import FORM
 from sluicegate.model import Action, Decision, Operation, OperationKind, Outcome, Reason
 from sluicegate.testing import build_gate

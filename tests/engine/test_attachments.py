@@ -25,7 +25,7 @@ def test_counts_keys_and_releases_with_the_last_connection(attachments: Attachme
     assert list(attachments) == ["producer 2"]
 
 
-def test_detaching_what_is_not_attached_changes_nothing(attachments: Attachments) -> None:
+def test_detaching_a_missing_attachment_changes_nothing(attachments: Attachments) -> None:
     attachments.attach("producer", "a")
 
     assert attachments.detach("producer", "b") is False
@@ -73,7 +73,7 @@ def test_moving_a_connection_leaves_the_others_where_they_are(attachments: Attac
     assert list(attachments) == ["client x"]
 
 
-def test_moving_what_is_not_there_changes_nothing(attachments: Attachments) -> None:
+def test_moving_a_missing_attachment_changes_nothing(attachments: Attachments) -> None:
     attachments.attach("client x", "a")
 
     attachments.move("client x", "client #2 x", "b")

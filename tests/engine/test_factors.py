@@ -180,7 +180,7 @@ def test_a_factor_holds_even_where_its_advice_fails() -> None:
     decision = paused(factor, "orders")
 
     assert decision.action is Action.DELAY
-    assert decision.text.endswith("volume 1 is full. What to do cannot be told (KeyError).")
+    assert decision.text.endswith("volume 1 is full. There is no advice (KeyError).")
 
 
 @pytest.mark.seed("X-04", "X-07")
@@ -341,7 +341,7 @@ def test_a_reason_that_is_not_text_leaves_a_factor_unchanged() -> None:
 
 def test_advice_that_is_not_text_is_shown_as_text() -> None:
     give: Any = lambda: 5  # noqa: E731 - it has no name to tell
-    assert Factor("tank", give).text == "What to do cannot be told (5)."
+    assert Factor("tank", give).text == "There is no advice (5)."
 
 
 def test_a_reduced_limit_reports_the_wait_without_queueing() -> None:

@@ -358,7 +358,7 @@ def test_exempt_principals_skip_counts_and_rates_and_take_no_place(
     assert gate.exempt
 
 
-def test_exempt_principals_skip_further_policies_only_if_told(make_gate: MakeGate) -> None:
+def test_exempt_principals_skip_further_policies_only_if_listed(make_gate: MakeGate) -> None:
     size = check(answering(decision(policy="max_message_size")), "max_message_size", Stage.SIZE)
 
     assert make_gate([size], exempt=True).publish(operation(), 0) is not None

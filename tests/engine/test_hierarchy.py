@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluicegate.engine.hierarchy import Resolver, resolve
+from sluicegate.engine.hierarchy import DISABLED_BY_ZERO, Resolver
 from sluicegate.model import (
     EffectivePolicies,
     Level,
@@ -37,7 +37,7 @@ def layer(
 
 
 def merged(*layers: PolicyLayer, topic: TopicName = TOPIC) -> EffectivePolicies:
-    return resolve(PolicySet(3, layers), topic, DEFAULTS)
+    return Resolver(PolicySet(3, layers), DEFAULTS).resolve(topic)
 
 
 def broker(values: dict[str, PolicyValue], **options: object) -> PolicyLayer:
@@ -199,7 +199,7 @@ def test_a_ceiling_of_a_choice_is_ignored() -> None:
 
 
 def test_observe_only_of_the_set_reaches_the_topic() -> None:
-    assert resolve(PolicySet(1, observe_only=True), TOPIC, {}).observe_only
+    assert Resolver(PolicySet(1, observe_only=True), {}).resolve(TOPIC).observe_only
 
 
 def test_topics_with_the_same_layers_share_what_was_merged() -> None:
@@ -318,8 +318,9 @@ def test_a_default_has_no_place_in_a_file() -> None:
     assert merged().provenance["max_message_size"].location == ""
 
 
-def test_fields_that_0_disables_are_known() -> None:
-    ceiling = layer(Level.BROKER, "", ceilings={"own_delay": 60})
+def test_a_ceiling_raises_0_where_that_is_unlimited_and_not_where_it_disables() -> None:
+    ceiling = layer(Level.BROKER, "", ceilings=dict.fromkeys(("a", *DISABLED_BY_ZERO), 60))
+    found = Resolver(PolicySet(1, (ceiling,)), {}).resolve(TOPIC)
 
-    assert resolve(PolicySet(1, (ceiling,)), TOPIC, {}).number("own_delay") == 60
-    assert resolve(PolicySet(1, (ceiling,)), TOPIC, {}, {"own_delay"}).number("own_delay") == 0
+    assert found.number("a") == 60
+    assert {found.number(name) for name in DISABLED_BY_ZERO} == {0}

@@ -48,7 +48,7 @@ def test_one_invalid_value_changes_nothing(field: str, value: object, text: str)
     assert store.version() == 0
 
 
-def test_a_store_that_cannot_be_written_says_so() -> None:
+def test_a_store_that_cannot_be_written_is_reported() -> None:
     class Broken(MemoryStore):
         def set(self, level: Level, name: str, field: str, value: PolicyValue, actor: str) -> int:
             raise StoreError("store is locked", "try again")

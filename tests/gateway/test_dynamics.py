@@ -261,10 +261,10 @@ def test_a_factor_that_changes_often_is_stored_now_and_then(monkeypatch: pytest.
         start_ns = monotonic_ns()
         for second in range(1, 13):
             plugin.factor.set(1 - second / 20, "")
-            dynamics.tell(start_ns + second * 1_000_000_000)
+            dynamics.publish(start_ns + second * 1_000_000_000)
         plugin.factor.set(0.0, "")
-        dynamics.tell(start_ns + 13 * 1_000_000_000)
-        dynamics.tell(start_ns + 14 * 1_000_000_000)
-        dynamics.tell(start_ns + 80 * 1_000_000_000)
+        dynamics.publish(start_ns + 13 * 1_000_000_000)
+        dynamics.publish(start_ns + 14 * 1_000_000_000)
+        dynamics.publish(start_ns + 80 * 1_000_000_000)
 
     assert told == pytest.approx([0.95, 0.7, 0.45, 0.0, 0.0])

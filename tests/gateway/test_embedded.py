@@ -85,10 +85,10 @@ def test_listeners_opened_during_shutdown_are_closed(monkeypatch: pytest.MonkeyP
     async def play() -> None:
         async with upstream() as port, gateway(config(port)) as served:
             worker = served.worker()
-            first = worker._listeners._acceptors["bootstrap"]
+            first = worker.listeners._acceptors["bootstrap"]
 
             async def open_once_the_first_is_closed(*args: Any) -> Acceptor:
-                while first._socket.fileno() >= 0:  # noqa: ASYNC110
+                while first.bound.fileno() >= 0:  # noqa: ASYNC110
                     await asyncio.sleep(0)
                 opened.append(await open_now(*args))
                 return opened[-1]
@@ -102,10 +102,10 @@ def test_listeners_opened_during_shutdown_are_closed(monkeypatch: pytest.MonkeyP
                 assert await client.say("x") == "x"
                 draining = asyncio.ensure_future(worker.drain(LONG_S))
                 await until_so(lambda: opened)
-                assert opened[0]._socket.fileno() < 0
+                assert opened[0].bound.fileno() < 0
                 await draining
                 client.close()
-            assert [each._socket.fileno() for each in opened] in ([], [-1])
+            assert [each.bound.fileno() for each in opened] in ([], [-1])
 
     play()
 

@@ -31,16 +31,16 @@ async def test_a_late_listener_inherits_its_socket_and_unclaimed_ones_are_closed
         heard, told = descriptors.pair()
         heard.setblocking(False)
         held.follow(heard)
-        worker._listeners._announcer = Announcer(told)
-        worker._listeners._inherited = Inherited(bound.items())
+        worker.listeners._announcer = Announcer(told)
+        worker.listeners._inherited = Inherited(bound.items())
         address = bound["late"].getsockname()
         await worker.tick(monotonic_ns())
         await worker.listen(Listener("late", _HOST, address[1], ((_HOST, port),)))
         await worker.listen(Listener("moved", _HOST, 0, ((_HOST, port),)))
-        assert worker.address("late") == address
+        assert worker.listeners.address("late") == address
         for _ in range(30):
             await worker.tick(monotonic_ns())
         await until_so(lambda: set(held.sockets) == {"late", "moved"})
-        assert held.sockets["moved"].getsockname() == worker.address("moved")
+        assert held.sockets["moved"].getsockname() == worker.listeners.address("moved")
         held.let_go()
         told.close()

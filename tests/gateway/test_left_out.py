@@ -63,7 +63,10 @@ def test_a_room_without_its_extra_is_left_out_and_the_others_stay(monkeypatch: p
     monkeypatch.setitem(sys.modules, "httpx", None)
     plugins = load_plugins(())
     assert set(plugins.drivers) == {"danube", "kafka"}
-    assert plugins.left_out["pulsar"].told == "httpx is not installed; do: pip install 'sluicegate[pulsar]'"
+    assert (
+        plugins.left_out["pulsar"].explanation
+        == "httpx is not installed; do: pip install 'sluicegate[pulsar]'"
+    )
     assert "pulsar" not in [ask.plugin for ask in plugins.implementations("sluicegate_commands")]
     assert "pulsar" not in [info.name for info in plugins.overview()]
 

@@ -1,6 +1,6 @@
 import asyncio
-import json
 
+import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,7 +25,7 @@ policy_sets = st.builds(
 @settings(deadline=None, max_examples=50)
 @given(policy_sets)
 def test_policies_survive_serialization(policies: PolicySet) -> None:
-    data = json.loads(json.dumps(messages.policies_to_json(policies)))
+    data = orjson.loads(messages.encode("policies", policies=policies))["policies"]
     assert messages.policies_from_json(data) == policies
 
 
@@ -46,7 +46,7 @@ def test_configuration_is_restored_as_its_own_class() -> None:
             "tls": {"broker": {"ca": "ca.pem"}},
         }
     )
-    data = json.loads(json.dumps(messages.config_to_json(config)))
+    data = orjson.loads(messages.encode("start", config=config))["config"]
     assert EchoConfig.model_validate(data) == config
 
 

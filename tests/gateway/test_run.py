@@ -14,7 +14,7 @@ from tests.gateway.lab import closed_port
 from tests.gateway.running import Gateway, echoing
 from tests.waiting import LONG_S, until
 
-from sluicegate.decisions import read_decisions
+from sluicegate.decisions.reading import read_decisions
 from sluicegate.decisions.spool import parquet_files, spools
 from sluicegate.model import Level
 from sluicegate.store import SqliteStore

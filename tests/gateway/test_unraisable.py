@@ -17,7 +17,7 @@ def test_a_client_with_a_name_that_cannot_be_encoded_is_logged_and_refused_alone
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)  # put back after the test
-    unraisable.tell_in_the_log()
+    unraisable.log_unraisable()
     authority = Authority(tmp_path)
     cert, key = authority.issue("gate", "gate.example")
     other = {"names": ["kafka.example"], "cert": cert, "key": key}

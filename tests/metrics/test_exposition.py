@@ -19,14 +19,14 @@ from sluicegate.testing import build_gate
 
 STATUS: dict[str, Any] = {
     "workers": {"b1": {"up": True, "restarts": 2, "pid": None, "log_lines_left_out": 6}},
-    "reload_successful": False,
-    "reloads_failed": 4,
-    "version": 9,
+    "config_last_reload_successful": False,
+    "config_reloads_failed": 4,
+    "config_version": 9,
     "log_lines_left_out": 5,
-    "facts_waiting": 7,
-    "facts_lost": 8,
-    "facts_conflicting": 9,
-    "store_age_s": 12.5,
+    "store_facts_waiting": 7,
+    "store_facts_lost": 8,
+    "store_facts_conflicting": 9,
+    "store_age_seconds": 12.5,
     "store_copy_in_use": True,
 }
 
@@ -204,14 +204,14 @@ def test_state_of_the_supervisor() -> None:
     assert (found["sluicegate_store_age_seconds{}"], found["sluicegate_store_copy_in_use{}"]) == (12.5, 1)
 
 
-def test_the_build_is_told() -> None:
+def test_the_build_is_a_metric() -> None:
     [name] = [name for name in exposed() if name.startswith("sluicegate_build_info")]
     assert f"version={__version__}" in name
     assert f"python_version={platform.python_version()}" in name
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
-def test_each_process_tells_of_its_cpu_memory_descriptors_and_start() -> None:
+def test_each_process_has_metrics_of_cpu_memory_descriptors_and_start() -> None:
     waits = [sys.executable, "-c", "print(flush=True); input()"]
     with subprocess.Popen(waits, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
@@ -228,7 +228,7 @@ def test_each_process_tells_of_its_cpu_memory_descriptors_and_start() -> None:
         assert found[f"process_start_time_seconds{{process={process}}}"] > 1_000_000_000
 
 
-def test_a_process_that_has_gone_leaves_its_metrics_out() -> None:
+def test_a_process_that_has_ended_has_no_metrics() -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as child:
         pass
     worker = {**STATUS["workers"]["b1"], "pid": child.pid}

@@ -39,7 +39,7 @@ async def asked(observed: Observed, query: str) -> tuple[int, list[str]]:
     return response.status_code, response.text.splitlines()
 
 
-async def test_a_gateway_whose_broker_is_not_there_is_ready_and_says_so_if_asked() -> None:
+async def test_a_gateway_without_its_broker_is_ready_and_reports_it_on_request() -> None:
     observed = Observed()
     observed.reasons = ()
     assert await asked(observed, "") == (200, ["ok"])
@@ -56,7 +56,7 @@ async def test_a_gateway_whose_broker_is_not_there_is_ready_and_says_so_if_asked
     )
 
 
-async def test_a_probe_may_ask_for_a_broker_and_is_told_503_while_it_is_not_reachable() -> None:
+async def test_a_probe_for_a_broker_gets_503_while_it_is_not_reachable() -> None:
     observed = Observed()
     observed.reasons = ()
     assert await asked(observed, "broker=b1&broker=b2") == (200, ["ok"])

@@ -52,7 +52,7 @@ async def until_served(store: MetadataStore) -> None:
     await until_answered(lambda: store.get("/"), lambda error: isinstance(error, StoreError))
 
 
-async def test_a_watch_goes_on_behind_its_revision_after_a_crash(own_etcd: Etcd) -> None:
+async def test_a_watch_resumes_after_its_revision_after_a_crash(own_etcd: Etcd) -> None:
     async with opened(own_etcd.url) as watching, opened(own_etcd.url) as changing:
         start = await changing.put("/a", b"0")
         async with aclosing(watching.watch("/", start)) as watch:

@@ -55,7 +55,7 @@ async def test_after_a_compaction_there_is_a_listing_again() -> None:
     assert [type(error) for error in told] == [CompactedError]
 
 
-async def test_errors_of_the_store_are_told_and_waited_out() -> None:
+async def test_errors_of_the_store_are_reported_and_retried() -> None:
     store, told = Gapped(), list[StoreError]()
     store.trouble = [StoreError("it is away", "wait"), StoreError("it is still away", "wait")]
     async with aclosing(follow(store, "/a/", told.append, Backoff(1, 1))) as found:

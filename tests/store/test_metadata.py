@@ -59,7 +59,7 @@ async def test_a_key_that_is_not_there(store: MetadataStore, at: str) -> None:
     assert not await store.delete(at + "a")
 
 
-async def test_an_entry_tells_when_it_was_created_and_changed(store: MetadataStore, at: str) -> None:
+async def test_an_entry_has_the_revisions_that_created_and_changed_it(store: MetadataStore, at: str) -> None:
     first = await store.put(at + "a", b"1")
     second = await store.put(at + "a", b"\0\xff")
     assert second == first + 1
@@ -148,7 +148,7 @@ async def test_a_transaction_that_etcd_would_refuse_is_refused_everywhere(
     assert await store.transact([Unchanged(put.key, 0) for put in many[:-1]], many[:-1])
 
 
-async def test_a_watch_gives_what_was_and_what_comes_in_order(store: MetadataStore, at: str) -> None:
+async def test_a_watch_yields_past_and_future_changes_in_order(store: MetadataStore, at: str) -> None:
     start = await store.put(at + "a", b"0")
     await store.put(at + "a", b"1")
     await store.put("/another" + at, b"")
@@ -236,7 +236,7 @@ async def test_a_key_that_is_set_anew_leaves_its_lease(store: MetadataStore, at:
     assert [entry.key for entry in (await store.list(at)).entries] == [at + "b"]
 
 
-async def test_a_lease_that_nobody_keeps_alive_expires(store: MetadataStore, at: str) -> None:
+async def test_a_lease_expires_unless_it_is_kept_alive(store: MetadataStore, at: str) -> None:
     start = await store.put(at + "before", b"")
     lease = await put_on_lease(store, at + "a")
     async with aclosing(store.watch(at + "a", start)) as watch:

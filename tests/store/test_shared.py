@@ -109,7 +109,7 @@ def error_of(ask: Callable[[], object]) -> StoreError | None:
     return None
 
 
-def test_an_etcd_that_is_down_at_the_start_is_told_at_once(own_etcd: Etcd) -> None:
+def test_an_etcd_that_is_down_at_the_start_is_reported_at_once(own_etcd: Etcd) -> None:
     own_etcd.stop()
     with pytest.raises(StoreError, match="cannot be reached"):
         sluicegate_metadata_store(url=own_etcd.url)

@@ -69,7 +69,7 @@ def remote(tmp_path: Path) -> Remote:
     return Remote(tmp_path)
 
 
-def test_the_copy_stands_for_a_store_that_is_away(remote: Remote, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_copy_replaces_a_store_that_is_down(remote: Remote, caplog: pytest.LogCaptureFixture) -> None:
     remote.run_once()
     expected = remote.store.layers()
     remote.away()
@@ -199,7 +199,7 @@ def test_a_copy_that_cannot_be_used(remote: Remote, text: str, told: str) -> Non
     assert told in refused.value.message
 
 
-def test_a_copy_that_cannot_be_written_is_told_once_and_stops_nothing(
+def test_a_copy_that_cannot_be_written_is_logged_once_and_stops_nothing(
     remote: Remote, caplog: pytest.LogCaptureFixture
 ) -> None:
     remote.copy.path.parent.write_text("in the way")
@@ -242,7 +242,7 @@ def runs_on_copy(lab: Lab) -> bool:
     return lab.watch.copy_in_use
 
 
-def test_a_gateway_starts_on_its_copy_and_goes_on_with_the_store(
+def test_a_gateway_starts_on_its_copy_and_continues_with_the_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     remote = Remote(tmp_path)

@@ -29,7 +29,7 @@ uvloop.run(main())
 """
 
 
-def test_processes_that_are_started_while_etcd_is_asked(etcd_url: str) -> None:
+def test_processes_start_while_etcd_is_queried(etcd_url: str) -> None:
     """Without `sluicegate.cli` gRPC tells at each start that it skips its handlers, and some starts fail."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith("GRPC_ENABLE")}
     done = subprocess.run(

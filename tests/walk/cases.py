@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeAlias
 
+import orjson
 from tests.bench import SECOND, START
 from tests.grpc.proxy.splice.oracle import service
 from tests.grpc.proxy.splice.talk import PUBLISH, TOPIC, Talk, front
@@ -24,7 +25,7 @@ from sluicegate.engine.gate import Gate
 from sluicegate.engine.sink import NullSink
 from sluicegate.gateway.engine_host import EngineHost
 from sluicegate.gateway.facts import Facts
-from sluicegate.gateway.messages import policies_from_json, policies_to_json
+from sluicegate.gateway.messages import encode, policies_from_json
 from sluicegate.gateway.plugins import load_plugins
 from sluicegate.gateway.policies_in_force import PolicyWatch
 
@@ -139,7 +140,8 @@ def _following(directory: Path) -> Iterator[Callable[[int], Gate]]:
     def change(rate: int) -> Gate:
         path.write_text(_FILE.format(directory=directory, rate=rate))
         assert watch.check()
-        host.replace(policies_from_json(policies_to_json(watch.policies("main"))))
+        sent = encode("policies", policies=watch.policies("main"))
+        host.replace(policies_from_json(orjson.loads(sent)["policies"]))
         return host.gates.get("orders", False, START)
 
     try:

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
+from sluicegate.builtin.stopping import limited
 from sluicegate.config import MessageRate, PolicyModel
 from sluicegate.config.models import OnLimit
 from sluicegate.engine import texts
@@ -13,16 +14,7 @@ from sluicegate.engine.check import Check, Stage
 from sluicegate.engine.state import TopicState
 from sluicegate.engine.wait_queue import LONGEST_WAIT_NS
 from sluicegate.hooks import hookimpl
-from sluicegate.model import (
-    Action,
-    Decision,
-    EffectivePolicies,
-    Operation,
-    OperationKind,
-    Outcome,
-    Reason,
-    TopicName,
-)
+from sluicegate.model import Decision, EffectivePolicies, Operation, OperationKind, TopicName
 
 CONNECTION_RATE = "connection_rate_limit"
 BURST_SECONDS = 1.0
@@ -71,9 +63,7 @@ class ConnectionRate:
             bucket = limiter.bucket
             current = bucket.message_capacity - bucket.balance(now_ns)[0] + 1
             text = texts.connection_rate(topic.full, current, limit)
-            level = policies.level(CONNECTION_RATE)
-            reason = Reason(CONNECTION_RATE, Outcome.LIMIT_REACHED, text, current, limit, level)
-            return Decision(Action.DELAY, (reason,), delay_ns=wait)
+            return limited(policies, CONNECTION_RATE, text, current, limit, wait)
 
         kinds = (OperationKind.CONNECT, OperationKind.ATTACH_PRODUCER, OperationKind.ATTACH_CONSUMER)
         return [Check(CONNECTION_RATE, kinds, check, Stage.RATE, takes=True)]

@@ -9,27 +9,20 @@ from typing import ClassVar
 
 from pydantic import Field
 
+from sluicegate.builtin.stopping import rejected
 from sluicegate.config import Count, PolicyModel
 from sluicegate.config.models import OnLimit
 from sluicegate.engine import texts
 from sluicegate.engine.check import Check, CheckCall, Stage
 from sluicegate.engine.state import TopicState
 from sluicegate.hooks import hookimpl
-from sluicegate.model import (
-    Action,
-    Decision,
-    EffectivePolicies,
-    Operation,
-    OperationKind,
-    Outcome,
-    Reason,
-    TopicName,
-)
+from sluicegate.model import Decision, EffectivePolicies, Operation, OperationKind, Outcome, TopicName
 
 PRODUCERS = "max_producers_per_topic"
 SUBSCRIPTIONS = "max_subscriptions_per_topic"
 TOPIC_CONSUMERS = "max_consumers_per_topic"
 SUBSCRIPTION_CONSUMERS = "max_consumers_per_subscription"
+_REACHED = Outcome.LIMIT_REACHED
 
 
 class CountPolicies(PolicyModel):
@@ -85,24 +78,13 @@ def sluicegate_policy_checks(
     ]
 
 
-def _refusal(
-    policy: str,
-    policies: EffectivePolicies,
-    text: str,
-    current: int,
-    outcome: Outcome = Outcome.LIMIT_REACHED,
-) -> Decision:
-    limit = policies.number(policy)
-    return Decision(Action.REJECT, (Reason(policy, outcome, text, current, limit, policies.level(policy)),))
-
-
 def _producers(state: TopicState, limit: int, policies: EffectivePolicies) -> CheckCall:
     def check(op: Operation, now_ns: int) -> Decision | None:
         current = len(state.producers)
         if current < limit or op.producer in state.producers:
             return None
         text = texts.producers(state.topic.full, current, limit)
-        return _refusal(PRODUCERS, policies, text, current)
+        return rejected(policies, PRODUCERS, text, current, limit, _REACHED)
 
     return check
 
@@ -118,12 +100,12 @@ def _subscriptions(state: TopicState, limit: int, policies: EffectivePolicies) -
             if on_unknown == "open":
                 return None
             text = texts.subscriptions_unknown(state.topic.full, limit)
-            return _refusal(SUBSCRIPTIONS, policies, text, 0, Outcome.PRECONDITION)
+            return rejected(policies, SUBSCRIPTIONS, text, 0, limit, Outcome.PRECONDITION)
         current = state.subscription_count
         if current < limit:
             return None
         text = texts.subscriptions(state.topic.full, current, limit)
-        return _refusal(SUBSCRIPTIONS, policies, text, current)
+        return rejected(policies, SUBSCRIPTIONS, text, current, limit, _REACHED)
 
     return check
 
@@ -139,7 +121,7 @@ def _topic_consumers(state: TopicState, limit: int, policies: EffectivePolicies)
         if current < limit or _attached(state, op):
             return None
         text = texts.consumers_of_topic(state.topic.full, current, limit)
-        return _refusal(TOPIC_CONSUMERS, policies, text, current)
+        return rejected(policies, TOPIC_CONSUMERS, text, current, limit, _REACHED)
 
     return check
 
@@ -155,6 +137,6 @@ def _subscription_consumers(state: TopicState, limit: int, policies: EffectivePo
         if current < limit or op.consumer in subscription.consumers:
             return None
         text = texts.consumers_of_subscription(state.topic.full, op.subscription, current, limit)
-        return _refusal(SUBSCRIPTION_CONSUMERS, policies, text, current)
+        return rejected(policies, SUBSCRIPTION_CONSUMERS, text, current, limit, _REACHED)
 
     return check

@@ -5,22 +5,14 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from sluicegate.builtin.stopping import rejected
 from sluicegate.config import Delay, Duration, PolicyModel
 from sluicegate.engine import texts
 from sluicegate.engine.check import Check, Stage
 from sluicegate.engine.delivery_time import DelayRule
 from sluicegate.engine.state import TopicState
 from sluicegate.hooks import hookimpl
-from sluicegate.model import (
-    Action,
-    Decision,
-    EffectivePolicies,
-    Operation,
-    OperationKind,
-    Outcome,
-    Reason,
-    TopicName,
-)
+from sluicegate.model import Decision, EffectivePolicies, Operation, OperationKind, TopicName
 
 FIXED_DELAY = "fixed_delivery_delay"
 MAX_DELAY = "max_delivery_delay"
@@ -125,9 +117,7 @@ def _timestamp_check(topic: TopicName, policies: EffectivePolicies) -> Check:
         if op.ahead_ms <= limit_ms:
             return None
         text = texts.timestamp_ahead(topic.full, op.ahead_ms, limit_ms)
-        level = policies.level(TIMESTAMP_AHEAD)
-        reason = Reason(TIMESTAMP_AHEAD, Outcome.INVALID, text, op.ahead_ms, limit_ms, level)
-        return Decision(Action.REJECT, (reason,))
+        return rejected(policies, TIMESTAMP_AHEAD, text, op.ahead_ms, limit_ms)
 
     return Check(TIMESTAMP_AHEAD, (OperationKind.PUBLISH,), check, Stage.SIZE)
 
@@ -138,9 +128,7 @@ def _max_check(policies: EffectivePolicies) -> Check:
     def check(op: Operation, now_ns: int) -> Decision | None:
         if op.delay_ms <= limit_ms:
             return None
-        text = texts.delivery_delay(limit_ms)
-        reason = Reason(MAX_DELAY, Outcome.INVALID, text, op.delay_ms, limit_ms, policies.level(MAX_DELAY))
-        return Decision(Action.REJECT, (reason,))
+        return rejected(policies, MAX_DELAY, texts.delivery_delay(limit_ms), op.delay_ms, limit_ms)
 
     return Check(MAX_DELAY, (OperationKind.PUBLISH,), check, Stage.SIZE)
 

@@ -15,6 +15,7 @@ from pydantic import Field
 from sluicegate.builtin.factors import factor_checks
 from sluicegate.builtin.rates import BURST_SECONDS, DEFAULT_BURST_SECONDS
 from sluicegate.builtin.shares import MOST, Share, Shares
+from sluicegate.builtin.stopping import limited
 from sluicegate.config import ByteRate, MessageRate, PolicyModel
 from sluicegate.config.models import OnLimit
 from sluicegate.engine import texts
@@ -22,16 +23,7 @@ from sluicegate.engine.check import Check, Stage
 from sluicegate.engine.quota import Quota
 from sluicegate.engine.state import TopicState
 from sluicegate.hooks import BrokerContext, hookimpl
-from sluicegate.model import (
-    Action,
-    Decision,
-    EffectivePolicies,
-    Operation,
-    OperationKind,
-    Outcome,
-    Reason,
-    TopicName,
-)
+from sluicegate.model import Action, Decision, EffectivePolicies, Operation, OperationKind, TopicName
 
 TOGETHER = ("publish_quota", "publish_quota_bytes")
 EACH = ("principal_publish_quota", "principal_publish_quota_bytes")
@@ -151,11 +143,8 @@ class PrincipalQuotas:
 class QuotaLimit:
     """One kind of quota on one topic: checks first, and charges once all checks have allowed the operation.
 
-    :param names: its policies, for messages and for bytes.
     :param mask: which of them apply in this mode.
-    :param policies: the topic's policies.
     :param share_of: returns the bucket to charge an operation to; None if it has no quota.
-    :param observed: True if it is observe-only.
     """
 
     __slots__ = ("_action", "_name", "_names", "_observed", "_policies", "share_of")
@@ -200,9 +189,7 @@ class QuotaLimit:
         short = queue.bucket.shortage(op.messages, op.bytes, now_ns)
         name = self._names[short.by_bytes]
         text = texts.quota(self.who(op), op.topic, short.current, short.limit, short.unit, name)
-        level = self._policies.level(name)
-        reason = Reason(name, Outcome.LIMIT_REACHED, text, short.current, short.limit, level)
-        return Decision(self._action, (reason,), delay_ns=wait)
+        return limited(self._policies, name, text, short.current, short.limit, wait, self._action)
 
     def _charge(self, op: Operation, now_ns: int) -> None:
         share = self.share_of(op, now_ns)

@@ -264,7 +264,6 @@ def _dispatch_check(topic: Rate | None, subscription: Rate | None, state: TopicS
 def _take_all(
     op: Operation, now_ns: int, limits: Sequence[tuple[Rate | None, DualBucket | None]]
 ) -> Decision | None:
-    """Charge every limit, or none if one of them is exhausted."""
     taken: list[DualBucket] = []
     for _, bucket in limits:
         if bucket is None:

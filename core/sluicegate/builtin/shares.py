@@ -40,10 +40,7 @@ class Share:
 
 
 class Shares:
-    """The buckets of one gateway.
-
-    :param most: number of buckets to keep.
-    """
+    """The buckets of one gateway."""
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most

@@ -5,22 +5,14 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from sluicegate.builtin.stopping import rejected
 from sluicegate.config import PolicyModel, Size
 from sluicegate.config.models import OnLimit
 from sluicegate.engine import texts
 from sluicegate.engine.check import Check, Stage
 from sluicegate.engine.state import TopicState
 from sluicegate.hooks import hookimpl
-from sluicegate.model import (
-    Action,
-    Decision,
-    EffectivePolicies,
-    Operation,
-    OperationKind,
-    Outcome,
-    Reason,
-    TopicName,
-)
+from sluicegate.model import Decision, EffectivePolicies, Operation, OperationKind, TopicName
 
 MESSAGE_SIZE = "max_message_size"
 INSPECT = "inspect"
@@ -71,8 +63,7 @@ def _inspect_check(topic: TopicName, policies: EffectivePolicies) -> Check:
         if not op.unreadable:
             return None
         text = texts.unreadable(topic.full, op.unreadable)
-        reason = Reason(INSPECT, Outcome.INVALID, text, level=policies.level(INSPECT))
-        return Decision(Action.REJECT, (reason,))
+        return rejected(policies, INSPECT, text)
 
     return Check(INSPECT, (OperationKind.PUBLISH,), check, Stage.SIZE)
 
@@ -89,6 +80,4 @@ class _SizeCheck:
         if op.largest <= self.limit:
             return None
         text = texts.message_size(self.topic.full, op.largest, self.limit)
-        level = self.policies.level(MESSAGE_SIZE)
-        reason = Reason(MESSAGE_SIZE, Outcome.INVALID, text, op.largest, self.limit, level)
-        return Decision(Action.REJECT, (reason,))
+        return rejected(self.policies, MESSAGE_SIZE, text, op.largest, self.limit)

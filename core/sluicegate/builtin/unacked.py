@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
+from sluicegate.builtin.stopping import limited
 from sluicegate.config import Count, PolicyModel
 from sluicegate.config.models import OnLimit
 from sluicegate.engine import texts
@@ -12,16 +13,7 @@ from sluicegate.engine.check import Check, Stage
 from sluicegate.engine.state import TopicState
 from sluicegate.engine.wait_queue import LONGEST_WAIT_NS
 from sluicegate.hooks import hookimpl
-from sluicegate.model import (
-    Action,
-    Decision,
-    EffectivePolicies,
-    Operation,
-    OperationKind,
-    Outcome,
-    Reason,
-    TopicName,
-)
+from sluicegate.model import Decision, EffectivePolicies, Operation, OperationKind, TopicName
 
 UNACKED = "max_unacked_messages_per_consumer"
 
@@ -61,8 +53,7 @@ def sluicegate_policy_checks(
         if pending == 0 or pending + op.messages <= limit:
             return None
         text = texts.unacked(topic.full, op.subscription, pending, limit)
-        reason = Reason(UNACKED, Outcome.LIMIT_REACHED, text, pending, limit, policies.level(UNACKED))
-        return Decision(Action.DELAY, (reason,), delay_ns=LONGEST_WAIT_NS)
+        return limited(policies, UNACKED, text, pending, limit, LONGEST_WAIT_NS)
 
     def account(op: Operation, now_ns: int) -> None:
         if not op.reliable or not op.consumer:

@@ -109,7 +109,7 @@ def _demos(plugins: Plugins, only: frozenset[str]) -> Mapping[str, BrokerDemo]:
         libraries = " and ".join(extra.missing())
         click.echo(f"{system} is not shown: {libraries} not installed; do: {extra.remedy}", err=True)
     for system, absent in plugins.left_out.items():
-        click.echo(f"{system} is not shown: {absent.told}", err=True)
+        click.echo(f"{system} is not shown: {absent.explanation}", err=True)
     if not usable:
         raise click.ClickException("nothing to show: no installed broker plugin has a demo that can run")
     names = {scene.name for found in usable.values() for scene in found.scenes}

@@ -5,7 +5,7 @@ import os
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import click
 
@@ -108,7 +108,7 @@ def _choose(opened: Opened, name: str | None) -> BrokerConfig:
 
 def effective_policies(opened: Opened, broker: BrokerConfig, topic: str) -> EffectivePolicies:
     """Merge the policies of file and store for one topic."""
-    name = opened.drivers[broker.system].name_of(topic, broker)
+    name = opened.plugins.drivers[broker.system].name_of(topic, broker)
     return Desk(opened).resolver(broker.name).resolve(name)
 
 
@@ -137,11 +137,7 @@ def _as_json(lines: list[Line], effective: EffectivePolicies, facts: Mapping[str
         line.field: {
             "value": effective.values[line.field],
             "text": line.value,
-            "level": line.level,
-            "source": line.source,
-            "location": line.location,
-            "ceiling": line.ceiling,
-            "applies": line.applies,
+            **{key: value for key, value in asdict(line).items() if key not in ("field", "value")},
         }
         for line in lines
     }
@@ -156,7 +152,7 @@ def _as_text(
     broker: BrokerConfig,
     facts: Mapping[str, str],
 ) -> str:
-    name = opened.drivers[broker.system].name_of(effective.topic, broker)
+    name = opened.plugins.drivers[broker.system].name_of(effective.topic, broker)
     rows = [("policy", "value", "level", "source", "where")]
     rows += [(line.field, line.value, line.level or "-", line.source, _where(line)) for line in lines]
     fields = opened.loaded.fields

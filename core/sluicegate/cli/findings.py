@@ -167,7 +167,7 @@ def _clamped(opened: Opened, written: _Written) -> Iterator[Finding]:
         sample = layer.name.replace("*", "x")
         topic = TopicName("", sample)
         if layer.level is Level.TOPIC:
-            topic = opened.drivers[broker.system].name_of(sample, broker)
+            topic = opened.plugins.drivers[broker.system].name_of(sample, broker)
         effective = resolver.resolve(topic, layer.level)
         found = effective.provenance.get(name)
         if found is None or (found.level, found.location) != (layer.level, setting.location):

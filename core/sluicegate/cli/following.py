@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -31,7 +31,7 @@ class RememberedFactor:
     why: str
     known: bool
     at_ms: int
-    observed: bool
+    observe_only: bool
     """True if it is observe-only on this topic."""
 
 
@@ -61,11 +61,11 @@ def factor_lines(
     lines = ["", "factors, as last reported by the gateway:"]
     for factor in factors:
         notes = [] if factor.known else ["data is missing"]
-        notes += ["only observed"] if factor.observed else []
+        notes += ["only observed"] if factor.observe_only else []
         notes += [factor.why] if factor.why else []
         notes.append(f"reported {_age(now_ms - factor.at_ms)} ago")
         lines.append(f"  {factor.name.ljust(width)}  {factor.value:.2f}  {'; '.join(notes)}")
-    applied = [factor for factor in factors if not factor.observed and factor.value < 1]
+    applied = [factor for factor in factors if not factor.observe_only and factor.value < 1]
     if applied:
         lines += _shares(applied[0], effective, fields)
     return lines
@@ -104,13 +104,7 @@ def as_json(factors: list[RememberedFactor], facts: Mapping[str, str]) -> dict[s
     """The same as JSON: `factors` by name, and `adaptive` as stored."""
     return {
         "factors": {
-            factor.name: {
-                "value": factor.value,
-                "why": factor.why,
-                "known": factor.known,
-                "at_ms": factor.at_ms,
-                "observe_only": factor.observed,
-            }
+            factor.name: {key: value for key, value in asdict(factor).items() if key != "name"}
             for factor in factors
         },
         "adaptive": dict(_objects(facts, ADAPTIVE)),

@@ -12,7 +12,7 @@ from typing import NoReturn
 
 import click
 
-from sluicegate.broker import BrokerDriver, PolicyRefusedError, PolicyUnavailableError
+from sluicegate.broker import PolicyRefusedError, PolicyUnavailableError
 from sluicegate.config.environment import override
 from sluicegate.config.errors import ConfigErrors, Finding, render
 from sluicegate.config.load import Loaded, load, plugin_modules, read_text
@@ -62,14 +62,9 @@ class Opened:
     loaded: Loaded
     plugins: Plugins
 
-    @property
-    def drivers(self) -> Mapping[str, BrokerDriver]:
-        """Broker drivers by system."""
-        return self.plugins.drivers
-
     def capabilities(self, system: str) -> Mapping[str, str]:
         """How a kind of broker supports each policy; empty if its driver does not declare it."""
-        return getattr(self.drivers.get(system), "capabilities", {})
+        return getattr(self.plugins.drivers.get(system), "capabilities", {})
 
 
 def plugins_for(file: str | None, environ: Mapping[str, str]) -> Plugins:
@@ -155,10 +150,7 @@ def read_facts(opened: Opened, broker: str) -> Mapping[str, str]:
 
 
 class Desk:
-    """A `hooks.PolicyDesk` for a file and its store.
-
-    :param opened: the file.
-    """
+    """A `hooks.PolicyDesk` for a file and its store."""
 
     def __init__(self, opened: Opened) -> None:
         self._opened = opened

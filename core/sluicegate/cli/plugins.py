@@ -33,7 +33,7 @@ def list_(file: str | None) -> None:
     found = plugins_for(file, os.environ)
     click.echo(table(found.overview()))
     for absent in found.left_out.values():
-        click.echo(f"left out: {absent.plugin}: {absent.told}")
+        click.echo(f"left out: {absent.plugin}: {absent.explanation}")
 
 
 def table(plugins: list[PluginInfo]) -> str:

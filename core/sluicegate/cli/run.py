@@ -88,7 +88,7 @@ async def _serve(file: str, opened: Opened, drain_s: float | None, *, take_over:
     from sluicegate.gateway.policies_in_force import PolicyWatch
     from sluicegate.gateway.succession import Succession
     from sluicegate.gateway.supervisor import Supervisor
-    from sluicegate.gateway.unraisable import tell_in_the_log
+    from sluicegate.gateway.unraisable import log_unraisable
     from sluicegate.metrics.http import AdminServer
     from sluicegate.store import StoreError
 
@@ -104,7 +104,7 @@ async def _serve(file: str, opened: Opened, drain_s: float | None, *, take_over:
         succession.close()
         return _refused(error)
     admin.start()
-    tell_in_the_log()
+    log_unraisable()
     successor = Successor()
     stopping = _obey_signals(supervisor, successor)
 

@@ -1,8 +1,7 @@
 """The configuration file: models, units, and errors that say where and what to write instead."""
 
-from sluicegate.config.models import BrokerConfig, GatewayConfig, Listen, PolicyModel, Strict
+from sluicegate.config.models import BrokerConfig, GatewayConfig, Listen, PolicyModel
 from sluicegate.config.units import (
-    Address,
     ByteRate,
     Count,
     Delay,
@@ -18,8 +17,6 @@ __all__ = [
     "BrokerConfig",
     "Listen",
     "PolicyModel",
-    "Strict",
-    "Address",
     "ByteRate",
     "Count",
     "Delay",

@@ -73,8 +73,6 @@ def load(
     """Read and check a configuration file.
 
     :param path: the file, at most 1 MiB of UTF-8.
-    :param policy_models: policy fields of all plugins.
-    :param broker_models: configuration models of all broker drivers.
     :param environ: environment; variables that begin with `SLUICEGATE__` override the file.
     :raises ConfigErrors: with every error that was found; nothing is applied.
     """
@@ -251,7 +249,6 @@ def _layers(found: Iterable[LevelNode], made: Any, fields: PolicyFields) -> Iter
 
 
 def _contradictions(root: Node, layers: Iterable[PolicyLayer], fields: PolicyFields) -> Iterable[Finding]:
-    """Find conflicting settings at broker level."""
     [settings, *_] = [layer.settings for layer in layers if layer.level is Level.BROKER] or [{}]
     broker = root.child("policies", "broker")
     if broker is None:

@@ -28,7 +28,6 @@ class TlsFileError(OSError):
 
     :param key: the key of the section that refers to the file, such as cert, ca or certificates.0.cert.
     :param problem: what is wrong, with the file's path.
-    :param remedy: what to do.
     """
 
     def __init__(self, key: str, problem: str, remedy: str) -> None:
@@ -54,7 +53,6 @@ class Expiry(NamedTuple):
 def context_for_clients(tls: ClientTls, alpn: Iterable[str] = ()) -> ssl.SSLContext:
     """Create the context for client connections. It selects among several certificates by server name.
 
-    :param alpn: protocols to negotiate (RFC 7301).
     :raises TlsFileError: if a file cannot be used.
     """
     first, *others = (_server_context(tls, alpn, keys, cert, key) for keys, cert, key in tls.pairs())
@@ -70,7 +68,6 @@ def context_for_clients(tls: ClientTls, alpn: Iterable[str] = ()) -> ssl.SSLCont
 def context_for_broker(tls: BrokerTls, alpn: Iterable[str] = ()) -> ssl.SSLContext:
     """Create the context for broker connections. Without `ca`, the system's authorities verify the broker.
 
-    :param alpn: protocols to negotiate (RFC 7301).
     :raises TlsFileError: if a file cannot be used.
     """
     if tls.ca is not None:

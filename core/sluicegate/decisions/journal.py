@@ -91,8 +91,6 @@ class RefusalJournal:
     refused = written + skipped + lost + waiting.
 
     :param state_dir: the state directory; created if it does not exist.
-    :param system: kind of broker.
-    :param gateway: name of the broker entry.
     :param max_refusals: number of refusals to keep.
     """
 
@@ -115,17 +113,11 @@ class RefusalJournal:
         self._backoff = Backoff(_FIRST_RETRY_NS, _LONGEST_RETRY_NS)
         self._lost_before = 0
 
-    @property
-    def waiting(self) -> int:
-        """Refusals that are queued until the journal can be written."""
-        return len(self._waiting)
-
     def record(self, rows: Sequence[Row], wall_offset_ns: int, now_ns: int) -> None:
         """Write the refused, dropped and held operations among these rows, and queued ones; log failures.
 
         :param rows: rows of the decision log; may be empty.
         :param wall_offset_ns: offset from monotonic time to ns since 1970.
-        :param now_ns: monotonic time.
         """
         entries = [self._entry(row, wall_offset_ns) for row in rows if _belongs(row)]
         self.skipped += max(0, len(entries) - _MAX_AT_ONCE)
@@ -251,7 +243,6 @@ class RefusalJournal:
 def find(state_dir: Path | str, decision_id: str) -> Refusal | None:
     """Look up a refusal by its id.
 
-    :param state_dir: the gateway's state directory.
     :param decision_id: the id, or a client's error text that contains it.
     :raises JournalError: if there is no journal or it cannot be read.
     """
@@ -261,7 +252,6 @@ def find(state_dir: Path | str, decision_id: str) -> Refusal | None:
 def last(state_dir: Path | str, client: str) -> Refusal | None:
     """Look up the last refusal of a client, for errors that contain only a code.
 
-    :param state_dir: the gateway's state directory.
     :param client: client id, or client id and peer address as in `orders@10.0.0.7:51234`.
     :raises JournalError: if there is no journal or it cannot be read.
     """
@@ -271,8 +261,6 @@ def last(state_dir: Path | str, client: str) -> Refusal | None:
 def explain_refusal(state_dir: Path | str, decision_id: str) -> str:
     """Describe a refusal for people.
 
-    :param state_dir: the gateway's state directory.
-    :param decision_id: the id, or a client's error text that contains it.
     :raises JournalError: if the id is not in the journal, or the journal cannot be read.
     """
     refusal = find(state_dir, decision_id)
@@ -287,7 +275,6 @@ def explain_refusal(state_dir: Path | str, decision_id: str) -> str:
 def explain_last(state_dir: Path | str, client: str) -> str:
     """Describe the last refusal of a client for people.
 
-    :param state_dir: the gateway's state directory.
     :param client: client id, with or without the peer address.
     :raises JournalError: if it has no refusals, or the journal cannot be read.
     """

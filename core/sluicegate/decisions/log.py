@@ -59,18 +59,6 @@ class LogStats:
     """Refusals that were dropped because the journal could not be written for too long."""
 
 
-class _Counts:
-    """Plain counters, written by the writer thread only."""
-
-    __slots__ = ("emitted", "hook_errors", "journal_errors", "lost")
-
-    def __init__(self) -> None:
-        self.emitted = 0
-        self.lost = 0
-        self.hook_errors = 0
-        self.journal_errors = 0
-
-
 _Part: TypeAlias = tuple[list[Row], Mapping[int, int]]
 """Rows, and the durations of timed decisions in ns by row index."""
 
@@ -97,17 +85,13 @@ class DecisionLog:
     A single thread must call `allowed` and `decided`.
 
     :param directory: directory of the files; None writes no files, only the journal.
-    :param system: kind of broker, such as `kafka`.
-    :param gateway: name of the broker entry.
     :param detail: `full` for a row for every allow; `summary` for windows of 100 ms.
     :param max_rows_queued: capacity of the queue; further rows are dropped and counted.
     :param on_batch: called by the writer thread with the rows that are not plain allows.
     :param wall_clock: returns ns since 1970.
-    :param monotonic: the clock of `now_ns`.
     :param journal: records refusals, for `sluicegate explain ID`.
     :param door: where the decisions are made: proxy, interceptor or client.
     :param run: name of the run; by default start time and id prefix.
-    :param retention: rotation and retention of files.
     :param compacting: whether a thread of this process compacts files; otherwise another process does so.
     :param period_s: seconds between two runs of the writer.
     """
@@ -137,7 +121,7 @@ class DecisionLog:
         started = datetime.fromtimestamp(wall_clock() / 1e9, UTC)
         self.run = run or f"{started:%Y%m%dT%H%M%SZ}-{self.ids.prefix}"
         self._queue = RowQueue(max_rows_queued)
-        self._counts = _Counts()
+        self._emitted = self._lost = self._hook_errors = self._journal_errors = 0  # by the writer thread
         self._windows = AllowWindows()
         self._constants = {"run": self.run, "system": system, "door": door, "gateway": gateway}
         self._files: LogFiles | None = None
@@ -180,10 +164,9 @@ class DecisionLog:
 
     def stats(self) -> LogStats:
         """The current counters. Thread-safe."""
-        counts = self._counts
         finished = self._finished
         # Read `emitted` before `decided`, or more decisions could seem written than made.
-        emitted, dropped = counts.emitted, counts.lost + self._queue.overflowed
+        emitted, dropped = self._emitted, self._lost + self._queue.overflowed
         decided = self._queue.offered + self._windows.decided
         if finished:
             dropped = decided - emitted
@@ -194,10 +177,10 @@ class DecisionLog:
             dropped=dropped,
             queued=decided - emitted - dropped,
             file_errors=self._files.errors if self._files else 0,
-            journal_errors=counts.journal_errors + (journal.errors if journal else 0),
+            journal_errors=self._journal_errors + (journal.errors if journal else 0),
             journal_skipped=journal.skipped if journal else 0,
             journal_lost=journal.lost if journal else 0,
-            hook_errors=counts.hook_errors,
+            hook_errors=self._hook_errors,
         )
 
     def close(self, timeout_s: float = _CLOSE_S) -> bool:
@@ -271,7 +254,7 @@ class DecisionLog:
         try:
             self._journal.record(rows, offset_ns, now_ns)
         except Exception:  # noqa: BLE001 - logged and counted; the log itself continues
-            self._counts.journal_errors += 1
+            self._journal_errors += 1
             _log.exception("refusal journal: a decision cannot be recorded")
 
     def _write_rows(self, rows: Sequence[Row], offset_ns: int, costs: Mapping[int, int]) -> None:
@@ -281,7 +264,7 @@ class DecisionLog:
         except (TypeError, ValueError, OverflowError, AttributeError):
             interned.undo()
             if len(rows) == 1:
-                self._counts.lost += 1
+                self._lost += 1
                 _log.exception("decision log: a decision does not fit the schema: %r", rows[0][-1])
                 return
             # Isolate the invalid decision of a plugin, so that the others are written.
@@ -299,7 +282,7 @@ class DecisionLog:
             line = encode(of_windows(windows, offset_ns, interned))
         except (TypeError, OverflowError):
             interned.undo()
-            self._counts.lost += decisions
+            self._lost += decisions
             _log.exception("decision log: windows do not fit the schema")
             return
         self._store(line, decisions)
@@ -316,9 +299,9 @@ class DecisionLog:
             written = self._files is None or self._files.write(line, decisions, self._monotonic())
         finally:  # count each decision exactly once, even after an error
             if written:
-                self._counts.emitted += decisions
+                self._emitted += decisions
             else:
-                self._counts.lost += decisions
+                self._lost += decisions
 
     def _call_plugins(self, rows: Sequence[Row], offset_ns: int) -> None:
         if self._on_batch is None:
@@ -329,7 +312,7 @@ class DecisionLog:
                 self._on_batch(batch)
             self._hook_failing = False
         except Exception:  # noqa: BLE001 - no error of a plugin may stop the log
-            self._counts.hook_errors += 1
+            self._hook_errors += 1
             if not self._hook_failing:
                 _log.exception(
                     "sluicegate_decisions: a plugin raised; further faults in a row are only counted"

@@ -109,7 +109,6 @@ class Unpacking:
         return places
 
     def _joined(self, name: str, parts: Sequence[tuple[int, dict[str, Any]]], rows: int) -> pa.Array:
-        """Concatenate a column over all lines."""
         kind = pa.uint16() if name in _TABLE_OF and not self._plain else SCHEMA.field(name).type
         values = [part[name] for _, part in parts]
         first = values[0]
@@ -185,7 +184,6 @@ def _values(field: pa.Field, values: Any, count: int) -> Any:
 
 
 def _repeated(kind: pa.DataType, value: Any, count: int) -> pa.Array:
-    """A column with the same value in every row."""
     return pa.nulls(count, kind) if value is None else pa.repeat(pa.scalar(value, kind), count)
 
 

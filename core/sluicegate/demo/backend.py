@@ -20,7 +20,6 @@ def demo_of(system: str) -> BrokerDemo:
 
 
 async def _acted(backend: Backend, action: str, topic: str) -> Mapping[str, Any]:
-    """The result of an action, or its error."""
     try:
         return {"given": dict(await backend.actions[action](topic))}
     except Exception as error:  # noqa: BLE001 - reported, and the scene fails

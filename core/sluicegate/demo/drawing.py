@@ -18,11 +18,7 @@ _STYLES = ("green", "yellow", "red", "blue")
 
 
 def draw(chart: Chart, width: int, plain: bool) -> Iterator[Text]:
-    """Draw a chart as lines.
-
-    :param width: available columns.
-    :param plain: ASCII only.
-    """
+    """Draw a chart as lines."""
     if not chart.samples:
         return
     columns = _columns(chart.samples, max(10, min(_WIDEST, width - _MARGIN - 1)))
@@ -46,7 +42,6 @@ def draw(chart: Chart, width: int, plain: bool) -> Iterator[Text]:
 
 
 def _columns(samples: Sequence[Sample], most: int) -> list[Sample]:
-    """Select samples for a number of columns, evenly over the time."""
     count = min(most, len(samples))
     return [samples[place * len(samples) // count] for place in range(count)]
 

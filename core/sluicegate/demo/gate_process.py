@@ -8,10 +8,10 @@ import urllib.error
 import urllib.request
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
 from sluicegate.demo.policy_file import PolicyFile
 
@@ -35,26 +35,23 @@ def metric(admin: str, name: str, topic: str = "") -> float | None:
     :param topic: the topic's label, for metrics by topic.
     :return: None if the metric does not exist.
     """
-    found: dict[str, float] = {}
-    for family in text_string_to_metric_families(_get(f"{admin}/metrics")):
-        for sample in family.samples:
-            if sample.name == name:
-                found[sample.labels.get("topic", "")] = sample.value
+    found = {
+        sample.labels.get("topic", ""): sample.value for sample in _samples(admin) if sample.name == name
+    }
     return found.get(topic, found.get(""))
 
 
-def _get(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=_ANSWER_S) as page:  # noqa: S310 - the demo's own gate
-        text: str = page.read().decode()
-        return text
+def _samples(admin: str) -> list[Sample]:
+    """All metrics of a gateway; blocks."""
+    with urllib.request.urlopen(f"{admin}/metrics", timeout=_ANSWER_S) as page:  # noqa: S310 - the demo's own
+        families = text_string_to_metric_families(page.read().decode())
+    return [sample for family in families for sample in family.samples]
 
 
 class Gate:
     """One `sluicegate run`, as an asynchronous context manager.
 
-    :param file: its policy file.
     :param admin_port: free port for its administrative endpoint.
-    :param log: file for its output.
     """
 
     def __init__(self, file: PolicyFile, admin_port: int, log: Path) -> None:
@@ -98,9 +95,7 @@ class Gate:
             raise
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Stop it with SIGTERM."""
         await self._stop()
 
@@ -121,12 +116,11 @@ class Gate:
     def _decided(self) -> tuple[float, float]:
         found: dict[str, float] = {}
         try:
-            text = _get(f"{self.admin}/metrics")
+            samples = _samples(self.admin)
         except (urllib.error.URLError, OSError) as error:
             raise GateError(f"the gateway does not respond ({error}): {self._last_output()}") from None
-        for family in text_string_to_metric_families(text):
-            for sample in family.samples:
-                found[sample.name] = found.get(sample.name, 0.0) + sample.value
+        for sample in samples:
+            found[sample.name] = found.get(sample.name, 0.0) + sample.value
         decided, emitted, dropped = (
             found[f"sluicegate_decision_log_{name}_total"] for name in ("decided", "emitted", "dropped")
         )

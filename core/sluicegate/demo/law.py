@@ -58,20 +58,13 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A token bucket that starts full.
-
-    :param rate: messages or bytes per second.
-    :param burst: capacity of the bucket.
-    """
+    """A token bucket that starts full; its methods take operations in order of time."""
 
     rate: float
     burst: float
 
     def surplus(self, admitted: Sequence[Admitted]) -> float:
-        """The amount by which the worst window exceeds the limit; 0 or less if none does.
-
-        :param admitted: in order of time.
-        """
+        """The amount by which the worst window exceeds the limit; 0 or less if none does."""
         allowance = max(self.burst, max((each.amount for each in admitted), default=0.0))
         worst, total, lowest = -inf, 0.0, inf
         for each in admitted:
@@ -93,11 +86,7 @@ class Limit:
         return worst - max(self.burst, largest) - self._slack(sum(each.amount for each in seen))
 
     def waiting(self, admitted: Sequence[Admitted], held: Sequence[Held]) -> float:
-        """Seconds for which the bucket itself made clients wait, and so refilled at its full rate.
-
-        :param admitted: in order of time.
-        :param held: in order of time.
-        """
+        """Seconds for which the bucket itself made clients wait, and so refilled at its full rate."""
         balances = self._balances(admitted)
         total, until = 0.0, -inf
         for each in held:
@@ -114,8 +103,6 @@ class Limit:
         The wait of an operation implies the balance of the bucket. The balance is too low if admissions and
         refill leave a higher one.
 
-        :param admitted: in order of time.
-        :param held: in order of time.
         :param waiting_at_once: operations that can be in the queue together.
         """
         balances, worst = self._balances(admitted), -inf
@@ -134,10 +121,7 @@ class Limit:
         return worst
 
     def wrongly_refused(self, admitted: Sequence[Admitted], refused: Sequence[Admitted]) -> int:
-        """Number of operations that were refused although the balance sufficed.
-
-        :param admitted: in order of time.
-        """
+        """Number of operations that were refused although the balance sufficed."""
         balances = self._balances(admitted)
         return sum(
             balances(each.at) >= min(each.amount, self.burst) + self.rate * CLOCK_S for each in refused

@@ -68,28 +68,12 @@ class _Stage:
 
     demo: BrokerDemo
     task: Task
-    scene: Scene
     actions: _Actions
-
-    @property
-    def topic(self) -> str:
-        return self.scene.topic
-
-    @property
-    def directory(self) -> Path:
-        return Path(self.task.directory)
-
-    @property
-    def policies(self) -> Mapping[str, Any]:
-        return self.task.policies
-
-    @property
-    def attempt(self) -> int:
-        return self.task.attempt
-
-    @property
-    def patience_s(self) -> float:
-        return self.task.patience_s
+    topic: str
+    directory: Path
+    policies: Mapping[str, Any]
+    attempt: int
+    patience_s: float
 
     def clients(self) -> AbstractAsyncContextManager[DemoClient]:
         return self.demo.clients(self.task.address)
@@ -104,12 +88,17 @@ class _Stage:
         say({"change": self.topic, "settings": dict(settings)})
 
 
+def _stage(demo: BrokerDemo, task: Task, scene: Scene, actions: _Actions) -> _Stage:
+    directory = Path(task.directory)
+    return _Stage(demo, task, actions, scene.topic, directory, task.policies, task.attempt, task.patience_s)
+
+
 async def _play(demo: BrokerDemo, task: Task, scene: Scene, actions: _Actions) -> None:
     began = monotonic()
     longest = _SCENE_PATIENCES * task.patience_s
     try:
         async with asyncio.timeout(longest):
-            seen = await scene.play(_Stage(demo, task, scene, actions))
+            seen = await scene.play(_stage(demo, task, scene, actions))
     except TimeoutError:
         seen = Seen(False, f"not over after {longest:.0f} s")
     except Exception as error:  # noqa: BLE001 - shown in the table, and the demo fails

@@ -16,10 +16,7 @@ _NODE_PORTS = 10
 class PolicyFile:
     """A policy file on disk, with its contents.
 
-    :param path: path of the file.
-    :param state_dir: state directory of the gateway.
     :param admin_port: port of the gateway's administrative endpoint.
-    :param policies: policies at broker level.
     """
 
     def __init__(
@@ -98,7 +95,6 @@ class PolicyFile:
 
 
 def _inline(value: object) -> str:
-    """Format a value on one line."""
     text: str = yaml.safe_dump(
         value, sort_keys=False, default_flow_style=True, allow_unicode=True, width=9_999
     )
@@ -106,6 +102,5 @@ def _inline(value: object) -> str:
 
 
 def _item(entry: Mapping[str, Any], indent: int = 2) -> str:
-    """Format an item of a YAML list."""
     lines = [f"{key}: {_inline(value)}\n" for key, value in entry.items()]
     return " " * indent + "- " + (" " * (indent + 2)).join(lines)

@@ -175,7 +175,6 @@ def some(rows: Sequence[Row]) -> list[Row]:
 
 
 def _explain(outcome: Outcome, decision_id: str, page: Page) -> None:
-    """Print the output of `sluicegate explain`."""
     file = shlex.quote(str(outcome.policy_file))
     page.say(
         f"\nWhy was that client refused? Ask by the id:\n$ sluicegate explain {decision_id} -c {file}", "bold"

@@ -41,10 +41,7 @@ def free_bytes(directory: Path) -> int:
 
 
 class Ballast:
-    """A real file that uses space like data.
-
-    :param directory: a directory on the volume.
-    """
+    """A real file that uses space like data."""
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / "ballast"

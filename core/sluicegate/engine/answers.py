@@ -18,10 +18,10 @@ from sluicegate.engine.switch import Switch
 from sluicegate.model import Action, Decision, Operation, OperationKind, Outcome, Reason
 
 CAUGHT = (Exception, SystemExit)
-"""What a plugin may raise without an end of the gateway; an interrupt by the user is not the plugin's."""
+"""Exceptions of a plugin that do not end the gateway; an interrupt by the user is not the plugin's."""
 
 _LONGEST_TEXT = 4_096
-"""Characters of a reason: client libraries read no more of an error, and protocols bound it."""
+"""Most characters of a reason: client libraries and protocols bound the length of errors."""
 _LONGEST_ERROR = 500
 _MOST_CHECKS = 1_000
 _LONGEST_NAME = 250
@@ -171,10 +171,7 @@ def _closed(check: Any, wrong: str) -> Check:
 
 
 def wrong_with_decision(decision: object, op: Operation) -> str:
-    """What is wrong with a decision of a check; empty if it is valid.
-
-    :param op: the operation that it decides.
-    """
+    """What is wrong with a decision of a check; empty if it is valid."""
     try:
         return _wrong_with_decision(decision, op)
     except Exception as error:  # noqa: BLE001 - numbers and texts of a plugin's own types may raise anything

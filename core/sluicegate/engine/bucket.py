@@ -27,7 +27,7 @@ def _rate_and_capacity(per_s: float, burst_seconds: float) -> tuple[float, float
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """Which dimension a need is short of."""
+    """The dimension that lacks tokens for an operation."""
 
     by_bytes: bool
     current: float
@@ -44,7 +44,7 @@ class Shortage:
 class DualBucket:
     """A token bucket for messages and bytes that charges both or neither.
 
-    No function is called and no loop turns between reading the balance and writing it. CPython switches
+    No function is called and no loop iterates between reading the balance and writing it. CPython switches
     threads only there, so the limit holds without a lock.
 
     :param messages_per_s: messages a second; 0 leaves the dimension unlimited.
@@ -183,7 +183,7 @@ class DualBucket:
         self._configure(messages_per_s, bytes_per_s, burst_seconds)
 
     def utilisation(self, now_ns: int) -> float:
-        """Percent of the bucket that is used up, of the dimension that is used most; 0 to 100."""
+        """Used percentage of the bucket, 0 to 100; of the dimension that is used most."""
         have_messages, have_bytes = self.balance(now_ns)
         used = 0.0
         if self.messages_per_s:

@@ -1,9 +1,9 @@
-"""A bound on what may be held in memory together."""
+"""A bound on the memory that sessions use together."""
 
 from collections.abc import Callable
 
 _SPARE_PARTS = 8
-"""Relief begins when less than this part of the limit is left, so that the client that asks next has room."""
+"""Relief begins when less than this part of the limit is left, so that the next client gets memory."""
 
 
 class Budget:
@@ -24,15 +24,15 @@ class Budget:
         self.others = 0
         """Bytes that no session takes, such as output that a client does not read, as last measured."""
         self.on_pressure: Callable[[], None] = _nothing
-        """Called for each amount that leaves little; must return at once and close nothing itself."""
+        """Called after each amount that leaves little; must return immediately and close nothing itself."""
 
     @property
     def mark(self) -> int:
-        """Bytes in use from which on there is pressure."""
+        """Bytes in use above which there is pressure."""
         return self.limit - self.limit // _SPARE_PARTS
 
     def take(self, amount: int, spare: int = 0) -> bool:
-        """Take `amount` bytes if they are left; False if not, and nothing is taken.
+        """Take `amount` bytes, or none and return False if fewer are left.
 
         :param spare: bytes that stay reserved for others.
         """
@@ -65,4 +65,4 @@ class Budget:
 
 
 def _nothing() -> None:
-    """For a budget without relief: its limit alone holds."""
+    """For a budget without relief: only its limit applies."""

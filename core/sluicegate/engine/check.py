@@ -1,4 +1,4 @@
-"""What a policy plugin gives to the engine: plain callables, in a defined order."""
+"""The checks that policy plugins give to the engine: plain callables, in a defined order."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class Check:
     policy: str
     """Policy name, as in the file; decisions and metrics carry it."""
     kinds: tuple[OperationKind, ...]
-    """The operations it wants to be asked about; it is not called for others."""
+    """The operations that it checks; it is not called for others."""
     call: CheckCall
     stage: Stage = Stage.CUSTOM
     fail_open: bool = True
@@ -38,7 +38,7 @@ class Check:
     plugin: str = ""
     """Name of the plugin it came from, filled in by the gateway; faults are counted under it."""
     largest: int | None = None
-    """A publish whose largest message has at most so many bytes needs no call: this check allows it.
+    """The check allows a publish whose largest message has at most this many bytes, without a call.
 
     Used for the first check of a gate, where a comparison then takes the place of a call."""
     switch: Switch | None = None

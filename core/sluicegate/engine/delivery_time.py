@@ -1,4 +1,4 @@
-"""When a message may be delivered: under a fixed delay, or as its producer asked."""
+"""When a message may be delivered: after a fixed delay, or as its producer requested."""
 
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -13,11 +13,11 @@ class DelayRule:
     fixed_ms: int
     """Milliseconds between publishing and delivery; 0 leaves it to the producer, within `max_ms`."""
     max_ahead_ms: int = 3_600_000
-    """How far in the future a publish time may lie before it is no longer believed."""
+    """How far in the future a publish time may lie before it is no longer credible."""
     clock: Literal["publish_time", "receive_time"] = "publish_time"
     """Whether the delay counts from the message's own time stamp or from when the gate first saw it."""
     max_ms: int = 0
-    """Longest delay that a producer may ask for, in ms; 0 for any."""
+    """Longest delay that a producer may request, in ms; 0 for any."""
     tick_ms: int = 0
     """How exactly the broker keeps to a delivery time, in ms; 0 if no policy says."""
     max_behind_ms: int = 60_000
@@ -25,7 +25,7 @@ class DelayRule:
 
 
 UNKNOWN: Final = -1
-"""In place of a time that is not known."""
+"""Replaces an unknown time."""
 
 
 def due_ms(rule: DelayRule, timestamp_ms: int, first_seen_ms: int, arrived_after_ms: int = UNKNOWN) -> int:
@@ -35,7 +35,6 @@ def due_ms(rule: DelayRule, timestamp_ms: int, first_seen_ms: int, arrived_after
     then, and one too far behind would take the message out of the delay. Such a message is due at first sight
     plus the delay.
 
-    :param rule: the topic's rule.
     :param timestamp_ms: the message's time stamp, in ms of the wall clock; negative if it has none.
     :param first_seen_ms: when the gate first saw the message, in ms of the wall clock.
     :param arrived_after_ms: a time before which the message was not there, in ms of the wall clock; unknown
@@ -59,7 +58,6 @@ class FirstSeen:
         """When a message was first seen.
 
         :param message: its identity: topic, and two numbers of the broker's.
-        :param now_ms: the wall clock, in ms.
         """
         seen = self._seen.setdefault(message, now_ms)
         if len(self._seen) > _MAX_FIRST_SEEN:
@@ -68,9 +66,8 @@ class FirstSeen:
 
 
 def asked_ms(deliver_at_ms: int, now_ms: int) -> int:
-    """The delay that a producer asked for; a time in the past asks for none.
+    """The delay that a producer requested; none for a time in the past.
 
     :param deliver_at_ms: when the message is to be delivered, in ms of the wall clock; 0 or less for at once.
-    :param now_ms: the wall clock, in ms.
     """
     return max(0, deliver_at_ms - now_ms)

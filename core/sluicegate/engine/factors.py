@@ -14,7 +14,7 @@ from sluicegate.engine.switch import Switch
 from sluicegate.model import EffectivePolicies
 
 _REMEMBERED = 64
-"""Changes that limits can make up for when they are asked again."""
+"""How many changes a limit can catch up on at its next use."""
 
 
 class Factor:
@@ -32,7 +32,7 @@ class Factor:
         self.name = name
         self._text = text
         self.value = 1.0
-        """What is left of each quota, 0.0 to 1.0: 1.0 restricts nothing, at 0.0 nothing passes."""
+        """Remaining share of each quota, 0.0 to 1.0: 1.0 restricts nothing, 0.0 stops everything."""
         self.why = ""
         """Why it has this value, a clause for texts: `volume 1 is 95 % full`."""
         self.known = True
@@ -50,12 +50,12 @@ class Factor:
             return self._text
         try:
             found = self._text()
-        except Exception as error:  # noqa: BLE001 - a check that raised would let pass what is to be held
-            return f"What to do cannot be told ({type(error).__name__})."
-        return found if isinstance(found, str) else f"What to do cannot be told ({shown(found)})."
+        except Exception as error:  # noqa: BLE001 - a check that raised would let pass what must be held
+            return f"There is no advice ({type(error).__name__})."
+        return found if isinstance(found, str) else f"There is no advice ({shown(found)})."
 
     def set(self, value: float, why: str, *, known: bool = True) -> None:
-        """Change it; no gate is compiled again for that.
+        """Set the value; gates are not recompiled.
 
         :param value: 0.0 to 1.0.
         :param why: see the attribute.
@@ -100,7 +100,7 @@ class Factors:
             self.add(factor)
 
     def add(self, factor: Factor) -> None:
-        """Take one more.
+        """Add a factor.
 
         :raises ValueError: if there is one of its name, or if it has none.
         """
@@ -111,7 +111,7 @@ class Factors:
         self._by_name[factor.name] = factor
 
     def get(self, name: str) -> Factor | None:
-        """The factor of a name."""
+        """The factor of this name."""
         return self._by_name.get(name)
 
     def __iter__(self) -> Iterator[Factor]:

@@ -78,12 +78,12 @@ class Gate:
         self.policies = policies
         self.state = state
         self.delay = delay if delay is not None and delay.fixed_ms > 0 else None
-        """The topic's fixed delay; None where messages are delivered as their producers ask."""
+        """The topic's fixed delay; None if producers choose the delivery time."""
         self.max_delay_ms = delay.max_ms if delay is not None and self.delay is None else 0
-        """Longest delay that producers may ask for; where it is not 0, operations must tell `delay_ms`."""
+        """Longest delay that producers may request; if it is not 0, operations must set `delay_ms`."""
         self.exempt = exempt
         self.seen_ops = 0
-        """Operations of the state when the cache last looked; tells gates in use from those that are not."""
+        """Operations of the state when the cache last checked, to find unused gates."""
         self.timing: tuple[Callable[[int], None], Callable[[], int]] | None = None
         """Report and clock for the next publish decision; see `time_next_publish`."""
         self._sink = sink
@@ -98,7 +98,7 @@ class Gate:
         self.recompute_checks()
 
     def record(self, op: Operation, decision: Decision, now_ns: int) -> None:
-        """Record a decision that no policy was asked about."""
+        """Record a decision that no policy made."""
         self._sink.decided(self, op, decision, now_ns)
 
     def asks(self, kind: OperationKind) -> bool:
@@ -184,7 +184,6 @@ class Gate:
         """Decide an operation of any kind; attachments that are admitted count from here on.
 
         :param op: the operation; the same object again if it was held.
-        :param now_ns: monotonic time.
         :return: None to allow it, else the decision.
         """
         kind = op.kind
@@ -223,8 +222,6 @@ class Gate:
     ) -> Decision | None:
         """Run the checks from the `start`-th on, with the precautions that the compiled paths omit.
 
-        :param op: the operation.
-        :param now_ns: monotonic time.
         :param start: place of the first check to run.
         :param rewrite: what an earlier check wants rewritten if the others allow.
         """
@@ -395,12 +392,9 @@ def compile_gate(
     should stand in Stage.RATE for a kind: an operation that a later one holds is charged again by an earlier
     one.
 
-    :param topic: the topic.
     :param policies: what holds for it; `observe_only` of all or of single policies is applied here.
-    :param state: its state.
     :param checks: what all plugins returned.
     :param delay: what holds for its delivery time, if anything.
-    :param sink: takes every decision.
     :param faults: counts checks that raise.
     :param exempt: True for the gate of exempt principals: counts, rates and bookkeeping are left out.
     :param exempt_policies: further policies that exempt principals skip.

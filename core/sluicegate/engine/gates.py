@@ -7,39 +7,27 @@ from sluicegate.engine.state import COUNTERS, TopicState
 from sluicegate.model import TopicName
 
 _LOOKED_AT = 64
-"""Gates or states that are looked at to make room for one more."""
+"""Gates or states to examine when making room for one more."""
 _PER_SLICE = 500
-"""Gates that are looked at in one slice of a sweep."""
+"""Gates to examine in one slice of a sweep."""
 
 
 class GateCache:
     """Gates of all topics in use.
 
     Callers get a gate by `get` each time. One that keeps a gate from message to message compares it first
-    with `live` or `exempt`, as policies may have changed; these dicts stay the same objects for good.
+    with `live` or `exempt`, as policies may have changed; these dicts are never replaced.
 
     :param compile: `(topic, exempt, now_ns) -> Gate`; takes the state from `state()`.
     :param max_gates: bound on gates, and on states that nothing depends on.
     """
-
-    __slots__ = (
-        "_compile",
-        "_replaced",
-        "changes",
-        "compiled",
-        "exempt",
-        "live",
-        "max_gates",
-        "retired",
-        "states",
-    )
 
     def __init__(self, compile: Callable[[str, bool, int], Gate], max_gates: int = 10_000) -> None:  # noqa: A002
         self._compile = compile
         self.compiled = 0
         """Gates that were compiled so far, which takes long: sessions do few of them in a turn."""
         self.changes = 0
-        """How often the policies have changed; sessions see by it whether what they keep is still true."""
+        """How often the policies have changed; sessions detect outdated caches by it."""
         self.max_gates = max_gates
         self.live: dict[str, Gate] = {}
         """Gates for principals that policies apply to, by topic."""
@@ -47,7 +35,7 @@ class GateCache:
         """Gates for exempt principals, by topic."""
         self.states: dict[str, TopicState] = {}
         self.retired = dict.fromkeys(COUNTERS, 0)
-        """Sums of the counters of states that were let go, so that totals never fall."""
+        """Sums of the counters of evicted states, so that totals never decrease."""
         self._replaced: list[Gate] = []
         """Gates of former policies that can no longer be looked up; taken apart in slices."""
 
@@ -72,7 +60,7 @@ class GateCache:
         return gate
 
     def state(self, topic: TopicName, now_ns: int) -> TopicState:
-        """The state of a topic, made if there is none."""
+        """The state of a topic, created if there is none."""
         state = self.states.get(topic.full)
         if state is None:
             if len(self.states) >= 2 * self.max_gates:
@@ -90,7 +78,7 @@ class GateCache:
         self.changes += 1
 
     def drop_unused(self) -> Iterator[None]:
-        """Drop the gates not used since the last sweep, which is to be made now and then (a minute).
+        """Drop the gates that are unused since the last sweep; call it about once a minute.
 
         A topic at rest then costs its state only; its next use compiles a gate in some 50 us. Yields between
         two slices of the sweep.
@@ -150,7 +138,7 @@ class GateCache:
 
 
 def _was_used(gate: Gate) -> bool:
-    """True if a gate was used since this was last asked. Counters tell, so that using it costs nothing."""
+    """True if a gate was used since the last call. It compares counters, so use itself costs nothing."""
     state = gate.state
     ops = state.allowed_ops + state.rejected + state.delayed + state.dropped
     used = gate.seen_ops != ops

@@ -6,7 +6,7 @@ Ceilings are found in the same way at each level, and the lowest of them holds.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from sluicegate.model import (
@@ -39,18 +39,11 @@ class Resolver:
 
     :param policy_set: all policies of the broker.
     :param defaults: what holds where no level sets a field.
-    :param disabled_by_zero: fields that a ceiling does not raise from 0 or unset.
     """
 
-    def __init__(
-        self,
-        policy_set: PolicySet,
-        defaults: Mapping[str, PolicyValue],
-        disabled_by_zero: Collection[str] = DISABLED_BY_ZERO,
-    ) -> None:
+    def __init__(self, policy_set: PolicySet, defaults: Mapping[str, PolicyValue]) -> None:
         self._policy_set = policy_set
         self._defaults = defaults
-        self._disabled_by_zero = disabled_by_zero
         self._exact: dict[tuple[Level, str], list[int]] = {}
         self._patterns: list[tuple[Level, re.Pattern[str], int]] = []
         self._merged: dict[tuple[int, ...], _Merged] = {}
@@ -107,18 +100,8 @@ class Resolver:
             values[name] = setting.value
             provenance[name] = Provenance(level, setting.source, setting.location)
         for name, by_level in _choose(layers, lambda layer: layer.ceilings).items():
-            _tighten(name, by_level, values, provenance, raise_zero=name not in self._disabled_by_zero)
+            _tighten(name, by_level, values, provenance, raise_zero=name not in DISABLED_BY_ZERO)
         return values, provenance
-
-
-def resolve(
-    policy_set: PolicySet,
-    topic: TopicName,
-    defaults: Mapping[str, PolicyValue],
-    disabled_by_zero: Collection[str] = DISABLED_BY_ZERO,
-) -> EffectivePolicies:
-    """Merge all levels for one topic; for many topics use a Resolver, whose parameters these are."""
-    return Resolver(policy_set, defaults, disabled_by_zero).resolve(topic)
 
 
 def _choose(
@@ -159,7 +142,6 @@ def _tighten(
     *,
     raise_zero: bool,
 ) -> None:
-    """Apply the lowest ceiling of a field to its value."""
     bounds = [
         (setting.value, level, setting)
         for level, setting in by_level.items()

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 OTHER: Final = "other"
 _OWN = "sluicegate"
 _ORDER: Final = ("policy", "plugin", "api", "work")
-"""What tells most about what a thread is busy with comes first."""
+"""The most specific kind comes first."""
 
 Describe: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, str]]
 """Local variables of a function -> some of `policy`, `plugin`, `api`, `work`, `client`, `topic`."""
@@ -35,8 +35,6 @@ class Holder:
 def tell_by(owner: type, method: str, describe: Describe) -> None:
     """Register a method whose frame shows what is being done.
 
-    :param owner: the class that has it.
-    :param method: its name.
     :param describe: must not change anything; its exceptions are ignored.
     :raises KeyError: if there is no such method.
     """
@@ -47,7 +45,7 @@ def tell_by(owner: type, method: str, describe: Describe) -> None:
 def holder_of(frame: FrameType | None) -> Holder:
     """What a thread is busy with.
 
-    :param frame: the innermost frame of its stack, as `sys._current_frames` tells it.
+    :param frame: the innermost frame of its stack, as from `sys._current_frames`.
     """
     at = ""
     found: dict[str, str] = {}
@@ -58,10 +56,10 @@ def holder_of(frame: FrameType | None) -> Holder:
         describe = _known.get(frame.f_code)
         if describe is not None:
             try:
-                told = describe(frame.f_locals)
+                described = describe(frame.f_locals)
             except Exception:  # noqa: BLE001 - variables may not be there yet
-                told = {}
-            for name, value in told.items():
+                described = {}
+            for name, value in described.items():
                 if value:
                     found.setdefault(name, value)
         frame = frame.f_back

@@ -7,12 +7,12 @@ from typing import Literal, TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What consumers of one topic have yet to take."""
+    """Messages of one topic that its consumers have yet to take."""
 
     bytes: float
     """Bytes of the subscription that is furthest behind; estimated where the broker only counts messages."""
     quota_bytes: float
-    """How many there may be; 0 or less if there is no bound."""
+    """Bound on these bytes; 0 or less if there is none."""
 
 
 Reading: TypeAlias = float | Mapping[str, Backlog] | None
@@ -23,8 +23,8 @@ class PressureSource:
     """One thing to read; read by a supervised task, off the path of messages."""
 
     name: str
-    """What logs and metrics call it, such as `pulsar_heap`."""
+    """Name in logs and metrics, such as `pulsar_heap`."""
     kind: Literal["memory", "backlog"]
     read: Callable[[], Awaitable[Reading]]
-    """Memory: what is used as a share of the limit, 0.0 to 1.0 and above, or None if it is not known.
+    """Memory: usage as a share of the limit, 0.0 to 1.0 and above, or None if it is not known.
     Backlog: by topic, as the broker knows it. May raise: that is counted, and nothing is known."""

@@ -28,13 +28,13 @@ COUNTERS = (
     "batched_messages",
     "batched_bytes",
 )
-"""What a topic's state counts, by attribute; sums of them never fall."""
+"""Attributes of a topic's state that are counters; their sums never fall."""
 SIZE_SLOTS = 34
 """One for each bit length of a message's or batch's size; no protocol here carries 8 GiB in one frame."""
 
 
 class _Limiters:
-    """Limiters by policy; made when first asked for, as most topics have none."""
+    """Limiters by policy; created on first use, as most topics have none."""
 
     __slots__ = ("limiters",)
 
@@ -50,7 +50,6 @@ class _Limiters:
         :param messages_per_s: 0 is unlimited.
         :param bytes_per_s: 0 is unlimited.
         :param burst_seconds: see DualBucket.
-        :param now_ns: monotonic time.
         """
         queue = self.limiters.get(policy)
         if queue is None:
@@ -85,11 +84,7 @@ class SubscriptionState(_Limiters):
 
 
 class TopicState(_Limiters):
-    """State of one topic.
-
-    :param topic: the topic.
-    :param now_ns: monotonic time.
-    """
+    """State of one topic."""
 
     __slots__ = (
         "_holds",
@@ -150,7 +145,7 @@ class TopicState(_Limiters):
         self.delayed = 0
         self.dropped = 0
         self.observed = 0
-        """Decisions that were only observed, whatever they would have done."""
+        """Decisions that were only observed, of any action."""
         self.size_counts = [0] * SIZE_SLOTS
         """Messages published alone, by bit length of their sizes: slot n counts 2**(n-1) to 2**n - 1."""
         self.batch_counts = [0] * SIZE_SLOTS
@@ -166,18 +161,18 @@ class TopicState(_Limiters):
         return self._plugin_data
 
     def count(self, metric: str, messages: int) -> None:
-        """Count messages under a metric's name of the broker room's own."""
+        """Count messages under a metric of the broker room."""
         if self._named_counts is None:
             self._named_counts = {}
         self._named_counts[metric] = self._named_counts.get(metric, 0) + messages
 
     @property
     def named_counts(self) -> Mapping[str, int]:
-        """What the broker room counted, by metric."""
+        """Counters of the broker room, by metric."""
         return self._named_counts or {}
 
     def hold_ended(self, kind: OperationKind, held_ns: int) -> None:
-        """Count a hold that has ended, however it did."""
+        """Count a hold that has ended, with any outcome."""
         if self._holds is None:
             self._holds = {}
         times = self._holds.get(kind)
@@ -216,9 +211,8 @@ class TopicState(_Limiters):
         return sum(subscription.exists for subscription in self.subscriptions.values())
 
     def subscription(self, name: str, now_ns: int = 0) -> SubscriptionState:
-        """The state of a subscription, made on demand; it does not exist on the broker by that.
+        """The state of a subscription, created on demand; this does not create it on the broker.
 
-        :param name: its name.
         :param now_ns: monotonic time; 0 keeps all limiters of others, whether they are full or not.
         """
         found = self.subscriptions.get(name)
@@ -233,8 +227,7 @@ class TopicState(_Limiters):
 
         One with live consumers is kept even if the list lacks it: it may be younger than the list.
 
-        :param names: all subscriptions of the topic.
-        :param asked_ns: when the list was asked for; subscriptions admitted since then are kept too.
+        :param asked_ns: when the list was requested; subscriptions admitted since then are kept too.
         """
         existing = frozenset(names)
         for subscription in self.subscriptions.values():
@@ -265,7 +258,6 @@ class TopicState(_Limiters):
         """Take the place of an attachment that was admitted; the caller holds the lock.
 
         :param op: attaches a producer or a consumer, or creates a subscription.
-        :param now_ns: monotonic time.
         :param counted: False for exempt principals, who take no place from those who are counted; what they
             create on the broker exists for all, though.
         """

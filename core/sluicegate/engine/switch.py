@@ -8,7 +8,7 @@ class Switched(Protocol):
     """A gate, or another object that recomputes its checks when a switch is turned."""
 
     def recompute_checks(self) -> None:
-        """Choose the checks to call, by the switches as they stand."""
+        """Choose the checks to call, by the current switches."""
 
 
 class Switch:

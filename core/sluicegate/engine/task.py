@@ -13,9 +13,9 @@ class Task:
     """
 
     name: str
-    """What logs and metrics call it, in snake_case; each task of a broker has its own."""
+    """Name in logs and metrics, in snake_case, unique among the tasks of a broker."""
     interval_ms: Callable[[], int]
-    """Milliseconds from the beginning of one run to that of the next; asked again while it waits, so it may
+    """Milliseconds from the beginning of one run to that of the next; read again while it waits, so it may
     follow the policies. At least 10."""
     run: Callable[[], Awaitable[None]]
     """One run. If it raises, or takes longer than three intervals (at least 5 s), that is counted and logged,

@@ -1,5 +1,8 @@
 """Error texts for clients. Each text names the limit, the current value, the limit's value, the topic and
 what can be done; the wording follows Danube's, so that its users and tools recognise it.
+
+`current` is the value if the operation had passed. Of rates, it and the limit are in `unit`, `messages/s` or
+`bytes/s`, and `policy` is the policy to increase.
 """  # noqa: D205
 
 
@@ -70,10 +73,6 @@ def rate(what: str, where: str, current: float, limit: float, unit: str, policy:
 
     :param what: `Publish`, `Dispatch` or `Subscription dispatch`.
     :param where: `topic T`, or `topic T subscription S`.
-    :param current: the rate if this operation had passed, in `unit`.
-    :param limit: the limit, in `unit`.
-    :param unit: `messages/s` or `bytes/s`.
-    :param policy: name of the policy to increase.
     """
     return (
         f"{what} rate limit exceeded for {where}. "
@@ -85,13 +84,7 @@ def rate(what: str, where: str, current: float, limit: float, unit: str, policy:
 def reduced(factor: str, value: float, why: str, what: str, current: float, limit: float, unit: str) -> str:
     """A quota factor left too little of a rate.
 
-    :param factor: name of the factor.
-    :param value: what it leaves, 0.0 to 1.0.
-    :param why: why, a clause; may be empty.
     :param what: what is limited: `topic T`, or `principal P on topic T`.
-    :param current: the rate if this operation had passed, in `unit`.
-    :param limit: the reduced limit, in `unit`.
-    :param unit: `messages/s` or `bytes/s`.
     """
     return (
         f"Publish rate reduced to {value:.0%} by {factor} for {what}{_because(why)}. "
@@ -112,11 +105,6 @@ def quota(who: str, topic: str, current: float, limit: float, unit: str, policy:
     """A quota over all topics is used up.
 
     :param who: `principal P`, or `all principals`.
-    :param topic: where it shows.
-    :param current: the rate if this operation had passed, in `unit`.
-    :param limit: the quota, in `unit`.
-    :param unit: `messages/s` or `bytes/s`.
-    :param policy: name of the policy to increase.
     """
     return (
         f"Publish quota exceeded by {who} on topic {topic}. "

@@ -7,22 +7,21 @@ from sluicegate.engine.wait_queue import WaitQueue
 from sluicegate.model import Action, Decision, Operation, Outcome, Reason
 
 PAUSE_NS = SECOND_NS // 4
-"""How long an operation is held at factor 0 before it asks again."""
+"""How long an operation is held at factor 0 before its next attempt."""
 
 
 class ThrottledLimit:
     """The limit that one factor leaves of one quota.
 
-    The quota's own bucket is charged with all that passes, this one only while the factor is below 1. When it
-    comes into use it therefore begins with that share of what the quota's bucket holds, and with no more than
-    it can have saved up itself since it was last used: no factor admits another burst by changing back and
-    forth. Since it was last asked it fills at the lowest rate that held meanwhile. Hence, while the factor
-    is below 1: admitted <= integral of quota x factor over the time + the largest bucket meanwhile, and where
-    a need is larger than the smallest bucket, what it exceeds that by: it passes when the bucket is full.
+    Every admitted operation charges the quota's own bucket, but this bucket only while the factor is below 1.
+    When the factor falls below 1, this bucket starts with that share of the quota's bucket, but with no more
+    than it can have gained since its last use, so that changes of the factor admit no further burst.
+    Between two uses it fills at the lowest rate in that time. Hence, while the factor is below 1: admitted <=
+    integral of quota x factor over time + the largest bucket in that time. An operation larger than the
+    bucket passes when the bucket is full, and adds its excess over the smallest bucket.
 
-    :param factor: the factor.
     :param base: the quota's own bucket, whose rates may change.
-    :param queue: the queue of this limit, whose bucket is brought to the rates here; a new one if None.
+    :param queue: the queue of this limit, whose bucket gets the rates of this limit; a new one if None.
     """
 
     __slots__ = ("_base", "_changes", "_rates", "_turns", "factor", "queue")
@@ -32,13 +31,13 @@ class ThrottledLimit:
         self.queue = queue or WaitQueue(DualBucket(0, 0, base.burst_seconds, base.updated_ns))
         self._base = base
         self._turns = -1
-        """Of the factor's switch when it was last asked; -1 if it never was."""
+        """The turns of the factor's switch at the last use; -1 before the first."""
         self._changes = 0
         self._rates = (0.0, 0.0, 0.0)
 
     @property
     def bucket(self) -> DualBucket:
-        """The bucket, with the rates of when it was last asked."""
+        """The bucket, with the rates of its last use."""
         return self.queue.bucket
 
     def ready(self, op: Operation, now_ns: int) -> int:
@@ -75,7 +74,7 @@ class ThrottledLimit:
         self._turns, self._changes, self._rates = factor.switch.turns, factor.changes, rates
 
     def _fill(self, now_ns: int) -> None:
-        """Add what came in since it was last asked."""
+        """Refill for the time since its last use."""
         bucket, base = self.queue.bucket, self._base
         elapsed, lowest = now_ns - bucket.updated_ns, self.factor.lowest_since(self._changes)
         if elapsed > 0:

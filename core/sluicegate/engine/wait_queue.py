@@ -1,12 +1,12 @@
 """FIFO queues of held operations, one for each bucket.
 
-An operation charges the bucket itself, when it proceeds. Charging on behalf of one that
-still sleeps would let the bucket refill before its bytes flow, and break the bound of the bucket.
+An operation charges the bucket when it proceeds. If it were charged while it still waits, the bucket would
+refill before the bytes flow, and its bound would not hold.
 
 An operation may wait in several queues, one for each limit that held it. It keeps its place in all of them
-until it goes on. While the first operation of a queue waits elsewhere, those behind it may pass. If it waits
-for another bucket only, its need is reserved here meanwhile. So one limit never slows down operations that
-only another limit holds, and none starves: the operation that was held first gets what it needs.
+until it proceeds. While the first operation of a queue waits for another limit, those behind it may pass. If
+it only waits for another bucket, the tokens that it needs are reserved here meanwhile. So a limit never slows
+down operations that it does not hold itself, and none starves: the one that was held first gets its tokens.
 """
 
 from itertools import count
@@ -23,7 +23,7 @@ LONGEST_WAIT_NS = SECOND_NS
 RETRY_NS = 1_000_000
 """Shortest wait of an operation that is not first; its turn depends on another's timer."""
 PATIENCE_NS = 5 * SECOND_NS
-"""A waiter that makes no attempt for so long loses its place, so that it cannot block the queue."""
+"""A waiter without an attempt for this long loses its place, so that it cannot block the queue."""
 
 _HELD = count()
 
@@ -31,9 +31,7 @@ _HELD = count()
 class Waiter:
     """A held operation, and its place in a queue if it waits in one.
 
-    :param queue: None if the operation is held for another reason than its turn.
-    :param messages: messages that the operation needs.
-    :param nbytes: bytes that the operation needs.
+    :param queue: None if the operation is held for another reason.
     """
 
     __slots__ = (
@@ -60,7 +58,7 @@ class Waiter:
         self.messages = messages
         self.bytes = nbytes
         self.messages_before = 0
-        """Needs of all operations that ever joined the queue before this one."""
+        """Messages of all operations that ever joined the queue before this one."""
         self.bytes_before = 0
         self.asked_ns = 0
         self.before: Waiter | None = None
@@ -75,7 +73,7 @@ class Waiter:
         """True while the operation waits for others in another queue: those behind it may pass."""
         self.saves = False
         """True while it is first in another queue and waits for that bucket: those behind it here may pass if
-        they leave what it needs."""
+        they leave enough tokens for it."""
         self.has_turn = False
         """True if it was first at its last attempt."""
         self.waits = False
@@ -100,7 +98,7 @@ class Waiter:
         return place
 
     def leave(self) -> None:
-        """Give up all places of the operation, uncharged."""
+        """Give up all places of the operation without charging it."""
         place: Waiter | None = self
         while place is not None:
             if place.queue is not None:
@@ -159,7 +157,7 @@ class WaitQueue:
         self._messages_joined = 0
         self._bytes_joined = 0
         self._served: Operation | None = None
-        """The waiting operation that was admitted last; it may go on again at that same time."""
+        """The waiting operation that was admitted last; it may proceed again at that same time."""
         self._served_ns = 0
         self._lock = Lock()
 
@@ -260,7 +258,7 @@ class WaitQueue:
             self._give_up(op)
 
     def drop(self, place: Waiter) -> None:
-        """Give up one place of an operation, all of whose places go."""
+        """Remove one place of an operation that gives up all its places."""
         with self._lock:
             if place.queue is self:
                 self._remove(place)

@@ -15,7 +15,7 @@ from sluicegate.gateway.dialling import NO_DESCRIPTORS
 from sluicegate.gateway.listening import Inherited, bind, refused_address
 
 _AT_ONCE = 8
-"""Clients accepted before others get their turn; each takes some 0.3 ms until it is served."""
+"""Clients accepted in one turn of the loop; each takes some 0.3 ms until it is served."""
 _TLS_AT_ONCE = 2
 """The same with TLS: where many connect again at once, the first bytes of each are there already, and the
 turn that answers them signs with the key, for 1 to 2 ms each (RSA)."""
@@ -24,7 +24,7 @@ _REST_S = 0.1
 _OUT_OF_MEMORY = frozenset({errno.ENOBUFS, errno.ENOMEM})
 
 _PROBES = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
-"""The kernel asks a client that sends nothing after 15 s, and closes it after three questions, 5 s apart."""
+"""The kernel probes a client that has been silent for 15 s, and closes it after three probes, 5 s apart."""
 
 
 class Acceptor:
@@ -32,12 +32,11 @@ class Acceptor:
 
     :param listener: its configuration; may be replaced by one with the same address.
     :param bound: the socket, bound and listening.
-    :param connections: takes the clients.
     """
 
     def __init__(self, listener: Listener, bound: socket.socket, connections: Connections) -> None:
         self.listener = listener
-        self._socket = bound
+        self.bound = bound
         self._connections = connections
         self._loop = connections.loop
         self._spare = os.open(os.devnull, os.O_RDONLY)
@@ -65,24 +64,19 @@ class Acceptor:
         return cls(listener, bound, connections)
 
     @property
-    def bound(self) -> socket.socket:
-        """The listening socket."""
-        return self._socket
-
-    @property
     def address(self) -> tuple[str, int]:
-        """Host and port that are listened on, with the actual port in place of 0."""
-        host, port, *_ = self._socket.getsockname()
+        """Host and port of the listening socket, with the actual port in place of 0."""
+        host, port, *_ = self.bound.getsockname()
         return host, port
 
     def close(self) -> None:
         """Stop listening; idempotent."""
-        if self._socket.fileno() < 0:
+        if self.bound.fileno() < 0:
             return
         if self._rest is not None:
             self._rest.cancel()
-        self._loop.remove_reader(self._socket)
-        self._socket.close()
+        self._loop.remove_reader(self.bound)
+        self.bound.close()
         self._close_spare()
 
     def _close_spare(self) -> None:
@@ -93,7 +87,7 @@ class Acceptor:
     def _ready(self) -> None:
         for _ in range(_TLS_AT_ONCE if self._connections.is_client_tls else _AT_ONCE):
             try:
-                client, address = self._socket.accept()
+                client, address = self.bound.accept()
             except (BlockingIOError, InterruptedError):
                 return
             except OSError as error:
@@ -119,19 +113,19 @@ class Acceptor:
         self._close_spare()
         for _ in range(_AT_ONCE):
             try:
-                client, _ = self._socket.accept()
+                client, _ = self.bound.accept()
             except OSError:
                 break
             client.close()
             self._connections.descriptors_used_up(error)
         with suppress(OSError):
             self._spare = os.open(os.devnull, os.O_RDONLY)
-        self._loop.remove_reader(self._socket)
+        self._loop.remove_reader(self.bound)
         self._rest = self._loop.call_later(_REST_S, self._rested)
 
     def _rested(self) -> None:
         self._rest = None
-        self._loop.add_reader(self._socket, self._ready)
+        self._loop.add_reader(self.bound, self._ready)
 
 
 def _probe_when_silent(client: socket.socket) -> None:

@@ -18,9 +18,9 @@ log = logging.getLogger(__name__)
 _FIRST_DELAY_S = 0.1
 _LONGEST_DELAY_S = 10.0
 _STEADY_S = 5.0
-"""A worker that served so long restarts without delay."""
+"""A worker that served for this long restarts without delay."""
 _SILENT_S = 5.0
-"""A worker that has not reported for so long does not count as ready."""
+"""A worker without a report for this long does not count as ready."""
 
 
 class WorkerFailedError(Exception):
@@ -30,7 +30,6 @@ class WorkerFailedError(Exception):
 class WorkerProcess:
     """The process in front of one broker.
 
-    :param broker: name of its entry.
     :param start_content: gives the first message to a new process.
     :param keep_fact: keeps a key and its value for the broker.
     :param held: keeps its listening sockets, so that clients wait during a restart.
@@ -119,10 +118,7 @@ class WorkerProcess:
             delay = min(2 * delay, _LONGEST_DELAY_S)
 
     async def end(self, deadline_s: float) -> None:
-        """Have the process drain and end; kill it if it takes too long.
-
-        :param deadline_s: time for draining, in seconds.
-        """
+        """Have the process drain and end; kill it if it takes too long."""
         self._ending.set()
         self.held.let_go()
         self.tell("drain", deadline_s=deadline_s)
@@ -146,7 +142,6 @@ class WorkerProcess:
 
     @property
     def _processes(self) -> list[asyncio.subprocess.Process]:
-        """All running processes, draining ones included."""
         return [
             process
             for process in (self._process, *self._leaving)
@@ -187,19 +182,19 @@ class WorkerProcess:
     async def _start(self) -> tuple[asyncio.subprocess.Process, socket.socket]:
         """Start a process with its listening sockets; returns it and our end of the socket to it."""
         ours, theirs = socket.socketpair()
-        heard, told = descriptors.pair()
+        heard, reports = descriptors.pair()
         heard.setblocking(False)
         inherited = self.held.sockets
         self._handed = {name: bound.fileno() for name, bound in inherited.items()}
-        with theirs, told:
+        with theirs, reports:
             self._process = process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-m",
                 "sluicegate.gateway.worker_main",
                 str(theirs.fileno()),
-                str(told.fileno()),
+                str(reports.fileno()),
                 stdin=asyncio.subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(), told.fileno(), *self._handed.values()),
+                pass_fds=(theirs.fileno(), reports.fileno(), *self._handed.values()),
             )
         self.held.follow(heard)
         return process, ours

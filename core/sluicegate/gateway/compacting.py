@@ -51,10 +51,7 @@ class Compactor:
             found = await asyncio.to_thread(ended, self._directory)
 
     async def finish(self, deadline_s: float) -> None:
-        """Compact finished spools once; the rest is left for the next start.
-
-        :param deadline_s: longest time for it.
-        """
+        """Compact finished spools once; the rest is left for the next start."""
         if not self._enabled:
             return
         found = await asyncio.to_thread(ended, self._directory)

@@ -34,13 +34,8 @@ Kept = TypeVar("Kept")
 class GateCompiler:
     """Keeps the policies of one broker and compiles the gates of its topics.
 
-    :param plugins: who is asked for checks and delay rules.
-    :param name_of: parses a topic's name, from the broker's driver.
-    :param policies: the policies to begin with.
-    :param sink: takes every decision.
-    :param faults: counts what plugins raise.
-    :param defaults: what holds on this kind of broker where nothing is set.
-    :param slow_ms: calls of plugins that take so many milliseconds are told of; 0 for never.
+    :param defaults: values of unset fields on this kind of broker.
+    :param slow_ms: plugin calls that take this long are logged; 0 for never.
     """
 
     def __init__(
@@ -71,7 +66,7 @@ class GateCompiler:
         self._resolver = Resolver(policies, self._defaults)
         self.gates = GateCache(self._compile)
         self.context: BrokerContext | None = None
-        """What the states of topics are given, so that checks reach factors and quotas."""
+        """Set in the state of each topic, so that checks reach factors and quotas."""
         self.slow = SlowCalls(slow_ms, lambda: self.context.metrics if self.context is not None else None)
 
     @property
@@ -181,7 +176,6 @@ def _last(state: TopicState, key: str, plugin: str, default: Kept) -> Kept:
 
 
 def _keep(state: TopicState, key: str, plugin: str, given: object) -> None:
-    """Keep a plugin's result, but not an empty one."""
     if given or _last(state, key, plugin, None):
         kept = state.plugin_data.setdefault(key, {})
         if isinstance(kept, dict):

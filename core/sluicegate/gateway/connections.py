@@ -1,10 +1,10 @@
-"""What all client connections of one broker share: dialling, limits, counters, the sweep."""
+"""Shared by all client connections of one broker: dialling, limits, counters, the sweep."""
 
 import asyncio
 import logging
 import socket
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from functools import partial
 from time import monotonic_ns
 from typing import Any
@@ -12,10 +12,10 @@ from typing import Any
 from sluicegate.broker import BrokerFront, Listener, NextTurn
 from sluicegate.engine.budget import Budget
 from sluicegate.gateway.admission import Admission
+from sluicegate.gateway.background import BackgroundTasks
 from sluicegate.gateway.dialling import NO_DESCRIPTORS, Dialler, Prober
 from sluicegate.gateway.draining import drain
 from sluicegate.gateway.limits import Limits
-from sluicegate.gateway.logs import Throttle
 from sluicegate.gateway.reachability import NO_ANSWER, Place, Reachability, reason_of
 from sluicegate.gateway.relay import ClientSide
 from sluicegate.gateway.relief import largest_first
@@ -23,6 +23,7 @@ from sluicegate.gateway.splicing import Pipes
 from sluicegate.gateway.tls import TlsContexts
 from sluicegate.gateway.turns import Turns
 from sluicegate.gateway.upstream_side import UpstreamSide
+from sluicegate.log_throttle import Throttle
 from sluicegate.model import ANONYMOUS
 
 log = logging.getLogger(__name__)
@@ -30,20 +31,15 @@ log = logging.getLogger(__name__)
 _RELIEF_NS = 100_000_000
 """Shortest time between two looks for the largest users."""
 _SLICE = 256
-"""Connections that are swept before others get their turn."""
+"""Connections that are swept in one turn of the event loop."""
 _UNREACHABLE = "upstream_unreachable"
 _QUIET_ENDS = frozenset({"client_gone"})
-"""Ends that are everyday life; counted, and logged for debugging only."""
+"""Ordinary ends of connections: counted, and logged for debugging only."""
 
 
 class Connections:
     """All client connections of one broker.
 
-    :param front: gives the sessions and answers their questions.
-    :param limits: bounds.
-    :param tls: for both sides.
-    :param loop: the running event loop.
-    :param reachability: gets the outcome of dials, and schedules probes.
     :param budget: what all sessions may hold together; relieved here when little of it is left.
     """
 
@@ -82,8 +78,8 @@ class Connections:
         self._swept_ns = 0
         self._is_sweeping = False
         self._relief: asyncio.TimerHandle | None = None
-        """The next look at all clients, if it must not wait for the second to be over."""
-        self._tasks: set[asyncio.Task[None]] = set()
+        """The next sweep, if it must come before the regular one."""
+        self._tasks = BackgroundTasks("client connections")
         self._arriving = 0
         self._throttle = Throttle()
         self._last_good: dict[str, int] = {}
@@ -102,9 +98,7 @@ class Connections:
     def say(self, level: int, event: str, text: str, **fields: object) -> None:
         """Write a log line, at most one a second for each event.
 
-        :param level: of the logging package.
         :param event: the key by which lines are limited.
-        :param text: the line.
         :param fields: further fields of the line; `exc_info` gives a traceback.
         """
         left_out = self._throttle.passes(event, monotonic_ns())
@@ -120,13 +114,12 @@ class Connections:
 
         :param client: its socket, non-blocking; owned from here on.
         :param peer: its address, `host:port`.
-        :param listener: where it connected.
         """
         self.counts["connections_accepted"] += 1
         self._arriving += 1
         side = ClientSide(self, listener, peer, client.fileno())
         self.admission.joined(side.address)
-        self._spawn(self._begin(side, client, listener))
+        self._tasks.spawn(self._begin(side, client, listener))
 
     async def _begin(self, side: ClientSide, client: socket.socket, listener: Listener) -> None:
         handshake_s = self.limits.handshake_s if self._tls.client else None
@@ -155,17 +148,15 @@ class Connections:
     ) -> None:
         """Connect a client to a broker.
 
-        :param side: the client.
         :param addresses: of the broker, tried one after the other.
         :param name: of the listener that it came to, if that is for one broker.
         :param in_order: begin with the first one each time; else with the one that worked last.
         """
-        self._spawn(self._dial(side, name or str(addresses[0]), addresses, in_order=in_order))
+        self._tasks.spawn(self._dial(side, name or str(addresses[0]), addresses, in_order=in_order))
 
     async def _dial(
         self, side: ClientSide, name: str, addresses: tuple[tuple[str, int], ...], *, in_order: bool
     ) -> None:
-        """Try the broker's addresses in turn."""
         first = 0 if in_order else self._last_good.get(name, 0)
         count = len(addresses)
         reason = NO_ANSWER
@@ -212,7 +203,6 @@ class Connections:
     def refused(self, peer: str, refusal: str) -> None:
         """A client was refused.
 
-        :param peer: its address.
         :param refusal: why, as `refusal` has it.
         """
         self.counts[refusal] += 1
@@ -254,7 +244,7 @@ class Connections:
         if isinstance(question, NextTurn):
             self.turns.ask(client, question)
             return
-        self._spawn(self._answer(client, question))
+        self._tasks.spawn(self._answer(client, question))
 
     async def _answer(self, client: ClientSide, question: object) -> None:
         answer: object
@@ -266,18 +256,10 @@ class Connections:
             answer = error
         client.answered(question, answer)
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = self.loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
     # -- once a second, and when memory runs short --------------------------------------------------
 
     async def sweep(self, now_ns: int) -> None:
-        """Apply time-outs and the bound on buffered bytes.
-
-        :param now_ns: monotonic time.
-        """
+        """Apply time-outs and the bound on buffered bytes."""
         if self._is_sweeping:
             return
         self._is_sweeping = True
@@ -299,7 +281,6 @@ class Connections:
     async def relieve(self, excess: int, counter: str) -> None:
         """Close the clients with the largest buffers, until enough bytes are freed; at least one.
 
-        :param excess: bytes.
         :param counter: why, for metrics and logs.
         """
         kept = await self._measure(tuple(self._live), lambda client: client.kept_bytes)
@@ -347,14 +328,13 @@ class Connections:
 
     def _sweep_soon(self) -> None:
         self._relief = None
-        self._spawn(self.sweep(monotonic_ns()))
+        self._tasks.spawn(self.sweep(monotonic_ns()))
 
     # -- the end ----------------------------------------------------------------------------------
 
     async def drain(self, deadline_s: float, quiet_s: float = 0.3) -> None:
         """Accept no new requests, let pending ones end, then close all clients.
 
-        :param deadline_s: longest time to wait, in seconds.
         :param quiet_s: if a session does not count its requests, its client is closed after this time without
             bytes.
         """
@@ -366,9 +346,7 @@ class Connections:
         if self._relief is not None:
             self._relief.cancel()
         await asyncio.sleep(0)  # a task that never ran would not close the client that it was given
-        for task in tuple(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.cancel()
         await self.prober.stop()
         await asyncio.sleep(0)  # a client whose task was cancelled still gets its transport
         for client in tuple(self._live):

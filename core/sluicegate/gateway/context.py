@@ -4,7 +4,7 @@ import copy
 import logging
 import ssl
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from sluicegate.config.models import BrokerConfig, BrokerTls
 from sluicegate.engine.answers import CAUGHT, error_text, usable_quota
@@ -27,14 +27,6 @@ class GatewayContext:
     """Gives plugins the policies, pressures, quotas and facts of one broker: a `hooks.BrokerContext`.
 
     Each plugin gets a view of its own; log lines and faults carry that plugin's name.
-
-    :param config: the broker's entry.
-    :param plugins: who is asked for quotas.
-    :param compiler: has policies and states.
-    :param faults: counts what plugins raise.
-    :param apply: has something done by the thread that owns the gates.
-    :param tls: gives what to speak with the broker.
-    :param facts: what is kept over restarts.
     """
 
     def __init__(
@@ -49,11 +41,15 @@ class GatewayContext:
         facts: Facts,
     ) -> None:
         self.config = config
+        self.broker = config.name
+        self.system = config.system
         self.factors = Factors()
         self.pressure_sources: list[PressureSource] = []
         self.metrics = PluginMetrics()
         self.plugin = ""
         """Whose view this is."""
+        self.states: Mapping[str, TopicState] = compiler.gates.states
+        """By topic."""
         self._compiler = compiler
         self._faults = faults
         self._apply = apply
@@ -73,16 +69,6 @@ class GatewayContext:
         return found
 
     @property
-    def broker(self) -> str:
-        """Name of the broker's entry."""
-        return self.config.name
-
-    @property
-    def system(self) -> str:
-        """The kind of broker."""
-        return self.config.system
-
-    @property
     def broker_tls(self) -> ssl.SSLContext | None:
         """The TLS files for connections to the broker."""
         return self._tls.broker
@@ -99,11 +85,6 @@ class GatewayContext:
     def resolve(self, topic: str) -> EffectivePolicies:
         """The effective policies of one topic."""
         return self._compiler.resolve(topic)
-
-    @property
-    def states(self) -> Mapping[str, TopicState]:
-        """States by topic."""
-        return self._compiler.gates.states
 
     def quota(self, principal: str) -> Quota | None:
         """The plugins' publish quota for a principal."""
@@ -156,7 +137,3 @@ class GatewayContext:
     def recall(self, prefix: str) -> Mapping[str, str]:
         """The facts kept under a prefix."""
         return self._facts.recall(prefix)
-
-    def take_sources(self, sources: Sequence[PressureSource]) -> None:
-        """Add pressure sources, for all views."""
-        self.pressure_sources.extend(sources)

@@ -1,4 +1,4 @@
-"""Connecting to the broker, for clients and for probes alike; and probes."""
+"""Connects to the broker for clients, and probes it."""
 
 import asyncio
 import errno
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from time import monotonic_ns
 from typing import TypeVar, cast
 
+from sluicegate.gateway.background import BackgroundTasks
 from sluicegate.gateway.reachability import Place, Reachability
 from sluicegate.gateway.tls import TlsContexts
 
@@ -24,9 +25,7 @@ Protocol = TypeVar("Protocol", bound=asyncio.Protocol)
 class Dialler:
     """Connects to addresses of one broker.
 
-    :param tls: what the broker speaks.
     :param limit_s: longest time for one address.
-    :param loop: the running event loop.
     """
 
     def __init__(self, tls: TlsContexts, limit_s: float, loop: asyncio.AbstractEventLoop) -> None:
@@ -37,7 +36,6 @@ class Dialler:
     async def dial(self, make: Callable[[], Protocol], place: Place) -> Protocol:
         """Connect to one address.
 
-        :param make: makes the protocol of the connection.
         :raises OSError: if it is not available; TimeoutError if nothing came back in time.
         :raises UnicodeError: if the host is no valid name.
         """
@@ -58,7 +56,7 @@ class Dialler:
 
 
 class _Probe(asyncio.Protocol):
-    """One connection that is made to see whether the broker answers.
+    """One connection that tests whether the broker answers.
 
     :param greeting: sent to it; empty if a connection suffices.
     """
@@ -102,7 +100,6 @@ class Prober:
     """Probes the addresses of one broker when they are due.
 
     :param reachability: chooses them, and gets the results.
-    :param dialler: connects.
     :param greeting: bytes that the broker answers at once, to any sender; empty if there are none.
     """
 
@@ -110,14 +107,12 @@ class Prober:
         self._reachability = reachability
         self._dialler = dialler
         self._greeting = greeting
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks("probes")
 
     def begin(self, now_ns: int) -> None:
         """Begin the probes that are due."""
         for place in self._reachability.due(now_ns):
-            task = asyncio.get_running_loop().create_task(self._probe(place))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._tasks.spawn(self._probe(place))
 
     async def first(self, limit_s: float) -> None:
         """Probe all addresses, and wait a short time for the results.
@@ -130,9 +125,7 @@ class Prober:
 
     async def stop(self) -> None:
         """End all probes."""
-        for task in tuple(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.cancel()
 
     async def _probe(self, place: Place) -> None:
         error: Exception | None = None

@@ -9,12 +9,12 @@ from sluicegate.gateway.read_control import ENDING
 from sluicegate.gateway.relay import ClientSide
 
 _PARTING_NS = 1_000_000_000
-"""How long a closed connection may take to send what is queued."""
+"""How long a closed connection may take to send queued bytes."""
 ANSWER_NS = 3_000_000_000
-"""How long a broker may take for an answer, where the session does not know what is owed."""
+"""How long a broker may take to respond, if the session does not count its requests."""
 _POLL_S = 0.02
 _AT_ONCE = 100
-"""Clients that are told to leave in one turn: all of them connect elsewhere at once."""
+"""Most clients to close in one turn, as all of them reconnect elsewhere at once."""
 
 
 async def drain(live: Collection[ClientSide], deadline_s: float, quiet_s: float) -> None:

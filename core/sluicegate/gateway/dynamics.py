@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from sluicegate.engine.answers import CAUGHT, InvalidAnswerError, several
 from sluicegate.engine.factors import Factor
@@ -16,38 +16,35 @@ FACT = "factor."
 """Prefix of the facts that `sluicegate explain` reads factors from."""
 _SECOND_NS = 1_000_000_000
 _RETELL_NS = 60 * _SECOND_NS
-"""How often a factor that did not change is remembered again, so that one sees that its gateway lives."""
+"""How often the fact of an unchanged factor is stored again, as a sign of life."""
 _BETWEEN_NS = 5 * _SECOND_NS
-"""How often one that changes all the time is remembered, unless it begins or ends to restrict, or pauses."""
+"""How often the fact of a changing factor is stored, unless it starts or stops restricting or pausing."""
 
 Found = TypeVar("Found")
 
 
 class Dynamics:
-    """Asks the hooks of one broker, runs the tasks, and publishes the factors.
-
-    :param context: the broker's gateway.
-    :param plugins: all plugins of the gateway.
-    """
+    """Asks the hooks of one broker, runs the tasks, and publishes the factors."""
 
     def __init__(self, context: GatewayContext, plugins: Plugins) -> None:
         self.context = context
         self._plugins = plugins
         self._tasks: TaskThread | None = None
-        self._told: dict[str, tuple[float, str, bool]] = {}
-        self._told_ns: dict[str, int] = {}
+        self._stored: dict[str, tuple[float, str, bool]] = {}
+        self._stored_ns: dict[str, int] = {}
 
     def start(self) -> TaskThread | None:
         """Ask for factors, pressure sources and tasks, in this order, and begin with the tasks.
 
         :return: the tasks' thread, whose first runs are to be waited for; None if there are no tasks.
         """
-        self._ask("sluicegate_quota_factors", Factor, lambda _, factor: self.context.factors.add(factor))
+        context = self.context
+        self._ask("sluicegate_quota_factors", Factor, lambda _, factor: context.factors.add(factor))
         self._forget_gone()
         self._ask(
             "sluicegate_pressure_sources",
             PressureSource,
-            lambda _, source: self.context.take_sources([source]),
+            lambda _, source: context.pressure_sources.append(source),
         )
         tasks: dict[str, tuple[str, Task]] = {}
 
@@ -57,9 +54,8 @@ class Dynamics:
             tasks[task.name] = (plugin, task)
 
         self._ask("sluicegate_tasks", Task, add)
-        self.tell(self.context.now_ns())
+        self.publish(context.now_ns())
         if tasks:
-            context = self.context
             self._tasks = TaskThread(
                 list(tasks.values()),
                 context.metrics,
@@ -70,11 +66,8 @@ class Dynamics:
         return self._tasks
 
     def tick(self, now_ns: int) -> None:
-        """Once a second: publish the factors, and log a task that blocks all others.
-
-        :param now_ns: monotonic time.
-        """
-        self.tell(now_ns)
+        """Once a second: publish the factors, and log a task that blocks all others."""
+        self.publish(now_ns)
         if self._tasks is not None:
             self._tasks.watch(now_ns)
 
@@ -84,11 +77,7 @@ class Dynamics:
             self._tasks.stop()
             self._tasks = None
 
-    def snapshot(self) -> list[dict[str, Any]]:
-        """The metrics of plugins and factors, as JSON."""
-        return self.context.metrics.snapshot()
-
-    def tell(self, now_ns: int) -> None:
+    def publish(self, now_ns: int) -> None:
         """Bring metrics and facts of the factors up to date."""
         metrics = self.context.metrics
         for factor in self.context.factors:
@@ -102,15 +91,15 @@ class Dynamics:
 
     def _remember(self, factor: Factor, now_ns: int) -> None:
         now = (factor.value, factor.why, factor.known)
-        before = self._told.get(factor.name)
+        before = self._stored.get(factor.name)
         if before is not None:
-            age_ns = now_ns - self._told_ns[factor.name]
+            age_ns = now_ns - self._stored_ns[factor.name]
             is_turn = before[2] != now[2] or (before[0] != now[0] and not 0 < before[0] * now[0] < 1)
             is_turn = is_turn or (before[0] == 1) != (now[0] == 1)
             if not is_turn and age_ns < (_BETWEEN_NS if before != now else _RETELL_NS):
                 return
-        self._told[factor.name] = now
-        self._told_ns[factor.name] = now_ns
+        self._stored[factor.name] = now
+        self._stored_ns[factor.name] = now_ns
         fact = {
             "value": factor.value,
             "why": factor.why,
@@ -120,7 +109,7 @@ class Dynamics:
         self.context.remember(FACT + factor.name, json.dumps(fact))
 
     def _forget_gone(self) -> None:
-        """Forget remembered factors that no plugin gives any more: they restrict nothing."""
+        """Clear the facts of factors that no plugin provides now: they restrict nothing."""
         for key in self.context.recall(FACT):
             if self.context.factors.get(key.removeprefix(FACT)) is None:
                 self.context.remember(key, "null")

@@ -12,10 +12,10 @@ from sluicegate.gateway.compiler import GateCompiler
 from sluicegate.gateway.context import Apply, GatewayContext
 from sluicegate.gateway.dynamics import Dynamics
 from sluicegate.gateway.facts import Facts
-from sluicegate.gateway.logs import Throttle
 from sluicegate.gateway.plugins import Plugins
 from sluicegate.gateway.slow_calls import SLOW_MS
 from sluicegate.gateway.tls import TlsFiles
+from sluicegate.log_throttle import Throttle
 from sluicegate.model import PolicySet, TopicName
 from sluicegate.wall_clock import WallClock
 
@@ -27,14 +27,10 @@ class EngineHost:
 
     It starts no thread and no task. Its user calls it from the thread that owns the gates.
 
-    :param config: the broker's entry.
     :param plugins: of this host alone; some hold state.
-    :param policies: policies to begin with.
-    :param sink: takes every decision.
     :param apply: runs a call in the thread that owns the gates.
-    :param facts: small facts that survive restarts.
     :param name_of: reads a topic's name; the broker's driver reads it if this is left out.
-    :param slow_ms: a plugin call that takes so long is logged; 0 for never.
+    :param slow_ms: plugin calls that take this long are logged; 0 for never.
     """
 
     def __init__(
@@ -69,7 +65,7 @@ class EngineHost:
         self.context = GatewayContext(
             config, plugins, self.compiler, self.faults, apply=apply, tls=self.tls, facts=facts
         )
-        """What plugins get of this broker."""
+        """The broker context for plugins."""
         self.compiler.context = self.context
         self.dynamics = Dynamics(self.context, plugins)
         self._throttle = Throttle()

@@ -20,8 +20,8 @@ class ExpiryWarnings:
 
     def __init__(self, before: Iterable[timedelta]) -> None:
         self._thresholds = sorted(before)
-        self._told: dict[str, tuple[timedelta, datetime, datetime]] = {}
-        """By file: the threshold last told, the end that it was told of, and when."""
+        self._logged: dict[str, tuple[timedelta, datetime, datetime]] = {}
+        """By file: the last logged threshold, the expiry date it was for, and when."""
 
     def look(self, section: str, expiries: Iterable[Expiry], now: datetime) -> None:
         """Log due warnings.
@@ -32,7 +32,7 @@ class ExpiryWarnings:
             left = expiry.ends - now
             passed = self._passed(left)
             if passed is not None and self._is_due(expiry, passed, now):
-                self._told[expiry.path] = passed, expiry.ends, now
+                self._logged[expiry.path] = passed, expiry.ends, now
                 _warn(f"{section}.{expiry.key}", expiry, left)
 
     def _passed(self, left: timedelta) -> timedelta | None:
@@ -42,10 +42,10 @@ class ExpiryWarnings:
         return next((threshold for threshold in self._thresholds if left <= threshold), None)
 
     def _is_due(self, expiry: Expiry, passed: timedelta, now: datetime) -> bool:
-        told = self._told.get(expiry.path)
-        if told is None or told[:2] != (passed, expiry.ends):
+        logged = self._logged.get(expiry.path)
+        if logged is None or logged[:2] != (passed, expiry.ends):
             return True
-        return passed <= self._thresholds[0] and now - told[2] >= _EVERY
+        return passed <= self._thresholds[0] and now - logged[2] >= _EVERY
 
 
 def _warn(key: str, expiry: Expiry, left: timedelta) -> None:

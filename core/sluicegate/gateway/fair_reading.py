@@ -19,13 +19,13 @@ from sluicegate.gateway.turns import SLICE_NS, Turns
 TURN: Final = 64
 """A reason to pause: what was read is being worked on in pieces, or waits for its turn."""
 CHEAP_NS: Final = 100_000
-"""What takes no longer is done at once. A hundred connections may each do so much in one turn of the loop."""
+"""Reads that take no longer are processed at once, even for a hundred connections in one turn of the loop."""
 UNTIMED_BYTES: Final = 2048
-"""What passes as it came and is no larger is not timed: it costs next to nothing."""
+"""Unchanged reads up to this size are not timed: they cost next to nothing."""
 _LEAST, _FIRST, _MOST = 512, 1024, 64 * 1024
-"""Bytes that are done at once: at least, of a new connection, and at most, however little they take."""
+"""Bytes that are processed at once: at least, on a new connection, and at most."""
 _PIECE: Final = SLICE_NS // CHEAP_NS * 4 // 5
-"""Pieces are so much larger than what is cheap: a turn is a slice, and each cut costs something."""
+"""Size of a piece relative to a cheap read: a turn lasts a slice, and each cut has a cost."""
 
 
 class PacedReading(asyncio.Protocol):
@@ -55,9 +55,9 @@ class PacedReading(asyncio.Protocol):
         self._pending: list[bytes] | None = None
         self._pending_bytes = 0
         self._cheap_bytes = _FIRST
-        """Reads up to this size are expected to take no longer than `CHEAP_NS`."""
+        """Reads up to this size should take no longer than `CHEAP_NS`."""
         self._is_surprised = False
-        """True once a large read took longer than that lets expect."""
+        """True after a large read took longer than expected."""
 
     def pause(self, reason: int) -> None:
         """Stop reading, for one more reason."""
@@ -83,7 +83,7 @@ class PacedReading(asyncio.Protocol):
             transport.pause_reading()
 
     def _is_ending(self, transport: asyncio.Transport) -> bool:
-        """Whether it closes; uvloop's raise then, and may be lost before that is reported."""
+        """Whether it is closing; uvloop's transports then raise, even before the loss is reported."""
         return bool(self.closing_ns) or transport.is_closing()
 
     def _may_read(self) -> bool:
@@ -96,7 +96,7 @@ class PacedReading(asyncio.Protocol):
         return self._transport.get_write_buffer_size() if self._transport is not None else 0
 
     def hang_up(self) -> None:
-        """Close at once; what is queued is lost."""
+        """Close at once; queued bytes are lost."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -108,7 +108,7 @@ class PacedReading(asyncio.Protocol):
 
     @abstractmethod
     def _is_stopped(self) -> bool:
-        """Whether nothing more may be handed on, other than for want of a turn."""
+        """Whether reading is stopped for another reason than a missing turn."""
 
     @abstractmethod
     def _handed_on(self, count: int) -> None:
@@ -123,7 +123,7 @@ class PacedReading(asyncio.Protocol):
             self._cheap_bytes = max(_LEAST, cheap // 4, min(_MOST, 2 * cheap, fitting))
 
     def _pace(self, data: bytes) -> None:
-        """Work on a large read: now, as far as that does not keep others waiting, and then in turns."""
+        """Process a large read: at once as far as that does not delay others, then in turns."""
         turns, now_ns, count = self._turns, monotonic_ns(), len(data)
         may_begin = turns.may_begin(now_ns)
         if may_begin and count <= _PIECE * self._cheap_bytes:  # bulk: nothing to cut
@@ -166,12 +166,12 @@ class PacedReading(asyncio.Protocol):
         self._turns.queue(self._take_turn)
 
     def _take_turn(self) -> int:
-        """Hand on pieces of what is kept for as long as a slice; `TURN` stands until all of it has gone.
+        """Hand on pieces of the buffered bytes for at most a slice; `TURN` stays set until all are handed on.
 
         :return: the CPU time that they took, ns.
         """
         if self._transport is None or self._is_ending(self._transport):
-            return 0  # what is kept goes on when the end is reported, or was dropped
+            return 0  # what is buffered is handed on when the end is reported, or was dropped
         data = self._taken_back()
         first_ns = used_ns = thread_time_ns()
         at, size = 0, len(data)
@@ -196,7 +196,7 @@ class PacedReading(asyncio.Protocol):
         return not (self._is_stopped() or self.closing_ns)
 
     def _hand_on_all(self) -> None:
-        """Hand on what waits for a turn, as there will be no other: this end has hung up."""
+        """Hand on the bytes that wait for a turn, because this end has disconnected and gets no turn."""
         if self._pauses & TURN and self._may_hand_on() and (data := self._taken_back()):
             self._hand_on(data, monotonic_ns())
         self._pauses &= ~TURN
@@ -204,21 +204,18 @@ class PacedReading(asyncio.Protocol):
     # -- bytes that are kept back -------------------------------------------------------------------
 
     def _put_back(self, data: bytes) -> None:
-        """Put bytes before all other buffered bytes."""
         if self._pending is None:
             self._pending = []
         self._pending.insert(0, data)
         self._pending_bytes += len(data)
 
     def _put_behind(self, data: bytes) -> None:
-        """Put bytes after all other buffered bytes."""
         if self._pending is None:
             self._pending = []
         self._pending.append(data)
         self._pending_bytes += len(data)
 
     def _taken_back(self) -> bytes:
-        """Take all buffered bytes."""
         pending = self._pending or ()
         data = pending[0] if len(pending) == 1 else b"".join(pending)
         self._drop_pending()

@@ -140,11 +140,7 @@ class HandoverServer:
 
 
 class Predecessor:
-    """An earlier process that still accepts clients.
-
-    :param pid: its process id.
-    :param sockets: what it listens on.
-    """
+    """An earlier process that still accepts clients."""
 
     def __init__(self, pid: int, sockets: Offered, line: socket.socket) -> None:
         self.pid = pid
@@ -163,7 +159,7 @@ class Predecessor:
 
 
 def predecessors(place: Path, *, replace: bool) -> list[Predecessor]:
-    """The processes whose listening sockets are to be taken over.
+    """The processes to take listening sockets from.
 
     :param place: the directory of their Unix sockets.
     :param replace: also take over from a running supervisor; else only from workers without one.

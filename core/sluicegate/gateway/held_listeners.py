@@ -1,4 +1,4 @@
-"""Duplicates of a worker's listening sockets, so that clients wait, unrefused, while it is started again."""
+"""Duplicates of a worker's listening sockets: clients wait while it restarts, instead of being refused."""
 
 import asyncio
 import logging
@@ -18,13 +18,8 @@ class HeldListeners:
     """
 
     def __init__(self, sockets: Iterable[tuple[str, socket.socket]] = ()) -> None:
-        self._sockets = dict(sockets)
+        self.sockets = dict(sockets)
         self._channel: socket.socket | None = None
-
-    @property
-    def sockets(self) -> Mapping[str, socket.socket]:
-        """By name."""
-        return self._sockets
 
     def follow(self, channel: socket.socket) -> None:
         """Track the sockets that a new process opens and closes from now on.
@@ -45,9 +40,9 @@ class HeldListeners:
     def let_go(self) -> None:
         """Close all: clients are refused where no other process listens."""
         self.unfollow()
-        for bound in self._sockets.values():
+        for bound in self.sockets.values():
             bound.close()
-        self._sockets.clear()
+        self.sockets.clear()
 
     def _hear(self) -> None:
         while self._channel is not None:
@@ -62,18 +57,15 @@ class HeldListeners:
                 self.unfollow()
                 return
             message, sockets = heard
-            known = self._sockets.pop(str(message["listener"]), None)
+            known = self.sockets.pop(str(message["listener"]), None)
             if known is not None:
                 known.close()
             for bound in sockets:
-                self._sockets[message["listener"]] = bound
+                self.sockets[message["listener"]] = bound
 
 
 class Announcer:
-    """The worker's end.
-
-    :param channel: to the supervisor.
-    """
+    """The worker's end."""
 
     def __init__(self, channel: socket.socket) -> None:
         channel.setblocking(False)

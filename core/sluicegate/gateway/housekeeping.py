@@ -1,4 +1,4 @@
-"""What a worker does once a second: follow the clock, release idle things, apply time-outs, take samples."""
+"""A worker's once-a-second work: follow the clock, drop idle gates, apply time-outs, take samples."""
 
 import asyncio
 import logging
@@ -12,27 +12,23 @@ from sluicegate.engine.holders import tell_by
 from sluicegate.gateway.connections import Connections
 from sluicegate.gateway.engine_host import EngineHost
 from sluicegate.gateway.listeners import Listeners
-from sluicegate.gateway.logs import Throttle
 from sluicegate.gateway.overload import Overload
 from sluicegate.gateway.samples import TopicSamples
+from sluicegate.log_throttle import Throttle
 
 log = logging.getLogger(__name__)
 
 _TICK_NS = 1_000_000_000
 _TICKS_TO_LISTEN = 30
-"""How long listeners that a front opens late, as it learns of nodes, may take over their sockets."""
+"""How long late listeners, such as those of newly found nodes, can take over inherited sockets."""
 _TICKS_TO_DROP = 60
-"""Gates not used between two such looks are dropped: an idle topic keeps only its state."""
+"""Gates that are unused for this many ticks are dropped: an idle topic keeps only its state."""
 
 
 class Housekeeping:
     """The periodic work of one worker, and its results.
 
-    :param host: the broker's policy engine.
-    :param front: the broker's front.
     :param budget: what sessions may hold; smaller while memory is short.
-    :param listeners: release the sockets that no listener took.
-    :param on_tick: called once a second, after everything else.
     """
 
     def __init__(
@@ -89,11 +85,7 @@ class Housekeeping:
             await self.tick(connections, now_ns)
 
     async def tick(self, connections: Connections, now_ns: int) -> None:
-        """Do the work of one second.
-
-        :param connections: of this worker.
-        :param now_ns: monotonic time.
-        """
+        """Do the work of one second."""
 
         async def front() -> None:
             self._front.tick(now_ns)

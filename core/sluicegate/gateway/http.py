@@ -25,12 +25,12 @@ class _Server(uvicorn.Server):
         self._ending = asyncio.Event()
 
     async def main_loop(self) -> None:
-        """Wait for the end. uvicorn's own looks ten times a second, to date answers, which these are not."""
+        """Wait until serving ends; uvicorn's own loop polls ten times a second for a header that is off."""
         await self.on_tick(0)
         await self._ending.wait()
 
     def end(self) -> None:
-        """Let `serve` return."""
+        """Make `serve` return."""
         self.should_exit = True
         self._ending.set()
 
@@ -43,10 +43,8 @@ class _Server(uvicorn.Server):
 class HttpServer:
     """Serves one ASGI application.
 
-    :param app: the application.
-    :param host: address to listen on.
     :param port: port; 0 takes a free one.
-    :param name: what it is, for errors.
+    :param name: for errors.
     :param tls: what to speak; plain text if None.
     :param connections: at once, and requests; more are answered 503. Half of them may wait for a request:
         beyond that, one that waits is closed for each that comes.
@@ -85,7 +83,7 @@ class HttpServer:
         config.ssl = tls  # its own options would read the files in a way of their own
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
-            self._socket = bind(name, host, port, family, inherited)
+            self.bound = bind(name, host, port, family, inherited)
         except OSError as error:
             raise refused_address(name, host, port, error) from error
         self.name = name
@@ -93,19 +91,14 @@ class HttpServer:
         self._serving: asyncio.Task[Any] | None = None
 
     @property
-    def bound(self) -> socket.socket:
-        """The listening socket."""
-        return self._socket
-
-    @property
     def address(self) -> tuple[str, int]:
-        """Host and port that are listened on."""
-        host, port, *_ = self._socket.getsockname()
+        """Host and port of the listening socket."""
+        host, port, *_ = self.bound.getsockname()
         return host, port
 
     def start(self) -> None:
         """Begin to serve."""
-        serve = self._server.serve(sockets=[self._socket])
+        serve = self._server.serve(sockets=[self.bound])
         self._serving = asyncio.get_running_loop().create_task(serve)
 
     async def stop(self) -> None:
@@ -113,4 +106,4 @@ class HttpServer:
         self._server.end()
         if self._serving is not None:
             await self._serving
-        self._socket.close()
+        self.bound.close()

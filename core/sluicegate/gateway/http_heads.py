@@ -56,7 +56,6 @@ class Protocol(H11Protocol):
     """uvicorn's protocol with a bound on heads.
 
     :param waiting: the server's connections that have no request in progress.
-    :param head_s: longest time for a head, seconds.
     """
 
     def __init__(self, *arguments: Any, waiting: Waiting, head_s: float = HEAD_S, **named: Any) -> None:

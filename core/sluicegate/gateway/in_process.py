@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from sluicegate.config.load import Loaded, load, plugin_modules
 from sluicegate.config.models import BrokerConfig, GatewayConfig
+from sluicegate.config.policy_set import entry_policies
 from sluicegate.engine.sink import DecisionSink
 from sluicegate.gateway.limits import raise_descriptor_limit
 from sluicegate.gateway.log_sink import LogSink
@@ -110,7 +111,7 @@ class EmbeddedGateway:
 
         :raises KeyError: if there is no such broker or listener.
         """
-        return self.worker(broker).address(listener)
+        return self.worker(broker).listeners.address(listener)
 
     def set_policies(self, layers: Sequence[PolicyLayer]) -> int:
         """Replace the policies of all brokers.
@@ -128,10 +129,4 @@ class EmbeddedGateway:
         return [worker.snapshot() for worker in self._workers.values()]
 
     def _policies(self, broker: BrokerConfig) -> PolicySet:
-        return PolicySet(
-            self._version,
-            self._layers,
-            broker.observe_only,
-            frozenset(broker.exempt.principals),
-            frozenset(broker.exempt.policies),
-        )
+        return entry_policies(broker, self._layers, self._version)

@@ -17,21 +17,21 @@ from typing import TypeAlias
 _log = logging.getLogger(__name__)
 
 Look: TypeAlias = Callable[[FrameType | None], None]
-"""Called with the innermost frame of the main thread. What it raises is logged, and goes no further."""
+"""Called with the innermost frame of the main thread. Exceptions are logged and not raised further."""
 
 _looks: deque[Look] = deque()
 _free = Lock()
-"""Held from when the main thread is asked to call until it has called. Two calls must not be pending at once:
-while one runs and another waits, CPython 3.11 begins a traced function again and again, for ever."""
+"""Held while a call is pending. Two must not be pending at once: while one runs and another waits, CPython
+3.11 restarts a traced function forever."""
 
 
 def _call(_: object) -> int:
-    frame = sys._getframe().f_back  # noqa: SLF001 - the way to ask
+    frame = sys._getframe().f_back  # noqa: SLF001 - its documented use
     try:
         while _looks:
             _looks.popleft()(frame)
     except Exception:  # noqa: BLE001 - whatever is returned then, the main thread would take for an error
-        _log.exception("a look at what the main thread does has failed")
+        _log.exception("sampling the main thread failed")
     finally:
         _free.release()
     return 0
@@ -39,14 +39,14 @@ def _call(_: object) -> int:
 
 _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 _called = _CALLBACK(_call)
-"""Kept for as long as the process lives, as the interpreter keeps no reference to it."""
+"""Kept for the life of the process, as the interpreter keeps no reference to it."""
 _add = ctypes.pythonapi.Py_AddPendingCall
 _add.argtypes = (_CALLBACK, ctypes.c_void_p)
 _add.restype = ctypes.c_int
 
 
 def interrupt_main(look: Look) -> None:
-    """Have the main thread call `look` soon: after its current instruction, even if that waits for long.
+    """Have the main thread call `look` soon: after its current instruction, even if that blocks.
 
     Where it is just calling another one, it may come to this one only when it is interrupted again.
     It is never called if too many calls of others are waiting already.

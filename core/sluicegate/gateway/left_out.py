@@ -1,4 +1,4 @@
-"""Broker rooms that are there without their extra: left out, unless a file names them."""
+"""Broker rooms whose extra is not installed: skipped, and refused if a file uses them."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -28,15 +28,12 @@ class LeftOut:
         return f"{', '.join(self.missing)} {verb} not installed"
 
     @property
-    def told(self) -> str:
+    def explanation(self) -> str:
         """Why, and what to do about it."""
         return f"{self.problem}; do: {self.remedy}"
 
     def refusing(self, model: type[BrokerConfig]) -> type[BrokerConfig]:
-        """A model that accepts no entry of this kind, and says what to install; all other keys are checked.
-
-        :param model: the kind's own.
-        """
+        """A model that refuses entries of this kind and says what to install; it checks all other keys."""
 
         def refuse_system(value: str) -> str:
             raise refuse(f"cannot serve system {value!r}: {self.problem}", self.remedy)

@@ -8,7 +8,7 @@ from sluicegate.config import BrokerConfig
 
 _MS = 1_000_000
 _SPARE_DESCRIPTORS = 128
-"""For listeners, logs, the store and what plugins open."""
+"""For listeners, logs, the store and plugins."""
 _HANDSHAKE_S = 10.0
 
 
@@ -38,7 +38,7 @@ class Limits:
     handshake_s: float = _HANDSHAKE_S
     """For TLS."""
     linger_ns: int = 5_000_000_000
-    """How long a closed connection may take to send what is queued."""
+    """How long a closed connection may take to send queued bytes."""
     login_ns: int = 0
     """For the first request and a login; 0 for no limit."""
     address_share: float = 1.0

@@ -31,7 +31,6 @@ class Listeners:
 
         After `close` it opens none.
 
-        :param connections: takes the clients.
         :raises OSError: if the address is not available.
         """
         known = self._acceptors.get(listener.name)
@@ -72,11 +71,11 @@ class Listeners:
 
     @property
     def sockets(self) -> Mapping[str, socket.socket]:
-        """What each listener listens on, by name."""
+        """The socket of each listener, by name."""
         return {name: acceptor.bound for name, acceptor in self._acceptors.items()}
 
     def close(self) -> None:
-        """Accept no more clients and open no more listeners; addresses are still known."""
+        """Accept no more clients and open no more listeners; their addresses stay known."""
         self._is_closed = True
         self._inherited.close()
         for acceptor in self._acceptors.values():

@@ -39,7 +39,7 @@ class Inherited:
         return None
 
     def close(self) -> list[str]:
-        """Close those that were not taken; returns their names."""
+        """Close the sockets that were not taken, and return their names."""
         names = [name for name, _ in self._sockets]
         for _, unused in self._sockets:
             unused.close()
@@ -52,7 +52,6 @@ def bind(
 ) -> socket.socket:
     """A socket that listens.
 
-    :param name: of the listener.
     :param host: an address, not a host's name.
     :param inherited: where to look for it first.
     :raises OSError: if the address is not available.

@@ -1,4 +1,4 @@
-"""The decision log of one broker as the file configures it, with what is logged for people before it."""
+"""The decision log of one broker as configured, behind the sink that logs refusals."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -16,10 +16,8 @@ from sluicegate.gateway.recording import Recording
 class LogSink:
     """A decision log and the sink in front of it.
 
-    :param config: says where and how much is written.
-    :param broker: the broker whose decisions they are.
     :param plugins: the plugins that get the decisions (`sluicegate_decisions`).
-    :param compacting: whether this process makes the Parquet files; else another one does.
+    :param compacting: whether this process compacts Parquet files; otherwise another one does.
     """
 
     def __init__(
@@ -49,7 +47,7 @@ class LogSink:
             retention=Retention(max_bytes=settings.retention_size, max_age_s=settings.retention_age / 1000),
             compacting=compacting,
         )
-        # The log asks less of a gate than the engine's protocol promises; mypy cannot tell for attributes.
+        # The log needs less of a gate than the protocol promises, which mypy cannot verify for attributes.
         sink = cast("DecisionSink", self.log)
         sustained_ns = config.log.sustained_after * 1_000_000
         self.sink = Recording(sink, sustained_ns, show_ids=config.decision_id_in_errors)
@@ -59,5 +57,5 @@ class LogSink:
         return asdict(self.log.stats())
 
     async def close(self) -> None:
-        """Write out what is queued; may take as long as the disk."""
+        """Write out queued decisions; may take as long as the disk."""
         await asyncio.to_thread(self.log.close)

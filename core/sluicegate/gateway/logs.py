@@ -2,7 +2,7 @@
 
 import logging
 import sys
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from copy import copy
 from datetime import UTC, datetime
@@ -16,9 +16,7 @@ from sluicegate.gateway.repeated_lines import RepeatedLines
 _PLAIN = frozenset(vars(logging.LogRecord("", 0, "", 0, "", (), None))) | {"message", "asctime", "taskName"}
 JSON_KEYS = frozenset({"time", "level", "logger", "message", "traceback"})
 """Keys that mean the same in every JSON line; no field may take their place."""
-_SECOND_NS = 1_000_000_000
 _MS = 1_000_000
-_KEYS_LIMIT = 10_000
 _OWN = "sluicegate"
 _NEVER = logging.CRITICAL + 1
 
@@ -30,7 +28,7 @@ def set_up(
     *,
     repeats: int = 10,
     repeat_window_ms: int = 60_000,
-    told_anew: Iterable[str] = (),
+    silenced: Iterable[str] = (),
     **always: object,
 ) -> None:
     """Send the log to a stream: the gateway's own lines, and warnings of the libraries that it uses.
@@ -40,8 +38,8 @@ def set_up(
     :param stream: standard error if not given.
     :param repeats: lines of the same text within a window; further ones are counted; 0 writes all.
     :param repeat_window_ms: how long a window lasts.
-    :param told_anew: loggers of libraries whose failures the gateway tells in words of its own; theirs are
-        left out, unless `level` is `debug`.
+    :param silenced: loggers of libraries whose failures the gateway logs itself; written only if `level` is
+        `debug`.
     :param always: fields that every line carries, such as the broker's name.
     """
     lines = RepeatedLines(repeats, repeat_window_ms * _MS, _OWN)
@@ -51,7 +49,7 @@ def set_up(
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
     logging.getLogger(_OWN).setLevel(level.upper())
-    for name in told_anew:
+    for name in silenced:
         logging.getLogger(name).setLevel(logging.WARNING if level == "debug" else _NEVER)
 
 
@@ -72,7 +70,7 @@ def _time(record: logging.LogRecord) -> str:
 
 
 def printable(text: str) -> str:
-    """Text that clients had a hand in, such as a topic's name, without line ends and control characters."""
+    """Escape line ends and control characters in text from clients, such as a topic's name."""
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
@@ -111,44 +109,11 @@ class TextLines(logging.Formatter):
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 
-class Throttle:
-    """Passes one line a second for each key, and counts those left out before it.
-
-    :param every_ns: another time between two lines.
-    """
-
-    __slots__ = ("_every_ns", "_last")
-
-    def __init__(self, every_ns: int = _SECOND_NS) -> None:
-        self._every_ns = every_ns
-        self._last: dict[Hashable, tuple[int, int]] = {}
-
-    def passes(self, key: Hashable, now_ns: int) -> int | None:
-        """Ask for a line.
-
-        :param key: lines of the same key are thinned out together.
-        :param now_ns: monotonic time.
-        :return: how many lines of this key were left out since the last one; None to leave this one out too.
-        """
-        last_ns, left_out = self._last.get(key, (now_ns - self._every_ns, 0))
-        if now_ns - last_ns < self._every_ns:
-            self._last[key] = (last_ns, left_out + 1)
-            return None
-        if len(self._last) >= _KEYS_LIMIT:
-            self._last.clear()
-        self._last[key] = (now_ns, 0)
-        return left_out
-
-
 class LimitedHandler(logging.StreamHandler[IO[str]]):
     """Writes the lines of all loggers of a process, except repetitions.
 
     Lines of libraries have no traceback: it becomes the words of its exception. A stream that takes nothing,
-    as of a file on a full disk, is told of by the first line that it takes again.
-
-    :param stream: where lines go.
-    :param lines: which ones.
-    :param now_ns: gives the monotonic time.
+    as of a file on a full disk, is reported before the next line that it takes.
     """
 
     def __init__(
@@ -166,7 +131,7 @@ class LimitedHandler(logging.StreamHandler[IO[str]]):
         return self._lines.left_out
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a line, unless there were too many like it; before it, what was left out until now."""
+        """Write a line unless it repeats others too often; first write the summaries that are due."""
         now_ns = self._now_ns()
         for summary in self._lines.ended(now_ns):
             self._write(summary)
@@ -174,7 +139,7 @@ class LimitedHandler(logging.StreamHandler[IO[str]]):
             self._write(record if record.name.partition(".")[0] == _OWN else _without_traceback(record))
 
     def tell_left_out(self, *, all_of_it: bool = False) -> None:
-        """Tell what was left out in windows that have ended, even if no further line comes.
+        """Write the summaries of windows that have ended, even if no further line comes.
 
         :param all_of_it: in those that have not ended, too.
         """
@@ -188,7 +153,7 @@ class LimitedHandler(logging.StreamHandler[IO[str]]):
         super().close()
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - a name of the logging package
-        """Count a line that the stream did not take; the package's own way is a traceback on that stream."""
+        """Count a line that the stream did not take; by default a traceback would go to that stream."""
         error = sys.exc_info()[1]
         if isinstance(error, OSError):
             self._unwritten += 1
@@ -216,7 +181,7 @@ def _without_traceback(record: logging.LogRecord) -> logging.LogRecord:
 
 
 def limited_handlers() -> list[LimitedHandler]:
-    """What `set_up` installed, if this process has called it."""
+    """The handlers that `set_up` installed, if this process has called it."""
     return [handler for handler in logging.getLogger().handlers if isinstance(handler, LimitedHandler)]
 
 
@@ -226,7 +191,7 @@ def left_out() -> int:
 
 
 def tell_left_out() -> int:
-    """Tell what the log of this process left out in windows that have ended; to be called once a second.
+    """Write the summaries of lines that the log of this process left out; call it once a second.
 
     :return: how many lines were left out so far.
     """

@@ -1,4 +1,4 @@
-"""Functions of the gateway that show in a stack what the event loop is busy with; see `engine.holders`."""
+"""Registers functions whose stack frames show what the event loop is busy with; see `engine.holders`."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -15,13 +15,13 @@ from sluicegate.model import OperationKind
 
 
 def _asked(variables: Mapping[str, Any]) -> Mapping[str, str]:
-    """A check that is asked by itself."""
+    """A check that the gate calls outside of its hot paths."""
     check = variables["entry"].check
     return {"policy": check.policy, "plugin": plugin_of(check), "topic": variables["self"].topic.full}
 
 
 def _hot(kind: OperationKind, variables: Mapping[str, Any]) -> Mapping[str, str]:
-    """One of the checks that the hot ways call in turn; none any more once the operation is counted."""
+    """One of the checks of a hot path; none once all of them have passed."""
     gate = variables["self"]
     found = {"topic": gate.topic.full}
     if "state" not in variables:

@@ -2,16 +2,19 @@
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 import orjson
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from sluicegate.config.units import Address
-from sluicegate.model import Level, PolicyLayer, PolicySet, Setting, Source
+from sluicegate.model import PolicySet
 
 _LENGTH_BYTES = 4
 _MAX_BYTES = 256 * 1024 * 1024
+_POLICIES = TypeAdapter(PolicySet)
+_POLICY_FIELDS = {field.name for field in fields(PolicySet)}
 
 
 class BrokenMessageError(Exception):
@@ -40,82 +43,40 @@ async def receive(reader: asyncio.StreamReader) -> dict[str, Any] | None:
 
 
 def send(writer: asyncio.StreamWriter, kind: str, **content: object) -> None:
-    """Send a message; what a dead peer does not accept is lost.
-
-    :param kind: what it is about; the receiver finds it under `kind`.
-    :param content: the rest; must be JSON.
-    """
-    data = orjson.dumps({"kind": kind, **content}, option=orjson.OPT_NON_STR_KEYS)
+    """Send a message; what a dead peer does not accept is lost."""
+    data = encode(kind, **content)
     if not writer.is_closing():
         writer.write(len(data).to_bytes(_LENGTH_BYTES) + data)
 
 
-def policies_to_json(policies: PolicySet) -> dict[str, object]:
-    """Policies as JSON."""
-    return {
-        "version": policies.version,
-        "observe_only": policies.observe_only,
-        "exempt_principals": sorted(policies.exempt_principals),
-        "exempt_policies": sorted(policies.exempt_policies),
-        "layers": [
-            {
-                "level": layer.level,
-                "name": layer.name,
-                "settings": _settings_to_json(layer.settings),
-                "ceilings": _settings_to_json(layer.ceilings),
-            }
-            for layer in policies.layers
-        ],
-    }
+def encode(kind: str, **content: object) -> bytes:
+    """A message, without its length.
+
+    :param kind: kind of message; the receiver finds it under `kind`.
+    :param content: the rest: JSON, policy sets and configuration models.
+    """
+    return orjson.dumps({"kind": kind, **content}, default=_plain, option=orjson.OPT_NON_STR_KEYS)
+
+
+def _plain(value: object) -> object:
+    """Convert values that orjson cannot encode."""
+    if isinstance(value, BaseModel):
+        return dict(value)
+    if isinstance(value, Address):
+        return str(value)
+    if isinstance(value, frozenset):
+        return sorted(value)
+    raise TypeError(f"{type(value).__name__} cannot be sent")
 
 
 def policies_from_json(data: Mapping[str, Any]) -> PolicySet:
-    """Policies from what `policies_to_json` made.
+    """A policy set from a message.
 
     :raises BrokenMessageError: if it is something else.
     """
+    if not data.keys() >= _POLICY_FIELDS:  # defaults must never take the place of policies
+        raise BrokenMessageError(f"policies with only {', '.join(data) or 'nothing'}")
     try:
-        return PolicySet(
-            version=data["version"],
-            observe_only=data["observe_only"],
-            exempt_principals=frozenset(data["exempt_principals"]),
-            exempt_policies=frozenset(data["exempt_policies"]),
-            layers=tuple(
-                PolicyLayer(
-                    Level(layer["level"]),
-                    layer["name"],
-                    _settings_from_json(layer["settings"]),
-                    _settings_from_json(layer["ceilings"]),
-                )
-                for layer in data["layers"]
-            ),
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise BrokenMessageError(f"policies that cannot be read: {error!r}") from error
-
-
-def config_to_json(value: object) -> Any:
-    """A configuration model as JSON that its own class reads again, subclasses and addresses included."""
-    if isinstance(value, BaseModel):
-        return {name: config_to_json(getattr(value, name)) for name in type(value).model_fields}
-    if isinstance(value, Address):
-        return str(value)
-    if isinstance(value, tuple | list | frozenset | set):
-        return [config_to_json(item) for item in value]
-    if isinstance(value, Mapping):
-        return {name: config_to_json(item) for name, item in value.items()}
-    return value
-
-
-def _settings_to_json(settings: Mapping[str, Setting]) -> dict[str, list[object]]:
-    return {
-        name: [setting.value, setting.source, setting.location, setting.locked]
-        for name, setting in settings.items()
-    }
-
-
-def _settings_from_json(data: Mapping[str, Any]) -> dict[str, Setting]:
-    return {
-        name: Setting(value, Source(source), location, locked)
-        for name, (value, source, location, locked) in data.items()
-    }
+        return _POLICIES.validate_python(data)
+    except ValidationError as error:
+        raise BrokenMessageError(f"policies that cannot be read: {error}") from error

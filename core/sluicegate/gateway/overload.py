@@ -1,4 +1,4 @@
-"""A worker's own memory as a signal of overload: it stops accepting, then shrinks, then closes clients."""
+"""Overload protection by a worker's memory: stop accepting, then shrink caches, then close clients."""
 
 import asyncio
 import ctypes
@@ -11,7 +11,7 @@ from sluicegate.config.overload import OverloadConfig
 from sluicegate.engine.budget import Budget
 from sluicegate.features.pressure.process import ProcessError, ProcessMemory
 from sluicegate.gateway.connections import Connections
-from sluicegate.gateway.logs import Throttle
+from sluicegate.log_throttle import Throttle
 
 log = logging.getLogger(__name__)
 
@@ -23,13 +23,12 @@ _NAMES = ("normal", "not accepting", "shrinking", "closing")
 _HYSTERESIS = 0.03
 """A level is left only this share below where it began, so that it does not flap."""
 _SHRUNK_PART = 2
-"""What is left of `buffer_budget` while the worker shrinks."""
+"""Divisor of `buffer_budget` while the worker shrinks."""
 
 
 class Overload:
     """Monitors the resident memory of this worker, and acts on it.
 
-    :param config: thresholds.
     :param budget: what sessions may hold; halved while the worker shrinks.
     :param drop_idle: drops what can be rebuilt, such as idle gates; yields between slices of that work.
     """
@@ -76,7 +75,6 @@ class Overload:
         }
 
     def _change(self, share: float) -> None:
-        """Choose the level for a share of the limit."""
         before = self.level
         while self.level < CLOSING and share >= self._starts[self.level + 1]:
             self.level += 1

@@ -1,4 +1,4 @@
-"""The end of a session: what it held is released, in turns of the event loop if it is much."""
+"""Ends a session: releases what it holds, in turns of the event loop if that is much."""
 
 from collections.abc import Callable, Iterator
 
@@ -7,11 +7,10 @@ from sluicegate.gateway.turns import Turns
 
 
 def part(session: Session, now_ns: int, turns: Turns, failed: Callable[[Exception], None]) -> None:
-    """Tell a session that its connection is gone.
+    """End a session whose connection is closed.
 
-    :param session: is told of the end; nothing else is called on it from here on.
-    :param now_ns: monotonic time.
-    :param turns: where slices wait that cannot be done at once.
+    :param session: the caller must not use it afterwards.
+    :param turns: the queue for slices after the first.
     :param failed: called with what the session raises.
     """
     try:

@@ -64,18 +64,18 @@ class PluginMetric:
 
 
 class PluginMetrics:
-    """All metrics that the plugins of one worker asked for; a `hooks.Metrics`."""
+    """All metrics of the plugins of one worker; a `hooks.Metrics`."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._metrics: dict[str, PluginMetric] = {}
 
     def gauge(self, name: str, help: str, labels: Sequence[str] = ()) -> PluginMetric:  # noqa: A002
-        """A gauge, the same one each time; `hooks.Metrics` says what it raises."""
+        """As `hooks.Metrics.gauge`."""
         return self._metric("gauge", name, help, labels)
 
     def counter(self, name: str, help: str, labels: Sequence[str] = ()) -> PluginMetric:  # noqa: A002
-        """A counter, the same one each time; `hooks.Metrics` says what it raises."""
+        """As `hooks.Metrics.counter`."""
         return self._metric("counter", name.removesuffix("_total"), help, labels)
 
     def snapshot(self) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Finds plugins and asks them one by one, so that one that raises is known by name and stops no other."""
+"""Loads plugins and calls them one by one, so that failures are attributed and stop no other plugin."""
 
 import importlib
 import os
@@ -67,7 +67,7 @@ class Implementation:
         return self._call(*(arguments[name] for name in self._argument_names))
 
     def by_position(self, *names: str) -> Callable[..., Any]:
-        """The same with its arguments by position, for what is called often.
+        """The same with arguments by position, for frequent calls.
 
         :param names: of the arguments, in the order in which they are given; most plugins take just these.
         """
@@ -85,7 +85,7 @@ class Plugins:
         self._origins = origins
 
     def implementations(self, hook: str) -> list[Implementation]:
-        """Who implements a hook, in the order of registration; built-in plugins come first.
+        """The implementations of a hook in the order of registration, built-in plugins first.
 
         Hooks that take the first result are to be asked in reverse, so that others can override what is
         built in.
@@ -146,7 +146,6 @@ class Plugins:
 
     @cached_property
     def _every_driver(self) -> Mapping[str, tuple[str, BrokerDriver]]:
-        """Plugin and driver by system."""
         found: dict[str, tuple[str, BrokerDriver]] = {}
         for ask in self.implementations("sluicegate_broker"):
             try:
@@ -167,7 +166,7 @@ class Plugins:
 
     @cached_property
     def method_maps(self) -> Mapping[str, MethodMap]:
-        """Method maps by system; of several for one system that of the plugin loaded last.
+        """Method maps by system; if several plugins have one, that of the plugin loaded last.
 
         :raises PluginError: if a plugin raises, or gives something else.
         """

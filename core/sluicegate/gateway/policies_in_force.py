@@ -1,4 +1,4 @@
-"""The policies in force, from file and store; read again on changes, and the last good ones stay."""
+"""The effective policies from file and store, reloaded on changes; invalid ones keep the last good ones."""
 
 import logging
 import os
@@ -16,9 +16,9 @@ from sluicegate.config.load import Loaded, load
 from sluicegate.config.models import BrokerConfig
 from sluicegate.config.policy_set import policy_set
 from sluicegate.gateway.changing import change_store
-from sluicegate.gateway.logs import Throttle
 from sluicegate.gateway.plugins import Plugins
-from sluicegate.model import Level, PolicyLayer, PolicySet
+from sluicegate.log_throttle import Throttle
+from sluicegate.model import Level, PolicySet
 from sluicegate.store import PolicyStore, StoreError
 from sluicegate.store.local_copy import NAME as COPY_NAME
 from sluicegate.store.local_copy import LocalCopy
@@ -27,7 +27,7 @@ from sluicegate.store.standby import StandbyStore, is_remote
 log = logging.getLogger(__name__)
 
 _LIVE = frozenset({"observe_only", "exempt"})
-"""Keys of a broker's entry that come into force without a restart."""
+"""Keys of a broker's entry that apply without a restart."""
 _FileMark = tuple[int, int, int]
 _FIRST_RETRY_NS = 250_000_000
 _LONGEST_RETRY_NS = 5_000_000_000
@@ -39,10 +39,6 @@ _FACTS_LIMIT = 10_000
 class PolicyWatch:
     """Reads file and store; its methods block and belong to one thread.
 
-    :param path: the configuration file.
-    :param loaded: its content at the start.
-    :param plugins: what it is read with.
-    :param environ: environment that overrides it.
     :raises StoreError: if the store cannot be read: at the start there are no last good policies but those in
         the local copy of a store over the network, which is used if that does not answer.
     :raises PluginError: if no plugin opens the store.
@@ -57,12 +53,12 @@ class PolicyWatch:
     ) -> None:
         self.loaded = loaded
         self.version = 1
-        """Counted up with every change that came into force."""
+        """Incremented with each applied change."""
         self.successful = True
         """False while file or store are broken, and the last good policies are in force."""
         self.failures = 0
         self._path = os.fspath(path)
-        self._plugins = plugins
+        self.plugins = plugins
         self._environ = environ
         self._store = _open_store(loaded, plugins)
         self._answered_ns = monotonic_ns()
@@ -74,9 +70,9 @@ class PolicyWatch:
         """Facts that the store did not take yet, by key."""
         self._writing = Backoff(_FIRST_RETRY_NS, _LONGEST_RETRY_NS)
         self.facts_lost = 0
-        """Facts that were given up because too many waited."""
+        """Facts that were dropped because too many waited."""
         self.facts_conflicting = 0
-        """Facts that another gateway keeps with another value."""
+        """Facts for which another gateway has stored a different value."""
         self._throttle = Throttle()
 
     def policies(self, broker: str) -> PolicySet:
@@ -84,7 +80,7 @@ class PolicyWatch:
         return policy_set(self.loaded, self._layers, self.version, broker)
 
     def check(self, force: bool = False) -> bool:
-        """Check whether file or store changed, and apply what did.
+        """Check whether file or store changed, and apply the changes.
 
         :param force: read file and store even if they look unchanged.
         :return: True if there are other policies now.
@@ -109,7 +105,7 @@ class PolicyWatch:
 
     @property
     def copy_in_use(self) -> bool:
-        """Whether the local copy stands for a store that did not answer since the start."""
+        """Whether the local copy replaces a store that has not answered since the start."""
         return isinstance(self._store, StandbyStore) and self._store.copy_age_s is not None
 
     @property
@@ -124,7 +120,7 @@ class PolicyWatch:
         return len(self._unkept)
 
     def keep_fact(self, broker: str, key: str, value: str) -> None:
-        """Keep a fact for a broker; what a broken store does not accept is offered to it again."""
+        """Keep a fact for a broker; writing is retried while the store is broken."""
         self._unkept[f"{broker}/{key}"] = value
         if len(self._unkept) > _FACTS_LIMIT:
             del self._unkept[next(iter(self._unkept))]
@@ -174,11 +170,6 @@ class PolicyWatch:
         loaded = self.loaded
         change_store(self._store, loaded.fields, level, name, changes, actor, loaded.policy_layers)
 
-    @property
-    def plugins(self) -> Plugins:
-        """What file and store are read with."""
-        return self._plugins
-
     def close(self) -> None:
         """Close the store after offering it the waiting facts."""
         self._writing.reset()
@@ -198,7 +189,7 @@ class PolicyWatch:
             return False
         self._mark = mark
         try:
-            loaded = load(self._path, self._plugins.policy_models, self._plugins.broker_models, self._environ)
+            loaded = load(self._path, self.plugins.policy_models, self.plugins.broker_models, self._environ)
             self._refuse_removed(loaded)
             self._refuse_unusable(loaded)
         except (ConfigErrors, ValueError) as error:
@@ -239,7 +230,6 @@ class PolicyWatch:
             log.warning("%s", warning.in_a_line())
 
     def _warn_of_restart(self, loaded: Loaded) -> None:
-        """Log which changes need a restart."""
         before, after = self.loaded.config, loaded.config
         changed = [
             name
@@ -274,11 +264,6 @@ class PolicyWatch:
         changed = layers != self._layers
         self._store_version, self._layers = version, layers
         return changed
-
-    @property
-    def layers(self) -> tuple[PolicyLayer, ...]:
-        """The policies of the store."""
-        return self._layers
 
     def _broken(self, what: str, text: str) -> None:
         left_out = self._throttle.passes(what, monotonic_ns())

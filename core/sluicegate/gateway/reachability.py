@@ -1,7 +1,7 @@
 """Whether a broker can be reached, by address: results of probes, and reports to operators.
 
-Rules of this file: no IO and no clock. Only a probe changes what is told. A client's dial that fails has its
-address probed at once, so that a single slow dial is not taken for an outage.
+Rules of this file: no IO and no clock. Only a probe changes the reported state. A failed dial of a client
+triggers a probe of its address, so that a single slow dial does not count as an outage.
 """
 
 import logging
@@ -19,17 +19,17 @@ Place: TypeAlias = tuple[str, int]
 
 _SECOND_NS = 1_000_000_000
 _PROBE_UP_NS = 10 * _SECOND_NS
-"""How often an address that answers is probed, while no client's traffic shows that it does."""
+"""How often an address that answers is probed while there is no traffic from the broker."""
 _FIRST_RETRY_NS = _SECOND_NS
 _LONGEST_RETRY_NS = 5 * _SECOND_NS
 """How often an address that does not answer is probed; in between, the time doubles."""
 _HEARD_NS = 900_000_000
-"""A broker whose bytes came within this time is up, whatever a probe says: less than between two ticks."""
+"""A broker that sent bytes within this time is up, whatever a probe says; less than a tick."""
 _REMIND_NS = 60 * _SECOND_NS
 _SETTLED_NS = 15 * _SECOND_NS
-"""Failed dials are told on their own only after the probe that they caused must have ended."""
+"""Failed dials are logged only once the probe that they triggered must have ended."""
 _NODE_KEPT_NS = 600 * _SECOND_NS
-"""An address beyond the bootstrap list is probed for so long after a client last needed it."""
+"""How long an address outside of the bootstrap list is probed after a client last needed it."""
 _MOST_NODES = 1_000
 NO_ANSWER = "no answer in time"
 _NOT_TRIED = "no answer yet"
@@ -38,27 +38,13 @@ _NOT_TRIED = "no answer yet"
 class _Target:
     """One address of the broker."""
 
-    __slots__ = (
-        "asked_ns",
-        "due_ns",
-        "failures",
-        "is_bootstrap",
-        "is_doubted",
-        "is_probing",
-        "is_silent",
-        "is_told",
-        "name",
-        "probed_ns",
-        "reason",
-    )
-
     def __init__(self, place: Place, now_ns: int, *, is_bootstrap: bool) -> None:
         self.name = str(Address(*place))
         self.is_bootstrap = is_bootstrap
         self.reason = _NOT_TRIED
         """Why it does not answer; empty if it does."""
         self.is_silent = False
-        """True if connecting to it takes as long as it may, and then fails."""
+        """True if connecting fails only after the timeout."""
         self.is_doubted = False
         """True if a client could not be connected since the last probe."""
         self.is_probing = False
@@ -66,7 +52,7 @@ class _Target:
         self.probed_ns = now_ns - _SECOND_NS
         self.failures = 0
         """Probes that failed since one did not."""
-        self.is_told = False
+        self.is_logged = False
         """True if the log says that it does not answer."""
 
 
@@ -74,7 +60,6 @@ class Reachability:
     """The addresses of one broker, and which of them answer.
 
     :param bootstrap: the configured addresses.
-    :param now_ns: monotonic time.
     :param heard: gives the number of bytes that all clients have had from the broker.
     :param reached: called when the broker answers for the first time, and when it does so again.
     :param wall_ms: gives the wall-clock time at a monotonic time, in ms since 1970.
@@ -103,13 +88,13 @@ class Reachability:
         self._turned_away_in_all = 0
         """The same, since the broker was last known to serve clients."""
         self._first_turned_away_ns = 0
-        self._told_ns = now_ns
+        self._logged_ns = now_ns
         self._last_failure = ""
 
     # -- what comes in --------------------------------------------------------------------------------
 
     def due(self, now_ns: int) -> list[Place]:
-        """Addresses to be probed now; for each of them `probed` must be called in the end."""
+        """Addresses to probe now; the caller must call `probed` for each of them."""
         self._listen(now_ns)
         found = []
         for place, target in tuple(self._targets.items()):
@@ -128,9 +113,7 @@ class Reachability:
     def probed(self, place: Place, error: Exception | None, now_ns: int) -> None:
         """Record the result of a probe.
 
-        :param place: the address.
         :param error: why it does not answer; None if it does.
-        :param now_ns: monotonic time.
         """
         target = self._targets[_key(place)]
         target.is_probing = target.is_doubted = False
@@ -145,7 +128,7 @@ class Reachability:
             target.failures += 1
         self._judge(now_ns)
         if self.is_up:
-            self._tell_of_addresses()
+            self._log_addresses()
         if not target.is_bootstrap and not target.reason:
             del self._targets[_key(place)]
 
@@ -156,12 +139,7 @@ class Reachability:
         target.due_ns = now_ns + _LONGEST_RETRY_NS
 
     def dial_failed(self, place: Place, error: Exception, now_ns: int) -> None:
-        """Record that a client could not be connected to an address.
-
-        :param place: the address.
-        :param error: why.
-        :param now_ns: monotonic time.
-        """
+        """Record that a client could not be connected to an address."""
         target = self._targets.get(_key(place))
         if target is None:
             if len(self._targets) >= _MOST_NODES:
@@ -208,7 +186,7 @@ class Reachability:
 
     def remind(self, now_ns: int) -> None:
         """Once a second: log clients that were turned away, now and then."""
-        if not self._turned_away or now_ns - self._told_ns < _REMIND_NS:
+        if not self._turned_away or now_ns - self._logged_ns < _REMIND_NS:
             return
         if self.is_up is False:
             text = f"still cannot reach broker at {self.reason}"
@@ -218,7 +196,7 @@ class Reachability:
         else:
             return
         log.warning(text, extra={"clients_turned_away": self._turned_away})
-        self._told(now_ns)
+        self._logged(now_ns)
 
     # -- up or down -----------------------------------------------------------------------------------
 
@@ -238,7 +216,7 @@ class Reachability:
             return
         was_up, self.is_up = self.is_up, is_up
         if was_up is False:
-            self._tell_back(now_ns)
+            self._log_return(now_ns)
         elif not is_up:
             log.error(
                 "cannot reach broker at %s; clients are turned away until it answers: start it, or correct "
@@ -247,36 +225,36 @@ class Reachability:
             )
         if was_up is not None or not is_up:
             for target in self._targets.values():
-                target.is_told = bool(target.reason)
+                target.is_logged = bool(target.reason)
         self._since_ns = now_ns
-        self._told(now_ns)
+        self._logged(now_ns)
         if is_up:
             self._turned_away_in_all = 0
             self._reached()
 
-    def _tell_back(self, now_ns: int) -> None:
+    def _log_return(self, now_ns: int) -> None:
         down_s = (now_ns - self._since_ns) // _SECOND_NS
         fields = {"down_s": down_s, "clients_turned_away": self._turned_away_in_all}
         rest = f", but for {self.reason}" if self.reason else ""
         # A warning, so that a log that shows the outage shows its end too.
         log.warning("broker is reachable again%s", rest, extra=fields)
 
-    def _tell_of_addresses(self) -> None:
+    def _log_addresses(self) -> None:
         """Log which addresses of a broker that is up no longer answer, and which answer again."""
         answers = any(target.is_bootstrap and not target.reason for target in self._targets.values())
         for target in self._targets.values():
             is_gone = target.reason not in ("", _NOT_TRIED)
-            if is_gone == target.is_told or (is_gone and not answers and target.failures == 1):
+            if is_gone == target.is_logged or (is_gone and not answers and target.failures == 1):
                 continue  # the last address to fail is logged as the broker, at its next probe
-            target.is_told = is_gone
+            target.is_logged = is_gone
             if is_gone:
                 text = "cannot reach broker at %s: %s; clients are served by its other addresses"
                 log.warning(text, target.name, target.reason)
             else:
                 log.warning("broker at %s is reachable again", target.name)
 
-    def _told(self, now_ns: int) -> None:
-        self._told_ns = now_ns
+    def _logged(self, now_ns: int) -> None:
+        self._logged_ns = now_ns
         self._turned_away = 0
         self._last_failure = ""
 

@@ -1,4 +1,4 @@
-"""When a client is read from, and how bytes are kept that arrive while reading is paused."""
+"""When the gateway reads from a client, and how it buffers bytes that arrive while reading is paused."""
 
 import asyncio
 import select
@@ -10,7 +10,7 @@ from sluicegate.gateway.turns import Turns
 DIALLING = 1
 """The broker is not connected yet."""
 FULL = 2
-"""The broker does not take what is sent to it."""
+"""The broker does not read."""
 SESSION = 4
 """The session asked for it."""
 ASKING = 8
@@ -18,13 +18,13 @@ ASKING = 8
 ENDING = 16
 """The gateway drains, or this connection is being closed."""
 UNREAD = 32
-"""The client does not take what is sent to it."""
+"""The client does not read."""
 _STOPPED_WHILE = DIALLING | SESSION | ASKING | ENDING
 KEPT_WHILE = _STOPPED_WHILE | TURN
-"""Reasons for which bytes that still arrive are kept back; a transport may deliver after it was paused."""
+"""Reasons to buffer bytes that still arrive: a transport may deliver after it was paused."""
 
 _PENDING_LIMIT = 1024 * 1024
-"""Bytes kept back for one client; one read of the event loop is at most a quarter of it."""
+"""Most bytes buffered for one client; one read of the event loop is at most a quarter of it."""
 _GONE = select.POLLRDHUP | select.POLLHUP | select.POLLERR
 
 
@@ -44,7 +44,7 @@ class PausableReading(PacedReading):
 
     @abstractmethod
     def _go_on(self) -> None:
-        """Hand over what was kept back, if that may be."""
+        """Hand on the buffered bytes if reading is not stopped."""
 
     def _may_read(self) -> bool:
         return not self._eof
@@ -57,10 +57,10 @@ class PausableReading(PacedReading):
 
     @abstractmethod
     def close(self, counter: str = "", detail: str = "") -> None:
-        """Send what is queued, then close both sides."""
+        """Send queued bytes, then close both sides."""
 
     def _keep(self, data: bytes) -> None:
-        """Keep bytes back that came while reading was paused; those of a closing connection are dropped."""
+        """Buffer bytes that arrive while reading is paused; those of a closing connection are dropped."""
         if self.closing_ns:
             return
         self._put_behind(data)
@@ -69,7 +69,7 @@ class PausableReading(PacedReading):
             self.close("early_bytes_over_limit", f"over {_PENDING_LIMIT} bytes while reading was paused")
 
     def _take_pending(self) -> bytes | None:
-        """What was kept back, if it may be used now."""
+        """The buffered bytes, if they may be used now."""
         if self._pending is None or self._pauses & KEPT_WHILE or self.closing_ns:
             return None
         return self._taken_back()

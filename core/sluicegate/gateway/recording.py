@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.sink import DecisionSink
-from sluicegate.gateway.logs import Throttle, printable
+from sluicegate.gateway.logs import printable
+from sluicegate.log_throttle import Throttle
 from sluicegate.model import Action, Decision, Operation
 
 log = logging.getLogger("sluicegate.policy")
 
 _PAUSE_NS = 2_000_000_000
-"""Without anything held for so long, limiting has ended: the next time it starts again."""
+"""Limiting has ended once no operation was held for this long; the next one starts it again."""
 _EPISODES_LIMIT = 10_000
 
 
@@ -27,14 +28,14 @@ class _Episode:
     since_ns: int
     last_ns: int
     held: int = 0
-    told: bool = False
+    is_reported: bool = False
 
 
 class Recording:
     """A `DecisionSink` that logs.
 
     :param sink: takes the decisions afterwards.
-    :param sustained_ns: rate limiting that lasts so long is logged as a warning.
+    :param sustained_ns: rate limiting that lasts this long is logged as a warning.
     :param show_ids: False to keep decision ids from clients; the log and the journal have them anyway.
     """
 
@@ -87,17 +88,17 @@ class Recording:
             if len(self._episodes) >= _EPISODES_LIMIT:
                 self._episodes.clear()
             self._episodes[policy, op.topic] = _Episode(now_ns, now_ns, 1)
-            self._tell(logging.INFO, "rate limiting started", op, decision, now_ns)
+            self._log_episode(logging.INFO, "rate limiting started", op, decision, now_ns)
             return
         episode.last_ns = now_ns
         episode.held += 1
-        if not episode.told and now_ns - episode.since_ns >= self._sustained_ns:
-            episode.told = True
+        if not episode.is_reported and now_ns - episode.since_ns >= self._sustained_ns:
+            episode.is_reported = True
             seconds = (now_ns - episode.since_ns) / 1e9
             text = f"rate limiting sustained for {seconds:.0f} s, {episode.held} operations held"
-            self._tell(logging.WARNING, text, op, decision, now_ns)
+            self._log_episode(logging.WARNING, text, op, decision, now_ns)
 
-    def _tell(self, level: int, text: str, op: Operation, decision: Decision, now_ns: int) -> None:
+    def _log_episode(self, level: int, text: str, op: Operation, decision: Decision, now_ns: int) -> None:
         reason = decision.reasons[0]
         if self._throttle.passes((text[:24], reason.policy, op.topic), now_ns) is not None:
             log.log(

@@ -43,7 +43,7 @@ from sluicegate.gateway.wake_up import WakeUp
 from sluicegate.model import ANONYMOUS
 
 if TYPE_CHECKING:
-    from sluicegate.broker import DiallingSession
+    from sluicegate.broker import OptionalSession
     from sluicegate.gateway.connections import Connections
 
 
@@ -55,7 +55,6 @@ class ClientSide(PausableReading):
     """The connection from a client, and all that is known about the pair.
 
     :param connections: what all connections of the broker share.
-    :param listener: where the client connected.
     :param peer: its address, `host:port`.
     :param descriptor: of its socket, to notice that it hung up while nothing is read from it.
     """
@@ -92,7 +91,7 @@ class ClientSide(PausableReading):
         """True if the client was the last to send something: the broker may still answer."""
         self._listener = listener
         self._upstream: UpstreamSide | None = None
-        # What sends to either side: kept bound, as it is looked up for every message.
+        # Senders to both sides, kept as bound methods because every message uses them.
         self._to_upstream: Callable[[Buffer], None] = _discard
         self.to_client: Callable[[Buffer], None] = _discard
         self._deadlines = Deadlines(self.last_ns)
@@ -102,7 +101,7 @@ class ClientSide(PausableReading):
 
     @property
     def principal(self) -> str:
-        """Who the broker says that the client is; `ANONYMOUS` if that is not known."""
+        """The principal that the broker has accepted; `ANONYMOUS` if there is none."""
         return str(getattr(self.session, "principal", ANONYMOUS))
 
     @property
@@ -113,7 +112,7 @@ class ClientSide(PausableReading):
     # -- what the event loop calls ----------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The client is connected, and TLS agreed on if there is any."""
+        """The client is connected, including TLS if it is configured."""
         self._transport = cast("asyncio.Transport", transport)  # uvloop's are not instances of it
         self.to_client = self._transport.write
         self._sides += 1
@@ -180,7 +179,7 @@ class ClientSide(PausableReading):
             self._upstream.resume(UNREAD)
 
     def eof_received(self) -> bool:
-        """The client sends no more; it may still read, unless this is TLS."""
+        """The client has closed its sending side; it can still read, unless this is TLS."""
         if self.closing_ns or self._transport is None:
             return False
         if not self._transport.can_write_eof():
@@ -195,7 +194,7 @@ class ClientSide(PausableReading):
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection from the client is gone."""
+        """The connection from the client is closed."""
         self.close()
         self.side_lost()
 
@@ -216,7 +215,7 @@ class ClientSide(PausableReading):
         self.resume(DIALLING)
         if upstream.stands_in and (tell := getattr(self.session, "stands_in", None)) is not None:
             tell()
-        self.turn(cast("DiallingSession", self.session).dialled, monotonic_ns())
+        self.turn(cast("OptionalSession", self.session).dialled, monotonic_ns())
 
     def undialled(self, reason: str) -> None:
         """No broker can be connected: the session tells its client if it can, else the client is closed."""
@@ -240,7 +239,7 @@ class ClientSide(PausableReading):
         self._go_on()
 
     def carry_out(self, commands: Sequence[Command]) -> None:
-        """Do what the session said, in its order."""
+        """Execute commands of the session, in order."""
         if len(commands) == 1:  # the way of many messages
             command = commands[0]
             if type(command) is ToUpstream:
@@ -270,10 +269,9 @@ class ClientSide(PausableReading):
         self.close()
 
     def close(self, counter: str = "", detail: str = "") -> None:
-        """Send what is queued, then close both sides; idempotent.
+        """Send queued bytes, then close both sides; idempotent.
 
         :param counter: name of the reason in metrics and logs; empty if it needs no mention.
-        :param detail: more for the log.
         """
         if self.closing_ns:
             return
@@ -291,7 +289,7 @@ class ClientSide(PausableReading):
             part(self.session, now_ns, self._turns, partial(self.connections.session_failed, self))
 
     def abort(self) -> None:
-        """Close both sides without waiting for what is queued."""
+        """Close both sides without sending queued bytes."""
         self.close()
         self.hang_up()
         if self._upstream is not None:
@@ -300,9 +298,8 @@ class ClientSide(PausableReading):
     # -- once a second ----------------------------------------------------------------------------
 
     def sweep(self, now_ns: int, limits: Limits) -> int:
-        """Look for time-outs.
+        """Apply the time-outs.
 
-        :param now_ns: monotonic time.
         :param limits: the time-outs; 0 for never.
         :return: bytes that this connection keeps in memory.
         """
@@ -314,7 +311,7 @@ class ClientSide(PausableReading):
         is_paused, has_said = bool(self._pauses), self._pending is not None
         if missed := self._deadlines.missed(session, now_ns, limits, is_paused=is_paused, has_said=has_said):
             self.close(*missed)
-        # What only waits for its turn proceeds, even if its client has sent all and hung up.
+        # Bytes that only wait for a turn proceed, even if the client has hung up.
         if self._pauses & SESSION or self._asks > self._slices or self._wake_up is not None:
             if self._is_client_gone():
                 self._wake()
@@ -332,7 +329,7 @@ class ClientSide(PausableReading):
 
     @property
     def at_rest(self) -> bool:
-        """True if nothing is held, queued, asked or to be answered for this client."""
+        """True if the client has no held, queued or unanswered bytes and no open question."""
         session = self.session
         return session is None or not (
             self._asks
@@ -441,7 +438,7 @@ class ClientSide(PausableReading):
             self._pass_eof()
 
     def _pass_eof(self) -> None:
-        """Tell the broker that the client sends no more, once nothing of it is held back."""
+        """Close the sending side towards the broker once no bytes of the client are held back."""
         held = self._pending or self._pauses & KEPT_WHILE or self._wake_up is not None
         if not self._eof or held or self.closing_ns or self._upstream is None:
             return

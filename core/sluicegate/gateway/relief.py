@@ -9,7 +9,7 @@ Client = TypeVar("Client")
 
 
 def largest_first(kept: Iterable[tuple[int, Hashable, Client]], excess: int) -> list[tuple[int, Client]]:
-    """Choose clients whose closing frees at least so many bytes.
+    """Choose clients whose closing frees at least `excess` bytes.
 
     A user with many connections is judged by all of them together, so that opening more does not help.
 

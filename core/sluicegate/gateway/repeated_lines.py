@@ -1,10 +1,10 @@
-"""Rate limits on log lines that say the same, for all loggers of a process.
+"""Rate limits on repeated log lines, for all loggers of a process.
 
-Lines are alike at three widths: the same text and `detail` with all numbers masked, the same message
-template with whatever was put into it, and the same logger. Each width has a window of its own, with room
-for ten times as many lines as the one before. A line that finds one of its windows full is left out and
-counted there, once. When the window ends, a summary tells how many were left out. So at every instant
-offered = written + left out that was told + left out that is still to be told.
+Lines are grouped at three widths: the same text and `detail` with all numbers masked, the same message
+template, and the same logger. Each width has its own window, with room for ten times as many lines as the one
+before. A line whose window is full is left out and counted there, once. When the window ends, a summary gives
+the number of lines left out. So at every instant offered = written + left out and summarized + left out and
+not yet summarized.
 """
 
 import logging
@@ -20,16 +20,16 @@ _WIDER = 10
 """How many times as many lines a wider window lets through."""
 _WINDOWS_LIMIT = 4_096
 _KEY_CHARS = 200
-_TOLD_CHARS = 500
+_SUMMARY_CHARS = 500
 _SUBJECTS = ("topic", "policy", "broker", "listener")
-"""Fields that tell lines of the same text apart."""
+"""Fields that distinguish lines of the same text."""
 
 _Key: TypeAlias = tuple[object, ...]
 
 
 @dataclass(slots=True)
 class _Window:
-    """Lines that are alike, from the first of them on."""
+    """The lines of one group since the first of them."""
 
     began_ns: int
     passed: int = 0
@@ -78,9 +78,8 @@ class RepeatedLines:
         return True
 
     def ended(self, now_ns: int, *, all_of_them: bool = False) -> Iterator[logging.LogRecord]:
-        """Summaries of the windows that have ended, or are more than are kept; each is given once.
+        """Yield the summary of each window that has ended or exceeds the most that are kept, once.
 
-        :param now_ns: monotonic time.
         :param all_of_them: end all windows.
         """
         while self._windows:
@@ -115,17 +114,17 @@ class RepeatedLines:
 
 
 def _masked(text: str) -> str:
-    """What a line is known by: its first line, without numbers.
+    """The key of a text: its first line, without numbers.
 
-    asyncio puts the object at fault on a second line, by which no two lines would be the same.
+    asyncio puts the faulty object on a second line, which is different each time.
     """
     return _NUMBER.sub("0", text[:_KEY_CHARS].partition("\n")[0])
 
 
 def _summary(record: logging.LogRecord, left_out: int, lasted_ns: int) -> logging.LogRecord:
-    text = record.getMessage().partition("\n")[0][:_TOLD_CHARS]
-    told = f"{text} ... and {left_out} more like this in {lasted_ns / _SECOND_NS:.0f} s"
-    made = logging.LogRecord(record.name, record.levelno, record.pathname, record.lineno, told, None, None)
+    text = record.getMessage().partition("\n")[0][:_SUMMARY_CHARS]
+    summary = f"{text} ... and {left_out} more like this in {lasted_ns / _SECOND_NS:.0f} s"
+    made = logging.LogRecord(record.name, record.levelno, record.pathname, record.lineno, summary, None, None)
     for subject in _SUBJECTS:
         if (value := vars(record).get(subject)) is not None:
             setattr(made, subject, value)

@@ -74,11 +74,7 @@ class TopicSamples:
         self._samples = 0
 
     async def refresh(self, gates: GateCache, now_ns: int) -> None:
-        """Take samples.
-
-        :param gates: the worker's gates, with the states of its topics.
-        :param now_ns: monotonic time.
-        """
+        """Take samples."""
         latest: dict[str, dict[str, Any]] = {}
         hidden = False
         producers = consumers = 0
@@ -159,7 +155,7 @@ class TopicSamples:
                 break
             self._named.discard(loser)
             self._named.add(winner)
-            # From here on it counts in `other`; what it did before was published under its own name.
+            # From here on it counts in `other`; its earlier operations were published under its own name.
             if (state := states.get(loser)) is not None:
                 self._seen[loser].keep(state)
         for seen in self._seen.values():

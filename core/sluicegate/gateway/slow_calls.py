@@ -1,7 +1,7 @@
-"""Calls of plugins that hold up the event loop, told with the plugin's name and the time that they took.
+"""Counts and logs plugin calls that hold up the event loop.
 
-Built-in checks are not timed: the benchmarks do that. Each call of the others is, so that one slow call in a
-thousand is found too. It costs such a check two readings of the clock.
+Built-in checks are not timed: the benchmarks do that. Every call of other checks is, so that one slow call in
+a thousand is found too. This costs such a check two readings of the clock.
 """
 
 import logging
@@ -11,8 +11,8 @@ from dataclasses import replace
 from time import monotonic_ns, perf_counter_ns
 
 from sluicegate.engine.check import Check
-from sluicegate.gateway.logs import Throttle
 from sluicegate.hooks import Metrics
+from sluicegate.log_throttle import Throttle
 from sluicegate.model import Decision, Operation
 
 log = logging.getLogger(__name__)
@@ -38,10 +38,7 @@ class SlowCalls:
         self._throttle = Throttle()
 
     def timed(self, check: Check, topic: str) -> Check:
-        """The same check, each call of which is timed.
-
-        :param topic: what it is asked about.
-        """
+        """Wrap a check so that each call is timed."""
         slow_ns, call, report = self._slow_ns, check.call, self._report
         if not slow_ns:
             return check
@@ -61,11 +58,7 @@ class SlowCalls:
 
     @contextmanager
     def watching(self, plugin: str, what: str, topic: str = "") -> Iterator[None]:
-        """Time what is done within.
-
-        :param plugin: whose code it is.
-        :param what: what is called, for the log: a hook's name.
-        """
+        """Time the block."""
         began_ns = perf_counter_ns()
         try:
             yield

@@ -1,8 +1,7 @@
 """Moves bytes from one socket to another within the kernel (`splice(2)`), without copying them.
 
-What no policy reads and is large, such as most of a fetched megabyte, costs less than half of what reading
-and writing it costs. Only for plain connections on Linux; the caller goes on in the usual way where there
-is none to be had.
+For large data that no policy reads, such as most of a fetched megabyte, this costs less than half of reading
+and writing. It works only for plain connections on Linux; otherwise the caller reads and writes as usual.
 """
 
 import asyncio
@@ -13,7 +12,7 @@ from contextlib import suppress
 from time import monotonic_ns
 
 WORTHWHILE = 256 * 1024
-"""Bytes from which on it is cheaper than reading them."""
+"""Bytes from which a splice is cheaper than reading."""
 _PIPE_BYTES = 1024 * 1024
 _SET_PIPE_SIZE = 1031
 """F_SETPIPE_SZ, which Python's fcntl has no name for before 3.10.5."""
@@ -67,7 +66,6 @@ class Pipes:
 class Splice:
     """Moves a known number of bytes from one socket to another.
 
-    :param loop: the running event loop.
     :param pipe: an empty one, owned until the end.
     :param source: descriptor to read from, which is read nowhere else meanwhile.
     :param target: descriptor to write to, which is written nowhere else once `is_clear`.
@@ -93,7 +91,7 @@ class Splice:
         self._on_end = on_end
         self._in_pipe = 0
         self.moved = 0
-        """Bytes that the target has got."""
+        """Bytes moved to the target."""
         self.last_ns = monotonic_ns()
         """When any were moved last."""
         # An event loop watches each descriptor for one purpose, and these are watched by their transports.
@@ -153,7 +151,7 @@ class Splice:
             self.end()
 
     def end(self) -> None:
-        """Stop, whatever is left; idempotent."""
+        """Stop, even if bytes are left; idempotent."""
         if not self._is_open:
             return
         self._is_open = False

@@ -63,7 +63,7 @@ class Succession:
         return [(f"systemd-{place}", duplicate(bound)) for place, bound in enumerate(self._activated)]
 
     def begin(self, offer: Callable[[], Offered | None], replaced: Callable[[], None]) -> None:
-        """Clients are accepted here: the previous processes drain from now on.
+        """Make the previous processes drain, as this gateway accepts clients now.
 
         :param offer: gives what this gateway listens on.
         :param replaced: called once another gateway serves in its place.
@@ -100,7 +100,7 @@ class Succession:
 
 
 def notify(state: str) -> None:
-    """Tell the service manager, if there is one that asks for it (sd_notify)."""
+    """Notify the service manager, if one is configured (sd_notify)."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if address:
         with suppress(OSError), socket(AF_UNIX, SOCK_DGRAM) as line:

@@ -9,7 +9,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 from sluicegate.engine.hierarchy import Resolver
-from sluicegate.gateway import logs, messages
+from sluicegate.gateway import logs
+from sluicegate.gateway.background import BackgroundTasks
 from sluicegate.gateway.child import WorkerFailedError, WorkerProcess
 from sluicegate.gateway.compacting import Compactor
 from sluicegate.gateway.handover import Offered
@@ -17,17 +18,17 @@ from sluicegate.gateway.held_listeners import HeldListeners
 from sluicegate.gateway.listening import Inherited
 from sluicegate.gateway.policies_in_force import PolicyWatch
 from sluicegate.gateway.web import SupervisedServices, WebListener, open_listener
-from sluicegate.model import Level
+from sluicegate.model import Level, PolicySet
 
 log = logging.getLogger(__name__)
 
 _POLL_S = 0.25
-"""How often file and store are looked at."""
+"""How often file and store are checked."""
 _MARGIN_S = 2.0
 _COMPACTION_S = 10.0
 """Longest time at the end for the last Parquet files of the decision log."""
 
-_UNTOLD: Mapping[str, Any] = {"up": False, "since_ms": None, "reason": "its worker does not tell"}
+_NO_REPORT: Mapping[str, Any] = {"up": False, "since_ms": None, "reason": "its worker does not report"}
 
 Result = TypeVar("Result")
 
@@ -35,7 +36,7 @@ Result = TypeVar("Result")
 class Supervisor:
     """One worker process for each broker in the file.
 
-    :param watch: file and store; only used by a thread of its own from here on.
+    :param watch: file and store; a separate thread owns it from here on.
     :param drain_s: longest time for draining; the longest `max_hold` and a little more if None.
     :param taken: listening sockets of the gateway before this one: of its workers, by broker.
     :param own: its others; web sites take theirs from here.
@@ -57,20 +58,15 @@ class Supervisor:
         # File and store may be slow (a locked database, a network file system): never on the event loop.
         self._thread = ThreadPoolExecutor(1, "sluicegate-watch")
         self._compactor = Compactor(watch.loaded.config)
-        self._policies: dict[str, dict[str, object]] = {}
+        self._policies: dict[str, PolicySet] = {}
         self._resolvers: dict[str, Resolver] = {}
-        self._sites: list[WebListener] = []
+        self.sites: list[WebListener] = []
         self._facts: dict[str, dict[str, str]] = {}
         self._workers: dict[str, WorkerProcess] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks("the supervisor")
         self._reload = asyncio.Event()
         self._taking_over = asyncio.Lock()
         self._ending = False
-
-    @property
-    def sites(self) -> list[WebListener]:
-        """The web sites of the brokers that have one."""
-        return self._sites
 
     @property
     def workers(self) -> list[WorkerProcess]:
@@ -89,7 +85,7 @@ class Supervisor:
             self._workers[name] = worker = WorkerProcess(
                 name, self._content_for(name), self._keeper(name), held
             )
-            self._spawn(worker.keep_running())
+            self._tasks.spawn(worker.keep_running())
         for worker in self.workers:
             try:
                 await worker.began
@@ -97,15 +93,15 @@ class Supervisor:
                 await self.end(0)
                 raise WorkerFailedError(f"broker {worker.broker!r}: {error}") from None
         await self._open_sites()
-        self._spawn(self._watch_changes())
-        self._spawn(self._compactor.watch())
+        self._tasks.spawn(self._watch_changes())
+        self._tasks.spawn(self._compactor.watch())
 
     def reload(self) -> None:
         """Read file, store and TLS files again, now."""
         self._reload.set()
         for worker in self.workers:
             worker.tell("renew_tls")
-        for site in self._sites:
+        for site in self.sites:
             site.renew_tls()
 
     async def end(self, drain_s: float | None = None) -> None:
@@ -117,14 +113,9 @@ class Supervisor:
             return
         self._ending = True
         seconds = self._drain_s if drain_s is None else drain_s
-        await asyncio.gather(*(site.stop() for site in self._sites))
+        await asyncio.gather(*(site.stop() for site in self.sites))
         await asyncio.gather(*(worker.end(seconds) for worker in self.workers))
-        for task in tuple(self._tasks):
-            task.cancel()
-        results = await asyncio.gather(*self._tasks, return_exceptions=True)
-        for result in results:
-            if isinstance(result, Exception):
-                log.error("supervisor: %r", result)
+        await self._tasks.cancel()
         for worker in self.workers:
             if worker.began.done() and not worker.began.cancelled():
                 worker.began.exception()  # already reported to the parent process
@@ -139,7 +130,7 @@ class Supervisor:
         for worker in self.workers:
             worker.kill()
 
-    # -- what the administrative endpoint tells -------------------------------------------------------
+    # -- for the administrative endpoint ---------------------------------------------------------------
 
     def snapshots(self) -> list[dict[str, Any]]:
         """The last snapshot of each worker."""
@@ -158,14 +149,14 @@ class Supervisor:
                 for worker in self.workers
             },
             "log_lines_left_out": logs.left_out(),
-            "facts_waiting": self._watch.facts_waiting,
-            "facts_lost": self._watch.facts_lost,
-            "facts_conflicting": self._watch.facts_conflicting,
-            "store_age_s": self._watch.store_age_s,
+            "store_facts_waiting": self._watch.facts_waiting,
+            "store_facts_lost": self._watch.facts_lost,
+            "store_facts_conflicting": self._watch.facts_conflicting,
+            "store_age_seconds": self._watch.store_age_s,
             "store_copy_in_use": self._watch.copy_in_use,
-            "reload_successful": self._watch.successful,
-            "reloads_failed": self._watch.failures,
-            "version": self._watch.version,
+            "config_last_reload_successful": self._watch.successful,
+            "config_reloads_failed": self._watch.failures,
+            "config_version": self._watch.version,
         }
 
     def not_ready(self) -> list[str]:
@@ -177,37 +168,37 @@ class Supervisor:
         )
 
     def brokers(self) -> dict[str, Mapping[str, Any]]:
-        """Whether each broker can be reached, as `Reachability.snapshot` tells it, by its name."""
+        """Whether each broker can be reached, by name; values as from `Reachability.snapshot`."""
         return {
-            worker.broker: worker.snapshot["reachability"] if worker.snapshot and worker.ready else _UNTOLD
+            worker.broker: worker.snapshot["reachability"] if worker.snapshot and worker.ready else _NO_REPORT
             for worker in self.workers
         }
 
-    # -- what the next gateway takes over --------------------------------------------------------------
+    # -- for the next gateway --------------------------------------------------------------------------
 
     def listening(self) -> Offered | None:
-        """What web sites and workers listen on; None while this gateway begins or ends."""
+        """The listening sockets of web sites and workers; None while this gateway starts or ends."""
         if self._ending or not all(worker.began.done() for worker in self.workers):
             return None
-        sites = [("", site.server.name, site.server.bound) for site in self._sites]
+        sites = [("", site.server.name, site.server.bound) for site in self.sites]
         return sites + [
             (worker.broker, name, bound)
             for worker in self.workers
             for name, bound in worker.held.sockets.items()
         ]
 
-    # -- what web sites ask for ------------------------------------------------------------------------
+    # -- for web sites ---------------------------------------------------------------------------------
 
     def resolver(self, broker: str) -> Resolver:
         """The policies in force for a broker."""
         return self._resolvers[broker]
 
     def facts(self, broker: str) -> Mapping[str, str]:
-        """What a broker's front remembers."""
+        """The facts of a broker's front."""
         return self._facts[broker]
 
     async def change(self, level: Level, name: str, changes: Mapping[str, object], actor: str) -> None:
-        """Set policies in the store and tell the workers; `broker.WebServices` says what it raises."""
+        """Set policies in the store and send them to the workers; raises as `broker.WebServices` says."""
         await self._in_thread(self._watch.change, level, name, changes, actor)
         await self._take_over(force=False)
 
@@ -221,17 +212,19 @@ class Supervisor:
                 text = error.strerror or str(error)
                 raise WorkerFailedError(f"broker {broker.name!r}: {text}") from None
             if site is not None:
-                self._sites.append(site)
+                self.sites.append(site)
                 site.start()
 
     # -- workers ----------------------------------------------------------------------------------
 
     def _content_for(self, broker: str) -> Callable[[], dict[str, object]]:
-        config = messages.config_to_json(self._watch.loaded.config)
+        config = self._watch.loaded.config
+        # Brokers by themselves, as each has a class of its own.
+        sent = {**config.model_dump(mode="json", exclude={"brokers"}), "brokers": config.brokers}
 
         def content() -> dict[str, object]:
             return {
-                "config": config,
+                "config": sent,
                 "broker": broker,
                 "policies": self._policies[broker],
                 "facts": self._facts[broker],
@@ -261,10 +254,10 @@ class Supervisor:
             try:
                 await self._take_over(force)
             except Exception as error:  # nothing may end the watch; what is in force stays
-                log.exception("file or store could not be looked at: %s", error)
+                log.exception("file or store could not be checked: %s", error)
 
     async def _take_over(self, force: bool) -> None:
-        """Look whether file or store changed, and tell the workers of what did."""
+        """Check whether file or store changed, and send changed policies to the workers."""
         async with self._taking_over:
             if not await self._in_thread(self._watch.check, force):
                 return
@@ -276,7 +269,7 @@ class Supervisor:
     async def _read_watch(self) -> None:
         for broker in self._watch.loaded.config.brokers:
             policies = await self._in_thread(self._watch.policies, broker.name)
-            self._policies[broker.name] = messages.policies_to_json(policies)
+            self._policies[broker.name] = policies
             defaults = self._watch.loaded.fields.defaults_with(broker.policy_defaults)
             self._resolvers[broker.name] = Resolver(policies, defaults)
             if broker.name not in self._facts:
@@ -284,8 +277,3 @@ class Supervisor:
 
     async def _in_thread(self, call: Callable[..., Result], *arguments: object) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call, *arguments)
-
-    def _spawn(self, work: Any) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)

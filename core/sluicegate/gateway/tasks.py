@@ -1,4 +1,4 @@
-"""Periodic work of plugins, supervised: whatever one does, it is counted, logged and run again."""
+"""Runs the periodic tasks of plugins; one that fails is counted, logged and run again."""
 
 import asyncio
 import logging
@@ -9,20 +9,20 @@ from time import monotonic_ns
 
 from sluicegate.engine.answers import InvalidAnswerError, shown
 from sluicegate.engine.task import Task
-from sluicegate.gateway.logs import Throttle
 from sluicegate.hooks import Metrics
+from sluicegate.log_throttle import Throttle
 
 log = logging.getLogger(__name__)
 
 LEAST_LIMIT_S = 5.0
-"""A run may take so long, and three intervals if they are longer."""
+"""Longest time for a run, or three intervals if these are longer."""
 FIRST_RUNS_S = 5.0
 """Longest time that clients are kept waiting for the first run of all tasks."""
 _INTERVALS = 3
 _LEAST_INTERVAL_S = 0.01
 _FALLBACK_INTERVAL_S = 10.0
 _LONGEST_SLEEP_S = 1.0
-"""How often the interval is asked for while a task waits."""
+"""How often the interval is read while a task waits."""
 _BLOCKING_S = 2.0
 _CANCELLING_S = 1.0
 _STOPPING_S = 5.0
@@ -37,8 +37,8 @@ class _Supervised:
         self.began_ns = 0
         """When the present run began, monotonic; 0 between runs."""
         self.limit_s = LEAST_LIMIT_S
-        self.told_ns = 0
-        """Beginning of the last run that was told of as blocking."""
+        self.reported_ns = 0
+        """Beginning of the last run that was logged as blocking."""
         self.hanging: asyncio.Future[None] | None = None
         """A run that did not end when it was cancelled."""
 
@@ -47,7 +47,7 @@ class TaskThread:
     """One thread with one event loop for all tasks of a broker.
 
     :param tasks: each with the name of its plugin.
-    :param metrics: where runs are told of, by task.
+    :param metrics: receives the results of runs, by task.
     :param failed: called with the plugin's name and what failed, in any thread.
     :param wall_ms: gives the time for metrics, in ms since 1970.
     """
@@ -86,16 +86,16 @@ class TaskThread:
         self._thread = Thread(target=self._run, name="sluicegate-tasks", daemon=True)
 
     def start(self) -> None:
-        """Begin with the first run of all."""
+        """Start the thread and the first run of each task."""
         self._thread.start()
         self._began.wait()
 
     def wait_first(self, timeout_s: float = FIRST_RUNS_S) -> bool:
-        """Wait for the first run of all tasks, whatever came of it; False if that takes too long."""
+        """Wait for the first run of all tasks, whether it succeeds or not; False if that takes too long."""
         return self._first.wait(timeout_s)
 
     def stop(self) -> None:
-        """Cancel what runs, and end the thread; idempotent."""
+        """Cancel running tasks, and end the thread; idempotent."""
         loop, ending = self._loop, self._ending
         if loop is None or ending is None or not self._thread.is_alive():
             return
@@ -108,15 +108,12 @@ class TaskThread:
             log.warning("a task blocks the thread of all tasks, which is left behind")
 
     def watch(self, now_ns: int) -> None:
-        """Log a task that keeps all others from running, which only another thread can see.
-
-        :param now_ns: monotonic time.
-        """
+        """Log a task that keeps all others from running, which only another thread can see."""
         for supervised in self._supervised:
             began_ns = supervised.began_ns
             took_s = (now_ns - began_ns) / 1e9
-            if began_ns and took_s > supervised.limit_s + _BLOCKING_S and supervised.told_ns != began_ns:
-                supervised.told_ns = began_ns
+            if began_ns and took_s > supervised.limit_s + _BLOCKING_S and supervised.reported_ns != began_ns:
+                supervised.reported_ns = began_ns
                 self._fail(supervised, f"blocks the thread of all tasks for {took_s:.0f} s", None)
 
     # -- in the thread --------------------------------------------------------------------------------
@@ -180,7 +177,7 @@ class TaskThread:
         :raises Exception: whatever it raised; TimeoutError if it took too long.
         """
         if supervised.hanging is not None and not supervised.hanging.done():
-            raise TimeoutError("an earlier run was cancelled and goes on all the same")
+            raise TimeoutError("an earlier run was cancelled and still runs")
         run = asyncio.ensure_future(_guarded(supervised.task))
         try:
             done, _ = await asyncio.wait({run}, timeout=supervised.limit_s)

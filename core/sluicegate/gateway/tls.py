@@ -18,12 +18,12 @@ from sluicegate.gateway.expiry import ExpiryWarnings
 log = logging.getLogger(__name__)
 
 _LOOK_S = 1.0
-"""How often the files are looked at."""
+"""How often the files are checked."""
 
 
 @dataclass(frozen=True, slots=True)
 class TlsContexts:
-    """What to speak with clients and with the broker; None is plain text."""
+    """TLS towards clients and towards the broker; None is plain text."""
 
     client: ssl.SSLContext | None = None
     broker: ssl.SSLContext | None = None
@@ -34,8 +34,6 @@ class TlsContexts:
 class TlsFiles:
     """The TLS contexts of one broker's entry; each can be kept, as its new connections use the newest files.
 
-    :param tls: the entry's `tls` section.
-    :param alpn: protocols to agree on by name (RFC 7301), such as `h2`; most broker protocols use none.
     :param sections: all sections of the entry that name TLS files, each after its keys.
     :param warns: whether the log warns of certificates that are about to expire.
     """
@@ -73,14 +71,14 @@ class TlsFiles:
 
     @property
     def broker(self) -> ssl.SSLContext | None:
-        """What to speak with the broker; for any thread.
+        """TLS towards the broker; for any thread.
 
         :raises OSError: if a file cannot be used and none was before.
         """
         return self._context(self._tls.broker) if self._tls.broker is not None else None
 
     def context_for(self, section: BrokerTls) -> ssl.SSLContext:
-        """What a section of the entry says, its `server_name` included; for any thread.
+        """TLS as a section of the entry says, including `server_name`; for any thread.
 
         :raises OSError: if a file cannot be used and none was before.
         """
@@ -116,7 +114,7 @@ class TlsFiles:
                 paths = [expiry.path for expiry in renewal.expiries]
                 log.info("TLS files read again", extra={"section": name, "files": paths})
             elif found is Look.BROKEN and renewal.problem is not None:
-                _tell(name, renewal.problem)
+                _log_problem(name, renewal.problem)
             self._warnings.look(name, renewal.expiries, now)
 
     def snapshot(self) -> list[dict[str, Any]]:
@@ -147,7 +145,7 @@ class TlsFiles:
             return found
 
 
-def _tell(section: str, problem: OSError) -> None:
+def _log_problem(section: str, problem: OSError) -> None:
     key, text, remedy = section, str(problem), "check the file"
     if isinstance(problem, TlsFileError):
         key, text, remedy = f"{section}.{problem.key}", problem.problem, problem.remedy

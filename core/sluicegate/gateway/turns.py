@@ -21,10 +21,7 @@ SLICE_NS: Final = 1_000_000
 
 
 class Turns:
-    """The queue of sessions that wait for a turn.
-
-    :param loop: the running event loop.
-    """
+    """The queue of sessions that wait for a turn."""
 
     __slots__ = ("_ended_ns", "_is_due", "_left_ns", "_loop", "_waiting", "taken")
 
@@ -39,20 +36,17 @@ class Turns:
         """Pieces of work done so far."""
 
     def ask(self, client: "ClientSide", question: NextTurn) -> None:
-        """Answer a session's question in a turn of its own."""
+        """Answer a session's `NextTurn` in a turn of its own."""
         self._wait(partial(client.answered, question, None), is_slice=True)
 
     def queue(self, work: Callable[[], object]) -> None:
-        """Have a part of a large read done when its turn comes; the work itself ends after `SLICE_NS`."""
+        """Schedule a part of a large read; it ends by itself after `SLICE_NS`."""
         self._wait(work, is_slice=False)
 
     def may_begin(self, now_ns: int) -> bool:
-        """Whether a large read may be worked on at once: nothing waits, and the loop has had time for others.
+        """Whether a large read may be processed at once: nothing waits, and the loop has had time for others.
 
-        Large reads that are done at once may take twice as long as passes without them, and `SLICE_NS` in one
-        go.
-
-        :param now_ns: monotonic time.
+        Such reads get at most two thirds of the loop's time, and `SLICE_NS` in one turn.
         """
         if self._is_due:
             return False
@@ -60,11 +54,7 @@ class Turns:
         return self._left_ns > 0
 
     def ended(self, now_ns: int, spent_ns: int) -> None:
-        """Charge a large read that was worked on at once.
-
-        :param now_ns: monotonic time.
-        :param spent_ns: how long it took.
-        """
+        """Charge a large read that was worked on at once."""
         self._left_ns = max(-SLICE_NS, self._left_ns - spent_ns)
         self._ended_ns = now_ns
 
@@ -75,7 +65,7 @@ class Turns:
             self._loop.call_soon(self._next)
 
     def _next(self) -> None:
-        """Do a session's slice, or large reads for as long as a slice; who comes meanwhile waits."""
+        """Run a session's slice, or large reads for the length of a slice; later work waits."""
         waiting = self._waiting
         until_ns = monotonic_ns() + SLICE_NS
         try:

@@ -1,7 +1,7 @@
-"""Exceptions that Python has no caller to give to: a line of the log instead of a traceback.
+"""Logs exceptions that cannot be raised to a caller in one line instead of a traceback.
 
-Clients can cause some. A server name that is no ASCII, where certificates are chosen by name, is one inside
-OpenSSL's callback: its handshake fails, and Python would write five lines to standard error each time.
+Clients can cause some. A server name that is not ASCII raises one in OpenSSL's SNI callback: the handshake
+fails, and by default Python writes five lines to standard error each time.
 """
 
 import logging
@@ -9,16 +9,16 @@ import sys
 from typing import Any
 
 log = logging.getLogger("python")
-"""Not one of the gateway's own loggers, so that equal lines are thinned out like those of a library."""
+"""Not one of the gateway's own loggers, so that repeated lines are limited like those of a library."""
 
 
-def tell_in_the_log() -> None:
-    """Have them told there from now on, in this process."""
-    sys.unraisablehook = _tell
+def log_unraisable() -> None:
+    """Log such exceptions of this process from now on."""
+    sys.unraisablehook = _log
 
 
-def _tell(found: Any) -> None:
-    """Log one. Objects at fault are not kept, as `sys.unraisablehook` demands.
+def _log(found: Any) -> None:
+    """Log one exception. The hook must not keep references to its objects.
 
     :param found: a `sys.UnraisableHookArgs`.
     """

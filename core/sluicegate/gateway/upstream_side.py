@@ -10,15 +10,15 @@ from sluicegate.gateway.read_control import FULL
 from sluicegate.gateway.splicing import WORTHWHILE, Splice, begin
 
 if TYPE_CHECKING:
-    from sluicegate.broker import Session, StreamingSession
+    from sluicegate.broker import OptionalSession, Session
     from sluicegate.gateway.relay import ClientSide
 
 HIGH_WATER, LOW_WATER = 256 * 1024, 64 * 1024
-"""Bytes queued for one end: with more, no more is read for it, until it has taken all but the second."""
+"""Bytes queued for one end above which its source is not read, and below which it is read again."""
 SPLICED = 128
 """A reason not to read: the kernel moves what comes (`splicing`)."""
 _LARGE_READ = 16 * 1024
-"""A read of fewer bytes tells that the rest comes slowly: it is read as it comes."""
+"""A smaller read means that the rest arrives slowly, and is not worth a splice."""
 
 
 class UpstreamSide(PacedReading):
@@ -116,7 +116,6 @@ class UpstreamSide(PacedReading):
             self.pause(SPLICED)
 
     def _spliced(self, splice: Splice) -> None:
-        """The kernel has moved what it could."""
         client = self._client
         self._splice = None
         client.connections.pipes.give(splice.pipe, is_empty=splice.is_empty)
@@ -127,7 +126,7 @@ class UpstreamSide(PacedReading):
             client.close("client_gone")  # what is in the pipe cannot be sent any more
             return
         self.resume(SPLICED)
-        client.turn(cast("StreamingSession", client.session).passed, splice.moved, monotonic_ns())
+        client.turn(cast("OptionalSession", client.session).passed, splice.moved, monotonic_ns())
 
     @property
     def moved_ns(self) -> int:
@@ -140,14 +139,14 @@ class UpstreamSide(PacedReading):
         return self.unsent_bytes + self._pending_bytes
 
     def write_eof(self) -> bool:
-        """Tell the broker that the client sends no more; False if the connection cannot, as with TLS."""
+        """Close the sending side; False if the connection cannot, as with TLS."""
         if not self.transport.can_write_eof():
             return False
         self.transport.write_eof()
         return True
 
     def close(self, now_ns: int) -> None:
-        """Send what is queued, then close."""
+        """Send queued bytes, then close."""
         self.closing_ns = now_ns
         if self._splice is not None:
             self._splice.end()
@@ -163,12 +162,12 @@ class UpstreamSide(PacedReading):
         self._client.resume(FULL)
 
     def eof_received(self) -> None:
-        """The broker sends no more; the client receives what is on its way, then the same end."""
+        """The broker has closed its sending side; the client receives the rest, then the same."""
         self._hand_on_all()
         self._client.upstream_ended()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection to the broker is gone."""
+        """The connection to the broker is closed."""
         self._hand_on_all()
         self._client.upstream_ended()
         self._client.side_lost()

@@ -1,4 +1,4 @@
-"""A session's wake-up: one call at a monotonic time, and never before it."""
+"""A session's wake-up: one call at a monotonic time, never early."""
 
 import asyncio
 from collections.abc import Callable
@@ -6,12 +6,7 @@ from time import monotonic_ns
 
 
 class WakeUp:
-    """One call that is to come.
-
-    :param loop: the running event loop.
-    :param at_ns: monotonic time.
-    :param call: what is called then.
-    """
+    """One pending call."""
 
     __slots__ = ("_at_ns", "_call", "_loop", "_timer")
 
@@ -22,11 +17,11 @@ class WakeUp:
         self._timer = self._wait()
 
     def cancel(self) -> None:
-        """Do not call."""
+        """Cancel the call."""
         self._timer.cancel()
 
     def _wait(self) -> asyncio.TimerHandle:
-        # Event loops count whole milliseconds: rounded up, so that nothing is ever early.
+        # Event loops count whole milliseconds, so round up: a wake-up is never early.
         wait_ms = max(0, -((monotonic_ns() - self._at_ns) // 1_000_000))
         return self._loop.call_later(wait_ms / 1000, self._due)
 

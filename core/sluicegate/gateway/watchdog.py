@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 from sluicegate.engine.holders import OTHER, Holder, holder_of
 from sluicegate.gateway.interrupting import Look, interruption
-from sluicegate.gateway.logs import Throttle
+from sluicegate.log_throttle import Throttle
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ _LINE_BYTES = 100
 _PATIENCE_S = 0.05
 """A thread that runs Python code looks within some 5 ms, one in a call of C code only after it."""
 _LOOKS = 2
-"""Looks in the time after which a hold is told."""
+"""Samples within the time after which a hold is logged."""
 
 
 class _Loop(Protocol):
@@ -55,7 +55,7 @@ class _Look:
             self._waiting.release()
 
     def wait(self) -> Holder:
-        """What the thread saw; nothing is known of a thread that does not look in time."""
+        """The sample; unknown if the thread does not take it in time."""
         self._waiting.acquire(timeout=_PATIENCE_S)
         return self.seen or Holder(OTHER)
 
@@ -63,9 +63,7 @@ class _Look:
 class Watchdog:
     """Watches one event loop; to be made in the loop's own thread.
 
-    :param loop: the running event loop.
     :param longest_ns: how long the loop may be blocked before that is logged.
-    :param clock: monotonic time.
     :param starved: ns that the loop's thread has waited for a processor so far.
     :param interrupt: has the loop's thread call something with its innermost frame, see `interrupting`.
     """
@@ -91,7 +89,7 @@ class Watchdog:
         self._holds: dict[str, tuple[int, int]] = {}
         self._throttle = Throttle(_LINE_NS)
         self._running = Lock()
-        """Held while the thread is to go on: waiting for it costs a fraction of waiting for an Event."""
+        """Held until the thread must stop: waiting for it costs a fraction of waiting for an Event."""
         self._thread: Thread | None = None
 
     def start(self) -> None:
@@ -139,13 +137,13 @@ class Watchdog:
         # Of several samples the first that names something counts; the loop may be between two tasks.
         if self._holder is None or self._holder.held_by == OTHER:
             self._holder = holder
-        self._tell(self._holder, held_ns)
+        self._log_hold(self._holder, held_ns)
 
     def _held_ns(self) -> int:
         starved_ns = self._starved() - self._starved_ns
         return self._clock() - self._asked_ns - starved_ns
 
-    def _tell(self, holder: Holder, held_ns: int) -> None:
+    def _log_hold(self, holder: Holder, held_ns: int) -> None:
         left_out = self._throttle.passes(holder.held_by, self._clock())
         if left_out is None:
             return
@@ -171,7 +169,7 @@ class Watchdog:
             if held_ns >= self._longest_ns:
                 self._count(holder.held_by if holder is not None else OTHER, held_ns)
                 if late is not None:  # it was in C code, and sampled its stack once that returned
-                    self._tell(late, held_ns)
+                    self._log_hold(late, held_ns)
         self._asked_ns = 0
 
     def _count(self, name: str, held_ns: int) -> None:

@@ -1,8 +1,7 @@
-"""One broker and everything that its gateway needs, on one event loop: limits are exact without locks."""
+"""Serves one broker on one event loop, so limits are exact without locks."""
 
 import asyncio
 import logging
-import socket
 import ssl
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
@@ -18,7 +17,6 @@ from sluicegate.engine.sink import DecisionSink
 from sluicegate.gateway import loop_holders
 from sluicegate.gateway.background import BackgroundTasks
 from sluicegate.gateway.connections import Connections
-from sluicegate.gateway.context import GatewayContext
 from sluicegate.gateway.engine_host import EngineHost
 from sluicegate.gateway.facts import Facts
 from sluicegate.gateway.held_listeners import Announcer
@@ -35,23 +33,15 @@ from sluicegate.model import PolicySet
 log = logging.getLogger(__name__)
 
 _FIRST_PROBE_S = 1.0
-"""How long clients wait at the start for it to be known whether the broker answers."""
+"""How long the start waits for the first probes of the broker."""
 
 
 class Worker:
     """The gateway in front of one broker; it is the `Services` of the broker's front.
 
-    :param config: the broker's entry.
     :param plugins: of this worker alone; some hold state.
-    :param policies: policies to begin with.
-    :param sink: takes every decision.
-    :param facts: what was remembered before, by key.
-    :param keep_fact: keeps a key and its value over restarts.
     :param on_tick: called once a second, after everything else.
-    :param log_stats: gives the counters of the decision log.
-    :param slow_ms: calls of plugins that take so long are told of; 0 for never.
-    :param inherited: listening sockets of the process before this one; those not used are closed.
-    :param announcer: reports which listeners are open.
+    :param slow_ms: plugin calls that take this long are logged; 0 for never.
     """
 
     def __init__(
@@ -80,10 +70,12 @@ class Worker:
             slow_ms=slow_ms,
         )
         self._front = plugins.drivers[config.system].front(config)
-        self._budget = Budget(config.buffer_budget)
-        self._listeners = Listeners(inherited, announcer)
-        self._background = BackgroundTasks()
-        self._housekeeping = Housekeeping(self._host, self._front, self._budget, self._listeners, on_tick)
+        self.gates: GateCache = self._host.gates
+        self.budget = Budget(config.buffer_budget)
+        """Bytes that all sessions may hold together."""
+        self.listeners = Listeners(inherited, announcer)
+        self._background = BackgroundTasks("the front")
+        self._housekeeping = Housekeeping(self._host, self._front, self.budget, self.listeners, on_tick)
         self._log_stats = log_stats
         self._loop: asyncio.AbstractEventLoop | None = None
         self._connections: Connections | None = None
@@ -93,23 +85,13 @@ class Worker:
     # -- what fronts may use (broker.Services) --------------------------------------------------------
 
     @property
-    def gates(self) -> GateCache:
-        """Compiled gates by topic."""
-        return self._host.gates
-
-    @property
     def policies(self) -> PolicySet:
-        """The policies now in force."""
+        """The effective policies."""
         return self._host.policies
 
     @property
-    def budget(self) -> Budget:
-        """Bytes that all sessions may hold together."""
-        return self._budget
-
-    @property
     def broker_tls(self) -> ssl.SSLContext | None:
-        """What a front's own connections to the broker speak."""
+        """TLS for the front's own connections to the broker; None for plain text."""
         return self._host.tls.broker
 
     def tls_for(self, section: BrokerTls) -> ssl.SSLContext:
@@ -121,16 +103,16 @@ class Worker:
         return self._host.wall_clock.ms(now_ns)
 
     async def listen(self, listener: Listener) -> None:
-        """Open a listener; one of the same name is told its new upstream, or moved to its new address.
+        """Open a listener; one of the same name gets the new upstream, or moves to its new address.
 
-        A worker that drains or stops opens none any more.
+        A worker that drains or stops opens none.
 
         :raises OSError: if the address is not available.
         """
-        await self._listeners.open(listener, self._running)
+        await self.listeners.open(listener, self._running)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Have work of the front done in the background."""
+        """Run work of the front in the background."""
         self._background.spawn(work)
 
     def remember(self, key: str, value: str) -> None:
@@ -141,15 +123,8 @@ class Worker:
         """The facts kept under a prefix, by whole key; for any thread."""
         return self._host.facts.recall(prefix)
 
-    # -- what plugins may use ---------------------------------------------------------------------
-
-    @property
-    def context(self) -> GatewayContext:
-        """What plugins get of this broker."""
-        return self._host.context
-
     def _apply(self, call: Callable[[], None]) -> None:
-        """Have something done on the event loop; for any thread, and for nothing once it has ended."""
+        """Run a call on the event loop; for any thread. Has no effect once the loop has ended."""
         if self._loop is not None:
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(call)
@@ -171,7 +146,7 @@ class Worker:
             wall_ms=self.wall_ms,
         )
         limits = Limits.of(self.config)
-        self._connections = Connections(self._front, limits, contexts, loop, reachability, self._budget)
+        self._connections = Connections(self._front, limits, contexts, loop, reachability, self.budget)
         self.spawn(self._host.tls.watch())
         self._host.notify("sluicegate_startup")
         try:
@@ -196,29 +171,12 @@ class Worker:
         """Read the TLS files now, even if they look unchanged."""
         self._host.tls.renew()
 
-    def address(self, listener: str = "bootstrap") -> tuple[str, int]:
-        """Host and port that a listener is bound to.
-
-        :raises KeyError: if there is no such listener.
-        """
-        return self._listeners.address(listener)
-
-    @property
-    def addresses(self) -> Mapping[str, tuple[str, int]]:
-        """Host and port of every listener, by name."""
-        return self._listeners.addresses
-
-    @property
-    def sockets(self) -> Mapping[str, socket.socket]:
-        """What each listener listens on, by name."""
-        return self._listeners.sockets
-
     async def drain(self, deadline_s: float | None = None) -> None:
         """Accept no more clients, let held operations finish, then close all and stop.
 
         :param deadline_s: longest time for it; `max_hold` if not given.
         """
-        self._listeners.close()
+        self.listeners.close()
         seconds = self.config.max_hold / 1000 if deadline_s is None else deadline_s
         log.info("draining", extra={"connections": len(self._running), "deadline_s": seconds})
         await self._running.drain(seconds)
@@ -229,7 +187,7 @@ class Worker:
         await self._housekeeping.end()
         if self._watchdog is not None:
             await asyncio.to_thread(self._watchdog.stop)
-        self._listeners.forget()
+        self.listeners.forget()
         if self._connections is None:
             return
         await self._connections.abort()
@@ -246,13 +204,10 @@ class Worker:
         return self._connections
 
     async def tick(self, now_ns: int) -> None:
-        """Do the work of one second now.
-
-        :param now_ns: monotonic time.
-        """
+        """Do the work of one second now."""
         await self._housekeeping.tick(self._running, now_ns)
 
-    # -- what is published ------------------------------------------------------------------------
+    # -- for metrics ------------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, Any]:
         """Counters and gauges of this worker, as JSON; those of topics as they were at the last tick."""
@@ -277,8 +232,8 @@ class Worker:
             "gauges": {
                 "connections": len(connections),
                 "buffered_bytes": connections.buffered_bytes,
-                "held_bytes": self._budget.used,
-                "buffer_budget_bytes": self._budget.limit,
+                "held_bytes": self.budget.used,
+                "buffer_budget_bytes": self.budget.limit,
                 **housekeeping.overload.gauges(),
                 "gates": len(host.gates.live) + len(host.gates.exempt),
                 "topics": len(host.gates.states),
@@ -293,7 +248,7 @@ class Worker:
             "loop_holds": self._watchdog.holds() if self._watchdog is not None else {},
             "decision_log": self._log_stats(),
             "topics": housekeeping.samples.latest,
-            "plugin_metrics": host.dynamics.snapshot(),
+            "plugin_metrics": host.context.metrics.snapshot(),
         }
 
 

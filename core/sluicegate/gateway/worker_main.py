@@ -1,8 +1,7 @@
 """A worker process: `python -m sluicegate.gateway.worker_main LINE CHANNEL`, started by the supervisor.
 
-Both are descriptors of sockets to the supervisor: for messages, and for the sockets that are listened on.
-Without a supervisor the worker goes on with its last policies until the next one takes over from it, or for
-`orphan_timeout`.
+Both are descriptors of sockets to the supervisor: for messages, and for listening sockets. Without a
+supervisor the worker keeps its last policies and runs until the next one takes over, or for `orphan_timeout`.
 """
 
 import asyncio
@@ -24,7 +23,7 @@ from sluicegate.gateway.limits import raise_descriptor_limit
 from sluicegate.gateway.listening import Inherited
 from sluicegate.gateway.log_sink import LogSink
 from sluicegate.gateway.plugins import PluginError, load_plugins
-from sluicegate.gateway.unraisable import tell_in_the_log
+from sluicegate.gateway.unraisable import log_unraisable
 from sluicegate.gateway.worker import Worker
 
 log = logging.getLogger("sluicegate.gateway.worker_main")  # as a program its own name is __main__
@@ -37,8 +36,7 @@ class WorkerMain:
     """One worker and its line to the supervisor.
 
     :param start: the supervisor's first message.
-    :param writer: to the supervisor.
-    :param announcer: tells it what is listened on.
+    :param announcer: reports open listeners to it.
     """
 
     def __init__(self, start: Mapping[str, Any], writer: asyncio.StreamWriter, announcer: Announcer) -> None:
@@ -54,13 +52,13 @@ class WorkerMain:
         broker: BrokerConfig = brokers[start["broker"]]
         rest = {name: value for name, value in start["config"].items() if name != "brokers"}
         config = GatewayConfig(brokers=tuple(brokers.values()), **rest)
-        told_anew = getattr(plugins.drivers[broker.system], "client_loggers", ())
+        silenced = getattr(plugins.drivers[broker.system], "client_loggers", ())
         logs.set_up(
             config.log.level,
             config.log.format,
             repeats=config.log.repeats,
             repeat_window_ms=config.log.repeat_window,
-            told_anew=told_anew,
+            silenced=silenced,
             broker=broker.name,
         )
         self._orphan_s = config.orphan_timeout / 1000
@@ -84,7 +82,7 @@ class WorkerMain:
         )
 
     async def run(self, reader: asyncio.StreamReader) -> None:
-        """Serve until told to end.
+        """Serve until the supervisor or a signal ends it.
 
         :raises OSError: if a listener cannot be opened or a TLS file cannot be read.
         """
@@ -94,7 +92,7 @@ class WorkerMain:
             await self._worker.start()
             offering = self._offer_if_orphaned()
             self._report()
-            messages.send(self._writer, "ready", addresses=dict(self._worker.addresses))
+            messages.send(self._writer, "ready", addresses=dict(self._worker.listeners.addresses))
             loop.add_signal_handler(signal.SIGTERM, self._drain)
             collecting.begin()
             listening = loop.create_task(self._listen(reader))
@@ -149,7 +147,10 @@ class WorkerMain:
             is_alone = self._is_alone or _is_cut(line)
             if self._draining is not None or not is_alone:
                 return None
-            return [(self._worker.config.name, name, bound) for name, bound in self._worker.sockets.items()]
+            return [
+                (self._worker.config.name, name, bound)
+                for name, bound in self._worker.listeners.sockets.items()
+            ]
 
         try:
             name = f"worker-{os.getpid()}"
@@ -181,7 +182,7 @@ async def main(descriptor: int, channel: int) -> int:
     """Run a worker.
 
     :param descriptor: of the socket to the supervisor.
-    :param channel: descriptor of the socket that tells it what is listened on.
+    :param channel: descriptor of the socket that reports open listeners to it.
     :return: exit code.
     """
     announcer = Announcer(socket.socket(fileno=channel))
@@ -202,7 +203,7 @@ async def main(descriptor: int, channel: int) -> int:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; the supervisor tells when to drain
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; the supervisor says when to drain
     raise_descriptor_limit()
-    tell_in_the_log()
+    log_unraisable()
     sys.exit(uvloop.run(main(int(sys.argv[1]), int(sys.argv[2]))))

@@ -1,1 +1,1 @@
-"""What is published about the gateway: Prometheus text and health, made in the supervisor."""
+"""Metrics in Prometheus' format and health checks, served by the supervisor."""

@@ -7,7 +7,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 
 def certificate_families(snapshots: Sequence[Mapping[str, Any]]) -> Iterable[Metric]:
-    """When certificates end to be valid, and whether files that changed could be used.
+    """Expiry of certificates, and whether changed files could be used.
 
     :param snapshots: of the workers, as `Worker.snapshot` makes them.
     """

@@ -11,7 +11,7 @@ from sluicegate.engine.state import COUNTERS
 from sluicegate.gateway.samples import RATE_TYPES
 from sluicegate.metrics.certificates import certificate_families
 from sluicegate.metrics.histograms import hold_histogram, size_histograms
-from sluicegate.metrics.plugin_families import plugin_families
+from sluicegate.metrics.plugin_families import Family, plugin_families
 from sluicegate.metrics.processes import build_info, process_metrics
 
 Snapshot = Mapping[str, Any]
@@ -45,7 +45,7 @@ EVENTS = {
     "policy_changes": "Times that other policies came into force.",
     "front_faults": "Once-a-second work of a broker plugin that raised.",
 }
-"""What every worker counts; other names are reasons of broker plugins for closing a connection."""
+"""Counters of every worker; other names are reasons of broker plugins for closing a connection."""
 GAUGES = {
     "broker_up": "1 if the broker answers at one of its addresses.",
     "connections": "Client connections.",
@@ -69,6 +69,21 @@ LOG = {
     "journal_skipped": "Refusals left out of the journal because too many came at once.",
     "journal_lost": "Refusals missing in the journal because it could not be written for too long.",
     "hook_errors": "Batches that a plugin raised on.",
+}
+LOG_GAUGES = {"queued": "Decisions that are not written yet."}
+SUPERVISOR_COUNTERS = {
+    "store_facts_lost": "Node addresses given up because too many waited for the store.",
+    "store_facts_conflicting": "Ports for single brokers that another gateway of the store gave to another "
+    "broker.",
+    "config_reloads_failed": "Changes of file or store that could not be used.",
+}
+SUPERVISOR_GAUGES = {
+    "store_facts_waiting": "Node addresses that the store has not accepted yet because it cannot be written.",
+    "store_age_seconds": "Age of what is known of the policy store: near 0 while it answers.",
+    "store_copy_in_use": "1 if the local copy replaces a policy store that has not answered since the start.",
+    "config_last_reload_successful": "1 if file and store could be read when they last changed; at 0 the "
+    "last good policies are in force.",
+    "config_version": "Version of the policies last read.",
 }
 
 
@@ -204,29 +219,22 @@ def _named(snapshots: Sequence[Snapshot]) -> Iterable[Metric]:
 
 
 def _worker(snapshots: Sequence[Snapshot]) -> Iterable[Metric]:
-    """Event counters and gauges of each worker."""
-    for name, text in EVENTS.items():
-        counter = CounterMetricFamily(f"sluicegate_{name}", text, labels=["broker"])
-        for snapshot in snapshots:
-            counter.add_metric([snapshot["broker"]], snapshot["counters"].get(name, 0))
-        yield counter
-    for name, text in GAUGES.items():
-        gauge = GaugeMetricFamily(f"sluicegate_{name}", text, labels=["broker"])
-        for snapshot in snapshots:
-            gauge.add_metric([snapshot["broker"]], snapshot["gauges"].get(name, 0))
-        yield gauge
-    for name, text in LOG.items():
-        counter = CounterMetricFamily(f"sluicegate_decision_log_{name}", text, labels=["broker"])
-        for snapshot in snapshots:
-            counter.add_metric([snapshot["broker"]], snapshot["decision_log"].get(name, 0))
-        yield counter
-    queued = GaugeMetricFamily(
-        "sluicegate_decision_log_queued", "Decisions that are not written yet.", labels=["broker"]
-    )
-    for snapshot in snapshots:
-        queued.add_metric([snapshot["broker"]], snapshot["decision_log"].get("queued", 0))
-    yield queued
+    yield from _by_broker(snapshots, CounterMetricFamily, "counters", EVENTS)
+    yield from _by_broker(snapshots, GaugeMetricFamily, "gauges", GAUGES)
+    yield from _by_broker(snapshots, CounterMetricFamily, "decision_log", LOG, "decision_log_")
+    yield from _by_broker(snapshots, GaugeMetricFamily, "decision_log", LOG_GAUGES, "decision_log_")
     yield from _by_name(snapshots)
+
+
+def _by_broker(
+    snapshots: Sequence[Snapshot], kind: type[Family], part: str, texts: Mapping[str, str], prefix: str = ""
+) -> Iterable[Metric]:
+    """One family for each name of a part of the snapshots."""
+    for name, text in texts.items():
+        family = kind(f"sluicegate_{prefix}{name}", text, labels=["broker"])
+        for snapshot in snapshots:
+            family.add_metric([snapshot["broker"]], snapshot[part].get(name, 0))
+        yield family
 
 
 def _by_name(snapshots: Sequence[Snapshot]) -> Iterable[Metric]:
@@ -256,7 +264,7 @@ def _by_name(snapshots: Sequence[Snapshot]) -> Iterable[Metric]:
 
 
 def _loop_holds(snapshots: Sequence[Snapshot]) -> Iterable[Metric]:
-    """What held the event loop for too long; the watchdog bounds the names."""
+    """Blockers of the event loop; the watchdog bounds the names."""
     labels = ["held_by", "broker"]
     holds = CounterMetricFamily(
         "sluicegate_event_loop_holds", "Times that one piece of work held the event loop.", labels=labels
@@ -272,12 +280,6 @@ def _loop_holds(snapshots: Sequence[Snapshot]) -> Iterable[Metric]:
 
 
 def _of_supervisor(status: Status) -> Iterable[Metric]:
-    yield from _processes(status)
-    yield from _store(status)
-    yield from _config(status)
-
-
-def _processes(status: Status) -> Iterable[Metric]:
     up = GaugeMetricFamily("sluicegate_worker_up", "1 if a worker serves clients.", labels=["broker"])
     restarts = CounterMetricFamily(
         "sluicegate_worker_restarts", "Times that a worker ended and was started again.", labels=["broker"]
@@ -294,47 +296,7 @@ def _processes(status: Status) -> Iterable[Metric]:
         restarts.add_metric([broker], worker["restarts"])
     yield from (up, restarts, left_out)
     yield from process_metrics(status["workers"])
-
-
-def _store(status: Status) -> Iterable[Metric]:
-    yield GaugeMetricFamily(
-        "sluicegate_store_facts_waiting",
-        "Node addresses that the store did not take yet, as it cannot be written.",
-        value=status["facts_waiting"],
-    )
-    yield CounterMetricFamily(
-        "sluicegate_store_facts_lost",
-        "Node addresses given up because too many waited for the store.",
-        value=status["facts_lost"],
-    )
-    yield CounterMetricFamily(
-        "sluicegate_store_facts_conflicting",
-        "Ports for single brokers that another gateway of the store gave to another broker.",
-        value=status["facts_conflicting"],
-    )
-    yield GaugeMetricFamily(
-        "sluicegate_store_age_seconds",
-        "Time since what is known of the policy store was up to date: near 0 while it answers.",
-        value=status["store_age_s"],
-    )
-    yield GaugeMetricFamily(
-        "sluicegate_store_copy_in_use",
-        "1 if the local copy stands for a policy store that has not answered since the start.",
-        value=status["store_copy_in_use"],
-    )
-
-
-def _config(status: Status) -> Iterable[Metric]:
-    yield GaugeMetricFamily(
-        "sluicegate_config_last_reload_successful",
-        "1 if file and store could be read when they last changed; at 0 the last good policies are in force.",
-        value=status["reload_successful"],
-    )
-    yield CounterMetricFamily(
-        "sluicegate_config_reloads_failed",
-        "Changes of file or store that could not be used.",
-        value=status["reloads_failed"],
-    )
-    yield GaugeMetricFamily(
-        "sluicegate_config_version", "Version of the policies last read.", value=status["version"]
-    )
+    for name, text in SUPERVISOR_COUNTERS.items():
+        yield CounterMetricFamily(f"sluicegate_{name}", text, value=status[name])
+    for name, text in SUPERVISOR_GAUGES.items():
+        yield GaugeMetricFamily(f"sluicegate_{name}", text, value=status[name])

@@ -16,7 +16,7 @@ _ALONE_BYTES, _BATCHED, _BATCHED_BYTES = (
 
 
 def size_histograms(snapshots: Sequence[Mapping[str, Any]]) -> Iterable[Metric]:
-    """Sizes of messages that are known one by one, of batches, and how many messages are in these."""
+    """Sizes of messages published alone, sizes of batches, and the number of messages in batches."""
     labels = ["topic_name", "broker"]
     alone = HistogramMetricFamily(
         "message_size_bytes",
@@ -41,7 +41,7 @@ def size_histograms(snapshots: Sequence[Mapping[str, Any]]) -> Iterable[Metric]:
 
 
 def hold_histogram(snapshots: Sequence[Mapping[str, Any]]) -> Metric:
-    """How long operations were held, for topics and operations of which any were."""
+    """How long operations were held, by topic and operation."""
     family = HistogramMetricFamily(
         "sluicegate_hold_duration_seconds",
         "How long each held operation was held, until it went on, was refused or lost its client.",

@@ -17,7 +17,7 @@ from sluicegate.metrics.exposition import GatewayCollector, Snapshot, Status
 
 
 class Observed(Protocol):
-    """What is looked at; the supervisor is one."""
+    """The part of the supervisor that the endpoint reads."""
 
     def snapshots(self) -> Sequence[Snapshot]:
         """The last snapshot of each worker."""
@@ -29,7 +29,7 @@ class Observed(Protocol):
         """Why the gateway does not accept all clients; empty if it does."""
 
     def brokers(self) -> Mapping[str, Mapping[str, Any]]:
-        """Whether each broker can be reached, as `Reachability.snapshot` tells it, by name."""
+        """Whether each broker can be reached, by name; values as from `Reachability.snapshot`."""
 
 
 def make_app(observed: Observed) -> Starlette:
@@ -50,32 +50,29 @@ def make_app(observed: Observed) -> Starlette:
         asked = request.query_params.getlist("broker")
         if unknown := [name for name in asked if name not in brokers]:
             return PlainTextResponse(f"no broker {unknown[0]!r}; there are {', '.join(brokers)}\n", 404)
-        reasons += [f"broker {_told(name, brokers[name])}" for name in asked if not brokers[name]["up"]]
+        reasons += [f"broker {_state_of(name, brokers[name])}" for name in asked if not brokers[name]["up"]]
         lines = reasons or ["ok"]
         if "verbose" in request.query_params:
-            lines = [*lines, *(f"broker {_told(name, told)}" for name, told in brokers.items())]
+            lines = [*lines, *(f"broker {_state_of(name, state)}" for name, state in brokers.items())]
         return PlainTextResponse("".join(f"{line}\n" for line in lines), 503 if reasons else 200)
 
     return Starlette(routes=[Route("/metrics", metrics), Route("/livez", livez), Route("/readyz", readyz)])
 
 
-def _told(name: str, told: Mapping[str, Any]) -> str:
+def _state_of(name: str, state: Mapping[str, Any]) -> str:
     """Whether one broker can be reached, since when, and why not."""
     since = ""
-    if told["since_ms"] is not None:
-        since = f" since {datetime.fromtimestamp(told['since_ms'] / 1000, UTC).isoformat(timespec='seconds')}"
-    if told["up"]:
-        return f"{name!r} is up{since}" + (f", but for {told['reason']}" if told["reason"] else "")
-    return f"{name!r} is not reachable{since}: {told['reason']}"
+    if state["since_ms"] is not None:
+        at = datetime.fromtimestamp(state["since_ms"] / 1000, UTC)
+        since = f" since {at.isoformat(timespec='seconds')}"
+    if state["up"]:
+        return f"{name!r} is up{since}" + (f", but for {state['reason']}" if state["reason"] else "")
+    return f"{name!r} is not reachable{since}: {state['reason']}"
 
 
 class AdminServer(HttpServer):
     """Serves the endpoint on the running event loop.
 
-    :param observed: what it tells about.
-    :param host: address to listen on.
-    :param port: port; 0 takes a free one.
-    :param inherited: listening sockets of a process before; the one with this address is used.
     :raises OSError: if the address is not available.
     """
 

@@ -34,9 +34,9 @@ def build_info() -> Metric:
 
 
 def process_metrics(workers: Mapping[str, Mapping[str, Any]]) -> Iterable[Metric]:
-    """Metrics of the supervisor, which this process is, and of each worker that runs.
+    """Metrics of the supervisor (this process) and of each running worker.
 
-    Read from `/proc` when they are asked for, in this process: a worker's event loop has no part in it.
+    Read from `/proc` on request, in this process, without a worker's event loop.
     Where there is no `/proc`, the families are empty.
 
     :param workers: their `Supervisor.status`, by broker.

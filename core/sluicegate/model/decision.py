@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class Action(StrEnum):
-    """What is to be done with an operation."""
+    """What to do with an operation."""
 
     ALLOW = "allow"
     REJECT = "reject"
@@ -27,13 +27,13 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One policy's part in a decision; a decision may have several and each is kept."""
+    """One policy's part in a decision, which may have several."""
 
     policy: str
-    """Policy name as it is written in the file, such as `max_publish_rate`."""
+    """Policy name as written in the file, such as `max_publish_rate`."""
     outcome: Outcome
     text: str
-    """What the client is told: limit, current value, advice and topic, without the decision id."""
+    """The text for the client: limit, current value, advice and topic, without the decision id."""
     current: float = 0
     limit: float = 0
     level: str = ""
@@ -42,21 +42,21 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The engine's answer where it is not a plain allow (which is None, and costs nothing)."""
+    """The engine's answer other than a plain allow, which is None."""
 
     action: Action
     reasons: tuple[Reason, ...]
     delay_ns: int = 0
-    """How long to hold before asking again (DELAY), at most a second at a time."""
+    """How long to hold before the next decision (DELAY), at most a second."""
     factor: float = 1.0
     """The quota factor that was in force, 0.0 to 1.0."""
     observed: bool = False
-    """True if only observed: what would have been done was recorded, and nothing is to be done."""
+    """True if only observed: the action was recorded and must not be taken."""
     policy_version: int = 0
     id: str = ""
     """Short id that a refusal carries to the client; `sluicegate explain ID` resolves it."""
 
     @property
     def text(self) -> str:
-        """The first reason's text, which is the one that clients are shown."""
+        """The first reason's text, which clients see."""
         return self.reasons[0].text if self.reasons else ""

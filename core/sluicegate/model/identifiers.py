@@ -27,6 +27,6 @@ class TopicName:
 
 
 def path_name(topic: str) -> TopicName:
-    """A name whose namespace is what precedes its first `/` or `.`, a leading `/` aside; else `default`."""
+    """A name whose namespace is the part before its first `/` or `.` (a leading `/` aside), or `default`."""
     read = _PATH.fullmatch(topic)
     return TopicName(topic, read[1] if read is not None else "default")

@@ -1,4 +1,4 @@
-"""Which method of a gRPC service is which operation, and where in its messages the policies' words stand."""
+"""Maps the methods of gRPC services to operations, and locates the fields that policies need."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -8,13 +8,13 @@ from typing import Literal, TypeAlias
 Path: TypeAlias = tuple[int, ...]
 """Field numbers of a protobuf message, outermost first: `(2, 1)` is field 1 of the message in field 2."""
 SizeOf: TypeAlias = Literal["payload", "message"]
-"""What the size of a message is: the length of its payload, or of the whole encoded message."""
+"""What counts as the size of a message: the length of its payload, or of the whole encoded message."""
 UnknownRule: TypeAlias = Literal["refuse", "pass"]
-"""What becomes of a call of a method that the map does not name."""
+"""What happens to a call of a method that is not in the map."""
 
 
 class Role(Enum):
-    """What a method does, as far as policies care."""
+    """What a method does, from the point of view of policies."""
 
     ATTACH_PRODUCER = "attach_producer"
     SUBSCRIBE = "subscribe"
@@ -23,50 +23,50 @@ class Role(Enum):
     DISPATCH = "dispatch"
     """Streams messages to a consumer."""
     ACKNOWLEDGE = "acknowledge"
-    """Takes a message off what its consumer has not acknowledged, for good or for now."""
+    """Ends the delivery of a message to its consumer, for good or until it is delivered again."""
     KEEP_ALIVE = "keep_alive"
-    """Tells that a producer or consumer is still there."""
+    """Confirms that a producer or consumer is still connected."""
     DETACH = "detach"
-    """Takes leave of a producer or consumer."""
+    """Detaches a producer or consumer."""
     LOOKUP = "lookup"
-    """Asks which broker serves a topic. No policy asks about it; its answer can name a new owner."""
+    """Returns which broker serves a topic, which may be a new one. No policy applies to it."""
     PASS = "pass"  # noqa: S105 - no password
-    """Carries nothing that a policy asks about: it passes unread, and is known."""
+    """Is known, but no policy applies to it: it is forwarded unread."""
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """One method. Paths point into its request unless they say otherwise; `()` is for what it has not."""
+    """One method. Paths are in its request unless stated otherwise; `()` for what it lacks."""
 
     role: Role
     topic: Path = ()
     producer: Path = ()
-    """The producer's name where it attaches, else the id that it was given then."""
+    """The producer's name where it attaches, otherwise the id that it got then."""
     name: Path = ()
-    """For PUBLISH by an id: the producer's name, by which it is known again where its id is not."""
+    """For PUBLISH by an id: the producer's name, which identifies it where the id is unknown."""
     subscription: Path = ()
     consumer: Path = ()
-    """The consumer's name where it subscribes, else the id that it was given then."""
+    """The consumer's name where it subscribes, otherwise the id that it got then."""
     payload: Path = ()
-    """The message's payload, whose length is its size: in the request, for DISPATCH in each response."""
+    """The message's payload: in the request, for DISPATCH in each response."""
     position: Path = ()
-    """What tells a message within its subscription: in the request, for DISPATCH in each response."""
+    """Identifies a message within its subscription: in the request, for DISPATCH in each response."""
     published: Path = ()
     """When a message was published, in ms since 1970; for DISPATCH in each response."""
     reliable: Path = ()
-    """Not zero if the topic's messages must all arrive; where a producer attaches."""
+    """Nonzero if no message of the topic may be lost; where a producer attaches."""
     attachment: Path = ()
     """The id of a producer or consumer: in the response where it attaches, else in the request."""
     batch: Path = ()
-    """For PUBLISH: the repeated field (one number) that holds the messages; `payload` leads through it."""
+    """For PUBLISH: the repeated field (one number) with the messages; `payload` starts with it."""
     by_connection: bool = False
-    """For PUBLISH: each connection is a producer of the topics that it publishes to, where others attach by a
-    call."""
+    """For PUBLISH: whether each connection is a producer of the topics that it publishes to, without a call
+    to attach."""
     size_of: SizeOf = "payload"
 
     @property
     def is_policed(self) -> bool:
-        """True if policies can ask about it."""
+        """Whether policies can apply to it."""
         return self.role is not Role.PASS and self.role is not Role.LOOKUP
 
 
@@ -74,8 +74,8 @@ class Method:
 class MethodMap:
     """The methods of one system.
 
-    Those that it does not name pass an interceptor, and are counted. A gateway refuses them, unless it is
-    told to let them pass.
+    An interceptor lets other methods pass and counts them. A gateway refuses them, unless configured to let
+    them pass.
     """
 
     system: str
@@ -85,6 +85,6 @@ class MethodMap:
     """Metadata key by which a client names the broker behind a proxy; empty if the system has none."""
 
     def sized_by(self, size_of: SizeOf) -> "MethodMap":
-        """The same map with another size of messages."""
+        """The same map with another definition of message sizes."""
         methods = {name: replace(method, size_of=size_of) for name, method in self.methods.items()}
         return replace(self, methods=methods)

@@ -1,11 +1,11 @@
-"""What a client asks of a broker, in terms that hold for every broker."""
+"""What a client requests from a broker, in terms that apply to every broker."""
 
 from dataclasses import dataclass
 from enum import IntEnum
 
 
 class OperationKind(IntEnum):
-    """What decisions are about. Policies can be asked about all but the last.
+    """Kinds of operations. Policies can apply to all but the last.
 
     The order is part of the decision log's schema: append, never reorder.
     """
@@ -19,7 +19,7 @@ class OperationKind(IntEnum):
     ACKNOWLEDGE = 6
     DETACH = 7
     OWNER_CHANGED = 8
-    """Another broker serves the topic now. It is recorded, never decided; `client` tells both brokers."""
+    """Another broker serves the topic now. Only recorded; `client` names both brokers."""
 
 
 @dataclass(slots=True)
@@ -27,7 +27,7 @@ class Operation:
     """One request of one client on one topic.
 
     Not frozen on purpose: a session keeps one operation per attachment and sets the three sizes
-    before each publish, which is four times cheaper than making a new one for every message.
+    before each publish, which is four times cheaper than a new one for every message.
     To keep an operation beyond the call, copy what is needed.
     """
 
@@ -35,15 +35,15 @@ class Operation:
     topic: str
     """Full topic name as the broker knows it."""
     principal: str = "ANONYMOUS"
-    """Authenticated name; only set once the broker accepted it."""
+    """Authenticated name; set once the broker has accepted it."""
     client: str = ""
-    """What tells this client from others in logs: client id and peer address."""
+    """Identifies the client in logs: client id and peer address."""
     producer: str = ""
-    """Key of the producer attachment, unique on the gate; empty where the operation has none."""
+    """Key of the producer attachment, unique on the gate; empty if the operation has none."""
     subscription: str = ""
-    """Subscription or consumer group; empty where the operation has none."""
+    """Subscription or consumer group; empty if the operation has none."""
     consumer: str = ""
-    """Key of the consumer attachment, unique on the gate; empty where the operation has none."""
+    """Key of the consumer attachment, unique on the gate; empty if the operation has none."""
     messages: int = 0
     """Number of messages carried."""
     bytes: int = 0
@@ -51,16 +51,16 @@ class Operation:
     largest: int = 0
     """Bytes of the largest single message; compressed ones that were not inspected count together."""
     reliable: bool = True
-    """False for acks=0 publishing and non-reliable dispatch: the only traffic that may be dropped."""
+    """False for acks=0 publishing and non-reliable dispatch, the only traffic that may be dropped."""
     ahead_ms: int = 0
-    """How far in the future the latest message is stamped; only told where delivery is delayed."""
+    """How far in the future the latest timestamp is; set only where delivery is delayed."""
     delay_ms: int = 0
-    """How much later than now the producer wants the message delivered; only told where that is limited."""
+    """The delivery delay that the producer requests; set only where that is limited."""
     unreadable: str = ""
-    """Why compressed messages could not be inspected; only told where a policy asks for that."""
+    """Why compressed messages could not be inspected; set only where a policy requires it."""
     waiter: object | None = None
     """Place in a limiter's wait queue while the operation is held; set and cleared by the engine."""
     held_ns: int = 0
     """When the operation was first held, monotonic; 0 if it is not held; set and cleared by the engine."""
     also: tuple[str, ...] = ()
-    """Further subscriptions that a delivery may be for: it is limited by, and charged to, all of them."""
+    """Further subscriptions that may have caused a dispatch: the limits of all apply, and all are charged."""

@@ -1,4 +1,4 @@
-"""Policies as data: what each level says, and what holds for one topic after merging."""
+"""Policies as data: what each level sets, and the effective values of one topic."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ class Level(IntEnum):
 
     @property
     def label(self) -> str:
-        """The level as it is written in texts and metrics."""
+        """The level as written in texts and metrics."""
         return self.name.lower()
 
 
@@ -30,7 +30,7 @@ class Source(IntEnum):
 
     @property
     def label(self) -> str:
-        """The source as it is written in texts."""
+        """The source as written in texts."""
         return self.name.lower()
 
 
@@ -41,14 +41,14 @@ class Setting:
     value: PolicyValue
     source: Source
     location: str = ""
-    """Where a person finds it: `gateway.yaml:12`, `store version 7` or an environment variable."""
+    """Where it was set: `gateway.yaml:12`, `store version 7` or an environment variable."""
     locked: bool = False
     """True if no higher source may override it (`locked` in the file)."""
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyLayer:
-    """What one source says about one namespace, one topic, or the whole broker.
+    """What one source sets for one namespace, one topic, or the whole broker.
 
     Field names are the policies' (`max_publish_rate`) or, for an option of a policy, dotted:
     `on_limit.max_publish_rate`, `observe_only.max_publish_rate`, `on_unknown.max_subscriptions_per_topic`.
@@ -64,7 +64,7 @@ class PolicyLayer:
 
 @dataclass(frozen=True, slots=True)
 class PolicySet:
-    """All policies of one broker at one version; replaced whole, so that no request sees a mix."""
+    """All policies of one broker at one version; replaced as a whole, so that no request sees a mix."""
 
     version: int
     layers: tuple[PolicyLayer, ...] = ()
@@ -85,12 +85,12 @@ class Provenance:
     source: Source
     location: str
     ceiling: str = ""
-    """Where the ceiling stands that tightened the value; empty if none did."""
+    """Where the ceiling was set that tightened the value; empty if none did."""
 
 
 @dataclass(frozen=True, slots=True)
 class EffectivePolicies:
-    """What holds for one topic; a field that is absent here is unset everywhere."""
+    """The effective policies of one topic; fields that no level sets are absent."""
 
     topic: str
     version: int
@@ -112,11 +112,11 @@ class EffectivePolicies:
         return bool(self.values.get(field_name, False))
 
     def observes(self, policy: str) -> bool:
-        """True if a policy is only observed here, by itself or because everything is."""
+        """Whether a policy is only observed for this topic, by its own setting or because all are."""
         return self.observe_only or self.flag(f"observe_only.{policy}")
 
     def on_limit(self, names: Iterable[str]) -> str:
-        """What is done above a limit whose dimensions are charged as one, such as messages and bytes.
+        """What happens above a limit whose dimensions are charged together, such as messages and bytes.
 
         A value set for one of them takes precedence over a default of another.
 

@@ -1,1 +1,1 @@
-"""What sessions of every protocol need; it does no input or output and knows no clock."""
+"""Code shared by the sessions of all protocols, without I/O or clock."""

@@ -1,8 +1,8 @@
-"""How requests to attach are admitted, in every protocol.
+"""Admission of requests to attach, for all protocols.
 
-A session has the broker list its subscriptions where the decision depends on them, takes the places, holds
-the request until a deadline, and gives the places back if the gate, the broker or another part of the same
-request refuses.
+If a decision depends on existing subscriptions, a session requests their list from the broker. It then
+takes the places, holds the request until a deadline, and releases the places if the gate, the broker or
+another part of the same request refuses.
 """
 
 from dataclasses import dataclass, field
@@ -16,8 +16,8 @@ from sluicegate.sessions.listings import Listings
 class Creation:
     """The subscription that a request may create, from the gate's decision to the broker's.
 
-    :param create: the operation, the same however often the gate is asked: another one would be counted
-        again, and would lose its place among those that wait. None if the request needs no subscription.
+    :param create: the operation, the same one for each attempt: another one would be counted again, and would
+        lose its place in wait queues. None if the request needs no subscription.
     """
 
     __slots__ = ("create", "created", "is_admitted", "must_list")
@@ -25,17 +25,17 @@ class Creation:
     def __init__(self, create: Operation | None) -> None:
         self.create = create
         self.must_list = False
-        """True while the broker is to be asked which subscriptions exist."""
+        """True while the list of subscriptions must be requested from the broker."""
         self.is_admitted = False
         """True once the gate has admitted the subscription."""
         self.created = False
-        """True until the broker is known to have it: this request creates it, perhaps with others."""
+        """True if this request, perhaps besides others, creates it; until the broker is known to have it."""
 
     def lists_first(self, gate: Gate, listings: Listings, now_ns: int) -> bool:
-        """Whether the broker must be asked which subscriptions exist before the gate can refuse this one.
+        """Whether the gate needs the broker's list of subscriptions before it can refuse this one.
 
-        Sets `must_list`. The next call takes the question as answered, so that a broker
-        which does not answer is not asked again and again.
+        Sets `must_list`. The next call assumes an answer, so that a broker that cannot answer is not asked
+        repeatedly.
         """
         asked, self.must_list = self.must_list, False
         create = self.create
@@ -48,7 +48,7 @@ class Creation:
     def decide_creation(self, gate: Gate, now_ns: int) -> Decision | None:
         """Take the place of the subscription; None if it has one.
 
-        While the rest of the request is held, a new list of the broker's may give the place to others.
+        While the rest of the request is held, a newer list from the broker may free the place for others.
         """
         create = self.create
         if create is None:
@@ -64,7 +64,7 @@ class Creation:
         return decision
 
     def confirmed(self, gate: Gate) -> None:
-        """Keep the subscription counted whatever happens to requests: the broker has it, or may have it."""
+        """Keep the subscription counted even if requests fail: the broker has it, or may have it."""
         if self.created and self.create is not None:
             gate.state.confirm(self.create.subscription)
         self.created = False
@@ -76,7 +76,7 @@ class Creation:
         self.is_admitted = self.created = False
 
     def withdraw(self, gate: Gate, now_ns: int) -> None:
-        """The request does not reach the broker: it stops waiting, and creates nothing."""
+        """The request will not be sent to the broker: leave wait queues and release the places."""
         if self.create is not None:
             gate.abandon(self.create, now_ns)
         self.take_back(gate)
@@ -96,7 +96,7 @@ class Admission(Creation):
         self.attach = attach
 
     def decide(self, gate: Gate, now_ns: int) -> Decision | None:
-        """Take the places of the subscription and then of what attaches; None if both have theirs.
+        """Take the place of the subscription and then of the attachment; None if both are taken.
 
         The subscription keeps its place while the rest is held: see `withdraw`.
         """
@@ -104,14 +104,14 @@ class Admission(Creation):
         return allowed(gate.decide(self.attach, now_ns)) if decision is None else decision
 
     def withdraw(self, gate: Gate, now_ns: int) -> None:
-        """The request does not reach the broker: it stops waiting, and creates nothing."""
+        """The request will not be sent to the broker: leave wait queues and release the places."""
         gate.abandon(self.attach, now_ns)
         super().withdraw(gate, now_ns)
 
 
 @dataclass(slots=True)
 class Hold:
-    """How long one request is held: from the first time on, until a deadline."""
+    """How long one request is held: until a deadline after the first hold."""
 
     longest_ns: int
     """`max_hold`."""
@@ -120,7 +120,7 @@ class Hold:
     _end_ns: int = field(default=0, init=False)
 
     def wait_ns(self, decision: Decision, now_ns: int) -> int:
-        """How long to wait before the gate is asked again; 0 to refuse.
+        """How long to wait before the next decision; 0 to refuse.
 
         :param decision: what stops the request now: a refusal, or a delay that may be too long.
         """
@@ -132,7 +132,7 @@ class Hold:
 
 
 def allowed(decision: Decision | None) -> Decision | None:
-    """None if an attachment may proceed: there is nothing in it that could be rewritten."""
+    """None if an attachment may proceed; rewriting does not apply to it."""
     return None if decision is None or decision.action is Action.REWRITE else decision
 
 
@@ -143,5 +143,5 @@ def exists(subscription: str, state: TopicState) -> bool:
 
 
 def depends_on_list(subscription: str, gate: Gate) -> bool:
-    """Whether a subscription could be refused, and is not known to exist."""
+    """Whether a subscription could be refused and is not known to exist."""
     return gate.asks(OperationKind.CREATE_SUBSCRIPTION) and not exists(subscription, gate.state)

@@ -1,4 +1,4 @@
-"""Bytes that a session buffers: an incomplete frame, or what must wait."""
+"""Bytes that a session buffers: an incomplete frame, or data that must wait."""
 
 from typing import Final
 
@@ -25,7 +25,7 @@ class Pieces:
     def __init__(self, budget: Budget) -> None:
         self._need = 0
         self.size = 0
-        """Bytes that are here."""
+        """Buffered bytes."""
         self._budget = budget
         self._pieces: list[bytes] = []
 
@@ -59,7 +59,7 @@ class Pieces:
         return self.all() if self.size >= self._need else None
 
     def joined(self) -> bytes:
-        """All buffered bytes, which stay."""
+        """All buffered bytes, which remain buffered."""
         whole = b"".join(self._pieces)
         self._pieces = [whole]
         return whole

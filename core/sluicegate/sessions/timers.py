@@ -5,7 +5,7 @@ from collections.abc import Callable
 from itertools import count
 
 _NUMBERS = count()
-"""What is due at the same time is done in the order in which it was asked for."""
+"""Serial numbers, so that timers of the same time run in the order of their creation."""
 
 
 class Timer:
@@ -56,7 +56,7 @@ class Timers(list[tuple[int, int, Timer]]):
         return due_ns
 
     def run_due(self, now_ns: int) -> None:
-        """The session was woken: do what is due."""
+        """Run all timers that are due; called when the session is woken."""
         self._told_ns = 0
         while self and self[0][0] <= now_ns:
             call = heapq.heappop(self)[2].call

@@ -1,6 +1,8 @@
 """Encodes settings and their history as keys and values of a metadata store."""
 
 import json
+from dataclasses import asdict
+from typing import Any
 from urllib.parse import quote
 
 from sluicegate.model import Level
@@ -16,7 +18,7 @@ def setting_key(level: Level, name: str, field: str) -> str:
 
 def encoded_row(row: Row) -> bytes:
     """Encode a setting as JSON."""
-    return _dumps(level=row.level.label, name=row.name, field=row.field, value=row.value, version=row.version)
+    return _dumps(asdict(row))
 
 
 def decoded_row(text: bytes) -> Row:
@@ -33,15 +35,7 @@ def decoded_row(text: bytes) -> Row:
 
 def encoded_change(change: Change) -> bytes:
     """Encode a history entry as JSON."""
-    return _dumps(
-        version=change.version,
-        level=change.level.label,
-        name=change.name,
-        field=change.field,
-        value=change.value,
-        actor=change.actor,
-        at=change.at,
-    )
+    return _dumps(asdict(change))
 
 
 def decoded_change(text: bytes) -> Change:
@@ -61,8 +55,8 @@ def decoded_change(text: bytes) -> Change:
     return Change(version, _level(found), name, _field(found), value, actor, at)
 
 
-def _dumps(**fields: object) -> bytes:
-    return json.dumps(fields).encode()
+def _dumps(fields: dict[str, Any]) -> bytes:
+    return json.dumps({**fields, "level": fields["level"].label}).encode()
 
 
 def _loads(text: bytes) -> dict[str, object]:

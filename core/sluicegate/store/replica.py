@@ -21,10 +21,7 @@ _LATE = 2
 class Replica:
     """Follows the policies in the event loop of the metadata store. Other threads read the replica.
 
-    :param metadata: the store.
     :param prefix: prefix of the policies' keys, with a trailing slash.
-    :param place: the store's name in errors.
-    :param timeout_s: timeout of one operation of the store.
     """
 
     def __init__(self, metadata: MetadataStore, prefix: str, place: str, timeout_s: float) -> None:
@@ -124,7 +121,6 @@ class Replica:
                 self._changed.notify_all()
 
     def _apply(self, key: str, entry: Entry | None) -> None:
-        """Update the replica with the current value of a key."""
         self._unreadable.pop(key, None)
         try:
             if key == self._prefix + VERSION_KEY:

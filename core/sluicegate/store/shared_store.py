@@ -203,7 +203,6 @@ class SharedStore:
         return self._replica
 
     def _run(self, work: Coroutine[Any, Any, Result], longer_s: float = 0.0) -> Result:
-        """Run a coroutine in the thread and wait for its result."""
         if not self._thread.is_alive():
             work.close()
             raise StoreError(f"{self._place} was closed", "open it again")

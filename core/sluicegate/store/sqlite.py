@@ -29,7 +29,6 @@ INSERT INTO counter SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM counter);
 class SqliteStore:
     """A `PolicyStore` in a SQLite file; `SqliteFile` describes how processes share it.
 
-    :param path: the database file; a missing directory is created.
     :raises StoreError: if the file cannot be opened, or is not such a database.
     """
 

@@ -19,7 +19,7 @@ from sluicegate.testing.clock import ManualClock
 
 
 class RecordingMetric:
-    """A gauge or a counter that tells what it was set to."""
+    """A gauge or a counter that records its values."""
 
     def __init__(self) -> None:
         self.values: dict[tuple[str, ...], float] = {}
@@ -61,14 +61,14 @@ class ManualContext:
     config: Any = field(default_factory=SimpleNamespace)
     broker_tls: None = None
     values: dict[str, PolicyValue] = field(default_factory=dict)
-    """What the policies say, in base units, for the broker and for every topic."""
+    """Policy values in base units, for the broker and for every topic."""
     version: int = 1
     """Of the policies."""
     states: dict[str, TopicState] = field(default_factory=dict)
     factors: Factors = field(default_factory=Factors)
     pressure_sources: list[PressureSource] = field(default_factory=list)
     quotas: dict[str, Quota] = field(default_factory=dict)
-    """What plugins give, by principal."""
+    """Quotas of plugins, by principal."""
     facts: dict[str, str] = field(default_factory=dict)
     metrics: RecordingMetrics = field(default_factory=RecordingMetrics)
     log: logging.Logger = field(default_factory=lambda: logging.getLogger("sluicegate.plugin.test"))
@@ -79,7 +79,7 @@ class ManualContext:
         return self.resolve("")
 
     def tls_for(self, section: Any) -> ssl.SSLContext:
-        """What a section of the entry says, read again each time."""
+        """A context from a section of the entry; its files are read each time."""
         return context_for_broker(section)
 
     def resolve(self, topic: str) -> EffectivePolicies:
@@ -92,7 +92,7 @@ class ManualContext:
         return bool(self.quotas)
 
     def quota(self, principal: str) -> Quota | None:
-        """What plugins say that a principal may publish, else the policies.
+        """The quota of a principal from plugins, or else from the policies.
 
         :raises InvalidAnswerError: if it is no quota that a gateway could use.
         """

@@ -22,7 +22,7 @@ def manual_clock() -> ManualClock:
 
 @pytest.fixture
 def recording_sink() -> RecordingSink:
-    """What the gates of `make_gate` decided."""
+    """The decisions of the gates of `make_gate`."""
     return RecordingSink()
 
 

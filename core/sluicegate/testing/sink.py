@@ -26,7 +26,7 @@ class RecordingSink:
 
     @property
     def decisions(self) -> list[Decision]:
-        """What was decided other than plain allows, and what was only observed, in order."""
+        """All decisions other than plain allows, including observed ones, in order."""
         return [record.decision for record in self.records if record.decision is not None]
 
     @property

@@ -117,7 +117,9 @@ class Comparison:
 
     def _why_not_served(self, system: str) -> str:
         left_out = self.plugins.left_out.get(system)
-        return left_out.told if left_out else f"no plugin of the gateway serves {system!r}: install one"
+        return (
+            left_out.explanation if left_out else f"no plugin of the gateway serves {system!r}: install one"
+        )
 
     def _facts(self, started: datetime, outcomes: list[Outcome]) -> RunFacts:
         systems = tuple(dict.fromkeys(arm.client for arm in self.arms))

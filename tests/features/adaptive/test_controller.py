@@ -113,7 +113,7 @@ def test_release_takes_both_signals() -> None:
 
 
 @pytest.mark.seed("S5-039", "S5-082")
-def test_release_is_immediate_unless_a_ramp_is_asked_for() -> None:
+def test_release_is_immediate_unless_a_ramp_is_configured() -> None:
     for release, expected in (("immediate", [0, 0]), ("ramp", [350, 600, 850, 0, 0])):
         lab = Lab(settings={"adaptive_publish_throttling_release": release})
         lab.learn(1000)
@@ -374,7 +374,7 @@ def test_the_log_lines(caplog: pytest.LogCaptureFixture) -> None:
 
 
 @pytest.mark.seed("S5-072")
-def test_each_line_comes_at_most_once_in_60_s_for_a_topic(caplog: pytest.LogCaptureFixture) -> None:
+def test_each_line_is_logged_at_most_once_in_60_s_for_a_topic(caplog: pytest.LogCaptureFixture) -> None:
     lab = Lab(topics=2)
     lab.learn()
     for cycle in range(120):
@@ -413,7 +413,7 @@ def test_a_held_publish_says_why() -> None:
 
 
 @pytest.mark.seed("S5-043", "S5-075")
-def test_the_status_tells_settings_and_topics_and_is_not_written_each_cycle() -> None:
+def test_the_status_has_settings_and_topics_and_is_not_written_each_cycle() -> None:
     lab = Lab()
     lab.learn(1000)
     lab.press(0.95)

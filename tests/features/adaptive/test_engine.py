@@ -89,7 +89,7 @@ class Lab:
         return -1
 
     def metrics(self) -> list[dict[str, Any]]:
-        return self.engine._host.dynamics.snapshot()
+        return self.engine._host.context.metrics.snapshot()
 
 
 @pytest.fixture

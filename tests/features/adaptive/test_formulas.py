@@ -125,7 +125,7 @@ def test_every_step_is_bounded_and_stays_between_floor_and_natural(
 
 @given(st.floats(1, 1e9), SHARE, st.floats(0.01, 1), SHARE, st.integers(0, 10**9))
 @pytest.mark.seed("S5-038")
-def test_constant_pressure_comes_to_rest_without_swinging(
+def test_constant_pressure_settles_without_oscillation(
     natural: float, least: float, step: float, pressure: float, start: int
 ) -> None:
     current = min(start, floor(natural))

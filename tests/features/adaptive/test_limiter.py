@@ -54,7 +54,7 @@ def test_turning_it_compiles_no_gate() -> None:
 
 
 @pytest.mark.seed("S5-034", "S5-082")
-def test_it_starts_empty_so_that_no_burst_passes_when_less_is_asked_for() -> None:
+def test_it_starts_empty_so_that_no_burst_passes_when_throttling_begins() -> None:
     lab = throttled()
     assert lab.publish(2000) == 0
     lab.clock.advance(ms=101)
@@ -104,7 +104,7 @@ def test_static_and_adaptive_limits_do_not_touch_each_other() -> None:
 
 
 @pytest.mark.seed("S5-037", "S5-084")
-def test_a_static_limit_that_goes_away_leaves_the_adaptive_one() -> None:
+def test_removing_a_static_limit_keeps_the_adaptive_one() -> None:
     lab = throttled(topic_policies=STATIC)
     lab._policies.pop("max_publish_rate")
     lab.gates["t0"] = lab.gate("t0")

@@ -129,7 +129,7 @@ def test_series_of_topics_are_bounded() -> None:
 
 
 @pytest.mark.seed("S5-055", "S5-060")
-def test_sources_tell_how_they_do() -> None:
+def test_sources_have_metrics_of_their_state() -> None:
     lab = Lab()
     lab.memory = None
     lab.backlogs = {"t0": Backlog(1, 10)}

@@ -58,7 +58,7 @@ def test_counters_that_fall_back_and_clocks_that_stand_still_are_no_rates() -> N
 
 
 @pytest.mark.seed("S5-033")
-def test_a_topic_that_went_quiet_has_no_natural_rate_any_more() -> None:
+def test_an_idle_topic_has_no_natural_rate() -> None:
     natural = learned(10, *[0] * 200)
     assert not natural.known
     assert (natural.messages_per_s, natural.bytes_per_s) == (0, 0)

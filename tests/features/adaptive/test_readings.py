@@ -82,7 +82,7 @@ async def test_without_a_value_the_last_one_stays(
 
 
 @pytest.mark.seed("S5-055")
-async def test_a_source_that_never_said_anything_is_no_pressure(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_source_that_has_never_answered_is_no_pressure(caplog: pytest.LogCaptureFixture) -> None:
     found = readings(Source(OSError("down")))
     await found.refresh(1000, S)
     assert found.memory == 0.0
@@ -107,7 +107,7 @@ async def test_the_fullest_memory_counts() -> None:
 
 
 @pytest.mark.seed("S5-055", "S5-056")
-async def test_a_slow_source_holds_nobody_up_and_is_taken_when_it_answers() -> None:
+async def test_a_slow_source_delays_no_other_and_counts_once_it_answers() -> None:
     slow, quick = Source(0.9), Source(0.1)
     slow.may_answer.clear()
     found = readings(slow, quick)

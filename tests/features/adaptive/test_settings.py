@@ -212,7 +212,7 @@ def test_every_cycle_reads_the_settings_again() -> None:
 
 
 @pytest.mark.seed("S5-001", "S5-012")
-def test_enabling_and_disabling_take_a_restart_and_say_so(caplog: pytest.LogCaptureFixture) -> None:
+def test_enabling_and_disabling_need_a_restart_and_log_it(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "sluicegate.plugin.adaptive")
     lab = Lab(enabled=False)
     lab._policies["adaptive_publish_throttling_enabled"] = True

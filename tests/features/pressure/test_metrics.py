@@ -76,7 +76,7 @@ async def test_wrong_answers_are_errors(answer: bytes, problem: str) -> None:
 
 
 @pytest.mark.seed("S5-055")
-async def test_answers_without_the_series_name_what_was_looked_for() -> None:
+async def test_responses_without_the_series_name_the_missing_ones() -> None:
     for text in (
         "",
         "up 1\n",

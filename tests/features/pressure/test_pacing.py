@@ -7,7 +7,7 @@ import pytest
 from sluicegate.features.pressure.pacing import Paced
 
 
-async def test_a_question_that_was_given_up_counts_as_one_that_failed() -> None:
+async def test_an_abandoned_query_counts_as_failed() -> None:
     """Its last answer would look fresh otherwise."""
     now_ns = 0
     hangs = False

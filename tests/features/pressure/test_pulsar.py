@@ -67,7 +67,7 @@ def backlogs(
 
 
 @pytest.mark.seed("S5-022")
-async def test_statistics_tell_size_and_the_quota_that_holds() -> None:
+async def test_statistics_have_the_size_and_the_effective_quota() -> None:
     cluster = Cluster(
         {
             stats_of(ORDERS): {**STATS, "backlogQuotaLimitSize": 10 * GIB},

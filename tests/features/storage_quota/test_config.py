@@ -17,7 +17,7 @@ from sluicegate.config.fields import PolicyFields
 from sluicegate.config.json_schema import json_schema
 from sluicegate.config.load import Loaded, load
 from sluicegate.config.policy_set import policy_set
-from sluicegate.engine.hierarchy import resolve
+from sluicegate.engine.hierarchy import Resolver
 from sluicegate.features.storage_quota.quota_fields import StoragePolicies, limits_of, problem_with
 from sluicegate.features.storage_quota.volumes import Limit, Limits, LimitType, Volume
 from sluicegate.gateway.changing import change_store
@@ -56,7 +56,8 @@ def load_file(tmp_path: Path) -> Load:
 
 def broker_level(loaded: Loaded, *store: object) -> EffectivePolicies:
     layers = store[0].layers()[1] if store and isinstance(store[0], MemoryStore) else ()
-    return resolve(policy_set(loaded, layers, 1, "main"), TopicName("", ""), loaded.fields.defaults)
+    resolver = Resolver(policy_set(loaded, layers, 1, "main"), loaded.fields.defaults)
+    return resolver.resolve(TopicName("", ""))
 
 
 @pytest.mark.seed("S4-050", "S4-051", "S4-052", "X-08")
@@ -161,7 +162,7 @@ MISTAKES = {
 
 @pytest.mark.seed("S4-027", "S4-026")
 @pytest.mark.parametrize("name", MISTAKES)
-def test_mistakes_are_told_with_their_place_and_remedy(load_file: Load, name: str) -> None:
+def test_mistakes_are_reported_with_their_place_and_remedy(load_file: Load, name: str) -> None:
     text, message, remedy = MISTAKES[name]
     with pytest.raises(ConfigErrors) as refused:
         load_file(text)

@@ -157,7 +157,7 @@ def test_a_path_that_is_gone_pauses_from_the_first_request_on(tmp_path: Path) ->
 
 
 @pytest.mark.seed("S4-060", "S4-061", "S4-063")
-def test_limits_change_at_run_time_and_metrics_tell(lab: Lab, tmp_path: Path) -> None:
+def test_limits_and_their_metrics_change_at_run_time(lab: Lab, tmp_path: Path) -> None:
     file = tmp_path / "gateway.yaml"
     good = file.read_text()
     lab.fill(2 * MIB)
@@ -168,7 +168,7 @@ def test_limits_change_at_run_time_and_metrics_tell(lab: Lab, tmp_path: Path) ->
     lab.until_factor(1.0)
     file.write_text(good)
     lab.until_factor(0.5)
-    metrics = json.dumps(lab.engine._host.dynamics.snapshot())
+    metrics = json.dumps(lab.engine._host.context.metrics.snapshot())
     assert all(
         f"sluicegate_storage_{name}" in metrics for name in ("lack_of_data", "connected", "consumed_bytes")
     )

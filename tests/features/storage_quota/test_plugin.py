@@ -34,7 +34,7 @@ def test_sources_that_need_a_broker_are_left_to_its_room(storage: dict[str, obje
     assert names(Context(storage)) == ([], [])
 
 
-def test_limits_that_nobody_looks_at_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_limits_without_a_source_cause_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     assert names(Context(None)) == ([], [])
     assert caplog.messages == []
     assert names(Context(None, storage_hard_min_free_bytes=5)) == ([], [])
@@ -67,7 +67,7 @@ def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str
     return check_it
 
 
-def test_check_warns_of_limits_that_nobody_looks_at(check: Callable[[str, str], tuple[int, str]]) -> None:
+def test_check_warns_of_limits_without_a_source(check: Callable[[str, str], tuple[int, str]]) -> None:
     limit = "{storage_hard_min_free_bytes: 5}"
     code, told = check("", limit)
     assert code == 0

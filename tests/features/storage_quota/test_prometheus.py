@@ -89,9 +89,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-async def test_what_does_not_tell_the_usage_of_each_volume_fails_the_reading(
-    filled: PrometheusDouble, name: str
-) -> None:
+async def test_a_reading_without_the_usage_of_each_volume_fails(filled: PrometheusDouble, name: str) -> None:
     changes, text = REFUSED[name]
     filled.series.update(changes)
     with pytest.raises(StorageReadError, match=text.replace("+", r"\+")):
@@ -119,7 +117,7 @@ async def test_what_is_not_prometheus_fails_the_reading(filled: PrometheusDouble
         await source(filled).read()
 
 
-async def test_scalars_and_errors_are_told(filled: PrometheusDouble) -> None:
+async def test_scalars_and_errors_are_shown(filled: PrometheusDouble) -> None:
     filled.answers[FREE] = json.dumps(
         {"status": "success", "data": {"resultType": "scalar", "result": [1, "1"]}}
     ).encode()

@@ -303,7 +303,7 @@ def test_the_document_names_every_metric_and_what_the_plug_in_calls_it() -> None
 
 
 @pytest.mark.seed("S4-063")
-async def test_usage_is_told_without_a_limit_too() -> None:
+async def test_usage_has_metrics_without_a_limit_too() -> None:
     lab = Lab(Context(STORAGE))
     await lab.run(b1=85)
     assert lab.context.metric("consumed_bytes", "b1", "v") == 85
@@ -312,7 +312,7 @@ async def test_usage_is_told_without_a_limit_too() -> None:
 
 
 @pytest.mark.seed("S4-064")
-async def test_volumes_that_are_gone_leave_the_metrics(context: Context) -> None:
+async def test_removed_volumes_leave_the_metrics(context: Context) -> None:
     lab = Lab(context, active=True)
     await lab.run()
     lab.usage = {"b1": usage(("w", 100, 7), at_ms=context.now)}
@@ -377,7 +377,7 @@ async def test_what_is_told_only_once_waits_until_the_nodes_are_known(context: C
     assert await lab.run() == (State.OPEN, 1.0)
 
 
-async def test_a_flood_of_what_is_refused_does_not_flood_the_log(
+async def test_a_flood_of_refusals_does_not_flood_the_log(
     lab: Lab, context: Context, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(2):

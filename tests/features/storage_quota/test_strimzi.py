@@ -101,7 +101,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_values_that_cannot_be_read_are_told_with_their_place_and_remedy(run: Run, name: str) -> None:
+def test_values_that_cannot_be_read_are_reported_with_their_place_and_remedy(run: Run, name: str) -> None:
     text, problem, remedy = REFUSED[name]
     Path("server.properties").write_text(f"broker.id=1\n{PREFIX}{text}\n")
     done = run("import", "strimzi", "server.properties", "-o", "out.yaml")
@@ -124,7 +124,7 @@ def test_secrets_of_a_file_are_not_shown() -> None:
     assert "hunter2" not in refused.value.render()
 
 
-def test_every_mistake_is_told_in_one_pass() -> None:
+def test_every_mistake_is_reported_in_one_pass() -> None:
     with pytest.raises(ConfigErrors) as refused:
         import_strimzi(f"{PREFIX}produce=x\n{PREFIX}fetch=y\n", "server.properties")
     assert [error.line for error in refused.value.errors] == [1, 2]

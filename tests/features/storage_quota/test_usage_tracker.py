@@ -68,7 +68,7 @@ def test_each_volume_is_judged_and_not_the_sum_of_a_node() -> None:
 
 
 @pytest.mark.seed("S4-023", "S4-027")
-def test_limits_that_a_node_tells_hold_besides_the_gates_own_and_the_stricter_one_counts() -> None:
+def test_limits_of_a_node_apply_beside_the_gateways_own_and_the_stricter_counts() -> None:
     known = UsageTracker()
     told = limits((CONSUMED, 60), (CONSUMED, 40))
     known.offer("b1", usage(("v", 100, 50), told=told), WALL_MS, STALE_MS)
@@ -80,7 +80,7 @@ def test_limits_that_a_node_tells_hold_besides_the_gates_own_and_the_stricter_on
 
 
 @pytest.mark.seed("S4-028")
-def test_impossible_figures_pause_and_say_so() -> None:
+def test_impossible_figures_pause_with_a_reason() -> None:
     known = UsageTracker()
     known.offer("b1", usage(("v", 0, 0)), WALL_MS, STALE_MS)
     found = judge(known)

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from sluicegate.decisions import read_decisions
+from sluicegate.decisions.reading import read_decisions
 from sluicegate.gateway.plugins import load_plugins
 from sluicegate_reports.runner.doors import arms_of
 from sluicegate_reports.runner.loading import load_scenario

@@ -15,10 +15,7 @@ _LOOK_S = 0.5
 
 
 def producers(topic: str, limit: int = 2, excess: int = 1) -> Scene:
-    """Too many producers for a limit, one of which is admitted after another has detached.
-
-    :param excess: number of producers beyond the limit.
-    """
+    """Too many producers for a limit, one of which is admitted after another has detached."""
     return Scene(
         "producers",
         topic,
@@ -67,11 +64,7 @@ async def _until_admitted(attach: Callable[[], Awaitable[object]], stage: Stage)
 
 
 def subscriptions(topic: str, limit: int = 2, excess: int = 1, **settings: Any) -> Scene:
-    """Too many subscriptions for a limit.
-
-    :param excess: number of subscriptions beyond the limit.
-    :param settings: more settings of the topic.
-    """
+    """Too many subscriptions for a limit."""
     names = [f"subscription-{n}" for n in range(1, limit + excess + 1)]
     return Scene(
         "subscriptions",
@@ -93,7 +86,6 @@ def consumers_of_topic(
 ) -> Scene:
     """Too many consumers for the limit of a topic.
 
-    :param excess: number of consumers beyond the limit.
     :param one_each: True if each consumer needs its own subscription.
     :param alone: True for consumers without a group, if the system has those.
     :param replaced: True to detach one at the end and attach another one instead.
@@ -113,7 +105,6 @@ def consumers_of_subscription(
 ) -> Scene:
     """Too many consumers for the limit of a subscription.
 
-    :param excess: number of consumers beyond the limit.
     :param replaced: True to detach one at the end and attach another one instead.
     """
     count = "1 consumer" if limit == 1 else f"{limit} consumers"
@@ -129,7 +120,6 @@ def consumers_of_subscription(
 async def _consumers(
     stage: Stage, limit: int, subscriptions: Sequence[str], *, alone: bool = False, replaced: bool = False
 ) -> Seen:
-    """Attach consumers one after the other, and read."""
     async with stage.clients() as client:
         attach = partial(client.consumer, stage.topic, alone=alone)
         producer = await client.producer(stage.topic, "filling")

@@ -31,9 +31,7 @@ def publish_rate(
 ) -> Scene:
     """A limit on published messages.
 
-    :param policy: the policy with the limit.
     :param producers: number of concurrent producers.
-    :param settings: more settings of the topic.
     """
     promise = (
         f"in every window at most {_RATE} messages/s and {_RATE * _BURST_S:.0f} at once; none is refused"
@@ -66,7 +64,6 @@ def _delaying(
 
 
 async def _publish(stage: Stage, producers: int) -> Seen:
-    """Publish as fast as the gateway allows."""
     answered: list[tuple[float, float]] = []
     errors: list[str] = []
     async with stage.clients() as client:
@@ -103,10 +100,7 @@ def _judge_publishing(seen: Seen, log: TopicLog, policy: str, rate: float, unit:
 
 
 def publish_rate_reject(topic: str, **settings: object) -> Scene:
-    """A rate limit that refuses excess messages.
-
-    :param settings: more settings of the topic.
-    """
+    """A rate limit that refuses excess messages."""
     return Scene(
         "publish-rate-reject",
         topic,

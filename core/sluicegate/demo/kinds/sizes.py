@@ -18,10 +18,7 @@ def outcome(error: str) -> str:
 
 
 def message_size(topic: str, limit: int = 4 * _KIB, **settings: object) -> Scene:
-    """A limit on the size of messages, exact to the byte.
-
-    :param settings: more settings of the topic.
-    """
+    """A limit on the size of messages, exact to the byte."""
     return Scene(
         "message-size",
         topic,

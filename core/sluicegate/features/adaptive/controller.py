@@ -15,11 +15,20 @@ from sluicegate.engine.state import TopicState
 from sluicegate.features.adaptive.controller_metrics import ControllerMetrics
 from sluicegate.features.adaptive.controller_state import Status
 from sluicegate.features.adaptive.formulas import linear_pressure
-from sluicegate.features.adaptive.logs import OncePerMinute, Transitions
+from sluicegate.features.adaptive.logs import (
+    ACTIVATED,
+    CLAMPED,
+    DEACTIVATED,
+    EVERY_NS,
+    WOULD_ACTIVATE,
+    WOULD_DEACTIVATE,
+    TransitionLog,
+)
 from sluicegate.features.adaptive.readings import Readings
 from sluicegate.features.adaptive.settings import ENABLED, Settings
 from sluicegate.features.adaptive.topic import NO_BACKLOG, Evaluation, Step, ThrottledTopic
 from sluicegate.hooks import BrokerContext
+from sluicegate.log_throttle import Throttle
 from sluicegate.model import EffectivePolicies
 
 _SLICE = 100
@@ -34,8 +43,6 @@ class AdaptiveController:
     """Reads the pressures of one broker periodically and adjusts the publish limits of its topics.
 
     A cycle that fails changes no limit. `checks` runs on the thread that owns the gates, cycles in a task.
-
-    :param context: the broker's context.
     """
 
     def __init__(self, context: BrokerContext) -> None:
@@ -45,9 +52,9 @@ class AdaptiveController:
         self._refused = ""
         self._readings: Readings | None = None
         self._metrics = ControllerMetrics(context.metrics)
-        self._transitions = Transitions(context.log)
+        self._transitions = TransitionLog(context.log)
         self._status = Status(context)
-        self._once = OncePerMinute()
+        self._log_throttle = Throttle(EVERY_NS)
 
     # -- for the thread that owns the gates -------------------------------------------------------
 
@@ -151,7 +158,7 @@ class AdaptiveController:
         lifted = settings.observe_only and was_active
         if lifted:
             self._rest(topic)
-            self._transitions.deactivated(topic, now_ns)
+            self._transitions.ended(DEACTIVATED, topic, now_ns)
         elif topic.would and not settings.observe_only:
             self._rest(topic)
         found = topic.evaluate(memory, backlog, settings, now_ns, learn=not was_active)
@@ -168,14 +175,14 @@ class AdaptiveController:
         topic.messages_per_s, topic.bytes_per_s = found.messages_per_s, found.bytes_per_s
         if settings.observe_only:
             topic.would = True
-            self._transitions.would_activate(topic, found, settings, now_ns)
+            self._transitions.began(WOULD_ACTIVATE, topic, found, settings, now_ns)
             return None
         if not topic.active:
             topic.active = True
             self._metrics.activations.inc()
-            self._transitions.activated(topic, found, settings, now_ns)
+            self._transitions.began(ACTIVATED, topic, found, settings, now_ns)
         elif topic.at_floor(found, settings):
-            self._transitions.clamped(topic, found, settings, now_ns)
+            self._transitions.began(CLAMPED, topic, found, settings, now_ns)
         why = f"memory pressure {found.memory_pressure:.2f}, backlog pressure {found.backlog_pressure:.2f}"
         rates = (found.messages_per_s, found.bytes_per_s, why)
         if rates == topic.applied:
@@ -188,9 +195,9 @@ class AdaptiveController:
         was_active = topic.active
         self._rest(topic)
         if not was_active:
-            self._transitions.would_deactivate(topic, now_ns)
+            self._transitions.ended(WOULD_DEACTIVATE, topic, now_ns)
             return None
-        self._transitions.deactivated(topic, now_ns)
+        self._transitions.ended(DEACTIVATED, topic, now_ns)
         return partial(topic.limiter.release, now_ns)
 
     @staticmethod
@@ -214,7 +221,8 @@ class AdaptiveController:
             return self._settings
         self._refused = ""
         self._settings = settings
-        if not policies.flag(ENABLED) and self._once.passes(ENABLED, context.now_ns()):
+        is_disabled = not policies.flag(ENABLED)
+        if is_disabled and self._log_throttle.passes(ENABLED, context.now_ns()) is not None:
             context.log.warning("restart the gateway to apply: %s false", ENABLED)
         return settings
 

@@ -15,10 +15,7 @@ MOST_TOPICS = 1_000
 
 
 class ControllerMetrics:
-    """The metrics of an enabled controller; times are milliseconds.
-
-    :param metrics: the registry.
-    """
+    """The metrics of an enabled controller; times are milliseconds."""
 
     def __init__(self, metrics: Metrics) -> None:
         gauge, counter = metrics.gauge, metrics.counter
@@ -70,10 +67,7 @@ class ControllerMetrics:
 
 
 class TopicMetrics:
-    """Six series for each topic.
-
-    :param metrics: the registry.
-    """
+    """Six series for each topic."""
 
     def __init__(self, metrics: Metrics) -> None:
         texts = {

@@ -35,7 +35,6 @@ def ideal_rate(natural: float, pressure: float, min_factor: float) -> int:
     """The target rate for a pressure, at least 1.
 
     :param natural: the producers' rate without throttling, per second; 0 gives 1.
-    :param pressure: 0.0 to 1.0.
     :param min_factor: fraction of the natural rate that remains at full pressure.
     """
     return max(1, floor(natural * (1.0 - pressure * (1.0 - min_factor))))
@@ -46,7 +45,6 @@ def next_rate(natural: float, current: int, pressure: float, min_factor: float, 
 
     :param natural: the producers' rate without throttling, per second; 0 gives 1.
     :param current: the current limit; 0 if there is none, and the natural rate is the starting point.
-    :param pressure: 0.0 to 1.0.
     :param min_factor: fraction of the natural rate that always remains.
     :param step: largest change in one cycle, as a fraction of the natural rate.
     """

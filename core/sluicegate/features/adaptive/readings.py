@@ -8,17 +8,15 @@ from typing import Any
 
 from sluicegate.engine.bucket import SECOND_NS
 from sluicegate.engine.pressure import Backlog, PressureSource
-from sluicegate.features.adaptive.logs import OncePerMinute
+from sluicegate.features.adaptive.logs import EVERY_NS
+from sluicegate.log_throttle import Throttle
 
 _LEAST_LIMIT_NS = 5 * SECOND_NS
 _INTERVALS_BEFORE_GIVING_UP = 3
 
 
 class SourceReading:
-    """One source with its last reading.
-
-    :param source: the source to read.
-    """
+    """One source with its last reading."""
 
     def __init__(self, source: PressureSource) -> None:
         self.source = source
@@ -40,7 +38,6 @@ class SourceReading:
 
         :param patience_s: longest time to wait here.
         :param limit_ns: age at which a pending reading is cancelled.
-        :param now_ns: monotonic time.
         """
         if self._pending is None:
             self._pending = asyncio.ensure_future(self._read())
@@ -85,7 +82,6 @@ class SourceReading:
 class Readings:
     """The readings of all sources of one broker.
 
-    :param sources: the plugins' sources.
     :param log: logs sources without a value, each at most once in 60 s.
     """
 
@@ -94,7 +90,7 @@ class Readings:
         self._backlogs = tuple(reading for reading in self.all if reading.source.kind == "backlog")
         self._memory = tuple(reading for reading in self.all if reading.source.kind == "memory")
         self._log = log
-        self._once = OncePerMinute()
+        self._throttle = Throttle(EVERY_NS)
         self._silent: set[str] = set()
 
     async def refresh(self, interval_ms: int, now_ns: int) -> None:
@@ -132,7 +128,7 @@ class Readings:
         name = reading.source.name
         if reading.problem:
             self._silent.add(name)
-            if self._once.passes(name, now_ns):
+            if self._throttle.passes(name, now_ns) is not None:
                 has_value = reading.memory is not None or bool(reading.backlogs)
                 effect = "its last value stays in effect" if has_value else "it counts as no pressure"
                 self._log.warning("pressure source %s is unknown, %s: %s", name, effect, reading.problem)

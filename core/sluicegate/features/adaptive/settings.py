@@ -23,19 +23,6 @@ MIN_RATE = f"{POLICY}_min_rate_factor"
 MAX_CHANGE = f"{POLICY}_max_rate_change_factor"
 TOPIC_METRICS = f"{POLICY}_per_topic_metrics_enabled"
 RELEASE = f"{POLICY}_release"
-NAMES = (
-    ENABLED,
-    OBSERVE_ONLY,
-    INTERVAL,
-    MEMORY_HIGH,
-    MEMORY_LOW,
-    BACKLOG_HIGH,
-    BACKLOG_LOW,
-    MIN_RATE,
-    MAX_CHANGE,
-    TOPIC_METRICS,
-    RELEASE,
-)
 DEFAULTS: Mapping[str, int | float | str | bool] = {
     ENABLED: False,
     OBSERVE_ONLY: False,
@@ -49,6 +36,7 @@ DEFAULTS: Mapping[str, int | float | str | bool] = {
     TOPIC_METRICS: False,
     RELEASE: "immediate",
 }
+NAMES = tuple(DEFAULTS)
 WATERMARKS = ((MEMORY_LOW, MEMORY_HIGH), (BACKLOG_LOW, BACKLOG_HIGH))
 """Pairs of fields; the first must be below the second."""
 

@@ -14,10 +14,7 @@ _LONGEST = 80
 
 @dataclass(slots=True)
 class PolicyText:
-    """The lines of the policy file by section.
-
-    :param file: name of the properties file.
-    """
+    """The lines of the policy file by section."""
 
     file: str
     errors: list[Finding] = field(default_factory=list)

@@ -168,7 +168,6 @@ class StorageQuota:
 
     @property
     def _answer_s(self) -> float:
-        """Timeout of a reading."""
         return max(_LEAST_ANSWER_S, min(self._config.interval / 1000, _ANSWER_S))
 
     # -- judging --------------------------------------------------------------------------------------

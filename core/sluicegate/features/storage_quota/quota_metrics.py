@@ -2,18 +2,9 @@
 
 from collections import Counter as Counts
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from sluicegate.features.storage_quota.usage_tracker import UsageTracker, Verdict
 from sluicegate.hooks import Counter, Gauge, Metrics
-
-
-class Named(NamedTuple):
-    """A counter. All metrics also have the label `broker`, the name of the entry."""
-
-    help: str
-    labels: tuple[str, ...] = ()
-
 
 _VOLUME = ("broker_id", "volume")
 GAUGES = {
@@ -35,22 +26,21 @@ VOLUME_GAUGES = {
     "soft_limit_bytes": "Bytes in use above which this volume throttles publishing.",
 }
 COUNTERS = {
-    "fallback_applied": Named("Times that on_unknown was applied because data was missing."),
-    "limit_violated": Named("Volumes found beyond their hard limit, at each reading."),
-    "publication_errors": Named("Snapshots that could not be published."),
-    "read_failures": Named("Readings that failed."),
-    "settings_refused": Named("Times that new limits were refused because they conflict."),
-    "snapshots_refused": Named("Refused states, by reason.", ("reason",)),
-    "volume_evictions": Named("Volumes that were evicted.", _VOLUME),
+    "fallback_applied": "Times that on_unknown was applied because data was missing.",
+    "limit_violated": "Volumes found beyond their hard limit, at each reading.",
+    "publication_errors": "Snapshots that could not be published.",
+    "read_failures": "Readings that failed.",
+    "settings_refused": "Times that new limits were refused because they conflict.",
+    "snapshots_refused": "Refused states, by reason.",
+    "volume_evictions": "Volumes that were evicted.",
 }
+LABELS = {"snapshots_refused": ("reason",), "volume_evictions": _VOLUME}
+"""Labels of counters besides `broker`, the name of the entry, which all metrics have."""
 PREFIX = "sluicegate_storage_"
 
 
 class StorageMetrics:
-    """Publishes the metrics of one broker's storage quotas.
-
-    :param metrics: the registry of the broker's context.
-    """
+    """Publishes the metrics of one broker's storage quotas."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._gauges: dict[str, Gauge] = {
@@ -60,7 +50,8 @@ class StorageMetrics:
             name: metrics.gauge(PREFIX + name, text, _VOLUME) for name, text in VOLUME_GAUGES.items()
         }
         self._counters: dict[str, Counter] = {
-            name: metrics.counter(PREFIX + name, named.help, named.labels) for name, named in COUNTERS.items()
+            name: metrics.counter(PREFIX + name, text, LABELS.get(name, ()))
+            for name, text in COUNTERS.items()
         }
         self._counted: dict[str, Mapping[tuple[str, ...], int]] = {}
         self._shown: frozenset[tuple[str, str]] = frozenset()
@@ -116,7 +107,6 @@ class StorageMetrics:
                     self._volumes[name].set(float(value), each.broker, volume.name)
 
     def _add(self, name: str, counts: Mapping[tuple[str, ...], int]) -> None:
-        """Update a counter to the tracker's count."""
         before = self._counted.get(name, {})
         for labels, count in counts.items():
             if count > before.get(labels, 0):

@@ -44,7 +44,6 @@ def import_strimzi(text: str, file: str) -> Imported:
     """Convert properties to a policy file.
 
     :param text: content of a .properties file, such as a broker's `server.properties`.
-    :param file: its name.
     :raises ConfigErrors: for all invalid values, or if the file has no properties of the plug-in.
     """
     made = PolicyText(file)
@@ -68,7 +67,6 @@ def import_strimzi(text: str, file: str) -> Imported:
 
 
 def _take(made: PolicyText, name: str, one: Property) -> None:
-    """Convert one property."""
     if name.startswith(_ADMIN) and name != f"{_ADMIN}bootstrap.servers":
         why = "how the plug-in connects to the brokers; the gateway has 'tls' and 'identity' in its entry"
         made.leave_out(one, f"{why}.", is_secret=True)
@@ -273,7 +271,6 @@ _TAKE: Mapping[str, Callable[[PolicyText, Property], None]] = {
 
 
 def _number(text: str) -> Decimal:
-    """Parse a double as Java does."""
     try:
         number = Decimal(text.strip().rstrip("dDfF"))
     except InvalidOperation:

@@ -26,7 +26,6 @@ class MemoryMetadata(TableMetadata):
 
     :param now_ns: the caller's clock; the caller then calls `expire` after advancing it. By default leases
         expire by the monotonic clock, without a call.
-    :param kept: number of revisions whose changes are kept for watches.
     :param other: client to share keys with; by default the client has its own keys.
     """
 

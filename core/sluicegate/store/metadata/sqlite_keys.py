@@ -100,7 +100,6 @@ def holds(connection: sqlite3.Connection, conditions: Sequence[Unchanged]) -> bo
 def apply(connection: sqlite3.Connection, changes: Sequence[Put | Delete], kept: int) -> None:
     """Apply all changes as one revision.
 
-    :param kept: number of revisions whose changes are kept.
     :raises LeaseExpiredError: if a lease no longer exists; the caller must roll the transaction back.
     """
     number = revision(connection) + 1

@@ -167,7 +167,6 @@ class TableMetadata(ABC):
 
 
 async def _wait(changed: asyncio.Event, longest_s: float | None) -> None:
-    """Wait for an event, at most for some time."""
     try:
         async with asyncio.timeout(longest_s):
             await changed.wait()

@@ -26,7 +26,7 @@ _STAND_IN_NS = 1_000_000_000
 
 
 class GrpcSession:
-    """One client connection and its upstream connection, without their sockets (`broker.TellingSession`).
+    """One client connection and its upstream connection, without their sockets (`broker.OptionalSession`).
 
     :param shared: the front's state.
     :param peer: the client's address, `host:port`.
@@ -232,7 +232,7 @@ class GrpcSession:
         return self._is_open
 
     def ending(self, now_ns: int) -> Sequence[Command]:
-        """Send GOAWAY, then close once no call is left to answer (`broker.EndingSession`).
+        """Send GOAWAY, then close once no call is left to answer (`OptionalSession.ending`).
 
         Streams of messages do not count: they have no end of their own.
         """
@@ -250,7 +250,7 @@ class GrpcSession:
             pass
 
     def parting(self, now_ns: int) -> Iterator[None]:
-        """The same in slices (`broker.PartingSession`)."""
+        """The same in slices (`OptionalSession.parting`)."""
         self._holding.closed(now_ns)
         self._answers.closed(now_ns)
         if self._opening is not None:

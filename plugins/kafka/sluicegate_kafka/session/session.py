@@ -381,7 +381,7 @@ class KafkaSession(ResponseStream):
     # -- the end ----------------------------------------------------------------------------------
 
     def ending(self, now_ns: int) -> Sequence[Command]:
-        """Close between requests (`broker.EndingSession`): clients look for the broker again by Metadata."""
+        """Close between requests (`OptionalSession.ending`): clients find the broker again by Metadata."""
         self._partial_request.drop()
         is_busy = self._suspended or self.outstanding.queue or self._skip_upstream
         return () if is_busy else [Close("")]
@@ -391,7 +391,7 @@ class KafkaSession(ResponseStream):
         at_once(self.parting(now_ns))
 
     def parting(self, now_ns: int) -> Slices[None]:
-        """The same in slices (`broker.PartingSession`)."""
+        """The same in slices (`OptionalSession.parting`)."""
         if (held := self._end_suspension()) is not None:
             held.abandon(now_ns)
         self._give_up_reading()

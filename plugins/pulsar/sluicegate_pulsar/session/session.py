@@ -34,7 +34,7 @@ _TYPES = pb.BaseCommand.Type
 
 
 class PulsarSession:
-    """One client connection and its upstream connection, without their sockets (`broker.TellingSession`).
+    """One client connection and its upstream connection, without their sockets (`broker.OptionalSession`).
 
     :param shared: the front's state.
     :param peer: the client's address, `host:port`.
@@ -211,7 +211,7 @@ class PulsarSession:
         return self._finish(out, now_ns)
 
     def ending(self, now_ns: int) -> Sequence[Command]:
-        """Tell the client to reopen everything, elsewhere, then close (`broker.EndingSession`).
+        """Tell the client to reopen everything, elsewhere, then close (`OptionalSession.ending`).
 
         Not before all receipts are sent: a client that reopens its producer resends everything without
         a receipt.
@@ -234,7 +234,7 @@ class PulsarSession:
             pass
 
     def parting(self, now_ns: int) -> Iterator[None]:
-        """The same in slices (`broker.PartingSession`)."""
+        """The same in slices (`OptionalSession.parting`)."""
         self._from_client.drop()
         self._from_broker.drop()
         yield from self.producing.parting(now_ns)

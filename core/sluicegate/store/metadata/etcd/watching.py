@@ -24,7 +24,6 @@ Batch = tuple[Event, ...]
 class Watch:
     """Watches one range of keys.
 
-    :param connection: connection to etcd.
     :param key: first key of the range.
     :param end: the key after the last one of the range.
     :param after: the last known revision.
@@ -130,7 +129,6 @@ class Watch:
         raise StoreError(f"etcd at {address} ended a watch ({answer.cancel_reason})", "see its log")
 
     def _raise_if_permanent(self, error: AioRpcError) -> None:
-        """Raise an error that a retry cannot resolve."""
         if is_stale_login(error) and self._connection.address.user is not None and not self._login_is_new:
             self._connection.forget_login()
             self._login_is_new = True
