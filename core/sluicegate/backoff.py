@@ -27,12 +27,16 @@ class Backoff:
         self._due_ns = 0
 
     def wait_ns(self, now_ns: int) -> int:
-        """How long until the next attempt; 0 if it may be made now."""
+        """How long until the next attempt; 0 if it may be made now.
+
+        :param now_ns: monotonic time.
+        """
         return max(0, self._due_ns - now_ns) if self.failures else 0
 
     def failed(self, now_ns: int) -> int:
         """Note that an attempt failed.
 
+        :param now_ns: monotonic time.
         :return: how long until the next one, at least half of the bound that now holds.
         """
         # Shifts are bounded too, or the number would grow for as long as the failures last.

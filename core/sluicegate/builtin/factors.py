@@ -25,6 +25,7 @@ def factor_checks(
 ) -> list[Check]:
     """Create the checks for all factors of a broker on one topic.
 
+    :param policies: the topic's policies.
     :param state: the topic's state, whose context has the factors.
     :param quotas: the quotas that apply to the topic. Factors reduce neither observe-only quotas nor
         observe-only rates, because these do not apply to anyone.

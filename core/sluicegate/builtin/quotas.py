@@ -143,8 +143,11 @@ class PrincipalQuotas:
 class QuotaLimit:
     """One kind of quota on one topic: checks first, and charges once all checks have allowed the operation.
 
+    :param names: its policies, for messages and for bytes.
     :param mask: which of them apply in this mode.
+    :param policies: the topic's policies.
     :param share_of: returns the bucket to charge an operation to; None if it has no quota.
+    :param observed: True if it is observe-only.
     """
 
     __slots__ = ("_action", "_name", "_names", "_observed", "_policies", "share_of")

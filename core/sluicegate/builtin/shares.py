@@ -40,7 +40,10 @@ class Share:
 
 
 class Shares:
-    """The buckets of one gateway."""
+    """The buckets of one gateway.
+
+    :param most: number of buckets to keep.
+    """
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most

@@ -150,7 +150,10 @@ def read_facts(opened: Opened, broker: str) -> Mapping[str, str]:
 
 
 class Desk:
-    """A `hooks.PolicyDesk` for a file and its store."""
+    """A `hooks.PolicyDesk` for a file and its store.
+
+    :param opened: the file.
+    """
 
     def __init__(self, opened: Opened) -> None:
         self._opened = opened

@@ -15,7 +15,9 @@ LevelNode: TypeAlias = tuple[Path, Node]
 def inconsistencies(root: Node, levels: Iterable[LevelNode], fields: PolicyFields) -> Iterator[Finding]:
     """Find errors that the models cannot detect. Also works on files that have other errors.
 
+    :param root: the whole file.
     :param levels: its `policy_levels`.
+    :param fields: all known policy fields.
     """
     yield from _duplicate_names(root, ("brokers",))
     yield from _exempt_policies(root, fields)

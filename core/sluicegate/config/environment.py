@@ -21,6 +21,8 @@ def override(root: Node, environ: Mapping[str, str], errors: list[Finding]) -> N
     A variable's name is the path in capitals, with `__` between the steps. List entries are numbered from 0;
     the next free number appends. The value is parsed as YAML: `9100`, `true`, `["a:9092"]`.
 
+    :param root: the file; not modified.
+    :param environ: the process's environment.
     :param errors: receives an error for each variable that cannot be applied.
     :return: the tree to validate.
     """

@@ -43,6 +43,7 @@ def tls_findings(
 ) -> Iterator[Finding]:
     """Find TLS files that cannot be used.
 
+    :param root: the whole file.
     :param now: the time at which certificates must be valid.
     :param outdated_is: the severity of a certificate that is not. The gateway can start with one, but clients
         and brokers that verify certificates refuse it.
@@ -77,7 +78,10 @@ def _finding(root: Node, path: Path, error: TlsFileError, severity: Severity) ->
 
 
 def directory_findings(root: Node, config: GatewayConfig) -> Iterator[Finding]:
-    """Find directories that the gateway needs and cannot write to."""
+    """Find directories that the gateway needs and cannot write to.
+
+    :param root: the whole file.
+    """
     named: list[tuple[Path, str | None]] = [(("state_dir",), config.state_dir)]
     if config.decisions.enabled:
         named.append((("decisions", "directory"), config.decisions.directory))

@@ -13,7 +13,11 @@ from sluicegate.config.models import BrokerConfig, PolicyModel
 def json_schema(
     policy_models: Iterable[type[PolicyModel]], broker_models: Iterable[type[BrokerConfig]]
 ) -> dict[str, Any]:
-    """Describe the file in JSON Schema (draft 2020-12), including plugins' fields and broker entries."""
+    """Describe the file in JSON Schema (draft 2020-12), including plugins' fields and broker entries.
+
+    :param policy_models: policy fields of all plugins.
+    :param broker_models: configuration models of all broker drivers.
+    """
     fields = PolicyFields.of(policy_models)
     schema = file_model(fields, broker_models).model_json_schema()
     # Only our models know the aliases; pydantic's generator does not include them.

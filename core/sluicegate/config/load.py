@@ -73,6 +73,8 @@ def load(
     """Read and check a configuration file.
 
     :param path: the file, at most 1 MiB of UTF-8.
+    :param policy_models: policy fields of all plugins.
+    :param broker_models: configuration models of all broker drivers.
     :param environ: environment; variables that begin with `SLUICEGATE__` override the file.
     :raises ConfigErrors: with every error that was found; nothing is applied.
     """

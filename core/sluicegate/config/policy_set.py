@@ -8,8 +8,10 @@ from sluicegate.model import PolicyLayer, PolicySet
 def policy_set(loaded: Loaded, store_layers: tuple[PolicyLayer, ...], version: int, broker: str) -> PolicySet:
     """Combine the policies of file and store into one snapshot.
 
+    :param loaded: the file.
     :param store_layers: the store's policies; they override the file's unless those are locked.
     :param version: number of this snapshot; the caller increments it when file or store changes.
+    :param broker: name of the broker.
     :raises KeyError: if the file has no such broker.
     """
     chosen = next((each for each in loaded.config.brokers if each.name == broker), None)

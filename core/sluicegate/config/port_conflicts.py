@@ -35,6 +35,7 @@ def port_findings(
 ) -> Iterator[Finding]:
     """Find ports that two parts of the gateway would listen on, and ranges that exceed the last port.
 
+    :param root: the whole file.
     :param admin: the administrative endpoint; None if its section is invalid.
     :param brokers: the entries, each with its index.
     """

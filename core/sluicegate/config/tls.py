@@ -28,6 +28,7 @@ class TlsFileError(OSError):
 
     :param key: the key of the section that refers to the file, such as cert, ca or certificates.0.cert.
     :param problem: what is wrong, with the file's path.
+    :param remedy: what to do.
     """
 
     def __init__(self, key: str, problem: str, remedy: str) -> None:

@@ -224,6 +224,8 @@ def parse(
     In text that is not YAML, keys and values cannot be identified. If it may contain a secret, no line of it
     is shown.
 
+    :param text: the document.
+    :param name: file name for messages.
     :param errors: receives the errors that do not stop parsing, such as duplicate keys.
     :param secrets: receives the values of passwords and tokens, which no message may repeat.
     :param is_secret: True if the whole text is a secret.

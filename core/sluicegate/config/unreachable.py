@@ -11,7 +11,11 @@ _SECTIONS = {"namespaces": Level.NAMESPACE, "topics": Level.TOPIC}
 
 
 def impossible_names(root: Node, brokers: Sequence[BrokerConfig]) -> Iterator[Finding]:
-    """Find names and patterns that are impossible on every broker of the file."""
+    """Find names and patterns that are impossible on every broker of the file.
+
+    :param root: the whole file.
+    :param brokers: all entries of the file.
+    """
     for section, level in _SECTIONS.items():
         for index, entry in enumerate(root.listed("policies", section)):
             name = entry.child("name")

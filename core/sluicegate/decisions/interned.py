@@ -82,6 +82,7 @@ class Interned:
         """Look up the ids of a column whose values derive from a few distinct keys.
 
         :param entries: entry by key; each is looked up once.
+        :param keys: the keys of the rows.
         """
         table = self._tables[name]
         known = {key: table[entry] for key, entry in entries.items()}

@@ -85,13 +85,17 @@ class DecisionLog:
     A single thread must call `allowed` and `decided`.
 
     :param directory: directory of the files; None writes no files, only the journal.
+    :param system: kind of broker, such as `kafka`.
+    :param gateway: name of the broker entry.
     :param detail: `full` for a row for every allow; `summary` for windows of 100 ms.
     :param max_rows_queued: capacity of the queue; further rows are dropped and counted.
     :param on_batch: called by the writer thread with the rows that are not plain allows.
     :param wall_clock: returns ns since 1970.
+    :param monotonic: the clock of `now_ns`.
     :param journal: records refusals, for `sluicegate explain ID`.
     :param door: where the decisions are made: proxy, interceptor or client.
     :param run: name of the run; by default start time and id prefix.
+    :param retention: rotation and retention of files.
     :param compacting: whether a thread of this process compacts files; otherwise another process does so.
     :param period_s: seconds between two runs of the writer.
     """

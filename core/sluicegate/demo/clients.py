@@ -29,6 +29,7 @@ class DemoProducer(Protocol):
     async def publish(self, size: int, **asked: Any) -> None:
         """Publish a message and wait until it is acknowledged.
 
+        :param size: bytes of its payload.
         :param asked: more options of the client library.
         :raises RefusedError: if it is refused.
         """
@@ -56,6 +57,7 @@ class DemoClient(Protocol):
     async def producer(self, topic: str, name: str, *, reliable: bool = True) -> DemoProducer:
         """Create a producer. On systems without registration it attaches when it first publishes.
 
+        :param name: its own name.
         :param reliable: False for unreliable messages, if the system has those.
         :raises RefusedError: if it is refused.
         """
@@ -66,6 +68,7 @@ class DemoClient(Protocol):
         """Create a consumer, which starts with the topic's first message.
 
         :param subscription: its subscription or group.
+        :param name: its own name.
         :param exclusive: True for an exclusive subscription, if the system has those.
         :param alone: True if the scene needs no group, so that the client can read without one.
         :raises RefusedError: if it is refused.

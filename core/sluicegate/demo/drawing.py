@@ -18,7 +18,11 @@ _STYLES = ("green", "yellow", "red", "blue")
 
 
 def draw(chart: Chart, width: int, plain: bool) -> Iterator[Text]:
-    """Draw a chart as lines."""
+    """Draw a chart as lines.
+
+    :param width: available columns.
+    :param plain: ASCII only.
+    """
     if not chart.samples:
         return
     columns = _columns(chart.samples, max(10, min(_WIDEST, width - _MARGIN - 1)))

@@ -51,7 +51,9 @@ def _samples(admin: str) -> list[Sample]:
 class Gate:
     """One `sluicegate run`, as an asynchronous context manager.
 
+    :param file: its policy file.
     :param admin_port: free port for its administrative endpoint.
+    :param log: file for its output.
     """
 
     def __init__(self, file: PolicyFile, admin_port: int, log: Path) -> None:

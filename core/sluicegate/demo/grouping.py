@@ -30,7 +30,10 @@ def capacity() -> int:
 
 
 def groups(weighted: Iterable[tuple[int, T]], most: int) -> Iterator[list[T]]:
-    """Split items into groups of at most a total weight, in order; a heavier item gets its own group."""
+    """Split items into groups of at most a total weight, in order; a heavier item gets its own group.
+
+    :param weighted: weight and item.
+    """
     group: list[T] = []
     total = 0
     for weight, item in weighted:

@@ -9,6 +9,7 @@ from sluicegate.gateway.plugins import Plugins
 def show_parts(plugins: Plugins, directory: Path, systems: Sequence[str], plain: bool) -> list[str]:
     """Call all plugins in turn, even if one raises.
 
+    :param directory: the demo's directory.
     :param systems: kinds of broker that were shown.
     :param plain: no colours, and ASCII only.
     :return: the problems, a sentence each.

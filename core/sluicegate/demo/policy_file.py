@@ -16,7 +16,10 @@ _NODE_PORTS = 10
 class PolicyFile:
     """A policy file on disk, with its contents.
 
+    :param path: path of the file.
+    :param state_dir: state directory of the gateway.
     :param admin_port: port of the gateway's administrative endpoint.
+    :param policies: policies at broker level.
     """
 
     def __init__(

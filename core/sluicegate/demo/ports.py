@@ -37,6 +37,7 @@ def port_range() -> tuple[int, int]:
 def free_ports(count: int) -> int:
     """Find consecutive ports that are free on 127.0.0.1 and were not returned before.
 
+    :param count: number of ports.
     :return: the lowest of them.
     :raises OSError: if none were found.
     """

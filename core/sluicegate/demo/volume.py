@@ -41,7 +41,10 @@ def free_bytes(directory: Path) -> int:
 
 
 class Ballast:
-    """A real file that uses space like data."""
+    """A real file that uses space like data.
+
+    :param directory: a directory on the volume.
+    """
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / "ballast"

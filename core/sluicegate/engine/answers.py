@@ -171,7 +171,10 @@ def _closed(check: Any, wrong: str) -> Check:
 
 
 def wrong_with_decision(decision: object, op: Operation) -> str:
-    """What is wrong with a decision of a check; empty if it is valid."""
+    """What is wrong with a decision of a check; empty if it is valid.
+
+    :param op: the operation that it decides.
+    """
     try:
         return _wrong_with_decision(decision, op)
     except Exception as error:  # noqa: BLE001 - numbers and texts of a plugin's own types may raise anything

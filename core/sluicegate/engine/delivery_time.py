@@ -35,6 +35,7 @@ def due_ms(rule: DelayRule, timestamp_ms: int, first_seen_ms: int, arrived_after
     then, and one too far behind would take the message out of the delay. Such a message is due at first sight
     plus the delay.
 
+    :param rule: the topic's rule.
     :param timestamp_ms: the message's time stamp, in ms of the wall clock; negative if it has none.
     :param first_seen_ms: when the gate first saw the message, in ms of the wall clock.
     :param arrived_after_ms: a time before which the message was not there, in ms of the wall clock; unknown
@@ -58,6 +59,7 @@ class FirstSeen:
         """When a message was first seen.
 
         :param message: its identity: topic, and two numbers of the broker's.
+        :param now_ms: the wall clock, in ms.
         """
         seen = self._seen.setdefault(message, now_ms)
         if len(self._seen) > _MAX_FIRST_SEEN:
@@ -69,5 +71,6 @@ def asked_ms(deliver_at_ms: int, now_ms: int) -> int:
     """The delay that a producer requested; none for a time in the past.
 
     :param deliver_at_ms: when the message is to be delivered, in ms of the wall clock; 0 or less for at once.
+    :param now_ms: the wall clock, in ms.
     """
     return max(0, deliver_at_ms - now_ms)

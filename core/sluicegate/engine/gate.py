@@ -184,6 +184,7 @@ class Gate:
         """Decide an operation of any kind; attachments that are admitted count from here on.
 
         :param op: the operation; the same object again if it was held.
+        :param now_ns: monotonic time.
         :return: None to allow it, else the decision.
         """
         kind = op.kind
@@ -222,6 +223,8 @@ class Gate:
     ) -> Decision | None:
         """Run the checks from the `start`-th on, with the precautions that the compiled paths omit.
 
+        :param op: the operation.
+        :param now_ns: monotonic time.
         :param start: place of the first check to run.
         :param rewrite: what an earlier check wants rewritten if the others allow.
         """
@@ -392,9 +395,12 @@ def compile_gate(
     should stand in Stage.RATE for a kind: an operation that a later one holds is charged again by an earlier
     one.
 
+    :param topic: the topic.
     :param policies: what holds for it; `observe_only` of all or of single policies is applied here.
+    :param state: its state.
     :param checks: what all plugins returned.
     :param delay: what holds for its delivery time, if anything.
+    :param sink: takes every decision.
     :param faults: counts checks that raise.
     :param exempt: True for the gate of exempt principals: counts, rates and bookkeeping are left out.
     :param exempt_policies: further policies that exempt principals skip.

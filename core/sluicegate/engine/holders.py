@@ -35,6 +35,8 @@ class Holder:
 def tell_by(owner: type, method: str, describe: Describe) -> None:
     """Register a method whose frame shows what is being done.
 
+    :param owner: the class that has it.
+    :param method: its name.
     :param describe: must not change anything; its exceptions are ignored.
     :raises KeyError: if there is no such method.
     """

@@ -21,6 +21,9 @@ class HoldTimes:
         self.total_ns = 0
 
     def add(self, held_ns: int) -> None:
-        """Count a hold."""
+        """Count a hold.
+
+        :param held_ns: how long it lasted.
+        """
         self.counts[bisect_left(BOUNDS_NS, held_ns)] += 1
         self.total_ns += held_ns

@@ -20,6 +20,7 @@ class ThrottledLimit:
     integral of quota x factor over time + the largest bucket in that time. An operation larger than the
     bucket passes when the bucket is full, and adds its excess over the smallest bucket.
 
+    :param factor: the factor.
     :param base: the quota's own bucket, whose rates may change.
     :param queue: the queue of this limit, whose bucket gets the rates of this limit; a new one if None.
     """

@@ -32,6 +32,7 @@ class Acceptor:
 
     :param listener: its configuration; may be replaced by one with the same address.
     :param bound: the socket, bound and listening.
+    :param connections: takes the clients.
     """
 
     def __init__(self, listener: Listener, bound: socket.socket, connections: Connections) -> None:

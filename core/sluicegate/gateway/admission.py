@@ -12,7 +12,10 @@ OVERLOAD = "connections_refused_overload"
 
 
 class Admission:
-    """Places of one broker's clients."""
+    """Places of one broker's clients.
+
+    :param limits: bounds.
+    """
 
     def __init__(self, limits: Limits) -> None:
         self._most = limits.max_connections
@@ -23,7 +26,11 @@ class Admission:
         """True while memory is short: no further client may connect."""
 
     def refusal(self, address: str, connected: int) -> str:
-        """Why a client may not connect, as a counter's name; empty if it may."""
+        """Why a client may not connect, as a counter's name; empty if it may.
+
+        :param address: its host.
+        :param connected: the number of connected clients.
+        """
         if self.is_overloaded:
             return OVERLOAD
         if connected >= self._most:

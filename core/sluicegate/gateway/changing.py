@@ -23,6 +23,8 @@ def change_store(
 ) -> None:
     """Set and unset fields of one namespace, one topic or the whole broker.
 
+    :param store: what is changed.
+    :param fields: the policy fields that are known.
     :param name: namespace or topic; empty at broker level.
     :param changes: values by field, in base units or with units; None removes a field.
     :param actor: the author, for the history.

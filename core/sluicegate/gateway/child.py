@@ -30,6 +30,7 @@ class WorkerFailedError(Exception):
 class WorkerProcess:
     """The process in front of one broker.
 
+    :param broker: name of its entry.
     :param start_content: gives the first message to a new process.
     :param keep_fact: keeps a key and its value for the broker.
     :param held: keeps its listening sockets, so that clients wait during a restart.
@@ -118,7 +119,10 @@ class WorkerProcess:
             delay = min(2 * delay, _LONGEST_DELAY_S)
 
     async def end(self, deadline_s: float) -> None:
-        """Have the process drain and end; kill it if it takes too long."""
+        """Have the process drain and end; kill it if it takes too long.
+
+        :param deadline_s: time for draining, in seconds.
+        """
         self._ending.set()
         self.held.let_go()
         self.tell("drain", deadline_s=deadline_s)

@@ -51,7 +51,10 @@ class Compactor:
             found = await asyncio.to_thread(ended, self._directory)
 
     async def finish(self, deadline_s: float) -> None:
-        """Compact finished spools once; the rest is left for the next start."""
+        """Compact finished spools once; the rest is left for the next start.
+
+        :param deadline_s: longest time for it.
+        """
         if not self._enabled:
             return
         found = await asyncio.to_thread(ended, self._directory)

@@ -8,7 +8,10 @@ _HALF_CLOSED_NS = 30_000_000_000
 
 
 class Deadlines:
-    """The deadlines of one client."""
+    """The deadlines of one client.
+
+    :param now_ns: monotonic time of its connecting.
+    """
 
     __slots__ = ("_login_from_ns", "_progress_ns")
 
@@ -21,6 +24,7 @@ class Deadlines:
         """The deadline that the client has missed: counter and detail of its closing.
 
         :param session: None until its broker is connected.
+        :param now_ns: monotonic time.
         :param limits: the time-outs; 0 for never.
         :param is_paused: whether reading is paused, which stops the time of its frame.
         :param has_said: whether bytes of it are queued for the session.
@@ -51,6 +55,7 @@ def is_idle(last_ns: int, now_ns: int, limits: Limits, *, is_half_closed: bool) 
     """Whether neither side has sent anything for too long.
 
     :param last_ns: when one of them last did.
+    :param now_ns: monotonic time.
     :param limits: the time-outs; 0 for never.
     :param is_half_closed: whether the client has closed its side.
     """

@@ -25,7 +25,9 @@ Protocol = TypeVar("Protocol", bound=asyncio.Protocol)
 class Dialler:
     """Connects to addresses of one broker.
 
+    :param tls: what the broker speaks.
     :param limit_s: longest time for one address.
+    :param loop: the running event loop.
     """
 
     def __init__(self, tls: TlsContexts, limit_s: float, loop: asyncio.AbstractEventLoop) -> None:
@@ -36,6 +38,7 @@ class Dialler:
     async def dial(self, make: Callable[[], Protocol], place: Place) -> Protocol:
         """Connect to one address.
 
+        :param make: makes the protocol of the connection.
         :raises OSError: if it is not available; TimeoutError if nothing came back in time.
         :raises UnicodeError: if the host is no valid name.
         """
@@ -100,6 +103,7 @@ class Prober:
     """Probes the addresses of one broker when they are due.
 
     :param reachability: chooses them, and gets the results.
+    :param dialler: connects.
     :param greeting: bytes that the broker answers at once, to any sender; empty if there are none.
     """
 

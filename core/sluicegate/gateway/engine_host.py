@@ -27,8 +27,12 @@ class EngineHost:
 
     It starts no thread and no task. Its user calls it from the thread that owns the gates.
 
+    :param config: the broker's entry.
     :param plugins: of this host alone; some hold state.
+    :param policies: policies to begin with.
+    :param sink: takes every decision.
     :param apply: runs a call in the thread that owns the gates.
+    :param facts: small facts that survive restarts.
     :param name_of: reads a topic's name; the broker's driver reads it if this is left out.
     :param slow_ms: plugin calls that take this long are logged; 0 for never.
     """

@@ -140,7 +140,11 @@ class HandoverServer:
 
 
 class Predecessor:
-    """An earlier process that still accepts clients."""
+    """An earlier process that still accepts clients.
+
+    :param pid: its process id.
+    :param sockets: what it listens on.
+    """
 
     def __init__(self, pid: int, sockets: Offered, line: socket.socket) -> None:
         self.pid = pid

@@ -65,7 +65,10 @@ class HeldListeners:
 
 
 class Announcer:
-    """The worker's end."""
+    """The worker's end.
+
+    :param channel: to the supervisor.
+    """
 
     def __init__(self, channel: socket.socket) -> None:
         channel.setblocking(False)

@@ -43,6 +43,8 @@ class _Server(uvicorn.Server):
 class HttpServer:
     """Serves one ASGI application.
 
+    :param app: the application.
+    :param host: address to listen on.
     :param port: port; 0 takes a free one.
     :param name: for errors.
     :param tls: what to speak; plain text if None.

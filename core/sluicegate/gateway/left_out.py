@@ -33,7 +33,10 @@ class LeftOut:
         return f"{self.problem}; do: {self.remedy}"
 
     def refusing(self, model: type[BrokerConfig]) -> type[BrokerConfig]:
-        """A model that refuses entries of this kind and says what to install; it checks all other keys."""
+        """A model that accepts no entry of this kind, and says what to install; all other keys are checked.
+
+        :param model: the kind's own.
+        """
 
         def refuse_system(value: str) -> str:
             raise refuse(f"cannot serve system {value!r}: {self.problem}", self.remedy)

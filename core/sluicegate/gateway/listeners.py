@@ -31,6 +31,7 @@ class Listeners:
 
         After `close` it opens none.
 
+        :param connections: takes the clients.
         :raises OSError: if the address is not available.
         """
         known = self._acceptors.get(listener.name)

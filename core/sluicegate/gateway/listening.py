@@ -52,6 +52,7 @@ def bind(
 ) -> socket.socket:
     """A socket that listens.
 
+    :param name: of the listener.
     :param host: an address, not a host's name.
     :param inherited: where to look for it first.
     :raises OSError: if the address is not available.

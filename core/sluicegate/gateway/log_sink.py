@@ -16,6 +16,8 @@ from sluicegate.gateway.recording import Recording
 class LogSink:
     """A decision log and the sink in front of it.
 
+    :param config: says where and how much is written.
+    :param broker: the broker whose decisions they are.
     :param plugins: the plugins that get the decisions (`sluicegate_decisions`).
     :param compacting: whether this process compacts Parquet files; otherwise another one does.
     """

@@ -29,6 +29,7 @@ _SHRUNK_PART = 2
 class Overload:
     """Monitors the resident memory of this worker, and acts on it.
 
+    :param config: thresholds.
     :param budget: what sessions may hold; halved while the worker shrinks.
     :param drop_idle: drops what can be rebuilt, such as idle gates; yields between slices of that work.
     """

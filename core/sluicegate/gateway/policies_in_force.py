@@ -39,6 +39,10 @@ _FACTS_LIMIT = 10_000
 class PolicyWatch:
     """Reads file and store; its methods block and belong to one thread.
 
+    :param path: the configuration file.
+    :param loaded: its content at the start.
+    :param plugins: what it is read with.
+    :param environ: environment that overrides it.
     :raises StoreError: if the store cannot be read: at the start there are no last good policies but those in
         the local copy of a store over the network, which is used if that does not answer.
     :raises PluginError: if no plugin opens the store.

@@ -60,6 +60,7 @@ class Reachability:
     """The addresses of one broker, and which of them answer.
 
     :param bootstrap: the configured addresses.
+    :param now_ns: monotonic time.
     :param heard: gives the number of bytes that all clients have had from the broker.
     :param reached: called when the broker answers for the first time, and when it does so again.
     :param wall_ms: gives the wall-clock time at a monotonic time, in ms since 1970.
@@ -113,7 +114,9 @@ class Reachability:
     def probed(self, place: Place, error: Exception | None, now_ns: int) -> None:
         """Record the result of a probe.
 
+        :param place: the address.
         :param error: why it does not answer; None if it does.
+        :param now_ns: monotonic time.
         """
         target = self._targets[_key(place)]
         target.is_probing = target.is_doubted = False
@@ -139,7 +142,12 @@ class Reachability:
         target.due_ns = now_ns + _LONGEST_RETRY_NS
 
     def dial_failed(self, place: Place, error: Exception, now_ns: int) -> None:
-        """Record that a client could not be connected to an address."""
+        """Record that a client could not be connected to an address.
+
+        :param place: the address.
+        :param error: why.
+        :param now_ns: monotonic time.
+        """
         target = self._targets.get(_key(place))
         if target is None:
             if len(self._targets) >= _MOST_NODES:

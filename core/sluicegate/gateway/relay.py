@@ -55,6 +55,7 @@ class ClientSide(PausableReading):
     """The connection from a client, and all that is known about the pair.
 
     :param connections: what all connections of the broker share.
+    :param listener: where the client connected.
     :param peer: its address, `host:port`.
     :param descriptor: of its socket, to notice that it hung up while nothing is read from it.
     """
@@ -272,6 +273,7 @@ class ClientSide(PausableReading):
         """Send queued bytes, then close both sides; idempotent.
 
         :param counter: name of the reason in metrics and logs; empty if it needs no mention.
+        :param detail: more for the log.
         """
         if self.closing_ns:
             return
@@ -300,6 +302,7 @@ class ClientSide(PausableReading):
     def sweep(self, now_ns: int, limits: Limits) -> int:
         """Apply the time-outs.
 
+        :param now_ns: monotonic time.
         :param limits: the time-outs; 0 for never.
         :return: bytes that this connection keeps in memory.
         """

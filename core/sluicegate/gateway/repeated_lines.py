@@ -80,6 +80,7 @@ class RepeatedLines:
     def ended(self, now_ns: int, *, all_of_them: bool = False) -> Iterator[logging.LogRecord]:
         """Yield the summary of each window that has ended or exceeds the most that are kept, once.
 
+        :param now_ns: monotonic time.
         :param all_of_them: end all windows.
         """
         while self._windows:

@@ -74,7 +74,11 @@ class TopicSamples:
         self._samples = 0
 
     async def refresh(self, gates: GateCache, now_ns: int) -> None:
-        """Take samples."""
+        """Take samples.
+
+        :param gates: the worker's gates, with the states of its topics.
+        :param now_ns: monotonic time.
+        """
         latest: dict[str, dict[str, Any]] = {}
         hidden = False
         producers = consumers = 0

@@ -66,6 +66,7 @@ class Pipes:
 class Splice:
     """Moves a known number of bytes from one socket to another.
 
+    :param loop: the running event loop.
     :param pipe: an empty one, owned until the end.
     :param source: descriptor to read from, which is read nowhere else meanwhile.
     :param target: descriptor to write to, which is written nowhere else once `is_clear`.

@@ -108,7 +108,10 @@ class TaskThread:
             log.warning("a task blocks the thread of all tasks, which is left behind")
 
     def watch(self, now_ns: int) -> None:
-        """Log a task that keeps all others from running, which only another thread can see."""
+        """Log a task that keeps all others from running, which only another thread can see.
+
+        :param now_ns: monotonic time.
+        """
         for supervised in self._supervised:
             began_ns = supervised.began_ns
             took_s = (now_ns - began_ns) / 1e9

@@ -63,7 +63,9 @@ class _Look:
 class Watchdog:
     """Watches one event loop; to be made in the loop's own thread.
 
+    :param loop: the running event loop.
     :param longest_ns: how long the loop may be blocked before that is logged.
+    :param clock: monotonic time.
     :param starved: ns that the loop's thread has waited for a processor so far.
     :param interrupt: has the loop's thread call something with its innermost frame, see `interrupting`.
     """

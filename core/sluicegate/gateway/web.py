@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 
 
 class SupervisedServices:
-    """A `broker.WebServices` of one broker, from the supervisor."""
+    """A `broker.WebServices` of one broker, from the supervisor.
+
+    :param supervisor: has policies and facts.
+    :param config: the broker's entry.
+    :param tls: its TLS files.
+    """
 
     def __init__(self, supervisor: "Supervisor", config: BrokerConfig, tls: TlsFiles) -> None:
         self._supervisor = supervisor
@@ -49,6 +54,10 @@ class SupervisedServices:
 class WebListener:
     """The listener of one broker's web site.
 
+    :param config: the broker's entry.
+    :param site: what it serves.
+    :param tls: its TLS files.
+    :param inherited: listening sockets of a process before.
     :raises OSError: if its address is not available or a TLS file cannot be read.
     """
 
@@ -96,6 +105,7 @@ def open_listener(
 ) -> WebListener | None:
     """Open the listener of a broker's web site; None if its driver has none, or its entry asks for none.
 
+    :param inherited: listening sockets of a process before.
     :raises OSError: if its address is not available or a TLS file cannot be read.
     """
     web = getattr(plugins.drivers[config.system], "web", None)

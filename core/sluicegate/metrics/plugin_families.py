@@ -11,6 +11,7 @@ Family: TypeAlias = CounterMetricFamily | GaugeMetricFamily
 def plugin_families(snapshots: Sequence[Mapping[str, Any]], taken: Container[str]) -> Iterable[Family]:
     """The metrics of all workers, merged by name, with a label `broker` before their own.
 
+    :param snapshots: as `Worker.snapshot` makes them.
     :param taken: names that the gateway's own metrics have; a plugin's of such a name is left out, as is one
         that is of another kind than that of an earlier worker.
     """

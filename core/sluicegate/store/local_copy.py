@@ -35,6 +35,7 @@ class StoreState:
 class LocalCopy:
     """A file that is replaced atomically and that only its owner can read.
 
+    :param path: path of the file.
     :param url: URL of the store. The file identifies the store without its login and options.
     """
 

@@ -21,6 +21,7 @@ _LATE = 2
 class Replica:
     """Follows the policies in the event loop of the metadata store. Other threads read the replica.
 
+    :param metadata: the store.
     :param prefix: prefix of the policies' keys, with a trailing slash.
     """
 

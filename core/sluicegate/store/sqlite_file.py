@@ -31,6 +31,7 @@ class SqliteFile:
 
     :param path: the database file; a missing directory is created.
     :param name: kind of database, for errors.
+    :param schema: statements that create the tables.
     :param version: version of the schema; files with another one are refused.
     :param damaged: the remedy for a damaged file.
     """
@@ -119,7 +120,10 @@ class SqliteFile:
 
 
 class SqliteMemory:
-    """A thread-safe connection to a database in memory, which exists as long as this object."""
+    """A thread-safe connection to a database in memory, which exists as long as this object.
+
+    :param schema: statements that create the tables.
+    """
 
     def __init__(self, schema: str) -> None:
         self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)

@@ -32,6 +32,7 @@ class StandbyStore:
 
     :param open_store: opens the store.
     :param copy: file with its last known state.
+    :param now_ns: monotonic time.
     :param wall_s: Unix time, for the age of a copy.
     :raises StoreError: if the store refuses, or does not respond and there is no usable copy.
     """

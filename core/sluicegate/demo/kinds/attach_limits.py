@@ -15,7 +15,10 @@ _LOOK_S = 0.5
 
 
 def producers(topic: str, limit: int = 2, excess: int = 1) -> Scene:
-    """Too many producers for a limit, one of which is admitted after another has detached."""
+    """Too many producers for a limit, one of which is admitted after another has detached.
+
+    :param excess: number of producers beyond the limit.
+    """
     return Scene(
         "producers",
         topic,
@@ -64,7 +67,11 @@ async def _until_admitted(attach: Callable[[], Awaitable[object]], stage: Stage)
 
 
 def subscriptions(topic: str, limit: int = 2, excess: int = 1, **settings: Any) -> Scene:
-    """Too many subscriptions for a limit."""
+    """Too many subscriptions for a limit.
+
+    :param excess: number of subscriptions beyond the limit.
+    :param settings: more settings of the topic.
+    """
     names = [f"subscription-{n}" for n in range(1, limit + excess + 1)]
     return Scene(
         "subscriptions",
@@ -86,6 +93,7 @@ def consumers_of_topic(
 ) -> Scene:
     """Too many consumers for the limit of a topic.
 
+    :param excess: number of consumers beyond the limit.
     :param one_each: True if each consumer needs its own subscription.
     :param alone: True for consumers without a group, if the system has those.
     :param replaced: True to detach one at the end and attach another one instead.
@@ -105,6 +113,7 @@ def consumers_of_subscription(
 ) -> Scene:
     """Too many consumers for the limit of a subscription.
 
+    :param excess: number of consumers beyond the limit.
     :param replaced: True to detach one at the end and attach another one instead.
     """
     count = "1 consumer" if limit == 1 else f"{limit} consumers"

@@ -32,6 +32,7 @@ async def publishing(
 ) -> AsyncIterator[list[str]]:
     """Publish continuously within the block, as fast as the gateway and the pace allow.
 
+    :param at_once: number of concurrent messages.
     :param pace_s: shortest pause after each message, in seconds.
     :return: a list that receives the client's own errors.
     """

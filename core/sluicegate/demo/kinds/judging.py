@@ -36,6 +36,7 @@ def judged(text: str, faults: Sequence[str], too_slow: str, error: str) -> Obser
 
     :param faults: differences from the policy.
     :param too_slow: why the clients did not reach the limit; empty if they did.
+    :param error: the client's own error.
     """
     if faults:
         return Observation(Verdict.DIFFERENT, f"{text}; {'; '.join(faults)}", error)

@@ -31,7 +31,9 @@ def publish_rate(
 ) -> Scene:
     """A limit on published messages.
 
+    :param policy: the policy with the limit.
     :param producers: number of concurrent producers.
+    :param settings: more settings of the topic.
     """
     promise = (
         f"in every window at most {_RATE} messages/s and {_RATE * _BURST_S:.0f} at once; none is refused"
@@ -100,7 +102,10 @@ def _judge_publishing(seen: Seen, log: TopicLog, policy: str, rate: float, unit:
 
 
 def publish_rate_reject(topic: str, **settings: object) -> Scene:
-    """A rate limit that refuses excess messages."""
+    """A rate limit that refuses excess messages.
+
+    :param settings: more settings of the topic.
+    """
     return Scene(
         "publish-rate-reject",
         topic,

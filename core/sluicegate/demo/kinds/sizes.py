@@ -18,7 +18,10 @@ def outcome(error: str) -> str:
 
 
 def message_size(topic: str, limit: int = 4 * _KIB, **settings: object) -> Scene:
-    """A limit on the size of messages, exact to the byte."""
+    """A limit on the size of messages, exact to the byte.
+
+    :param settings: more settings of the topic.
+    """
     return Scene(
         "message-size",
         topic,

@@ -43,6 +43,8 @@ class AdaptiveController:
     """Reads the pressures of one broker periodically and adjusts the publish limits of its topics.
 
     A cycle that fails changes no limit. `checks` runs on the thread that owns the gates, cycles in a task.
+
+    :param context: the broker's context.
     """
 
     def __init__(self, context: BrokerContext) -> None:

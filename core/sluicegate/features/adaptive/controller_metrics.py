@@ -15,7 +15,10 @@ MOST_TOPICS = 1_000
 
 
 class ControllerMetrics:
-    """The metrics of an enabled controller; times are milliseconds."""
+    """The metrics of an enabled controller; times are milliseconds.
+
+    :param metrics: the registry.
+    """
 
     def __init__(self, metrics: Metrics) -> None:
         gauge, counter = metrics.gauge, metrics.counter
@@ -67,7 +70,10 @@ class ControllerMetrics:
 
 
 class TopicMetrics:
-    """Six series for each topic."""
+    """Six series for each topic.
+
+    :param metrics: the registry.
+    """
 
     def __init__(self, metrics: Metrics) -> None:
         texts = {

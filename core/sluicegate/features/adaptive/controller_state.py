@@ -17,7 +17,10 @@ _MOST_TOPICS = 50
 
 
 class Status:
-    """Stores the controller's state, at most every 5 s."""
+    """Stores the controller's state, at most every 5 s.
+
+    :param context: the broker's context, which stores the fact.
+    """
 
     def __init__(self, context: BrokerContext) -> None:
         self._context = context
@@ -34,7 +37,11 @@ class Status:
     ) -> None:
         """Store the state at the end of a cycle, if it has changed.
 
+        :param memory: memory pressure.
+        :param readings: the sources.
+        :param settings: the effective settings.
         :param refused: why the current policies were refused; empty if they were not.
+        :param topics: all topics.
         """
         now_ns = self._context.now_ns()
         if self._stored_ns is not None and now_ns - self._stored_ns < _EVERY_NS:

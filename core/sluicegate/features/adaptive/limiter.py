@@ -16,6 +16,7 @@ class AdaptiveLimiter:
     Belongs to the thread that owns the gates. The controller changes it only through `BrokerContext.apply`.
 
     :param state: the topic's state, which owns bucket and queue.
+    :param policies: the topic's policies.
     """
 
     __slots__ = ("_level", "_topic", "burst_seconds", "factor", "natural", "queue", "switch", "why")

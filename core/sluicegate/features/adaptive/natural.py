@@ -15,6 +15,7 @@ def follow(natural: float, rate: float) -> float:
 
     :param natural: the average so far; 0 if there is none. The result is then the rate itself: an average
         that started at 0 would be a third of the rate after a restart under pressure.
+    :param rate: the last measured rate.
     """
     if natural <= 0:
         return rate
@@ -43,6 +44,9 @@ class NaturalRate:
     def sample(self, messages: int, nbytes: int, now_ns: int, *, learn: bool) -> None:
         """Sample the counters; the first sample only stores them.
 
+        :param messages: messages published so far.
+        :param nbytes: bytes published so far.
+        :param now_ns: monotonic time.
         :param learn: False while the topic is throttled, because the reduced rate is not natural.
         """
         before, before_messages, before_bytes = self._sampled_ns, self._messages, self._bytes

@@ -16,7 +16,10 @@ _INTERVALS_BEFORE_GIVING_UP = 3
 
 
 class SourceReading:
-    """One source with its last reading."""
+    """One source with its last reading.
+
+    :param source: the source to read.
+    """
 
     def __init__(self, source: PressureSource) -> None:
         self.source = source
@@ -38,6 +41,7 @@ class SourceReading:
 
         :param patience_s: longest time to wait here.
         :param limit_ns: age at which a pending reading is cancelled.
+        :param now_ns: monotonic time.
         """
         if self._pending is None:
             self._pending = asyncio.ensure_future(self._read())
@@ -82,6 +86,7 @@ class SourceReading:
 class Readings:
     """The readings of all sources of one broker.
 
+    :param sources: the plugins' sources.
     :param log: logs sources without a value, each at most once in 60 s.
     """
 

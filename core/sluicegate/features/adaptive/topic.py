@@ -51,6 +51,7 @@ class ThrottledTopic:
     """One topic of the controller. Everything except `limiter` belongs to the controller's thread.
 
     :param state: the topic's state; only its counters are read.
+    :param policies: the topic's policies.
     """
 
     __slots__ = (
@@ -92,6 +93,9 @@ class ThrottledTopic:
         broker accepts is not the natural rate of its producers.
 
         :param memory: memory pressure, 0.0 to 1.0.
+        :param backlog: the topic's backlog.
+        :param settings: the settings of this cycle.
+        :param now_ns: monotonic time.
         :param learn: False if the topic was throttled since the last evaluation.
         :raises ValueError: if the backlog is not a number of bytes.
         """

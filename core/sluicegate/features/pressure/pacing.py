@@ -10,7 +10,9 @@ Answer = TypeVar("Answer")
 class Paced(Generic[Answer]):
     """Runs a query at most once in an interval; in between it returns or raises the last result.
 
+    :param ask: the query.
     :param interval_ms: shortest time between two queries.
+    :param now_ns: returns monotonic time.
     """
 
     def __init__(

@@ -22,8 +22,11 @@ class MetricsError(Exception):
 class MetricsMemory:
     """Reads memory usage from metrics.
 
+    :param url: URL of the metrics.
     :param used: series of the bytes in use; a JVM's heap if None.
     :param most: series of the maximum in bytes.
+    :param token: bearer token.
+    :param timeout_s: timeout of a request.
     :param tls: TLS context for `https:` URLs; the system's defaults if None.
     :raises ValueError: if a name of a series is malformed.
     """

@@ -49,6 +49,7 @@ def labels_of(text: str) -> dict[str, str]:
 def series(text: str, name: str) -> Iterator[tuple[Mapping[str, str], float]]:
     """Labels and values of all series of a name; malformed lines are skipped.
 
+    :param text: the whole response.
     :param name: name without labels.
     """
     start = 0

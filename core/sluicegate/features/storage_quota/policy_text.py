@@ -14,7 +14,10 @@ _LONGEST = 80
 
 @dataclass(slots=True)
 class PolicyText:
-    """The lines of the policy file by section."""
+    """The lines of the policy file by section.
+
+    :param file: name of the properties file.
+    """
 
     file: str
     errors: list[Finding] = field(default_factory=list)

@@ -33,6 +33,7 @@ class Property:
 def parse_properties(text: str, file: str, errors: list[Finding]) -> list[Property]:
     """Parse a file.
 
+    :param text: its content.
     :param file: its name, for errors.
     :param errors: receives an error for each malformed property.
     :return: all properties in file order; of duplicate keys the last one, as in Java.

@@ -40,7 +40,10 @@ PREFIX = "sluicegate_storage_"
 
 
 class StorageMetrics:
-    """Publishes the metrics of one broker's storage quotas."""
+    """Publishes the metrics of one broker's storage quotas.
+
+    :param metrics: the registry of the broker's context.
+    """
 
     def __init__(self, metrics: Metrics) -> None:
         self._gauges: dict[str, Gauge] = {

@@ -44,6 +44,7 @@ def import_strimzi(text: str, file: str) -> Imported:
     """Convert properties to a policy file.
 
     :param text: content of a .properties file, such as a broker's `server.properties`.
+    :param file: its name.
     :raises ConfigErrors: for all invalid values, or if the file has no properties of the plug-in.
     """
     made = PolicyText(file)

@@ -14,6 +14,7 @@ def reader(
 ) -> Read | None:
     """Create the reader for a `storage:` section; None if the source belongs to a broker room.
 
+    :param wall_ms: the wall clock.
     :param tls_for: creates a TLS context that trusts given authorities.
     """
     if config.source == "path":

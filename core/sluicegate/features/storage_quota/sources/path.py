@@ -16,6 +16,9 @@ class PathSource:
     """The volumes of some directories, as one node.
 
     Free space is what an unprivileged process can write; space reserved for root counts as used.
+
+    :param config: `paths` and `broker_id`.
+    :param wall_ms: the wall clock.
     """
 
     def __init__(self, config: StorageConfig, wall_ms: Callable[[], int]) -> None:

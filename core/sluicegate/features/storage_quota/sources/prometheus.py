@@ -26,6 +26,8 @@ class PrometheusSource:
 
     A series without a match fails the whole reading: a missing volume would go unnoticed otherwise.
 
+    :param config: URL, queries and labels.
+    :param wall_ms: the wall clock.
     :param tls_for: creates a TLS context that trusts given authorities.
     """
 

@@ -83,7 +83,10 @@ async def first_answer(call: Any, request: _Message) -> Any:
 
 
 class Connection:
-    """Calls to any member that responds. Belongs to one event loop."""
+    """Calls to any member that responds. Belongs to one event loop.
+
+    :param address: the members, and how to connect to them.
+    """
 
     def __init__(self, address: EtcdAddress) -> None:
         self.address = address

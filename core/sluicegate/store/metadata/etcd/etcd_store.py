@@ -30,6 +30,8 @@ class EtcdMetadata:
     """A `MetadataStore` in etcd. It connects with the first call, to any member of the cluster.
 
     The store does not add the address's prefix to keys.
+
+    :param address: members of the cluster, and how to connect.
     """
 
     def __init__(self, address: EtcdAddress) -> None:

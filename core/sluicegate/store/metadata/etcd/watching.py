@@ -24,6 +24,7 @@ Batch = tuple[Event, ...]
 class Watch:
     """Watches one range of keys.
 
+    :param connection: connection to etcd.
     :param key: first key of the range.
     :param end: the key after the last one of the range.
     :param after: the last known revision.
