@@ -6,7 +6,6 @@ from typing import Annotated, ClassVar, Literal, NamedTuple, Self, TypeAlias
 
 from pydantic import Field, field_validator, model_validator
 
-from sluicegate.config.hosts import Host
 from sluicegate.config.overload import OverloadConfig
 from sluicegate.config.pressure_section import PressureConfig
 from sluicegate.config.storage import StorageConfig
@@ -18,6 +17,7 @@ from sluicegate.config.units import (
     ByteRate,
     Count,
     Duration,
+    Host,
     HostPort,
     MessageRate,
     Share,

@@ -1,6 +1,7 @@
-"""Quantities with units, such as `10MiB`, `500/s` and `30s`, parsed to whole base units.
+"""Quantities with units, such as `10MiB`, `500/s` and `30s`, parsed to whole base units; hosts and addresses.
 
-Each type is an annotated `int`: a count, messages per second, bytes per second, bytes or milliseconds.
+Each type of a quantity is an annotated `int`: a count, messages per second, bytes per second, bytes or
+milliseconds.
 0 is always valid and means unlimited (or no delay). An unset field is different: it inherits.
 """
 
@@ -9,9 +10,17 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
+from ipaddress import ip_address
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
-from pydantic import BeforeValidator, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    WithJsonSchema,
+)
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
@@ -205,6 +214,28 @@ Share: TypeAlias = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False, stric
 """A fraction, such as 0.9."""
 Seconds: TypeAlias = Annotated[float, BeforeValidator(_no_bool), Field(gt=0, le=3600, allow_inf_nan=False)]
 """A positive number of seconds up to an hour, with fractions."""
+
+
+_HOST_NAME = re.compile(r"[^\s:/*@\[\]]+")
+_HOST_NUMBERS = re.compile(r"[0-9.]+")
+
+
+def check_host(value: str) -> str:
+    """Refuse what can be neither the name nor the address of a host; names are not looked up.
+
+    :raises PydanticCustomError: if it is neither, such as a host with its port.
+    """
+    try:
+        ip_address(value)
+    except ValueError:
+        if not _HOST_NAME.fullmatch(value) or _HOST_NUMBERS.fullmatch(value):
+            remedy = "write a host's name, or an address such as 127.0.0.1 or ::1, without a port"
+            raise refuse(f"{shown_value(value)} is not a host", remedy) from None
+    return value
+
+
+Host: TypeAlias = Annotated[str, Field(min_length=1), AfterValidator(check_host)]
+"""A host's name or address: `gate.example`, `127.0.0.1`, `::1`."""
 
 
 class Address(NamedTuple):

@@ -6,9 +6,8 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from sluicegate.broker_ports import node_ports
-from sluicegate.config.hosts import Host
 from sluicegate.config.models import Listen, NodePortsConfig, Ports, Strict
-from sluicegate.config.units import Count, Size, refuse
+from sluicegate.config.units import Count, Host, Size, refuse
 from sluicegate.model import Level
 from sluicegate_pulsar.names import could_be_namespace, could_be_topic
 
