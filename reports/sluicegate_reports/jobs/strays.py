@@ -15,6 +15,7 @@ from sluicegate_reports.reading import Log
 from sluicegate_reports.results import Verdict
 from sluicegate_reports.runs import Run, Trial
 from sluicegate_reports.transforms.lanes import microseconds, small
+from sluicegate_reports.transforms.packing import Kept
 from sluicegate_reports.verdicts import Finding
 
 _FAR = timedelta(hours=1)
@@ -53,6 +54,12 @@ def played(run: Run, log: Log) -> DataFrame:
     if not _strange(run, log):
         return log.frame
     return log.frame.where(F.col("system").isin(*_systems(run)))
+
+
+def kept(run: Run, log: Log, places: Sequence[Astray]) -> Kept:
+    """Which topics' rows count: `played` and `without` as a condition."""
+    systems = frozenset(_systems(run)) if _strange(run, log) else None
+    return Kept(systems, frozenset((each.system, each.door, each.topic) for each in places))
 
 
 def _strange(run: Run, log: Log) -> dict[str, int]:
