@@ -80,7 +80,8 @@ def _compared(directory: Place) -> "Results":
         repeated = repetitions(directory)  # a directory without a run is reported before Java is needed
         need_java()
         little = is_little(sum(each.size for each in repeated.directories))
-        session = spark_session("sluicegate report compare", for_stores(directory), little=little)
+        name = "sluicegate report compare"
+        session = spark_session(name, for_stores(directory), little=little, frugal=True)
     except ModuleNotFoundError as error:
         raise Unusable(
             f"{error.name} is not installed: pip install 'sluicegate[reports]'; "
