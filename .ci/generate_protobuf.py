@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCES = (
     ROOT / "core/sluicegate/store/metadata/etcd/sluicegate_etcd.proto",
     ROOT / "plugins/danube/sluicegate_danube/admin/topics.proto",
+    ROOT / "plugins/danube/sluicegate_danube/sluicegate_danube.proto",
     ROOT / "plugins/pulsar/sluicegate_pulsar/codec/pulsar.proto",
 )
 _MODULE = '''"""Made from {source} by `python .ci/generate_protobuf.py`: change that, not this."""

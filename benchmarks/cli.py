@@ -8,66 +8,20 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 
+from benchmarks import scenarios
 from benchmarks.harness import isolation, jars, report
 from benchmarks.harness.arms import Bench
 from benchmarks.harness.samples import Results
 from benchmarks.harness.scenario import Scenario, run
-from benchmarks.scenarios import (
-    adaptive,
-    beside_attacks,
-    bounded_memory,
-    bounded_work,
-    certificates,
-    decision_log,
-    engine,
-    failover,
-    failover_kills,
-    full_disk,
-    grpc_idle,
-    grpc_interceptor,
-    grpc_open,
-    grpc_rate,
-    grpc_streams,
-    grpc_unary,
-    idle,
-    kills,
-    latency,
-    overload,
-    plugin_checks,
-    policy_change,
-    pulsar_beside,
-    pulsar_delay,
-    pulsar_latency,
-    pulsar_rate,
-    pulsar_throughput,
-    rate,
-    replay,
-    reports,
-    restarts,
-    storage_quota,
-    throughput,
-)
 
-_KAFKA = (throughput, latency, rate, storage_quota, idle, bounded_memory, restarts, kills, overload)
-_PULSAR = (pulsar_throughput, pulsar_latency, pulsar_delay, pulsar_rate, pulsar_beside)
-_GRPC = (grpc_unary, grpc_streams, grpc_rate, grpc_idle, grpc_open, grpc_interceptor)
-_GATEWAY = (
-    engine,
-    bounded_work,
-    plugin_checks,
-    adaptive,
-    certificates,
-    policy_change,
-    decision_log,
-    full_disk,
-    failover,
-    failover_kills,
-    beside_attacks,
-)
-_MODULES = (*_GATEWAY, *_KAFKA, *_PULSAR, *_GRPC, reports, replay)
-SCENARIOS = {scenario.name: scenario for module in _MODULES for scenario in module.SCENARIOS}
+_MODULES = [import_module(f"{scenarios.__name__}.{each.name}") for each in iter_modules(scenarios.__path__)]
+SCENARIOS: dict[str, Scenario] = {
+    scenario.name: scenario for module in _MODULES for scenario in module.SCENARIOS
+}
 RESULTS = jars.ROOT / "benchmarks/results"
 
 
@@ -92,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return _measure(options, [SCENARIOS[name] for name in options.scenarios or SCENARIOS])
 
 
-def _measure(options: argparse.Namespace, scenarios: Sequence[Scenario]) -> int:
+def _measure(options: argparse.Namespace, wanted: Sequence[Scenario]) -> int:
     signal.signal(signal.SIGTERM, _interrupt)
     _raise_descriptor_limit()
     about = report.environment(shlex.join(["python", "benchmarks/run.py", *sys.argv[1:]]))
@@ -100,7 +54,7 @@ def _measure(options: argparse.Namespace, scenarios: Sequence[Scenario]) -> int:
     try:
         with ExitStack() as stack:
             bench = Bench(stack, _directory(stack, options.keep))
-            for scenario in scenarios:
+            for scenario in wanted:
                 run(scenario, bench, results, options.runs or scenario.rounds, quick=options.quick)
     except KeyboardInterrupt:
         print(

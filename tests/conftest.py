@@ -35,12 +35,11 @@ _SECOND_HALF = "test_p"
 """Files of a folder from this name on run in another process than those before: mostly they wait."""
 _SPARK = (
     "tests/reports/demo/",
-    "tests/reports/follow/",
     "tests/reports/jobs/",
     "tests/reports/planted/",
     "tests/reports/reading/",
-    "tests/reports/recommend/",
-    "tests/reports/replay/",
+    "tests/reports/recommending/",
+    "tests/reports/replaying/",
     "tests/reports/runner/test_compared",
     "tests/reports/transforms/",
 )

@@ -1,20 +1,22 @@
 """The ways from a client to the broker that are compared."""
 
 import json
-from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.harness import isolation, jars
-from benchmarks.harness.brokers import RunningBroker, start_broker
+from benchmarks.harness import isolation
+from benchmarks.harness.brokers import MeasuredKafka
 from benchmarks.harness.clients import create_topic, produce
 from benchmarks.harness.grpc_arms import GrpcArms
+from benchmarks.harness.jars import kroxylicious
 from benchmarks.harness.names import DIRECT, HAPROXY, KROXYLICIOUS, SLUICEGATE, STRIMZI
 from benchmarks.harness.processes import Child, UnavailableError, free_port, free_ports
-from benchmarks.harness.proxies import start_gate, start_haproxy
+from benchmarks.harness.proxies import Gate, start_haproxy
 from benchmarks.harness.pulsar_arms import PulsarArms
-from benchmarks.harness.starting import StartedOnce
+from benchmarks.harness.starting import Arms
+from sluicegate_reports.runner.brokers import jars
+from sluicegate_reports.runner.doors.native_kafka import strimzi_properties
 
 PROXIES = (DIRECT, HAPROXY, KROXYLICIOUS, SLUICEGATE)
 
@@ -28,53 +30,40 @@ _READY_S = 60
 class Arm:
     """One way to a broker; `proxy` is the process that is measured, None where there is none."""
 
-    name: str
     bootstrap: str
-    broker: RunningBroker
+    broker: MeasuredKafka
     proxy: Child | None = None
 
 
-@dataclass(slots=True)
-class Bench:
-    """Kafka's arms, started when a scenario first asks for them and ended with `stack`."""
+class Bench(Arms[Arm]):
+    """Kafka's arms, and those of the other brokers."""
 
-    stack: ExitStack
-    directory: Path
-    pulsar: PulsarArms = field(init=False)
-    """The same for Pulsar."""
-    grpc: GrpcArms = field(init=False)
-    """The same for gRPC."""
-    _haproxy_ports: tuple[int, int] = field(default_factory=lambda: (free_port(), free_port()))
-    _brokers: StartedOnce[RunningBroker] = field(default_factory=StartedOnce)
-    _arms: StartedOnce[Arm] = field(default_factory=StartedOnce)
-    _filled: set[str] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
-        self.pulsar = PulsarArms(self.stack, self.directory / "pulsar")
-        self.grpc = GrpcArms(self.stack, self.directory / "grpc")
+    def __init__(self, stack: ExitStack, directory: Path) -> None:
+        super().__init__(stack, directory)
+        self.pulsar = PulsarArms(stack, directory / "pulsar")
+        self.grpc = GrpcArms(stack, directory / "grpc")
+        self._haproxy_ports = free_port(), free_port()
+        self._filled: set[str] = set()
 
     @property
-    def broker(self) -> RunningBroker:
+    def broker(self) -> MeasuredKafka:
         """The one node behind every arm but Strimzi's."""
-        return self._brokers.get("kafka", self._start_broker)
+        return self.once("node", self._start_broker)
 
-    def _start_broker(self) -> RunningBroker:
-        bind, shown = self._haproxy_ports
-        return start_broker(self.stack, self.directory / "kafka", port=free_port(), advertised={bind: shown})
+    def _start_broker(self) -> MeasuredKafka:
+        node = MeasuredKafka(self.directory / "kafka", listeners={HAPROXY.upper(): self._haproxy_ports})
+        return self.stack.enter_context(node)
 
-    def arm(self, name: str) -> Arm:
-        """The arm of that name.
-
-        :raises UnavailableError: if a program that it needs is missing or did not start; remembered.
-        """
-        return self._arms.get(name, lambda: _STARTERS[name](self))
-
-    def fresh_arm(self, name: str) -> Arm:
-        """The arm with its proxy started anew, for figures that must not depend on what it did before."""
-        old = self._arms.forget(name)
-        if old is not None and old.proxy is not None:
-            old.proxy.stop()
-        return self.arm(name)
+    def start(self, name: str) -> Arm:
+        """See `Arms`."""
+        starters = {
+            DIRECT: self._direct,
+            HAPROXY: self._haproxy,
+            KROXYLICIOUS: self._kroxylicious,
+            SLUICEGATE: self._sluicegate,
+            STRIMZI: self._strimzi,
+        }
+        return starters[name]()
 
     def filled_topic(self, records: int, record_bytes: int) -> str:
         """A topic that holds at least so many records, written once and without a proxy."""
@@ -86,19 +75,19 @@ class Bench:
         return name
 
     def _direct(self) -> Arm:
-        return Arm(DIRECT, self.broker.bootstrap, self.broker)
+        return Arm(self.broker.bootstrap, self.broker)
 
     def _haproxy(self) -> Arm:
         broker, (upstream, port) = self.broker, self._haproxy_ports
         child = start_haproxy(self.stack, self.directory, port=port, upstream=upstream)
-        return Arm(HAPROXY, f"127.0.0.1:{port}", broker, child)
+        return Arm(f"127.0.0.1:{port}", broker, child)
 
     def _kroxylicious(self) -> Arm:
         if not isolation.isolated():
             raise UnavailableError(
                 "it binds every interface: needs unshare, ip (iproute2) and the right to use them"
             )
-        classpath, broker, port = jars.kroxylicious(), self.broker, free_ports(4)
+        classpath, broker, port = kroxylicious(), self.broker, free_ports(4)
         settings = self.directory / "kroxylicious.yaml"
         node = {
             "bootstrapAddress": f"127.0.0.1:{port}",
@@ -110,18 +99,12 @@ class Bench:
             "gateways": [{"name": "plain", "portIdentifiesNode": node}],
         }
         settings.write_text(json.dumps({"virtualClusters": [cluster]}))  # JSON is YAML
-        child = self._child(KROXYLICIOUS, [jars.java(), "-cp", classpath, "KroxyliciousMain", settings])
+        argv: list[str | Path] = [jars.java(), "-cp", classpath, "KroxyliciousMain", settings]
+        child = self.stack.enter_context(Child(KROXYLICIOUS, argv, self.directory / f"{KROXYLICIOUS}.log"))
         child.wait_for("kroxylicious ready", _READY_S)
-        return Arm(KROXYLICIOUS, f"127.0.0.1:{port}", broker, child)
+        return Arm(f"127.0.0.1:{port}", broker, child)
 
     def _sluicegate(self) -> Arm:
-        broker, port = self.broker, free_ports(8)
-        entry = {
-            "name": "benchmark",
-            "system": "kafka",
-            "bootstrap": [broker.bootstrap],
-            "listen": {"port": port},
-        }
         policies = {
             "broker": {
                 "max_message_size": "4MiB",
@@ -130,32 +113,15 @@ class Bench:
             },
             "topics": [{"name": LIMITED_TOPICS, "max_publish_rate_bytes": LIMIT_BYTES_PER_S}],
         }
-        child = start_gate(self.stack, self.directory / "gateway", entry, policies)
-        return Arm(SLUICEGATE, f"127.0.0.1:{port}", broker, child)
+        broker = self.broker
+        gate = Gate(self.stack, self.directory / "gateway", "kafka", [broker.bootstrap], policies).wait()
+        return Arm(gate.address, broker, gate.child)
 
     def _strimzi(self) -> Arm:
         port = free_port()
-        broker = start_broker(
-            self.stack,
-            self.directory / "kafka-strimzi",
-            port=port,
-            extra_jars=jars.strimzi_plugin(),
-            properties={
-                "client.quota.callback.class": "io.strimzi.kafka.quotas.StaticQuotaCallback",
-                "client.quota.callback.static.produce": str(LIMIT_BYTES_PER_S),
-                "client.quota.callback.static.kafka.admin.bootstrap.servers": f"127.0.0.1:{port}",
-            },
+        quota = strimzi_properties(LIMIT_BYTES_PER_S, 0, port)
+        node = MeasuredKafka(
+            self.directory / "kafka-strimzi", quota, extra_jars=jars.classpath(jars.STRIMZI), port=port
         )
-        return Arm(STRIMZI, broker.bootstrap, broker)
-
-    def _child(self, name: str, argv: list[str | Path]) -> Child:
-        return self.stack.enter_context(Child(name, argv, self.directory / f"{name}.log"))
-
-
-_STARTERS: dict[str, Callable[[Bench], Arm]] = {
-    DIRECT: Bench._direct,  # noqa: SLF001 -- the table belongs to the class
-    HAPROXY: Bench._haproxy,  # noqa: SLF001
-    KROXYLICIOUS: Bench._kroxylicious,  # noqa: SLF001
-    SLUICEGATE: Bench._sluicegate,  # noqa: SLF001
-    STRIMZI: Bench._strimzi,  # noqa: SLF001
-}
+        broker = self.stack.enter_context(node)
+        return Arm(broker.bootstrap, broker)

@@ -1,35 +1,28 @@
 """Hostile clients, in a process of their own: `python -m benchmarks.harness.attacks NAME HOST:PORT CLIENTS`.
 
-It prints `standing` once the attack stands, and goes on with it until it is killed.
+It prints `standing` once the attack has started, and continues until it is killed.
 """
 
 import socket
-import struct
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
-from itertools import count, cycle
+from itertools import cycle
 from threading import Thread
 
-from hpack import Encoder
-
+from benchmarks.harness import http2_bytes as http2
 from benchmarks.harness import kafka_bytes
 from benchmarks.harness.kafka_bytes import API_VERSIONS_V0, connect
+from benchmarks.harness.kafka_long_bytes import TINY
 
-_FETCHES = 20
-"""Fetches of 50 MiB each that one client pipelines."""
 _DRIBBLE_S = 0.1
-_TINY = b"\x0c\0\0\0\x01\x01\0"
-"""The smallest record."""
 _PRODUCE_BYTES = 12 * 1024 * 1024
-_HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
-_WINDOW_UPDATE = b"\0\0\4\x08\0\0\0\0\0\0\0\0\1"
 _HALF_HEAD = b"GET /livez HTTP/1.1\r\nHost: gateway\r\n"
 _STREAMS_AT_ONCE = 500
 
 Attack = Callable[[ExitStack, str, int], Iterator[None]]
-"""`(stack, address, clients)` -> steps; the attack stands with the first."""
+"""`(stack, address, clients)` -> steps; the attack has started with the first."""
 
 
 def _pipelining(stack: ExitStack, address: str, clients: int) -> Iterator[None]:
@@ -40,7 +33,7 @@ def _pipelining(stack: ExitStack, address: str, clients: int) -> Iterator[None]:
 def _flood(
     stack: ExitStack, address: str, clients: int, data: bytes, *, hello: bytes = b"", receive_bytes: int = 0
 ) -> Iterator[None]:
-    """The same bytes over and over again; clients that are hung up on connect anew."""
+    """The same bytes over and over; disconnected clients reconnect."""
     connections = [connect(stack, address, receive_bytes) for _ in range(clients)]
     sent = [0] * clients
     for connection in connections:
@@ -66,9 +59,7 @@ def _flood(
 
 def _unread(stack: ExitStack, address: str, clients: int) -> Iterator[None]:
     """1 GiB is asked for by each client, and nothing is read."""
-    connections = [connect(stack, address, receive_bytes=64 * 1024) for _ in range(clients)]
-    for connection in connections:
-        connection.sendall(kafka_bytes.fetch("t") * _FETCHES)
+    kafka_bytes.connect_unread(stack, address, clients, receive_bytes=64 * 1024)
     yield from _stand()
 
 
@@ -79,12 +70,7 @@ def _stand() -> Iterator[None]:
 
 
 def _slow(stack: ExitStack, address: str, clients: int) -> Iterator[None]:
-    """Half of them idle after a request, half in the middle of one that never ends."""
-    connections = [connect(stack, address) for _ in range(clients)]
-    for number, connection in enumerate(connections):
-        kafka_bytes.answer(connection)
-        if number % 2:
-            connection.sendall(kafka_bytes.metadata_head(1000))
+    kafka_bytes.connect_slow(stack, address, clients)
     yield from _stand()
 
 
@@ -94,8 +80,8 @@ def _idle(stack: ExitStack, address: str, clients: int) -> Iterator[None]:
 
 
 def _silent(stack: ExitStack, address: str, clients: int) -> Iterator[None]:
-    connections = [connect(stack, address) for _ in range(clients)]
-    assert connections
+    for _ in range(clients):
+        connect(stack, address)
     yield from _stand()
 
 
@@ -104,7 +90,7 @@ def _dribbling(stack: ExitStack, address: str, clients: int) -> Iterator[None]:
     connections = [connect(stack, address) for _ in range(clients)]
     for connection in connections:
         connection.sendall(kafka_bytes.metadata_head(1000))
-    for _ in count():
+    while True:
         yield
         for connection in connections:
             with suppress(OSError):
@@ -114,11 +100,11 @@ def _dribbling(stack: ExitStack, address: str, clients: int) -> Iterator[None]:
 
 def _tiny_records(stack: ExitStack, address: str, clients: int) -> Iterator[None]:
     """Produce requests of 12 MiB of the smallest records, with acks=0, one after the other."""
-    yield from _flood(stack, address, clients, kafka_bytes.produce("t", _TINY, _PRODUCE_BYTES // len(_TINY)))
+    yield from _flood(stack, address, clients, kafka_bytes.produce("t", TINY, _PRODUCE_BYTES // len(TINY)))
 
 
 def _churning(stack: ExitStack, address: str, clients: int) -> Iterator[None]:
-    """Connect, ask once, hang up, as fast as it goes."""
+    """Connect, send one request and disconnect, as fast as possible."""
 
     def churn() -> None:
         while True:
@@ -131,26 +117,18 @@ def _churning(stack: ExitStack, address: str, clients: int) -> Iterator[None]:
 
 
 def _window_updates(stack: ExitStack, address: str, clients: int) -> Iterator[None]:
-    yield from _flood(stack, address, clients, _WINDOW_UPDATE * 10_000, hello=_HELLO)
+    yield from _flood(stack, address, clients, http2.window(1) * 10_000, hello=http2.HELLO)
 
 
 def _open_streams(stack: ExitStack, address: str, clients: int) -> Iterator[None]:
-    """Requests that are begun and never ended; clients that are hung up on connect anew."""
-    blocks = [_request(number) for number in range(1, 2 * _STREAMS_AT_ONCE, 2)]
-    yield from _flood(stack, address, clients, b"".join(blocks), hello=_HELLO)
-
-
-def _request(stream: int) -> bytes:
-    encoder = Encoder()
-    encoder.header_table_size = 0
-    pseudo = [(":method", "POST"), (":scheme", "http"), (":path", "/danube.Discovery/TopicLookup")]
-    fields = [(":authority", "broker"), ("te", "trailers"), ("content-type", "application/grpc")]
-    block = encoder.encode([*pseudo, *fields])
-    return len(block).to_bytes(3, "big") + b"\1\4" + struct.pack(">I", stream) + block
+    """Requests that never end; disconnected clients reconnect."""
+    block, streams = http2.packed_request("/danube.Discovery/TopicLookup"), range(1, 2 * _STREAMS_AT_ONCE, 2)
+    requests = [http2.frame(http2.HEADERS, http2.END_HEADERS, stream, block) for stream in streams]
+    yield from _flood(stack, address, clients, b"".join(requests), hello=http2.HELLO)
 
 
 def _half_heads(stack: ExitStack, address: str, clients: int) -> Iterator[None]:
-    """Heads of HTTP requests without an end; who is hung up on connects anew."""
+    """Heads of HTTP requests that never end; disconnected clients reconnect."""
     connections: list[socket.socket | None] = [None] * clients
     for turn, number in enumerate(cycle(range(clients))):
         if turn >= clients:

@@ -1,35 +1,30 @@
-"""Real Kafka nodes on 127.0.0.1, for the benchmarks and for the tests on a real broker."""
+"""A real Kafka node on 127.0.0.1, and a stand-in for one."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from confluent_kafka import Consumer, TopicPartition
 
-from benchmarks.harness.processes import free_port
-from sluicegate_reports.runner.brokers.kafka import START_S, launch_node, node_properties
-from sluicegate_reports.runner.brokers.processes import Child
-
-__all__ = ["START_S", "RunningBroker", "start_broker", "launch_node", "node_properties"]
-
-_JVM = ("-Xms512m", "-Xmx512m", "-XX:+UseG1GC")
+from benchmarks.harness.processes import free_port, start_module
+from sluicegate_reports.runner.brokers.kafka import START_S, KafkaNode
 
 
-@dataclass(frozen=True, slots=True)
-class RunningBroker:
-    """A Kafka node that accepts clients."""
+@dataclass(slots=True)
+class MeasuredKafka(KafkaNode):
+    """A Kafka node whose stored batches are looked at."""
 
-    child: Child
-    port: int
-    """Port of the listener that advertises itself: the way without any proxy."""
-    data: Path
-    """Folder of the partitions' logs."""
+    jvm: Sequence[str] = ("-Xms512m", "-Xmx512m", "-XX:+UseG1GC")
+
+    def __post_init__(self) -> None:
+        # Topics of finished runs free their disk space at once.
+        self.properties = {"log.segment.delete.delay.ms": "1000", **self.properties}
 
     @property
-    def bootstrap(self) -> str:
-        """Address for clients that come without a proxy."""
-        return f"127.0.0.1:{self.port}"
+    def data(self) -> Path:
+        """Folder of the partitions' logs."""
+        return Path(self.properties.get("log.dirs", self.directory / "data"))
 
     def bytes_per_record(self, topic: str) -> float:
         """Mean bytes that a record of partition 0 takes with its share of batch headers.
@@ -45,29 +40,12 @@ class RunningBroker:
         return stored / end
 
 
-def start_broker(
-    stack: ExitStack,
-    directory: Path,
-    *,
-    port: int,
-    advertised: Mapping[int, int] | None = None,
-    extra_jars: str = "",
-    properties: Mapping[str, str] | None = None,
-) -> RunningBroker:
-    """Format and start a node; it ends with `stack`.
+def start_stand_in(stack: ExitStack, directory: Path) -> str:
+    """Start a stand-in for a Kafka broker, which takes no memory; it ends with `stack`.
 
-    :param port: a free port for the listener without a proxy.
-    :param advertised: further listeners, as port to bind and port to advertise (a TCP proxy's).
-    :param extra_jars: classpath to add, such as that of a quota plug-in.
-    :param properties: further lines of server.properties.
-    :raises UnavailableError: if there is no Java, no Kafka, or the node does not start.
+    :param directory: for its output; made if it is missing.
+    :return: its address, `host:port`.
     """
-    listeners = {"DIRECT": (port, port)}
-    listeners |= {f"PROXY{bind}": (bind, shown) for bind, shown in (advertised or {}).items()}
-    # Topics of finished runs free their disk space at once.
-    own = {"log.segment.delete.delay.ms": "1000", "offsets.topic.num.partitions": "1"}
-    lines = node_properties(directory, listeners, {1: free_port()}) | own | dict(properties or {})
-    log = directory / "broker.log"
-    child = stack.enter_context(launch_node(directory, lines, log, jvm=_JVM, extra_jars=extra_jars))
-    child.wait_for_port(port, START_S)
-    return RunningBroker(child, port, directory / "data")
+    port = free_port()
+    start_module(stack, directory, "stand_in", str(port)).wait_for_port(port, START_S)
+    return f"127.0.0.1:{port}"

@@ -11,8 +11,8 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from benchmarks.harness import jars
 from benchmarks.harness.processes import run_tool
+from sluicegate_reports.runner.brokers import jars
 
 _TOOL_TIMEOUT_S = 300
 _numbers = itertools.count(1)
@@ -122,4 +122,11 @@ def _admin(bootstrap: str) -> AdminClient:
 
 
 def _java(tool: str) -> list[str | Path]:
-    return [jars.java(), "-Xms512m", "-Xmx512m", "-cp", jars.kafka(), f"org.apache.kafka.tools.{tool}"]
+    return [
+        jars.java(),
+        "-Xms512m",
+        "-Xmx512m",
+        "-cp",
+        jars.classpath(jars.KAFKA),
+        f"org.apache.kafka.tools.{tool}",
+    ]

@@ -16,12 +16,12 @@ _DIFFERENT_LENGTHS = 12
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """One connection from its beginning: nothing of it is over a limit of its policies."""
+    """One connection from its beginning, within all limits of its policies."""
 
     system: str
     policies: Mapping[str, object]
     opening: Sequence[Read]
-    """What comes before the first message."""
+    """The exchange before the first message."""
     reads: Sequence[Read]
     """Messages and their acknowledgements."""
 

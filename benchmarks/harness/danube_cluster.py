@@ -1,12 +1,8 @@
 """Reference brokers that an etcd makes a cluster, and the failover controllers of it: a process each."""
 
-import json
 import sys
-from base64 import b64decode, b64encode
-from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from benchmarks.harness.etcd import Etcd
 from benchmarks.harness.processes import Child, free_port
@@ -135,31 +131,5 @@ class DanubeCluster:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
-
-
-def dump(etcd: Etcd) -> Iterator[Mapping[str, Any]]:
-    """All keys of an etcd, sorted, to be shown.
-
-    :raises OSError: if it does not answer.
-    """
-    everything = {"key": b64encode(b"\0").decode(), "range_end": b64encode(b"\0").decode()}
-    for entry in etcd.ask("kv/range", **everything).get("kvs", ()):
-        yield {
-            "key": b64decode(entry["key"]).decode(errors="replace"),
-            "value": b64decode(entry.get("value", "")).decode(errors="replace"),
-            "created": int(entry["create_revision"]),
-            "modified": int(entry["mod_revision"]),
-            "lease": int(entry.get("lease", 0)),
-        }
-
-
-def dump_lines(etcd: Etcd) -> str:
-    """The same as lines of JSON; why not, if it does not answer."""
-    try:
-        return "".join(f"{json.dumps(entry)}\n" for entry in dump(etcd))
-    except OSError as error:
-        return f"the keys cannot be listed: {error}\n"

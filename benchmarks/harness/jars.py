@@ -9,20 +9,8 @@ import subprocess
 from pathlib import Path
 
 from sluicegate_reports.runner.brokers.fetching import fetch
-from sluicegate_reports.runner.brokers.jars import (
-    SHIPPED,
-    JarSet,
-    classpath,
-    folder,
-    has_jars,
-    java,
-    kafka,
-    pulsar,
-    strimzi_plugin,
-)
+from sluicegate_reports.runner.brokers.jars import SHIPPED, JarSet, classpath, folder, has_jars
 from sluicegate_reports.runner.brokers.processes import UnavailableError
-
-__all__ = ["prepare", "java", "kafka", "pulsar", "pulsar_proxy", "kroxylicious", "strimzi_plugin", "ROOT"]
 
 ROOT = Path(__file__).resolve().parents[2]
 _DEPLOY = ROOT / "deploy"
@@ -32,7 +20,7 @@ _CLASSES = _DEPLOY / _KROXYLICIOUS.place / "target/classes"
 
 
 def prepare() -> list[str]:
-    """Fetch and compile what is missing; returns what could not be had, in words."""
+    """Fetch and compile missing programs; returns problems, in words."""
     problems = []
     for wanted in (*SHIPPED, _KROXYLICIOUS, _PULSAR_PROXY):
         try:

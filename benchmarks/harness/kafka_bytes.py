@@ -6,12 +6,16 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 
+from benchmarks.harness.kafka_long_bytes import batch
+
 API_VERSIONS_V0 = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 """The smallest request: its length, API key, version, correlation id, no client id."""
 _PRODUCE, _METADATA = 0, 3
 _FROM_ONE_ADDRESS = 1_000
 _FETCH_MAX_BYTES = 50 * 1024 * 1024
 """What stock consumers ask for (`fetch.max.bytes`)."""
+_FETCHES = 20
+"""So many together ask for 1 GiB."""
 
 
 def connect(stack: ExitStack, address: str, receive_bytes: int = 0, source: str = "") -> socket.socket:
@@ -41,6 +45,24 @@ def connect_idle(stack: ExitStack, address: str, count: int) -> list[socket.sock
         client = connect(stack, address, source=f"127.0.0.{1 + number // _FROM_ONE_ADDRESS}")
         answer(client)
         clients.append(client)
+    return clients
+
+
+def connect_slow(stack: ExitStack, address: str, count: int) -> list[socket.socket]:
+    """Connections half of which are idle after a request, half in the middle of one that never ends."""
+    clients = [connect(stack, address) for _ in range(count)]
+    for number, client in enumerate(clients):
+        answer(client)
+        if number % 2:
+            client.sendall(metadata_head(1000))
+    return clients
+
+
+def connect_unread(stack: ExitStack, address: str, count: int, receive_bytes: int = 0) -> list[socket.socket]:
+    """Connections that each ask for 1 GiB; nothing is read. `receive_bytes` is that of `connect`."""
+    clients = [connect(stack, address, receive_bytes) for _ in range(count)]
+    for client in clients:
+        client.sendall(fetch("t") * _FETCHES)
     return clients
 
 
@@ -78,11 +100,9 @@ def fetch(topic: str) -> bytes:
 
 def produce(topic: str, record: bytes, count: int) -> bytes:
     """A Produce of version 3 with `acks=0`: one batch that holds the same record so many times."""
-    records = record * count
-    head = struct.pack(">qiibIhiqqqhii", 0, 49 + len(records), 0, 2, 0, 0, 0, 10, 20, -1, -1, -1, count)
-    name = topic.encode()
+    records, name = batch(record * count, count), topic.encode()
     body = struct.pack(">hhiih", -1, 0, 30_000, 1, len(name)) + name
-    body += struct.pack(">iii", 1, 0, len(head) + len(records)) + head + records
+    body += struct.pack(">iii", 1, 0, len(records)) + records
     return struct.pack(">ihhih", 10 + len(body), _PRODUCE, 3, 1, -1) + body
 
 
@@ -107,8 +127,3 @@ def times_ms(ask: Callable[[], object], count: int) -> list[float]:
         times.append((time.perf_counter() - began) * 1e3)
         time.sleep(0.002)
     return times
-
-
-def p99(times: list[float]) -> float:
-    """The time that 99 of 100 do not exceed."""
-    return sorted(times)[int(len(times) * 0.99)]

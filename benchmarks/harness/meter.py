@@ -1,4 +1,4 @@
-"""What a proxy took for one piece of work, told for the process that relays and for those beside it."""
+"""CPU time and memory of a proxy for one piece of work, with the relaying process apart from the others."""
 
 from benchmarks.harness import procfs
 from benchmarks.harness.processes import Child

@@ -1,4 +1,4 @@
-"""Producers whose records have numbers, so that what was acknowledged can be set against what is stored."""
+"""Producers of numbered records, so that acknowledged records can be compared with stored ones."""
 
 import struct
 import threading
@@ -34,7 +34,7 @@ _SETTINGS: dict[str, str | int | bool] = {
 
 @dataclass(slots=True)
 class NumberedProducer:
-    """One idempotent producer that sends as fast as it is let."""
+    """One idempotent producer that sends as fast as possible."""
 
     number: int
     acked: dict[int, float] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class NumberedProducer:
     def run(
         self, bootstrap: str, topic: str, record_bytes: int, stop: threading.Event, pause_s: float = 0.0
     ) -> None:
-        """Send until told to stop; what is not answered some seconds later is neither acked nor errored."""
+        """Send until `stop` is set; records unanswered some seconds later are neither acked nor errored."""
         producer = Producer({**_SETTINGS, "bootstrap.servers": bootstrap})
         padding = bytes(record_bytes - _HEAD.size)
         while not stop.is_set():
@@ -77,9 +77,9 @@ class NumberedProducer:
 def sending(
     bootstrap: str, topic: str, *, producers: int, record_bytes: int, pause_s: float = 0.0
 ) -> Iterator[list[NumberedProducer]]:
-    """Several producers that send during the block, and have got their answers after it.
+    """Several producers that send during the block, and wait for their answers after it.
 
-    :param pause_s: between two records; 0 for as fast as they are let.
+    :param pause_s: between two records; 0 for as fast as possible.
     :raises RuntimeError: if one of them gets no acknowledgement at all.
     """
     stop = threading.Event()
@@ -94,7 +94,7 @@ def sending(
         deadline = time.monotonic() + _READY_S
         while not all(each.acked for each in all_of_them):
             if time.monotonic() > deadline:
-                raise RuntimeError(f"not every producer was let through within {_READY_S} s")
+                raise RuntimeError(f"not every producer was admitted within {_READY_S} s")
             time.sleep(0.05)
         yield all_of_them
     finally:
@@ -104,7 +104,7 @@ def sending(
 
 
 def end_offset(bootstrap: str, topic: str) -> int:
-    """How many records partition 0 has taken, as the broker says."""
+    """End offset of partition 0."""
     client = _reader(bootstrap)
     try:
         return int(client.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)[1])
@@ -113,7 +113,7 @@ def end_offset(bootstrap: str, topic: str) -> int:
 
 
 def stored(bootstrap: str, topic: str) -> Counter[Record]:
-    """How often each record stands in partition 0.
+    """How often partition 0 holds each record.
 
     :raises RuntimeError: if they cannot all be read.
     """
@@ -136,7 +136,7 @@ def stored(bootstrap: str, topic: str) -> Counter[Record]:
 
 
 def account(senders: list[NumberedProducer], kept: Mapping[Record, int]) -> dict[str, float]:
-    """What became of the records: each acknowledged one has to be stored once, each errored one never.
+    """Compare answers with stored records: an acknowledged one must be stored once, an errored one never.
 
     :param kept: how often each record is stored.
     """

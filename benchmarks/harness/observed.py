@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from benchmarks.harness.synthetic import column
 from sluicegate.decisions.spool import partition
 from sluicegate_reports.observations import SCHEMA
 
@@ -77,11 +78,5 @@ def _rows(log: pa.Table, phase: str, role: str, event: str, later_us: int) -> pa
     }
     if consumer:
         values |= {"subscription": "all", "published": moved["published"], "producer": log["client"]}
-    columns = [_column(values.get(each.name), each.type, count) for each in SCHEMA]
+    columns = [column(values.get(each.name), each.type, count) for each in SCHEMA]
     return pa.Table.from_arrays(columns, schema=SCHEMA)
-
-
-def _column(value: object, kind: pa.DataType, count: int) -> pa.Array | pa.ChunkedArray:
-    if isinstance(value, pa.Array | pa.ChunkedArray):
-        return value.cast(kind)
-    return pa.repeat(pa.scalar(value, kind), count)

@@ -67,7 +67,7 @@ def resident_bytes(root: int) -> int:
 
 
 def forget_peaks(root: int) -> None:
-    """Let `peak_bytes_each` tell of what comes from now on; where the kernel cannot, of all time."""
+    """Reset the peaks of `peak_bytes_each`; where the kernel cannot, they stay those since the start."""
     for pid in tree(root):
         with contextlib.suppress(OSError):
             (_PROC / str(pid) / "clear_refs").write_text(_FORGET_PEAK)

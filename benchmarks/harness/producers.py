@@ -1,4 +1,4 @@
-"""Producers of our own that write down when, or how late, each of their records was acknowledged."""
+"""Producers that record when, or how late, each of their records was acknowledged."""
 
 import threading
 import time
@@ -24,7 +24,7 @@ _SETTINGS: dict[str, str | int | bool] = {
 
 @dataclass(slots=True)
 class _Saturating:
-    """One producer that sends as fast as it is let."""
+    """One producer that sends as fast as possible."""
 
     bootstrap: str
     topic: str
@@ -35,7 +35,7 @@ class _Saturating:
     failed: int = 0
 
     def run(self) -> None:
-        """Connect, wait for the others, send until told to stop; what is under way then is dropped."""
+        """Connect, wait for the others, and send until `stop` is set; unanswered records are then dropped."""
         producer = Producer({**_SETTINGS, "bootstrap.servers": self.bootstrap})
         producer.list_topics(self.topic, timeout=30)
         self.ready.wait(30)
@@ -58,9 +58,9 @@ class _Saturating:
 
 
 def saturate(bootstrap: str, topic: str, *, producers: int, record_bytes: int, seconds: float) -> Saturation:
-    """Let several equal producers send as fast as they are let, each with its own connection."""
+    """Have several equal producers send as fast as possible, each on its own connection."""
     starts: list[float] = []
-    # The barrier's action runs before any thread is let go; this one may be the last that gets to run again.
+    # The barrier's action runs before any thread is released; this one may be the last to run again.
     ready = threading.Barrier(producers + 1, action=lambda: starts.append(time.monotonic()))
     stop = threading.Event()
     senders = [_Saturating(bootstrap, topic, bytes(record_bytes), ready, stop) for _ in range(producers)]

@@ -1,20 +1,12 @@
-"""A real Pulsar on 127.0.0.1, and the Pulsar Proxy that it is compared with."""
+"""Apache Pulsar Proxy in front of a real Pulsar."""
 
 from contextlib import ExitStack
 from pathlib import Path
 
-from benchmarks.harness import jars
+from benchmarks.harness.jars import pulsar_proxy
 from benchmarks.harness.processes import Child
-from sluicegate_reports.runner.brokers.pulsar import (
-    CLUSTER,
-    LOGGING,
-    OPENED,
-    SMALL_JVM,
-    STEADY_JVM,
-    PulsarNode,
-)
-
-__all__ = ["CLUSTER", "LOGGING", "OPENED", "SMALL_JVM", "STEADY_JVM", "PulsarNode", "start_proxy"]
+from sluicegate_reports.runner.brokers.jars import java
+from sluicegate_reports.runner.brokers.pulsar import CLUSTER, LOGGING, OPENED, STEADY_JVM, PulsarNode
 
 _PROXY_START_S = 60
 
@@ -26,7 +18,7 @@ def start_proxy(stack: ExitStack, directory: Path, node: PulsarNode, *, port: in
     :param web_port: a free port for its admin and status pages.
     :raises UnavailableError: if there is no Java, no Pulsar Proxy, or it does not start.
     """
-    classpath = jars.pulsar_proxy()
+    classpath = pulsar_proxy()
     directory.mkdir(parents=True)
     settings = directory / "proxy.conf"
     lines = {
@@ -43,7 +35,7 @@ def start_proxy(stack: ExitStack, directory: Path, node: PulsarNode, *, port: in
     }
     settings.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
     command: list[str | Path] = [
-        *(jars.java(), *STEADY_JVM, f"-Dlog4j2.configurationFile={LOGGING}"),
+        *(java(), *STEADY_JVM, f"-Dlog4j2.configurationFile={LOGGING}"),
         *(f"--add-opens={package}=ALL-UNNAMED" for package in OPENED),
         *("-cp", classpath, "org.apache.pulsar.proxy.server.ProxyServiceStarter", "--config", settings),
     ]

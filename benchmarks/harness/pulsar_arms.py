@@ -2,9 +2,9 @@
 
 import json
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.harness.names import (
@@ -15,11 +15,12 @@ from benchmarks.harness.names import (
     SLUICEGATE_DELAY,
     SLUICEGATE_DISPATCH,
 )
-from benchmarks.harness.processes import Child, free_port, free_ports
-from benchmarks.harness.proxies import start_gate, start_haproxy
-from benchmarks.harness.pulsar import PulsarNode, start_proxy
+from benchmarks.harness.processes import Child, free_port
+from benchmarks.harness.proxies import Gate, start_haproxy
+from benchmarks.harness.pulsar import start_proxy
 from benchmarks.harness.pulsar_clients import Route, publish
-from benchmarks.harness.starting import StartedOnce
+from benchmarks.harness.starting import Arms
+from sluicegate_reports.runner.brokers.pulsar import PulsarNode
 
 FREE = "public/default"
 """Namespace whose topics have no limit that is ever reached."""
@@ -38,10 +39,20 @@ _POLICIES: dict[str, object] = {
     "max_publish_rate": "1M/s",
     "max_producers_per_topic": 100,
 }
-_NAMESPACES = {
-    LIMITED: {"max_publish_rate": LIMITED_PER_S},
-    SLOW: {"max_publish_rate": SLOW_PER_S},
+_DISPATCH: dict[str, object] = {
+    "max_dispatch_rate": "1M/s",
+    "max_dispatch_rate_bytes": "2GiB/s",
+    "max_subscription_dispatch_rate": "1M/s",
 }
+_GATES: dict[str, tuple[dict[str, object], dict[str, dict[str, int]]]] = {
+    SLUICEGATE: (
+        {},
+        {LIMITED: {"max_publish_rate": LIMITED_PER_S}, SLOW: {"max_publish_rate": SLOW_PER_S}},
+    ),
+    SLUICEGATE_DELAY: ({"fixed_delivery_delay": 1}, {LATE: {"fixed_delivery_delay": LATE_MS}}),
+    SLUICEGATE_DISPATCH: (_DISPATCH, {}),
+}
+"""By arm: its policies besides `_POLICIES`, and those of namespaces."""
 _LISTENER = "haproxy"
 
 
@@ -49,22 +60,18 @@ _LISTENER = "haproxy"
 class PulsarArm:
     """One way to Pulsar; `proxy` is the process that is measured, None where there is none."""
 
-    name: str
     route: Route
     proxy: Child | None = None
 
 
-@dataclass(slots=True)
-class PulsarArms:
-    """Pulsar's arms, started when a scenario first asks for them and ended with `stack`."""
+class PulsarArms(Arms[PulsarArm]):
+    """Pulsar's arms."""
 
-    stack: ExitStack
-    directory: Path
-    _haproxy_port: int = field(default_factory=free_port)
-    _nodes: StartedOnce[PulsarNode] = field(default_factory=StartedOnce)
-    _arms: StartedOnce[PulsarArm] = field(default_factory=StartedOnce)
-    _filled: set[str] = field(default_factory=set)
-    _topics: int = 0
+    def __init__(self, stack: ExitStack, directory: Path) -> None:
+        super().__init__(stack, directory)
+        self._haproxy_port = free_port()
+        self._filled: set[str] = set()
+        self._topics = 0
 
     @property
     def node(self) -> PulsarNode:
@@ -72,7 +79,7 @@ class PulsarArms:
 
         :raises UnavailableError: if it cannot be started; remembered.
         """
-        return self._nodes.get("pulsar", self._start_node)
+        return self.once("node", self._start_node)
 
     def _start_node(self) -> PulsarNode:
         node = PulsarNode(self.directory / "node", listeners={_LISTENER: self._haproxy_port})
@@ -80,12 +87,10 @@ class PulsarArms:
         _make_namespaces(node)
         return node
 
-    def arm(self, name: str) -> PulsarArm:
-        """The arm of that name.
-
-        :raises UnavailableError: if a program that it needs is missing or did not start; remembered.
-        """
-        return self._arms.get(name, lambda: _STARTERS[name](self))
+    def start(self, name: str) -> PulsarArm:
+        """See `Arms`."""
+        starters = {DIRECT: self._direct, HAPROXY: self._haproxy, PULSAR_PROXY: self._pulsar_proxy}
+        return starters[name]() if name in starters else self._gate(name)
 
     @contextmanager
     def fresh_topic(self, namespace: str = FREE) -> Iterator[str]:
@@ -113,49 +118,28 @@ class PulsarArms:
         return topic
 
     def _direct(self) -> PulsarArm:
-        return PulsarArm(DIRECT, Route(self.node.service_url))
+        return PulsarArm(Route(self.node.service_url))
 
     def _haproxy(self) -> PulsarArm:
         node, port = self.node, self._haproxy_port
         child = start_haproxy(self.stack, self.directory / HAPROXY, port=port, upstream=node.port)
-        return PulsarArm(HAPROXY, Route(f"pulsar://127.0.0.1:{port}", _LISTENER), child)
+        return PulsarArm(Route(f"pulsar://127.0.0.1:{port}", _LISTENER), child)
 
     def _pulsar_proxy(self) -> PulsarArm:
         node, port = self.node, free_port()
         child = start_proxy(self.stack, self.directory / PULSAR_PROXY, node, port=port, web_port=free_port())
-        return PulsarArm(PULSAR_PROXY, Route(f"pulsar://127.0.0.1:{port}"), child)
+        return PulsarArm(Route(f"pulsar://127.0.0.1:{port}"), child)
 
-    def _sluicegate(self) -> PulsarArm:
-        return self._gate(SLUICEGATE, {}, _NAMESPACES)
-
-    def _sluicegate_delay(self) -> PulsarArm:
-        late = {LATE: {"fixed_delivery_delay": LATE_MS}}
-        return self._gate(SLUICEGATE_DELAY, {"fixed_delivery_delay": 1}, late)
-
-    def _sluicegate_dispatch(self) -> PulsarArm:
-        rates: dict[str, object] = {
-            "max_dispatch_rate": "1M/s",
-            "max_dispatch_rate_bytes": "2GiB/s",
-            "max_subscription_dispatch_rate": "1M/s",
-        }
-        return self._gate(SLUICEGATE_DISPATCH, rates, {})
-
-    def _gate(self, name: str, more: dict[str, object], namespaces: dict[str, dict[str, int]]) -> PulsarArm:
+    def _gate(self, name: str) -> PulsarArm:
         """A gate of its own for each arm, so that its memory is that of this arm's policies."""
-        node, port = self.node, free_ports(8)
-        entry = {
-            "name": "benchmark",
-            "system": "pulsar",
-            "bootstrap": [node.address],
-            "listen": {"port": port},
-            "admin": {"url": node.admin_url},
-        }
+        node, (more, namespaces) = self.node, _GATES[name]
         policies = {
             "broker": _POLICIES | more,
             "namespaces": [{"name": each, **values} for each, values in namespaces.items()],
         }
-        child = start_gate(self.stack, self.directory / name, entry, policies)
-        return PulsarArm(name, Route(f"pulsar://127.0.0.1:{port}"), child)
+        admin = {"admin": {"url": node.admin_url}}
+        gate = Gate(self.stack, self.directory / name, "pulsar", [node.address], policies, admin).wait()
+        return PulsarArm(Route(f"pulsar://{gate.address}"), gate.child)
 
 
 def _ask(node: PulsarNode, method: str, path: str, body: object = None) -> None:
@@ -180,11 +164,3 @@ def _make_namespaces(node: PulsarNode) -> None:
 
 
 _EARLIEST = {"ledgerId": -1, "entryId": -1}
-_STARTERS: dict[str, Callable[[PulsarArms], PulsarArm]] = {
-    DIRECT: PulsarArms._direct,  # noqa: SLF001 -- the table belongs to the class
-    HAPROXY: PulsarArms._haproxy,  # noqa: SLF001
-    PULSAR_PROXY: PulsarArms._pulsar_proxy,  # noqa: SLF001
-    SLUICEGATE: PulsarArms._sluicegate,  # noqa: SLF001
-    SLUICEGATE_DELAY: PulsarArms._sluicegate_delay,  # noqa: SLF001
-    SLUICEGATE_DISPATCH: PulsarArms._sluicegate_dispatch,  # noqa: SLF001
-}

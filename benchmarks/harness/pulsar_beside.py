@@ -12,10 +12,10 @@ from typing import Any
 
 import pulsar
 
-from benchmarks.harness import jars
 from benchmarks.harness.processes import run_tool
-from benchmarks.harness.pulsar import LOGGING, OPENED
 from benchmarks.harness.pulsar_clients import Receipts, Route, paced
+from sluicegate_reports.runner.brokers import jars
+from sluicegate_reports.runner.brokers.pulsar import LOGGING, OPENED
 
 ALONE, BESIDE = "alone", "beside"
 _PROGRAM = Path(__file__).with_name("java") / "Beside.java"
@@ -109,7 +109,7 @@ def java_latencies(route: Route, topics: Topics, *, warmup_s: int, seconds: int)
     command: list[str | Path] = [
         *(jars.java(), f"-Dlog4j2.configurationFile={LOGGING}", "-Dsluicegate.log.level=error"),
         *(f"--add-opens={package}=ALL-UNNAMED" for package in OPENED),
-        *("-cp", jars.pulsar(), _PROGRAM, route.url),
+        *("-cp", jars.classpath(jars.PULSAR), _PROGRAM, route.url),
         *map(str, (warmup_s, seconds, _PER_S, _OTHER_PER_S)),
         *(topics.alone, topics.beside, topics.throttled),
     ]

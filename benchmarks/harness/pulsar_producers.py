@@ -1,4 +1,4 @@
-"""Producers that send to Pulsar as fast as they are let, and write down when each receipt came."""
+"""Producers that send to Pulsar as fast as possible, and record when each receipt arrived."""
 
 import threading
 import time
@@ -18,7 +18,7 @@ _LOOK_S = 0.1
 
 @dataclass(slots=True)
 class Saturating:
-    """One producer that sends from a thread of its own while `go` is set, until `stop` is."""
+    """One producer with a thread, which sends while `go` is set, until `stop` is set."""
 
     producer: Any
     stop: threading.Event
@@ -28,7 +28,7 @@ class Saturating:
     failed: int = 0
 
     def run(self) -> None:
-        """Send; what is under way at the end is not looked at any more."""
+        """Send; messages without a receipt at the end are ignored."""
         value = bytes(_MESSAGE_BYTES)
         while not self.stop.is_set():
             if self.go.wait(_LOOK_S):
@@ -46,7 +46,7 @@ class Saturating:
 def saturating_producer(client: Any, topic: str, pending: int) -> Any:
     """A producer without batches.
 
-    :param pending: messages without a receipt, upon which it waits.
+    :param pending: messages without a receipt at which it waits.
     """
     return client.create_producer(topic, max_pending_messages=pending, block_if_queue_full=True)
 
@@ -65,11 +65,11 @@ def sending(*senders: Saturating) -> Iterator[None]:
         for thread in threads:
             thread.join()
         for sender in senders:
-            sender.producer.flush()  # a receipt for a producer that is gone would be an error
+            sender.producer.flush()  # a receipt for a closed producer would be an error
 
 
 def saturate(route: Route, topic: str, *, producers: int, pending: int, seconds: float) -> Saturation:
-    """Let several equal producers send as fast as they are let, each with its own connection."""
+    """Have several equal producers send as fast as possible, each on its own connection."""
     stop, go = threading.Event(), threading.Event()
     with ExitStack() as stack:
         clients = [stack.enter_context(connected(route)) for _ in range(producers)]

@@ -1,7 +1,7 @@
 """Gives a conversation to a gateway's relay without sockets, and takes the CPU time.
 
-It runs in earlier trees too, back to 7cc81e9: of `sluicegate` it imports only what all of them have, and it
-knows the few differences.
+It also runs in earlier trees, back to 7cc81e9: it imports only what all of them have, and handles the few
+differences.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ except ImportError:  # an earlier tree
 __all__ = ["QuietWorker", "Replay", "begin_collecting"]
 
 _UNTIMED = 10
-"""One read of so many comes before those that are timed: caches fill."""
+"""One in so many reads comes before the timed ones, to warm caches."""
 _READS_OF_A_TURN = 50
 """Reads until the loop goes on: one that is held for long makes a worker look for the reason."""
 _MOST_S = 30.0

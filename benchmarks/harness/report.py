@@ -17,6 +17,7 @@ from rich.table import Table
 from benchmarks.harness.figures import FIGURES
 from benchmarks.harness.jars import ROOT
 from benchmarks.harness.samples import Results, mid
+from sluicegate_reports.runner.machine import machine
 
 _PIPE_WIDTH = 160
 Rows = Sequence[Sequence[str]]
@@ -26,11 +27,12 @@ def environment(command: str) -> dict[str, str]:
     """What the figures depend on: machine, versions, commit."""
     commit = _output("git", "-C", str(ROOT), "rev-parse", "--short", "HEAD") or "unknown"
     changed = _output("git", "-C", str(ROOT), "status", "--porcelain", "--untracked-files=no")
+    about = machine()
     return {
         "command": command,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": commit + (" with local changes" if changed else ""),
-        "machine": f"{_cpu()}, {os.cpu_count()} cores, {platform.system()} {platform.release()}",
+        "machine": f"{about['cpu']}, {about['cores']} cores, {about['kernel']}",
         "load at start": " ".join(f"{value:.2f}" for value in os.getloadavg()),
         "python": platform.python_version(),
         "java": _output("java", "-version").partition("\n")[0],
@@ -134,13 +136,6 @@ def _number(value: float) -> str:
 
 def _line(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
-
-
-def _cpu() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine()
 
 
 def _output(*argv: str) -> str:

@@ -29,10 +29,11 @@ def measured(directory: Path, folder: Path, timeout_s: float) -> dict[str, float
         old.unlink()
     command = "from sluicegate.cli import main; main()"
     argv = [sys.executable, "-c", command, "report", "compare", str(directory), "--out", str(page)]
-    own = f"--conf spark.eventLog.enabled=true --conf spark.eventLog.dir={events.as_uri()}"
-    # Neither rolled nor compressed, or the lines below are none.
-    own += " --conf spark.eventLog.rolling.enabled=false --conf spark.eventLog.compress=false"
-    environment = {**os.environ, "PYTHONSAFEPATH": "1", "SPARK_SUBMIT_OPTS": _as_properties(own)}
+    # What `spark-submit --conf` would set, as properties of Java: the command starts Spark itself.
+    # Neither rolled nor compressed, as the log is read line by line.
+    log = {"enabled": "true", "dir": events.as_uri(), "rolling.enabled": "false", "compress": "false"}
+    own = " ".join(f"-Dspark.eventLog.{name}={value}" for name, value in log.items())
+    environment = {**os.environ, "PYTHONSAFEPATH": "1", "SPARK_SUBMIT_OPTS": own}
     started = time.monotonic()
     with (folder / "printed").open("wb") as printed:
         process = subprocess.Popen(argv, env=environment, stdout=printed, stderr=printed)
@@ -59,11 +60,6 @@ def measured_in_sql(directory: Path, folder: Path, timeout_s: float) -> dict[str
         raise RuntimeError(f"no figures: {(folder / 'printed').read_text()[-500:]}")
     peak = {"peak_mib": seen["driver_peak_mib"]}
     return {"all_s": time.monotonic() - started, "cpu_s": seen["cpu_s"], **peak}
-
-
-def _as_properties(conf: str) -> str:
-    """What `spark-submit` would be told, as properties of its Java: the command starts Spark itself."""
-    return " ".join(f"-D{part}" for part in conf.split() if part != "--conf")
 
 
 def _watched(process: "subprocess.Popen[bytes]", until: float) -> dict[str, float]:

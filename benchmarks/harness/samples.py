@@ -1,4 +1,4 @@
-"""What one measurement yields, and the statistics that are made of many."""
+"""Samples of measurements, and statistics over them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from statistics import median
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What one arm showed in one round of one scenario."""
+    """The values of one arm in one round of one scenario."""
 
     scenario: str
     arm: str
@@ -20,7 +20,7 @@ class Sample:
 
 @dataclass(slots=True)
 class Results:
-    """All samples of one invocation, with what could not be measured and why."""
+    """All samples of one invocation, with skipped and failed measurements."""
 
     samples: list[Sample] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class Results:
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The smallest value that at least `share` (0 to 1) of all are not above."""
+    """The smallest value that at least `share` (0 to 1) of all values do not exceed."""
     ordered = sorted(values)
     return ordered[max(0, -int(-share * len(ordered) // 1) - 1)]
 
@@ -59,7 +59,7 @@ def jain(shares: Sequence[float]) -> float:
 def window_errors(
     events: Iterable[tuple[float, float]], rate: float, *, first_s: float, last_s: float, width_s: float
 ) -> list[float]:
-    """How far each shifted window is off the rate, as a share of it (0.01 is one percent too much).
+    """Error of each shifted window as a share of the rate (0.01 is one percent too much).
 
     :param events: time in s and amount.
     :param rate: amount per second that should have passed.

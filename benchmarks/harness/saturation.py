@@ -1,4 +1,4 @@
-"""What producers see that send as fast as they are let, set against the rate that they should get."""
+"""The throughput of producers that send as fast as possible, compared with their limit."""
 
 import itertools
 from dataclasses import dataclass
@@ -6,24 +6,24 @@ from dataclasses import dataclass
 from benchmarks.harness.samples import jain, longest_gap, window_errors
 
 BURST_S = 1.0
-"""The buckets hold what comes in so many seconds."""
+"""Burst of the buckets, in seconds of their rate."""
 SPENT_S = 3.0
-"""The initial burst has surely been spent by then; windows start here."""
+"""Windows start here, when the initial burst has surely been spent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Saturation:
-    """What saturating producers saw."""
+    """The acknowledgements of saturating producers."""
 
     start: float
-    """Seconds (monotonic) just before the first of them sent; no record was let through before that."""
+    """Seconds (monotonic) just before the first of them sent; no record was admitted before."""
     times: list[list[float]]
     """Seconds (monotonic) of each acknowledgement, by producer."""
     failed: int
     """Records that ended in an error."""
 
     def figures(self, amount: float, rate: float, *, seconds: float, window_s: float) -> dict[str, float]:
-        """How exact, how steady and how fair the rate was held.
+        """How exactly, steadily and fairly the rate was enforced.
 
         :param amount: what each record counts, 1 or its bytes.
         :param rate: amount per second that should have passed.

@@ -1,4 +1,4 @@
-"""What a scenario is, and the interleaved way in which it is run."""
+"""Scenarios, and their interleaved runs."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ class Scenario:
 
 
 def run(scenario: Scenario, bench: Bench, results: Results, rounds: int, *, quick: bool) -> None:
-    """Run all arms in turn (A B C D A B C D ...), so that what else the machine does meets them all.
+    """Run all arms in turn (A B C D A B C D ...), so that other load on the machine affects all alike.
 
     :param rounds: rounds that count; a cold one comes before them if the scenario wants it.
     """
@@ -45,7 +45,7 @@ def run(scenario: Scenario, bench: Bench, results: Results, rounds: int, *, quic
                 print(f"{scenario.name}: arm {name} skipped: {reason}", flush=True)
                 continue
             except (RuntimeError, OSError, KafkaException, pulsar.PulsarException) as error:
-                # What the others show is not lost for it; the exit code tells.
+                # The other arms continue; the exit code shows the failure.
                 results.failed.append(f"{scenario.name}/{name} {label}: {error}")
                 print(f"{scenario.name} {label} {name} FAILED: {error}", flush=True)
                 continue

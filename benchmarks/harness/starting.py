@@ -1,38 +1,72 @@
 """Brokers and proxies that are started when they are first asked for."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
 
-from benchmarks.harness.processes import UnavailableError
+from benchmarks.harness.processes import Child, UnavailableError
 
 T = TypeVar("T")
 
 
-class StartedOnce(Generic[T]):
-    """What runs by name; what could not be started is not tried again."""
+class Measured(Protocol):
+    """One way to a broker."""
 
-    def __init__(self) -> None:
-        self._known: dict[str, T | UnavailableError] = {}
+    @property
+    def proxy(self) -> Child | None:
+        """The process that is measured; None where there is none."""
 
-    def get(self, name: str, start: Callable[[], T]) -> T:
-        """What runs under a name, started if nothing does.
+
+ArmT = TypeVar("ArmT", bound=Measured)
+
+
+class Arms(ABC, Generic[ArmT]):
+    """The arms of one kind of broker, started when a scenario first asks for them and ended with `stack`.
+
+    :param directory: for what brokers and proxies write.
+    """
+
+    def __init__(self, stack: ExitStack, directory: Path) -> None:
+        self.stack = stack
+        self.directory = directory
+        self._started: dict[str, Any] = {}
+
+    @abstractmethod
+    def start(self, name: str) -> ArmT:
+        """Start the arm of a name.
+
+        :raises UnavailableError: if a program that it needs is missing or does not start.
+        """
+
+    def arm(self, name: str) -> ArmT:
+        """The arm of a name.
 
         :raises UnavailableError: if it could not be started, now or before.
         """
-        if name not in self._known:
+        return self.once(name, lambda: self.start(name))
+
+    def fresh_arm(self, name: str) -> ArmT:
+        """The arm with its proxy started anew, for figures that must not depend on what it did before."""
+        old = self._started.pop(name, None)
+        proxy = getattr(old, "proxy", None)
+        if proxy is not None:
+            proxy.stop()
+        return self.arm(name)
+
+    def once(self, name: str, start: Callable[[], T]) -> T:
+        """What runs under a name, started if nothing does; what could not be started is not tried again.
+
+        :raises UnavailableError: if it could not be started, now or before.
+        """
+        if name not in self._started:
             try:
-                self._known[name] = start()
+                self._started[name] = start()
             except UnavailableError as reason:
-                self._known[name] = reason
-        found = self._known[name]
+                self._started[name] = reason
+        found = self._started[name]
         if isinstance(found, UnavailableError):
             raise found
-        return found
-
-    def forget(self, name: str) -> T | None:
-        """Start it anew when it is asked for next.
-
-        :return: what ran under the name, if anything did.
-        """
-        known = self._known.pop(name, None)
-        return None if isinstance(known, UnavailableError) else known
+        started: T = found
+        return started

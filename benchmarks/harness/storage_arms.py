@@ -1,16 +1,16 @@
 """Kafka nodes whose log directory has a small volume, behind the gate or with Strimzi's plug-in."""
 
-from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.harness import jars
-from benchmarks.harness.brokers import RunningBroker, start_broker
-from benchmarks.harness.names import SLUICEGATE, STRIMZI
-from benchmarks.harness.processes import Child, free_port, free_ports
-from benchmarks.harness.proxies import start_gate
+from benchmarks.harness.brokers import MeasuredKafka
+from benchmarks.harness.names import SLUICEGATE
+from benchmarks.harness.processes import Child, free_port
+from benchmarks.harness.proxies import Gate
 from benchmarks.harness.volumes import MIB, mount_volume
+from sluicegate_reports.runner.brokers import jars
+from sluicegate_reports.runner.doors.native_kafka import strimzi_properties
 
 VOLUME = 512 * MIB
 SOFT, HARD = 300 * MIB, 100 * MIB
@@ -21,7 +21,7 @@ INTERVAL_S = 2
 """Between two looks at the volume. The plug-in knows whole seconds only, and waits for answers for one second
 less than the interval: with an interval of 1 it never gets one, and never pauses."""
 MAX_HOLD_S = 2
-_PLUGIN = "client.quota.callback.static"
+_STORAGE = "client.quota.callback.static.storage"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class StorageArm:
     """One way to a node on a volume of its own."""
 
     bootstrap: str
-    broker: RunningBroker
+    broker: MeasuredKafka
     volume: Path
     gate: Child | None = None
 
@@ -38,21 +38,16 @@ def start_arm(stack: ExitStack, directory: Path, name: str) -> StorageArm:
     """Start a node on an empty volume, with what limits it; all ends with `stack`.
 
     :param directory: its own; made here.
-    :param name: of the arm.
+    :param name: SLUICEGATE or STRIMZI.
     :raises UnavailableError: if a program is missing, or the right to mount.
     """
-    return _STARTERS[name](stack, directory)
+    return (_sluicegate if name == SLUICEGATE else _strimzi)(stack, directory)
 
 
 def _sluicegate(stack: ExitStack, directory: Path) -> StorageArm:
     volume = mount_volume(stack, directory / "volume", VOLUME)
-    broker = _start_broker(stack, directory, volume, free_port())
-    port = free_ports(4)
+    broker = stack.enter_context(_node(directory, volume, free_port()))
     entry = {
-        "name": "benchmark",
-        "system": "kafka",
-        "bootstrap": [broker.bootstrap],
-        "listen": {"port": port},
         "max_hold": f"{MAX_HOLD_S}s",
         "storage": {"source": "log_dirs", "interval": f"{INTERVAL_S}s"},
     }
@@ -61,39 +56,23 @@ def _sluicegate(stack: ExitStack, directory: Path) -> StorageArm:
         "storage_soft_min_free_bytes": SOFT,
         "storage_hard_min_free_bytes": HARD,
     }
-    gate = start_gate(stack, directory / "gateway", entry, {"broker": policies})
-    return StorageArm(f"127.0.0.1:{port}", broker, volume, gate)
+    gate = Gate(stack, directory / "gateway", "kafka", [broker.bootstrap], {"broker": policies}, entry).wait()
+    return StorageArm(gate.address, broker, volume, gate.child)
 
 
 def _strimzi(stack: ExitStack, directory: Path) -> StorageArm:
-    plugin, port = jars.strimzi_plugin(), free_port()
+    plugin, port = jars.classpath(jars.STRIMZI), free_port()
     volume = mount_volume(stack, directory / "volume", VOLUME)
-    lines = {
-        "client.quota.callback.class": "io.strimzi.kafka.quotas.StaticQuotaCallback",
-        f"{_PLUGIN}.produce": str(QUOTA),
-        f"{_PLUGIN}.storage.per.volume.limit.min.available.bytes": str(HARD),
-        f"{_PLUGIN}.storage.check-interval": str(INTERVAL_S),
-        f"{_PLUGIN}.kafka.admin.bootstrap.servers": f"127.0.0.1:{port}",
+    lines = strimzi_properties(QUOTA, 0, port) | {
+        f"{_STORAGE}.per.volume.limit.min.available.bytes": str(HARD),
+        f"{_STORAGE}.check-interval": str(INTERVAL_S),
     }
-    broker = _start_broker(stack, directory, volume, port, lines, plugin)
+    broker = stack.enter_context(_node(directory, volume, port, lines, plugin))
     return StorageArm(broker.bootstrap, broker, volume)
 
 
-def _start_broker(
-    stack: ExitStack,
-    directory: Path,
-    volume: Path,
-    port: int,
-    lines: dict[str, str] | None = None,
-    extra_jars: str = "",
-) -> RunningBroker:
-    data = volume / "kafka"
-    own = {"log.dirs": str(data), "log.index.size.max.bytes": str(MIB), **(lines or {})}
-    broker = start_broker(stack, directory / "node", port=port, extra_jars=extra_jars, properties=own)
-    return replace(broker, data=data)
-
-
-_STARTERS: dict[str, Callable[[ExitStack, Path], StorageArm]] = {
-    SLUICEGATE: _sluicegate,
-    STRIMZI: _strimzi,
-}
+def _node(
+    directory: Path, volume: Path, port: int, lines: dict[str, str] | None = None, extra_jars: str = ""
+) -> MeasuredKafka:
+    own = {"log.dirs": str(volume / "kafka"), "log.index.size.max.bytes": str(MIB), **(lines or {})}
+    return MeasuredKafka(directory / "node", own, extra_jars=extra_jars, port=port)

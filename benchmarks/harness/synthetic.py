@@ -155,7 +155,7 @@ def _table(
         "decisions": 1,
         "window": 0,
     }
-    return pa.Table.from_arrays([_column(values.get(f.name), f.type, count) for f in SCHEMA], schema=SCHEMA)
+    return pa.Table.from_arrays([column(values.get(f.name), f.type, count) for f in SCHEMA], schema=SCHEMA)
 
 
 class _Buckets:
@@ -183,7 +183,8 @@ def _picked(index: _Array, words: list[str]) -> pa.Array:
     return pa.DictionaryArray.from_arrays(pa.array(index.astype(np.int32)), pa.array(words)).cast(pa.string())
 
 
-def _column(value: object, kind: pa.DataType, count: int) -> pa.Array:
+def column(value: object, kind: pa.DataType, count: int) -> pa.Array:
+    """A column of a table: the array, or the same value in each row."""
     if isinstance(value, pa.Array | pa.ChunkedArray):
         return value.cast(kind)
     return pa.repeat(pa.scalar(value, kind), count)

@@ -1,5 +1,6 @@
 """Small file systems of a broker's own, which really fill."""
 
+import errno
 import os
 import shutil
 import subprocess
@@ -55,7 +56,11 @@ class Filler:
     def keep(self, free: int, until: float) -> None:
         """Leave so many bytes free until then (monotonic), whatever else is written meanwhile."""
         while time.monotonic() < until:
-            self.leave(free)
+            try:
+                self.leave(free)
+            except OSError as error:
+                if error.errno != errno.ENOSPC:  # other writers have taken the room first
+                    raise
             time.sleep(_KEEP_EVERY_S)
 
     def remove(self) -> None:

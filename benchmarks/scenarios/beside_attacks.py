@@ -1,7 +1,6 @@
-"""What a well-behaved client notices of each attack: round trips before and meanwhile."""
+"""The effect of each attack on a well-behaved client: round trips before and during it."""
 
 import http.client
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -14,13 +13,14 @@ import grpc
 
 from benchmarks.harness import kafka_bytes, procfs
 from benchmarks.harness.arms import Bench
-from benchmarks.harness.kafka_bytes import connect, p99, times_ms
+from benchmarks.harness.brokers import start_stand_in
+from benchmarks.harness.kafka_bytes import connect, times_ms
 from benchmarks.harness.names import DIRECT, SLUICEGATE
-from benchmarks.harness.processes import Child, free_port, free_ports
-from benchmarks.harness.proxies import start_gate
+from benchmarks.harness.processes import Child, start_module
+from benchmarks.harness.proxies import Gate
+from benchmarks.harness.samples import percentile
 from benchmarks.harness.scenario import Scenario
 
-_ROOT = Path(__file__).resolve().parents[2]
 _READY_S = 120
 _PINGS = 1000
 _ATTACK_S = 2.0
@@ -40,20 +40,11 @@ class Place:
 
 def _kafka(stack: ExitStack, _: Bench, directory: Path, arm: str) -> Place:
     """A gate with all limits at their defaults before a stand-in, or the stand-in alone."""
-    upstream = free_port()
-    argv = [sys.executable, "-m", "benchmarks.harness.stand_in", str(upstream)]
-    stack.enter_context(_program("stand-in", argv, directory)).wait_for_port(upstream, _READY_S)
+    upstream = start_stand_in(stack, directory)
     if arm == DIRECT:
-        return Place(f"127.0.0.1:{upstream}")
-    port = free_ports(4)
-    entry = {
-        "name": "benchmark",
-        "system": "kafka",
-        "bootstrap": [f"127.0.0.1:{upstream}"],
-        "listen": {"port": port},
-    }
-    gate = start_gate(stack, directory / "gateway", entry, {})
-    return Place(f"127.0.0.1:{port}", _worker(gate))
+        return Place(upstream)
+    gate = Gate(stack, directory / "gateway", "kafka", [upstream], {}).wait()
+    return Place(gate.address, _worker(gate.child))
 
 
 def _grpc(_: ExitStack, bench: Bench, _directory: Path, arm: str) -> Place:
@@ -64,14 +55,8 @@ def _grpc(_: ExitStack, bench: Bench, _directory: Path, arm: str) -> Place:
 
 def _web(stack: ExitStack, bench: Bench, directory: Path, _: str) -> Place:
     """The web listener of a supervisor, which answers `/livez` itself."""
-    _kafka(stack, bench, directory, SLUICEGATE)
-    log = (directory / "gateway" / "gate.log").read_text()
-    return Place(log.rpartition("admin on http://")[2].split()[0])
-
-
-def _program(name: str, argv: list[str], directory: Path) -> Child:
-    directory.mkdir(parents=True, exist_ok=True)
-    return Child(name, argv, directory / f"{name}.log", {"PYTHONPATH": str(_ROOT)})
+    gate = Gate(stack, directory, "kafka", [start_stand_in(stack, directory)], {}).wait()
+    return Place(gate.log.rpartition("admin on http://")[2].split()[0])
 
 
 def _worker(gate: Child) -> int:
@@ -124,18 +109,18 @@ def _measure(
         with _CLIENTS[start](place.address) as ask:
             times_ms(ask, pings // 5)
             before = times_ms(ask, pings)
-        argv = [sys.executable, "-m", "benchmarks.harness.attacks", attack, place.address, str(clients)]
-        attacker = stack.enter_context(_program("attacker", argv, directory))
+        attacker = start_module(stack, directory, "attacks", attack, place.address, str(clients))
         attacker.wait_for("standing", _READY_S)
         time.sleep(_ATTACK_S)
         used_s = attacker.cpu_seconds()
         with _CLIENTS[start](place.address) as ask:
             during, work = _meanwhile(ask, pings, place.serving)
         used_s = attacker.cpu_seconds() - used_s
-    values = {"p50_before_ms": _p50(before), "p50_during_ms": _p50(during)}
-    values |= {"p99_before_ms": p99(before), "p99_during_ms": p99(during)}
-    values |= {"p99_more_ms": p99(during) - p99(before), "attacker_cpu_s": used_s}
-    return values | ({"gate_work_p99_ms": p99(work)} if place.serving is not None else {})
+    p99_before, p99_during = percentile(before, 0.99), percentile(during, 0.99)
+    values = {"p50_before_ms": percentile(before, 0.5), "p50_during_ms": percentile(during, 0.5)}
+    values |= {"p99_before_ms": p99_before, "p99_during_ms": p99_during}
+    values |= {"p99_more_ms": p99_during - p99_before, "attacker_cpu_s": used_s}
+    return values | ({"gate_work_p99_ms": percentile(work, 0.99)} if place.serving is not None else {})
 
 
 def _meanwhile(ask: Ask, pings: int, serving: int | None) -> tuple[list[float], list[float]]:
@@ -150,10 +135,6 @@ def _meanwhile(ask: Ask, pings: int, serving: int | None) -> tuple[list[float], 
         work.append((procfs.thread_cpu_ns(serving) - began) / 1e6)
 
     return times_ms(asked, pings), work
-
-
-def _p50(times: list[float]) -> float:
-    return sorted(times)[len(times) // 2]
 
 
 def _scenario(attack: str, summary: str, clients: int, start: Start = _kafka) -> Scenario:

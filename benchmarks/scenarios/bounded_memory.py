@@ -1,8 +1,7 @@
-"""What hostile clients make a gate keep, and what another client notices meanwhile."""
+"""Memory that hostile clients take from a gate, and the effect on another client."""
 
 import os
 import socket
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -11,34 +10,35 @@ from pathlib import Path
 
 from benchmarks.harness import kafka_bytes, procfs
 from benchmarks.harness.arms import Bench
+from benchmarks.harness.brokers import start_stand_in
 from benchmarks.harness.kafka_bytes import API_VERSIONS_V0, connect
 from benchmarks.harness.names import SLUICEGATE
-from benchmarks.harness.processes import Child, free_port, free_ports
-from benchmarks.harness.proxies import start_gate
+from benchmarks.harness.proxies import Gate
+from benchmarks.harness.samples import percentile
 from benchmarks.harness.scenario import Scenario
 
 _MIB = 1024 * 1024
 _CLIENTS = 100
 _PINGS = 1000
-_READY_S = 60
-_FETCHES = 20
-"""Fetches that a client pipelines: of 50 MiB each, together 1 GiB."""
 
 Attack = Callable[[ExitStack, str, bool], list[socket.socket]]
 
 
 def _measure(bench: Bench, name: str, attack: Attack, *, quick: bool) -> dict[str, float]:
-    """Attack a fresh gate; returns its growth at most, and the p99 of another client before and meanwhile."""
+    """Attack a fresh gate; returns its peak growth, and the p99 of another client before and during it."""
     pings = _PINGS // 10 if quick else _PINGS
     with ExitStack() as stack:
-        gate, address = _gate(stack, bench.directory / name)
+        # A gate with all limits at their defaults.
+        directory = Path(tempfile.mkdtemp(dir=bench.directory, prefix=name))
+        gate = Gate(stack, directory, "kafka", [start_stand_in(stack, directory)], {}).wait()
+        pid, address = gate.child.pid, gate.address
         kafka_bytes.round_trips_ms(address, pings)
-        before = kafka_bytes.p99(kafka_bytes.round_trips_ms(address, pings))
-        procfs.forget_peaks(gate.pid)
-        base = sum(procfs.peak_bytes_each(gate.pid).values())
+        before = percentile(kafka_bytes.round_trips_ms(address, pings), 0.99)
+        procfs.forget_peaks(pid)
+        base = sum(procfs.peak_bytes_each(pid).values())
         clients = attack(stack, address, quick)
-        during = kafka_bytes.p99(kafka_bytes.round_trips_ms(address, pings))
-        grown = sum(procfs.peak_bytes_each(gate.pid).values()) - base
+        during = percentile(kafka_bytes.round_trips_ms(address, pings), 0.99)
+        grown = sum(procfs.peak_bytes_each(pid).values()) - base
         left = sum(_is_open(client) for client in clients)
     return {
         "grown_mib": grown / _MIB,
@@ -49,27 +49,8 @@ def _measure(bench: Bench, name: str, attack: Attack, *, quick: bool) -> dict[st
     }
 
 
-def _gate(stack: ExitStack, directory: Path) -> tuple[Child, str]:
-    """A gate with all limits at their defaults, before a stand-in that takes no memory from the machine."""
-    directory = Path(tempfile.mkdtemp(dir=directory.parent, prefix=directory.name))
-    upstream, port = free_port(), free_ports(4)
-    stand_in = [sys.executable, "-m", "benchmarks.harness.stand_in", str(upstream)]
-    root = str(Path(__file__).resolve().parents[2])
-    broker = stack.enter_context(
-        Child("stand-in", stand_in, directory / "stand-in.log", {"PYTHONPATH": root})
-    )
-    broker.wait_for_port(upstream, _READY_S)
-    entry = {
-        "name": "benchmark",
-        "system": "kafka",
-        "bootstrap": [f"127.0.0.1:{upstream}"],
-        "listen": {"port": port},
-    }
-    return start_gate(stack, directory / "gateway", entry, {}), f"127.0.0.1:{port}"
-
-
 def _is_open(client: socket.socket) -> bool:
-    """Whether the gate has left a connection open; what it sent is thrown away."""
+    """Whether the gate has left a connection open; received bytes are discarded."""
     client.setblocking(False)
     try:
         while client.recv(_MIB):
@@ -82,7 +63,7 @@ def _is_open(client: socket.socket) -> bool:
 
 
 def _push(clients: list[socket.socket], request: bytes, seconds: float) -> None:
-    """Send as many requests as the sockets take, for so long; nothing is read."""
+    """Send as many requests as the sockets accept, for this time; nothing is read."""
     ends = time.monotonic() + seconds
     size, data = len(request), memoryview(request * 10_000)
     sent = dict.fromkeys(clients, 0)
@@ -111,14 +92,7 @@ def _announcing(stack: ExitStack, address: str, quick: bool) -> list[socket.sock
 
 
 def _slow(stack: ExitStack, address: str, quick: bool) -> list[socket.socket]:
-    """Half of them idle after a hello, half in the middle of a request that never ends."""
-    count = 200 if quick else 2000
-    clients = [connect(stack, address) for _ in range(count)]
-    for number, client in enumerate(clients):
-        kafka_bytes.answer(client)
-        if number % 2:
-            client.sendall(kafka_bytes.metadata_head(1000))
-    return clients
+    return kafka_bytes.connect_slow(stack, address, 200 if quick else 2000)
 
 
 def _idle(stack: ExitStack, address: str, quick: bool) -> list[socket.socket]:
@@ -130,9 +104,7 @@ def _silent(stack: ExitStack, address: str, quick: bool) -> list[socket.socket]:
 
 
 def _unread(stack: ExitStack, address: str, quick: bool) -> list[socket.socket]:
-    clients = [connect(stack, address) for _ in range(_CLIENTS)]
-    for client in clients:
-        client.sendall(kafka_bytes.fetch("t") * _FETCHES)
+    clients = kafka_bytes.connect_unread(stack, address, _CLIENTS)
     time.sleep(2 if quick else 10)
     return clients
 

@@ -1,4 +1,4 @@
-"""How long one turn of the event loop may take: the worst that a client can send, for each kind of walk."""
+"""The longest turn of the event loop for the worst input of each kind."""
 
 import gc
 import struct

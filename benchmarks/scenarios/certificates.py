@@ -11,6 +11,7 @@ from pathlib import Path
 
 from benchmarks.harness import procfs
 from benchmarks.harness.arms import Bench
+from benchmarks.harness.kafka_bytes import API_VERSIONS_V0
 from benchmarks.harness.names import ENGINE
 from benchmarks.harness.processes import UnavailableError
 from benchmarks.harness.scenario import Scenario
@@ -22,7 +23,6 @@ _BROKEN_EVERY = 5
 """Each fifth pair does not fit together."""
 _CLIENTS = 50
 _ASKED_EVERY = 25
-_API_VERSIONS = bytes.fromhex("00000014 0012 0000 00000000 000a") + b"sluicegate"
 _FILE = """brokers:
 - name: main
   system: kafka
@@ -69,7 +69,7 @@ class _Client:
         self._reader, self._writer = reader, writer
 
     async def is_served(self) -> bool:
-        self._writer.write(_API_VERSIONS)
+        self._writer.write(API_VERSIONS_V0)
         try:
             await self._reader.readexactly(int.from_bytes(await self._reader.readexactly(4)))
         except (asyncio.IncompleteReadError, OSError):

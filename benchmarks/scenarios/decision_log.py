@@ -44,6 +44,7 @@ from sluicegate.decisions.reading import read_decisions
 from sluicegate.decisions.spool import parquet_files, spools
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.sink import DecisionSink, NullSink
+from sluicegate.gateway import collecting
 from sluicegate.gateway.in_process import EmbeddedGateway
 from sluicegate.model import Action, Decision, Operation, OperationKind
 
@@ -124,9 +125,7 @@ def _recorded(directory: Path, arm: str, decisions: int) -> dict[str, float]:
 def _garbage_as_in_a_worker() -> Iterator[None]:
     """What a worker does once it has started: rows that wait are no garbage, not to be looked at often."""
     before = gc.get_threshold()
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000)
+    collecting.begin()
     try:
         yield
     finally:

@@ -14,8 +14,8 @@ from benchmarks.harness.arms import Bench
 from benchmarks.harness.danube_cluster import Broker, DanubeCluster
 from benchmarks.harness.etcd import Etcd, why_no_etcd
 from benchmarks.harness.names import SLUICEGATE
-from benchmarks.harness.processes import UnavailableError, free_ports
-from benchmarks.harness.proxies import start_gate
+from benchmarks.harness.processes import UnavailableError
+from benchmarks.harness.proxies import Gate
 from benchmarks.harness.samples import percentile
 from benchmarks.harness.scenario import Scenario
 from sluicegate.store.metadata import Listing, MetadataStore, open_metadata
@@ -51,17 +51,12 @@ def _measure(bench: Bench, _: str, quick: bool) -> dict[str, float]:
     with ExitStack() as stack:
         etcd = stack.enter_context(Etcd(directory / "etcd"))
         cluster = stack.enter_context(DanubeCluster(directory / "cluster", etcd, brokers=2, ttl_s=TTL_S))
-        port = free_ports(4)
-        entry = {
-            "name": "danube",
-            "system": "danube",
-            "bootstrap": [broker.address for broker in cluster.brokers],
-            "listen": {"port": port},
-            "resume_producers": True,
-        }
-        start_gate(stack, directory / "gate", entry, {"broker": {"max_producers_per_topic": 10}})
+        bootstrap = [broker.address for broker in cluster.brokers]
+        policies = {"broker": {"max_producers_per_topic": 10}}
+        gate = Gate(stack, directory / "gate", "danube", bootstrap, policies, {"resume_producers": True})
+        gate.wait()
         cluster.run_only(*cluster.brokers, *cluster.controllers)
-        kills = asyncio.run(_kills(cluster, f"http://127.0.0.1:{port}", 2 if quick else _KILLS))
+        kills = asyncio.run(_kills(cluster, f"http://{gate.address}", 2 if quick else _KILLS))
     values = {
         "kills": float(len(kills)),
         "durable_changed": float(sum(kill.durable_changed for kill in kills)),

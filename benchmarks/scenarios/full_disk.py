@@ -1,23 +1,18 @@
-"""A gate whose state directory is on a volume that fills up: what it logs, counts, and takes up again."""
+"""A gate whose state directory is on a full volume: log lines, counters, and recovery."""
 
 import asyncio
-import json
 import random
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
-from urllib.request import urlopen
 
 from confluent_kafka import KafkaError, Message, Producer
-from prometheus_client.parser import text_string_to_metric_families
 
 from benchmarks.harness.arms import Bench
 from benchmarks.harness.names import SLUICEGATE
-from benchmarks.harness.processes import free_ports
-from benchmarks.harness.proxies import start_gate
+from benchmarks.harness.proxies import Gate
 from benchmarks.harness.scenario import Scenario
 from benchmarks.harness.volumes import MIB, Filler, mount_volume
 from sluicegate.decisions import read_decisions
@@ -43,34 +38,24 @@ async def _measure(stack: ExitStack, directory: Path, full_s: float) -> dict[str
 
     state = mount_volume(stack, directory / "state", _VOLUME)
     async with mock_cluster() as nodes:
-        port = free_ports(4)
-        entry = {
-            "name": "main",
-            "system": "kafka",
-            "bootstrap": list(nodes),
-            "listen": {"port": port},
-            "node_port_base": port + 1,
-        }
-        gate = await asyncio.to_thread(
-            start_gate, stack, directory, entry, {"broker": {"max_message_size": _LIMIT}}
-        )
+        gate = Gate(stack, directory, "kafka", nodes, {"broker": {"max_message_size": _LIMIT}})
+        await asyncio.to_thread(gate.wait)
         with ThreadPoolExecutor(1) as thread:
-            load = _Load(f"127.0.0.1:{port}")
+            load = _Load(gate.address)
             sending = asyncio.get_running_loop().run_in_executor(thread, load.run)
             try:
                 await asyncio.sleep(3)
-                filler, log = Filler(state), directory / "gate.log"
-                lines = _lines(log)
+                filler, lines = Filler(state), _lines(gate)
                 await asyncio.to_thread(filler.keep, 0, time.monotonic() + full_s)
-                while_full = _lines(log) - lines
+                while_full = _lines(gate) - lines
                 filler.leave(_VOLUME)
-                back_s = await asyncio.to_thread(_back, log)
+                back_s = await asyncio.to_thread(_back, gate)
                 await asyncio.sleep(2)
             finally:
                 load.is_over = True
                 await sending
-        found = await asyncio.to_thread(_settled, directory)
-        await asyncio.to_thread(gate.stop)
+        found = await asyncio.to_thread(_settled, gate)
+        await asyncio.to_thread(gate.child.stop)
     rows = sum(row["decisions"] for row in read_decisions(state / "decisions").to_pylist())
     if rows != found["emitted"]:
         raise RuntimeError(f"{found['emitted']:.0f} decisions are said to be written, {rows} can be read")
@@ -89,7 +74,7 @@ async def _measure(stack: ExitStack, directory: Path, full_s: float) -> dict[str
 
 
 class _Load:
-    """A producer half of whose messages are too large, one in each request."""
+    """A producer of single messages, half of which are too large."""
 
     def __init__(self, bootstrap: str) -> None:
         self.is_over = False
@@ -98,7 +83,7 @@ class _Load:
         self._producer = Producer(settings)
 
     def run(self) -> None:
-        """Send until it is over, and wait for all answers."""
+        """Send until `is_over` is set, and wait for all answers."""
         rng = random.Random(0)
         while not self.is_over:
             size = rng.choice((100, 2 * _LIMIT))
@@ -112,43 +97,38 @@ class _Load:
             self.failed += error.code() not in (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.POLICY_VIOLATION)
 
 
-def _lines(log: Path) -> int:
-    return len(log.read_text().splitlines())
+def _lines(gate: Gate) -> int:
+    return len(gate.log.splitlines())
 
 
-def _back(log: Path) -> float:
+def _back(gate: Gate) -> float:
     """Seconds until decision log and journal are written again.
 
     :raises RuntimeError: if they are not in time.
     """
     since = time.monotonic()
     while time.monotonic() - since < _BACK_S:
-        text = log.read_text()
-        if "decision log is written again" in text and "refusals.db is written again" in text:
+        text = gate.log
+        if "decision log is writable again" in text and "refusals.db is writable again" in text:
             return time.monotonic() - since
         time.sleep(0.1)
     raise RuntimeError(f"log and journal were not written again within {_BACK_S} s")
 
 
-def _settled(directory: Path) -> dict[str, float]:
+def _settled(gate: Gate) -> dict[str, float]:
     """Counters of the decision log once nothing is queued."""
-    port = json.loads((directory / "gateway.yaml").read_text())["admin"]["port"]
     found: dict[str, float] = {"queued": 1.0}
     deadline = time.monotonic() + 30
     before: dict[str, float] = {}
     while (found["queued"] or found != before) and time.monotonic() < deadline:
         time.sleep(2)  # longer than between two reports of the worker
-        before, found = found, dict(_counters(port))
+        before, found = found, _counters(gate)
     return found
 
 
-def _counters(port: int) -> Iterator[tuple[str, float]]:
-    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as response:
-        text = response.read().decode()
-    for family in text_string_to_metric_families(text):
-        for sample in family.samples:
-            if sample.name.startswith(_LOG):
-                yield sample.name.removeprefix(_LOG).removesuffix("_total"), sample.value
+def _counters(gate: Gate) -> dict[str, float]:
+    found = gate.metrics().items()
+    return {name[len(_LOG) :].removesuffix("_total"): value for name, value in found if name.startswith(_LOG)}
 
 
 SCENARIOS = (

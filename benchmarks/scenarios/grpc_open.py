@@ -3,23 +3,14 @@
 import socket
 import time
 
-from hpack import Encoder
-
+from benchmarks.harness import http2_bytes as http2
 from benchmarks.harness.arms import Bench
 from benchmarks.harness.names import HAPROXY, NGINX, SLUICEGATE
 from benchmarks.harness.scenario import Scenario
 
 _REQUESTS = 263_000
 _AT_ONCE = 500
-_HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
 _SETTLE_S = 3.0
-
-
-def _block(path: str) -> bytes:
-    encoder = Encoder()
-    encoder.header_table_size = 0
-    pseudo = [(":method", "POST"), (":scheme", "http"), (":path", path), (":authority", "broker")]
-    return encoder.encode([*pseudo, ("te", "trailers"), ("content-type", "application/grpc")])
 
 
 class Client:
@@ -32,13 +23,13 @@ class Client:
     def __init__(self, address: str, path: str) -> None:
         host, port = address.rsplit(":", 1)
         self._address = host, int(port)
-        self._block = _block(path)
+        self._block = http2.packed_request(path)
         self.connections = 0
         self._connect()
 
     def _connect(self) -> None:
         self._socket = socket.create_connection(self._address)
-        self._socket.sendall(_HELLO)
+        self._socket.sendall(http2.HELLO)
         self._stream = 1
         self.connections += 1
 
@@ -56,9 +47,8 @@ class Client:
         self._connect()
 
     def _headers(self) -> bytes:
-        head = len(self._block).to_bytes(3, "big") + b"\1\4" + self._stream.to_bytes(4, "big")
         self._stream += 2
-        return head + self._block
+        return http2.frame(http2.HEADERS, http2.END_HEADERS, self._stream - 2, self._block)
 
     def close(self) -> None:
         """Hang up."""

@@ -1,74 +1,37 @@
 """Clients that produce while the broker, the worker or the supervisor is killed, again and again."""
 
 import itertools
-import os
-import signal
 from contextlib import ExitStack
-from pathlib import Path
+from functools import partial
 
 from benchmarks.harness.arms import Bench
-from benchmarks.harness.brokers import START_S, RunningBroker, launch_node, node_properties
 from benchmarks.harness.clients import create_topic
 from benchmarks.harness.gateway import Gateway, knocking
 from benchmarks.harness.names import DIRECT, SLUICEGATE
 from benchmarks.harness.numbered import account, sending, stored
-from benchmarks.harness.processes import free_port
 from benchmarks.harness.samples import percentile
 from benchmarks.harness.scenario import Scenario
 from benchmarks.scenarios.restarts import goes_on
+from sluicegate_reports.runner.brokers.kafka import KafkaNode
 
 _POLICIES = {"broker": {"max_producers_per_topic": 10, "max_publish_rate": 100_000}}
-_PRODUCERS = 2
-_RECORD_BYTES = 200
+_sending = partial(sending, producers=2, record_bytes=200)
 _PAUSE_S = 0.005
-_JVM = ("-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _rounds = itertools.count(1)
-
-
-class Broker:
-    """A node that is killed and started again with its data."""
-
-    def __init__(self, stack: ExitStack, directory: Path) -> None:
-        directory.mkdir(parents=True)
-        self._stack, self._directory = stack, directory
-        self.port = free_port()
-        self._lines = node_properties(directory, {"DIRECT": (self.port, self.port)}, {1: free_port()})
-        self._lines |= {"offsets.topic.num.partitions": "1"}
-        self._starts = 0
-        self._running = self._start()
-
-    @property
-    def bootstrap(self) -> str:
-        """Its address."""
-        return self._running.bootstrap
-
-    def _start(self) -> RunningBroker:
-        self._starts += 1
-        log = self._directory / f"broker-{self._starts}.log"
-        child = self._stack.enter_context(launch_node(self._directory, self._lines, log, jvm=_JVM))
-        child.wait_for_port(self.port, START_S)
-        return RunningBroker(child, self.port, self._directory / "data")
-
-    def kill(self) -> None:
-        """Kill it, and return once it listens again."""
-        os.killpg(self._running.child.pid, signal.SIGKILL)
-        self._running.child.stop()
-        self._running = self._start()
 
 
 def _kill_broker(bench: Bench, name: str, quick: bool) -> dict[str, float]:
     topic, count = f"broker-{next(_rounds)}", 2 if quick else 20
     with ExitStack() as stack:
-        broker = Broker(stack, bench.directory / f"{topic}-node")
+        broker = stack.enter_context(KafkaNode(bench.directory / f"{topic}-node"))
         create_topic(broker.bootstrap, topic)
         address = broker.bootstrap
         if name == SLUICEGATE:
-            address = Gateway(stack, bench.directory / topic, address, _POLICIES).bootstrap
-        with sending(
-            address, topic, producers=_PRODUCERS, record_bytes=_RECORD_BYTES, pause_s=_PAUSE_S
-        ) as senders:
+            address = Gateway(stack, bench.directory / topic, address, _POLICIES).address
+        with _sending(address, topic, pause_s=_PAUSE_S) as senders:
             for _ in range(count):
                 broker.kill()
+                broker.start()
                 goes_on(senders)
         return account(senders, stored(broker.bootstrap, topic)) | {"kills": float(count)}
 
@@ -82,9 +45,7 @@ def _kill_gateway(bench: Bench, name: str, quick: bool) -> dict[str, float]:
         gateway = Gateway(stack, bench.directory / topic, source, _POLICIES)
         with (
             knocking(gateway.port) as knocks,
-            sending(
-                gateway.bootstrap, topic, producers=_PRODUCERS, record_bytes=_RECORD_BYTES, pause_s=_PAUSE_S
-            ) as senders,
+            _sending(gateway.address, topic, pause_s=_PAUSE_S) as senders,
         ):
             for _ in range(count):
                 back.append(gateway.kill_worker())

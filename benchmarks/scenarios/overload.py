@@ -1,4 +1,4 @@
-"""Producers that want four times their limit, for long: the rate and the memory stay as they are."""
+"""Producers that want four times their limit for a long time: rate and memory stay constant."""
 
 import itertools
 import time
@@ -29,7 +29,7 @@ def _overload(bench: Bench, name: str, quick: bool) -> dict[str, float]:
     with ExitStack() as stack:
         gateway = Gateway(stack, bench.directory / topic, source, _POLICIES)
         with sending(
-            gateway.bootstrap,
+            gateway.address,
             topic,
             producers=_PRODUCERS,
             record_bytes=_RECORD_BYTES,

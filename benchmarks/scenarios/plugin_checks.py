@@ -1,4 +1,4 @@
-"""What it costs a plugin's check to be looked at and timed; a check that is built in is neither."""
+"""Cost of validating and timing a plugin's check; built-in checks are neither validated nor timed."""
 
 import itertools
 import time

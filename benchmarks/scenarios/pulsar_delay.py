@@ -1,4 +1,4 @@
-"""How late messages come that have a fixed delivery delay; none may come early."""
+"""Lateness of messages with a fixed delivery delay; none may be early."""
 
 import struct
 import threading

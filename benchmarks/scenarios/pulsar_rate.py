@@ -1,4 +1,4 @@
-"""Publish rates on Pulsar under saturation: how exact they are held, and what others notice of it."""
+"""Publish rates on Pulsar under saturation: their accuracy, and their effect on other producers."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""A publish rate under saturation: how exact, how steady and how fair it is held."""
+"""A publish rate under saturation: accuracy, steadiness and fairness."""
 
 from benchmarks.harness.arms import LIMIT_BYTES_PER_S, LIMITED_TOPICS, Bench
 from benchmarks.harness.clients import fresh_topic

@@ -3,6 +3,7 @@
 import itertools
 import socket
 from contextlib import ExitStack, suppress
+from functools import partial
 
 from benchmarks.harness.arms import Bench
 from benchmarks.harness.clients import create_topic
@@ -14,8 +15,7 @@ from benchmarks.harness.scenario import Scenario
 
 _POLICIES = {"broker": {"max_publish_rate": 500, "max_producers_per_topic": 10}}
 """A rate that both producers are held to, so that requests are held when a gateway ends."""
-_PRODUCERS = 2
-_RECORD_BYTES = 200
+_sending = partial(sending, producers=2, record_bytes=200)
 _WARM_UP = 50
 """Reloads before memory is looked at."""
 _CHANGED = "sluicegate_policy_changes_total"
@@ -41,9 +41,7 @@ def _rolling(bench: Bench, name: str, quick: bool) -> dict[str, float]:
         gateway = Gateway(stack, bench.directory / topic, source, _POLICIES)
         with (
             knocking(gateway.port) as knocks,
-            sending(
-                gateway.bootstrap, topic, producers=_PRODUCERS, record_bytes=_RECORD_BYTES, pause_s=0.001
-            ) as senders,
+            _sending(gateway.address, topic, pause_s=0.001) as senders,
         ):
             for _ in range(count):
                 gateway.replace()
@@ -63,9 +61,7 @@ def _reloads(bench: Bench, name: str, quick: bool) -> dict[str, float]:
     with ExitStack() as stack:
         gateway = Gateway(stack, bench.directory / topic, source, _POLICIES)
         idle = [connect(stack, f"127.0.0.1:{gateway.port}") for _ in range(_IDLE)]
-        with sending(
-            gateway.bootstrap, topic, producers=_PRODUCERS, record_bytes=_RECORD_BYTES, pause_s=0.01
-        ) as senders:
+        with _sending(gateway.address, topic, pause_s=0.01) as senders:
             _ask(idle)
             for number in range(_WARM_UP):
                 _reload(gateway, number)
@@ -89,11 +85,11 @@ def _reload(gateway: Gateway, number: int) -> None:
     """Have a changed file read; every fifth is broken."""
     is_broken = number % 5 == 4
     metric = _FAILED if is_broken else _CHANGED
-    before = gateway.metric(metric)
+    before = gateway.metrics().get(metric, 0.0)
     size = {"max_message_size": 10_000 + number}
     gateway.write(None if is_broken else {"broker": _POLICIES["broker"] | size})
     gateway.reload()
-    wait(lambda: gateway.metric(metric) > before, f"reload {number} did not happen")
+    wait(lambda: gateway.metrics().get(metric, 0.0) > before, f"reload {number} did not happen")
 
 
 def _ask(clients: list[socket.socket]) -> None:

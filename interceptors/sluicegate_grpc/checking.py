@@ -123,7 +123,7 @@ def _alone(name: str, method: Method, methods: MethodMap) -> Iterator[str]:
         if not wanted & set(paths):
             yield f"role {method.role.name} lacks {' or '.join(sorted(wanted))}; give the path of its field"
     if method.role in (Role.PUBLISH, Role.DISPATCH) and not method.payload and method.size_of == "payload":
-        yield "no payload, so that no size is known; give its path, or size_of='message'"
+        yield "no payload, so the size is unknown; give its path, or size_of='message'"
     for key, path in paths.items():
         if not all(0 < number <= _MAX_FIELD for number in path):
             yield f"{key}={path}: field numbers are from 1 to {_MAX_FIELD}"
@@ -207,13 +207,13 @@ def _field(method: Method, key: str, path: Path, described: MethodDescriptor) ->
     field: Any = None
     for depth, number in enumerate(path, 1):
         if message is None:
-            return f"{field.full_name} is no message, so nothing is in it; end the path there"
+            return f"{field.full_name} is not a message and has no fields; end the path there"
         field = message.fields_by_number.get(number)
         if field is None:
             return f"message {message.full_name} has no field {number}; {_fields_of(message)}"
         is_batch = bool(method.batch) and path[:depth] == method.batch
         if field.is_repeated and not is_batch:
-            return f"{field.full_name} is repeated, so it is not known which one counts; name a single field"
+            return f"{field.full_name} is repeated, so its value is ambiguous; name a single field"
         if is_batch and (not field.is_repeated or field.message_type is None):
             return f"{field.full_name} holds no batch; name a repeated field of messages"
         message = field.message_type if field.type == _F.TYPE_MESSAGE else None
@@ -221,7 +221,7 @@ def _field(method: Method, key: str, path: Path, described: MethodDescriptor) ->
         return ""
     types, words = _TYPES[KINDS[key]]
     if field.type not in types:
-        return f"{field.full_name} is of another type; name {words} that is not fixed in its length"
+        return f"{field.full_name} is of another type; name {words} that is not of a fixed size"
     return ""
 
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TypeGuard
 
 from sluicegate_reports.quantities import NOT_MEASURED, Scaled, number, scaled
 from sluicegate_reports.results import Chart, Kind, RunFacts, Table, Value
@@ -13,7 +14,7 @@ _DOOR = "door"
 _MEASURE = "measure"
 
 
-def is_number(value: Value) -> bool:
+def is_number(value: Value) -> TypeGuard[float]:
     """Whether a cell is right-aligned."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
@@ -42,41 +43,26 @@ def scaled_columns(table: Table) -> Table:
     """
     columns, values = list(table.columns), [list(row) for row in table.rows]
     if _MEASURE in columns:
+        measure = columns.index(_MEASURE)
         for row in values:
-            _scale_row(row, columns.index(_MEASURE))
-    for place, name in enumerate(columns):
-        found = _UNIT.fullmatch(name)
-        measured = [row[place] for row in values if is_number(row[place])]
-        if found is None or not measured:
-            continue
-        fitting = _fitting(found[2], measured)
-        if fitting.divisor != 1.0:
-            columns[place] = f"{found[1]} ({fitting.unit})"
-            for row in values:
-                value = row[place]
-                if isinstance(value, int | float) and not isinstance(value, bool):
-                    row[place] = value / fitting.divisor
-    return replace(table, columns=tuple(columns), rows=tuple(tuple(row) for row in values))
+            if isinstance(name := row[measure], str):
+                row[measure], row[measure + 1 :] = _fitted(name, row[measure + 1 :])
+    by_column = [_fitted(name, list(column)) for name, *column in zip(columns, *values, strict=True)]
+    rows = zip(*(column for _, column in by_column), strict=True)
+    return replace(table, columns=tuple(name for name, _ in by_column), rows=tuple(rows))
 
 
-def _fitting(unit: str, measured: Sequence[Value]) -> Scaled:
-    if unit == "share":
-        return Scaled("%", 0.01)
-    return scaled(unit, max(abs(float(value or 0)) for value in measured))
-
-
-def _scale_row(row: list[Value], measure: int) -> None:
-    """Convert the numbers of a measure to a fitting unit and name it in the measure."""
-    found = _UNIT.fullmatch(str(row[measure]))
-    numbers = [place for place in range(measure + 1, len(row)) if is_number(row[place])]
+def _fitted(name: str, values: list[Value]) -> tuple[str, list[Value]]:
+    """Numbers in a unit of a fitting size, where their name ends with a unit, and the name with that unit."""
+    found = _UNIT.fullmatch(name)
+    numbers = [value for value in values if is_number(value)]
     if found is None or not numbers:
-        return
-    fitting = _fitting(found[2], [row[place] for place in numbers])
-    row[measure] = f"{found[1]} ({fitting.unit})"
-    for place in numbers:
-        value = row[place]
-        if isinstance(value, int | float):
-            row[place] = value / fitting.divisor
+        return name, values
+    largest = max(abs(value) for value in numbers)
+    fitting = Scaled("%", 0.01) if found[2] == "share" else scaled(found[2], largest)
+    if fitting.divisor != 1.0:
+        values = [value / fitting.divisor if is_number(value) else value for value in values]
+    return f"{found[1]} ({fitting.unit})", values
 
 
 def cell_text(value: Value) -> str:
@@ -85,7 +71,7 @@ def cell_text(value: Value) -> str:
         return NOT_MEASURED
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return number(value) if isinstance(value, int | float) else value
+    return number(value) if is_number(value) else str(value)
 
 
 def left_out(table: Table, shown: int) -> str:
@@ -100,7 +86,8 @@ def of_chart(chart: Chart) -> Table:
     unit = f" ({chart.unit})" if chart.unit else ""
     bounds = any(point.low is not None for series in chart.series for point in series.points)
     named = any(series.name for series in chart.series)
-    columns = [_SYSTEM, _DOOR, *(["series"] if named else []), chart_place(chart, x_name), f"value{unit}"]
+    place = "of" if chart.categories else x_name
+    columns = [_SYSTEM, _DOOR, *(["series"] if named else []), place, f"value{unit}"]
     rows: list[tuple[Value, ...]] = []
     for series in chart.series:
         for point in series.points:
@@ -115,11 +102,6 @@ def of_chart(chart: Chart) -> Table:
         if series.origin is not None
     )
     return Table((*columns, *ends_names), tuple(rows), title=f"{chart.metric}: points", origins=origins)
-
-
-def chart_place(chart: Chart, x_name: str) -> str:
-    """Heading of the column with the position of a point."""
-    return "of" if chart.categories else x_name
 
 
 def _category(categories: Sequence[str], x: float) -> str:

@@ -8,7 +8,7 @@ import click
 from sluicegate_reports.listing import is_table
 from sluicegate_reports.locations import FOLDER, NEW_FOLDER
 from sluicegate_reports.places import Place, told
-from sluicegate_reports.usage import Unusable, without
+from sluicegate_reports.usage import Unusable, not_installed
 
 if TYPE_CHECKING:
     from sluicegate_reports.delta_table import Recorded
@@ -38,15 +38,15 @@ if TYPE_CHECKING:
 def compact(log: Place, target: Place, before: object, *, delta: bool) -> None:
     """Copy the days that are over of the decision log LOG into few large files, by run, system and date.
 
-    LOG stays as it is. A call takes what no call before it has taken; one that was ended is made again. Every
-    command that reads a log reads the copy.
+    LOG stays as it is. Each call copies what earlier calls have not; an interrupted one can be repeated.
+    Every command that reads a log reads the copy.
     """
     from datetime import datetime
 
     try:
         from sluicegate_reports import compacting
     except ModuleNotFoundError as error:
-        raise without(error) from None
+        raise not_installed(error) from None
     source, copy = log.absolute(), target.absolute()
     if f"{copy.url}/".startswith(f"{source.url.rstrip('/')}/"):
         raise click.UsageError(f"--to {str(target)!r} is within {str(log)!r}: rows would be read twice")
@@ -65,7 +65,7 @@ def compact(log: Place, target: Place, before: object, *, delta: bool) -> None:
 
 
 def _recorder() -> "Callable[[Place], Recorded]":
-    """What keeps a table; loaded before anything is written, as it may not be installed."""
+    """Keeps the Delta table; loaded before anything is written, as its library may be missing."""
     try:
         from sluicegate_reports.delta_table import record
     except ModuleNotFoundError as error:

@@ -1,7 +1,7 @@
 """Compacts a decision log by day: copies its finished files into few large ones, in `date=YYYY-MM-DD`.
 
-Each file that is written says in its metadata which files its rows come from. A file counts as taken, for a
-day, once one that is whole says so. So a call that was ended is made again; no row is lost or copied twice.
+The metadata of each written file names the files that its rows come from. A file counts as copied, for a day,
+once a complete file names it. So an interrupted call can be repeated: no row is lost or copied twice.
 """
 
 import hashlib
@@ -22,16 +22,16 @@ from sluicegate_reports.places import Location, Place, PlaceError, place, told
 from sluicegate_reports.reading import LeftOut, decisions_problem
 
 FILE_ROWS = 4_000_000
-"""A file is ended by the first file taken that brings it to so many rows."""
+"""A written file ends with the source that brings it to this many rows."""
 FROM_KEY = b"sluicegate.decisions.compacted_from"
-"""Key of the metadata that has the names of the files, in JSON."""
+"""Metadata key with the names of the source files, in JSON."""
 _BATCH_ROWS = 65_536
 _DATE = "date="
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Source:
-    """A finished file, or what it has of a day."""
+    """A finished file, or its rows of a day."""
 
     first: datetime
     last: datetime
@@ -41,7 +41,7 @@ class _Source:
 
 @dataclass(slots=True)
 class Compacted:
-    """What a call did."""
+    """The result of a call."""
 
     sources: set[Place] = field(default_factory=set)
     rows: int = 0
@@ -140,7 +140,7 @@ def _cut(sources: Iterable[_Source], file_rows: int) -> Iterator[list[_Source]]:
 
 def _write(folder: Place, day: date, sources: Sequence[_Source], done: Compacted) -> None:
     names = [source.file.name for source in sources]
-    # The same files always make the same one: a call that was ended leaves nothing beside it.
+    # The same sources always give the same name, so that a repeated call overwrites an interrupted one.
     digest = hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
     target = folder / f"part-{digest}.parquet"
     if folder.is_local:

@@ -1,8 +1,7 @@
-"""Keeps a compacted log as a Delta table, for readers that find a table's files by its own log.
+"""Keeps a compacted log as a Delta table (Delta Lake's PROTOCOL.md).
 
-The Parquet files stay where `compacting` puts them; `_delta_log` beside them lists those that are whole. One
-transaction adds all files that the table lacks, so a call completes what an interrupted one left undone. The
-format is Delta Lake's (its PROTOCOL.md).
+The Parquet files stay where `compacting` puts them; `_delta_log` beside them lists the complete ones. One
+transaction adds all files that the table lacks, so a call completes what an interrupted one left undone.
 """
 
 import time
@@ -27,7 +26,7 @@ _PARTITIONS = ["run", "system", "date"]
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What a call added."""
+    """The files that a call added."""
 
     files: int
     version: int
@@ -42,7 +41,7 @@ def record(copy: Place) -> Recorded:
     """
     with _failures(copy):
         table = DeltaTable(copy.url, storage_options=_options()) if is_table(copy) else None
-        known = set() if table is None else _paths(table)
+        known = set() if table is None else set(pa.table(table.get_add_actions())["path"].to_pylist())
         new = [file for file in _files(copy) if file.place.relative_to(copy) not in known]
         if table is None:
             create_table_with_add_actions(
@@ -95,19 +94,15 @@ def _schema() -> Schema:
 
 
 def _add_columns(table: DeltaTable) -> None:
-    """A later release has more columns, which rows of an earlier one lack."""
+    """Add the columns of a later release, which earlier rows lack."""
     known = {field.name for field in table.schema().fields}
     missing = [field for field in _schema().fields if field.name not in known]
     if missing:
         table.alter.add_columns(missing)
 
 
-def _paths(table: DeltaTable) -> set[str]:
-    return set(pa.table(table.get_add_actions()).column("path").to_pylist())
-
-
 def _options() -> dict[str, str]:
-    """What the library does not take from the environment as Arrow does: that an endpoint may lack TLS."""
+    """Allow an endpoint without TLS, which the library, unlike Arrow, does not read from the environment."""
     endpoint = environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL") or ""
     return {"allow_http": "true"} if endpoint.startswith("http://") else {}
 

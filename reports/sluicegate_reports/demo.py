@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from io import StringIO
 from pathlib import Path
 
 from rich.console import Console
@@ -32,6 +31,7 @@ from sluicegate_reports.runner.loading import load_scenario
 from sluicegate_reports.runner.scenario import SYSTEMS
 from sluicegate_reports.runner.shown import play_shown
 from sluicegate_reports.runs import DECISIONS, Family, Run
+from sluicegate_reports.terminal import as_text
 from sluicegate_reports.terminal import show as show_summary
 from sluicegate_reports.usage import Unusable, need_java, write
 
@@ -39,9 +39,9 @@ SCENARIO = "demo"
 DOORS = ("proxy", "interceptor")
 """Stand-ins have no policies of their own, so there is no native door."""
 ANSWERED = (Family.COUNT, Family.SIZE, Family.ASKED_DELAY)
-"""What is answered yes or no, on any machine alike."""
+"""Families with a yes-or-no answer, the same on any machine."""
 CERTAIN = ("early_messages", "lost_messages")
-"""Thresholds that no busy machine explains."""
+"""Thresholds that a busy machine cannot explain."""
 
 _JOB_S = 1800.0
 """Longest time that the job may take; on two idle cores it needs half a minute."""
@@ -55,7 +55,7 @@ def show(directory: Path, systems: Sequence[str], plain: bool) -> Sequence[str]:
     :param directory: the demo's; a folder `comparison` is made in it.
     :param systems: kinds of broker that are available here.
     :param plain: no colours, and ASCII only.
-    :return: what is not as it should be, see `wrong`.
+    :return: faults, see `wrong`.
     """
     compared = [system for system in SYSTEMS if system in systems]
     if not compared:
@@ -94,7 +94,7 @@ def show(directory: Path, systems: Sequence[str], plain: bool) -> Sequence[str]:
 
 
 def lacks() -> str:
-    """What is missing for the report, with the remedy; empty if nothing is."""
+    """What the report lacks here, with the remedy; empty if nothing."""
     if importlib.util.find_spec("pyspark") is None:
         return "Spark is not installed: pip install 'sluicegate[reports]'"
     try:
@@ -105,11 +105,11 @@ def lacks() -> str:
 
 
 def wrong(results: Results) -> Iterator[str]:
-    """Faults that no slow or busy machine explains: with `above_the_law` it decides the demo's exit code.
+    """Faults that a slow or busy machine cannot explain; with `above_the_law` they decide the exit code.
 
-    That is a wrong answer to a yes-or-no decision, a message that came too early or not at all. How
-    near rates came to their limits, and how late messages were, depends on what else the machine did at that
-    moment: that stands in the report, and decides nothing here.
+    They are wrong answers to yes-or-no decisions, and messages that arrived too early or not at all. How near
+    rates came to their limits and how late messages were depends on the load of the machine: the report shows
+    it, and it decides nothing here.
     """
     for cell in results.matrix:
         if cell.verdict is Verdict.OFF and _answered(cell):
@@ -120,7 +120,7 @@ def wrong(results: Results) -> Iterator[str]:
 
 
 def unmeasured(results: Results) -> Iterator[str]:
-    """Policies that this machine was too slow to measure: neither right nor wrong."""
+    """Policies that could not be measured because the machine was too slow."""
     for cell in results.matrix:
         if cell.verdict is Verdict.MISSING:
             yield f"{_name(cell)}: not measured here: {cell.text}"
@@ -167,12 +167,8 @@ class _Screen(Page):
         if not self._plain:
             show_summary(results, self.console)
             return
-        text = StringIO()
-        show_summary(
-            results,
-            Console(file=text, width=self.console.width, no_color=True, highlight=False, markup=False),
-        )
-        self.say(text.getvalue().translate(_ASCII).encode("ascii", "replace").decode())
+        text = as_text(results, self.console.width)
+        self.say(text.translate(_ASCII).encode("ascii", "replace").decode())
 
     def waiting(self, text: str) -> Progress:
         """Shows how long a step has taken so far; without a terminal one line at its start."""

@@ -56,7 +56,7 @@ def clients_table(directory: Path, arms: Sequence[Arm], *, plain: bool) -> Table
 def counted(directory: Path) -> dict[_Place, Counter[str]]:
     """Clients and messages of a run by outcome; those that a gateway held are `delayed`.
 
-    Acknowledged is what a broker has taken from producers.
+    Only acknowledgements of producers' messages count as acknowledged.
 
     :param directory: of a small run, all of which is read.
     :raises OSError, pyarrow.ArrowException: if a file of the run cannot be read.
@@ -74,7 +74,7 @@ def _observed(directory: Path) -> Iterator[tuple[_Place, str, int]]:
             rows = parquet.read(columns).group_by(columns[:4]).aggregate([("messages", "sum")])
         for row in rows.to_pylist():
             if row["role"] == Role.CONSUMER and row["event"] == Event.ACKNOWLEDGED:
-                continue  # that it is done with a message is no answer to a producer
+                continue  # a consumer's acknowledgement is no answer to a producer
             yield (row["system"], row["door"]), row["event"], row["messages_sum"]
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def diff(
     before: Place, after: Place, out: Place | None, form: str | None, fail_on: tuple[Wanted, ...]
 ) -> None:
-    """Compare what a comparison found with an earlier one: what is better, worse, the same.
+    """Compare the results of a comparison with earlier ones: what is better, worse, the same.
 
     Both files are what `sluicegate report compare DIR --format json` wrote. Figures of repeated runs are the
     same where their intervals overlap, those of single runs within a tenth of the bound. Thresholds:

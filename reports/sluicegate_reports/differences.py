@@ -1,15 +1,18 @@
 """The differences between two comparisons: what became better or worse, by cell and by threshold."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from typing import TypeVar
 
 from sluicegate_reports.quantities import quantity
 from sluicegate_reports.repetitions import overlap
 from sluicegate_reports.results import Cell, Results, Table, Threshold, Value, Verdict, of_log
 
 _SHARE = 0.1
-"""Of the bound: single runs differ by as much from one to the next without any change."""
+"""Share of the bound by which single runs differ without any change."""
+_Key = TypeVar("_Key")
+_Item = TypeVar("_Item")
 _KEPT = (Verdict.EXACT, Verdict.WITHIN)
 
 
@@ -18,7 +21,7 @@ class Change(StrEnum):
 
     WORSE = "worse"
     GONE = "gone"
-    """It is missing from the later comparison."""
+    """Missing from the later comparison."""
     BETTER = "better"
     NEW = "new"
     SAME = "same"
@@ -65,12 +68,17 @@ def _ordered(rows: Sequence[tuple[Change, tuple[Value, ...]]]) -> tuple[tuple[Va
 
 
 def change_of(before: Cell, after: Cell) -> Change:
-    """How a place changed: by its verdict, and among kept ones, and within one verdict, by its figure.
+    """How a cell changed: by its verdict, or, if both were kept or the verdicts agree, by its figure.
 
     Figures of repeated runs are the same where their intervals overlap, those of single runs where they
-    differ by no more than a tenth of the bound.
+    differ by no more than a tenth of the bound. A place where a policy does not apply is none; what was
+    off and is not measured any more has not become better.
     """
-    order = list(Verdict)
+    order, applies = list(Verdict), Verdict.NOT_APPLICABLE
+    if (before.verdict is applies) is not (after.verdict is applies):
+        return Change.NEW if before.verdict is applies else Change.GONE
+    if after.verdict is Verdict.MISSING and order.index(before.verdict) > order.index(Verdict.MISSING):
+        return Change.GONE
     alike = before.verdict is after.verdict or (before.verdict in _KEPT and after.verdict in _KEPT)
     measured = before.figure is not None and after.figure is not None and before.unit == after.unit
     if not alike or (not measured and before.verdict is not after.verdict):
@@ -90,13 +98,24 @@ def _by(more: float, room: float = 0.0) -> Change:
 
 def _cells(before: Results, after: Results) -> Iterator[tuple[Change, tuple[Value, ...]]]:
     old, new = ({(c.policy, c.system, c.door): c for c in each.matrix} for each in (before, after))
-    for place in dict.fromkeys([*old, *new]):
-        one, other = old.get(place), new.get(place)
-        change = Change.NEW if one is None else Change.GONE if other is None else change_of(one, other)
-        policy, system, door = place
+    for (policy, system, door), one, other, change in _paired(old, new, change_of):
         label = (before if other is None else after).run.arm(system, door).label
         named = f"{system} ({label})" if label else system
         yield change, (change.value, policy, named, door, _told(one), _told(other))
+
+
+def _paired(
+    old: Mapping[_Key, _Item], new: Mapping[_Key, _Item], compare: Callable[[_Item, _Item], Change]
+) -> Iterator[tuple[_Key, _Item | None, _Item | None, Change]]:
+    """What both or one of them has, with the change from one to the other."""
+    for key in dict.fromkeys([*old, *new]):
+        one, other = old.get(key), new.get(key)
+        yield (
+            key,
+            one,
+            other,
+            Change.NEW if one is None else Change.GONE if other is None else compare(one, other),
+        )
 
 
 def _told(cell: Cell | None) -> str:
@@ -112,9 +131,7 @@ def _told(cell: Cell | None) -> str:
 
 def _thresholds(before: Results, after: Results) -> Iterator[tuple[Change, tuple[Value, ...]]]:
     old, new = ({each.name: each for each in results.thresholds} for results in (before, after))
-    for name in dict.fromkeys([*old, *new]):
-        one, other = old.get(name), new.get(name)
-        change = Change.NEW if one is None else Change.GONE if other is None else _moved(one, other)
+    for name, one, other, change in _paired(old, new, _moved):
         said = ("" if each is None else quantity(each.measured, each.unit) for each in (one, other))
         yield change, (change.value, name, *said)
 
@@ -122,7 +139,7 @@ def _thresholds(before: Results, after: Results) -> Iterator[tuple[Change, tuple
 def _moved(before: Threshold, after: Threshold) -> Change:
     if before.measured is None or after.measured is None:
         return _by((after.measured is None) - (before.measured is None))
-    # What may not be at all is counted to the last one.
+    # Where the bound is 0, every unit counts.
     return _by(after.measured - before.measured, _SHARE * min(before.bound, after.bound))
 
 
@@ -136,7 +153,7 @@ def _run(results: Results) -> str:
 
 
 def _notes(before: Results, after: Results) -> Iterator[str]:
-    """What makes the two less comparable."""
+    """Differences that make the two less comparable."""
     for what, one, other in (
         ("scenario", before.run.scenario, after.run.scenario),
         ("policies", before.run.policies, after.run.policies),

@@ -2,8 +2,8 @@
 
 import math
 import re
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 import click
 
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from sluicegate_reports.results import Threshold
 
 _FORM = re.compile(r"\s*([a-z][a-z0-9_]*)\s*(?:<=\s*(\S+)\s*)?")
-_Command = TypeVar("_Command", bound=Callable[..., object])
 Wanted: TypeAlias = tuple[str, float | None]
 """Name of a threshold, and its bound where it is not the report's own."""
 
@@ -43,16 +42,15 @@ def _refuse(text: str, ctx: click.Context, param: click.Parameter) -> NoReturn:
     )
 
 
-def option(command: _Command) -> _Command:
-    """The option, which a command takes as `fail_on`."""
-    return click.option(
-        "--fail-on",
-        metavar="NAME[<=VALUE]",
-        multiple=True,
-        callback=_read,
-        help="End with exit code 1 unless this threshold is passed; may be given several times. VALUE "
-        "replaces its bound, in its own unit. Quote it: '<' means something to the shell.",
-    )(command)
+option = click.option(
+    "--fail-on",
+    metavar="NAME[<=VALUE]",
+    multiple=True,
+    callback=_read,
+    help="End with exit code 1 unless this threshold is passed; may be given several times. VALUE replaces "
+    "its bound, in its own unit. Quote it: '<' means something to the shell.",
+)
+"""The option, which a command takes as `fail_on`."""
 
 
 def decisive(thresholds: "Sequence[Threshold]", fail_on: Sequence[Wanted]) -> "dict[str, Threshold]":

@@ -1,62 +1,79 @@
-"""Statistics from the footers of Parquet files: how many rows there are of each system, and when.
+"""Statistics from the footers of Parquet files: how many rows there are of each run and system, and when.
 
-Writers note the least and the greatest value of each column in each row group. Where a file lacks that, the
+Footers hold the least and the greatest value of each column of each row group. Where a file lacks them, the
 column is read.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-_SYSTEM, _TIME = "system", "time"
+_RUN, _SYSTEM, _TIME = "run", "system", "time"
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """Of the rows of some files."""
+    """Statistics of the rows of some files."""
 
     systems: Mapping[str, int]
-    """How many there are, by system."""
+    """Number of rows by system."""
+    runs: Mapping[str, int]
+    """Number of rows by run."""
     first_us: int | None = None
     """Their least time, in us since 1970; None without a row."""
     last_us: int | None = None
 
 
 def of_file(file: pq.ParquetFile) -> Told:
-    """Of one file, whose times are in us."""
+    """Statistics of one file, whose times are in us."""
     leaves = file.metadata.schema
     place = {leaves.column(number).path: number for number in range(len(leaves))}
     groups = range(file.metadata.num_row_groups)
-    return together(_of_group(file, number, place[_SYSTEM], place[_TIME]) for number in groups)
+    columns = [place[name] for name in (_RUN, _SYSTEM, _TIME)]
+    return together(_of_group(file, number, columns) for number in groups)
 
 
 def of_table(table: pa.Table) -> Told:
-    """Of rows that are no file yet."""
-    counted = pc.value_counts(table.column(_SYSTEM))
+    """Statistics of rows in memory."""
     span = pc.min_max(table.column(_TIME).cast(pa.int64()))
-    systems = {str(each["values"]): each["counts"].as_py() for each in counted}
-    return Told(systems, span["min"].as_py(), span["max"].as_py())
+    return Told(
+        _counted(table.column(_SYSTEM)),
+        _counted(table.column(_RUN)),
+        span["min"].as_py(),
+        span["max"].as_py(),
+    )
+
+
+def _counted(column: pa.ChunkedArray) -> dict[str, int]:
+    return {str(each["values"]): each["counts"].as_py() for each in pc.value_counts(column)}
 
 
 def together(several: Iterable[Told]) -> Told:
-    """Of all of them."""
+    """Merge statistics."""
     systems: Counter[str] = Counter()
+    runs: Counter[str] = Counter()
     times: list[int] = []
     for each in several:
         systems.update(each.systems)
+        runs.update(each.runs)
         times += [time for time in (each.first_us, each.last_us) if time is not None]
-    return Told(systems, min(times, default=None), max(times, default=None))
+    return Told(systems, runs, min(times, default=None), max(times, default=None))
 
 
-def _of_group(file: pq.ParquetFile, number: int, of_system: int, of_time: int) -> Told:
+def _of_group(file: pq.ParquetFile, number: int, columns: Sequence[int]) -> Told:
+    """Of one row group.
+
+    :param columns: numbers of the columns of runs, systems and times.
+    """
     group = file.metadata.row_group(number)
-    system, time = group.column(of_system).statistics, group.column(of_time).statistics
-    known = all(each is not None and each.has_min_max for each in (system, time))
-    # A text that is cut to a bound has a greatest value that is above the least one.
-    if known and system.min == system.max:
-        return Told({system.min: group.num_rows}, time.min_raw, time.max_raw)
-    return of_table(file.read_row_group(number, columns=[_SYSTEM, _TIME]))
+    run, system, time = (group.column(column).statistics for column in columns)
+    known = all(each is not None and each.has_min_max for each in (run, system, time))
+    # Writers may truncate long texts; then the two bounds differ.
+    if known and (run.min, system.min) == (run.max, system.max):
+        rows = group.num_rows
+        return Told({system.min: rows}, {run.min: rows}, time.min_raw, time.max_raw)
+    return of_table(file.read_row_group(number, columns=[_RUN, _SYSTEM, _TIME]))

@@ -7,7 +7,7 @@ from sluicegate.decisions.spool import SPOOL_SUFFIX
 from sluicegate_reports.places import File, Location, Place, PlaceError, place, told
 
 FOLLOWED = "run=*/system=*/{part-,date=*/part-}*.parquet"
-"""Patterns, in Hadoop's syntax, of a log's finished files: of a gateway, and of a compacted log."""
+"""Patterns in Hadoop's syntax that match the finished files of a gateway's log and of a compacted one."""
 _TABLE_LOG = "_delta_log"
 """Folder of a compacted log that holds a Delta table's own log."""
 
@@ -26,7 +26,7 @@ class Listing:
         return sum(file.size for file in self.files)
 
     def within(self, name: str) -> "Listing":
-        """The same of a folder in it."""
+        """The listing of a folder in it."""
         folder = self.folder / name
         return Listing(
             folder, tuple(file for file in self.files if file.place.url.startswith(f"{folder.url}/"))
@@ -38,7 +38,7 @@ Listed: TypeAlias = Location | Listing
 
 
 def listing(folder: Listed) -> Listing:
-    """List a folder, if that was not done; without it there are no files. A table's own log is left out.
+    """List a folder that is not listed yet; a missing one has no files. A Delta table's own log is left out.
 
     :raises PlaceError: if it cannot be listed.
     """
@@ -54,7 +54,7 @@ def listing(folder: Listed) -> Listing:
 
 
 def is_table(folder: Place) -> bool:
-    """Whether a compacted log is a Delta table too.
+    """Whether a compacted log is also a Delta table.
 
     :raises PlaceError: if a store does not answer.
     """
@@ -75,7 +75,7 @@ def is_spool(file: Place) -> bool:
 
 
 def is_followed(file: Place, log: Place) -> bool:
-    """Whether FOLLOWED finds a file."""
+    """Whether FOLLOWED matches a file."""
     folders = file.parent.relative_to(log).split("/")
     laid_out = [name.partition("=")[0] for name in folders] in (["run", "system"], ["run", "system", "date"])
     return laid_out and is_finished(file)

@@ -14,7 +14,7 @@ from sluicegate_reports import output
 from sluicegate_reports.compact_command import compact
 from sluicegate_reports.locations import FOLDER, NEW_FILE, NEW_FOLDER
 from sluicegate_reports.places import Place, told
-from sluicegate_reports.usage import Unusable, spark, without, write
+from sluicegate_reports.usage import Unusable, not_installed, spark, write
 
 
 @click.command("replay")
@@ -22,11 +22,11 @@ from sluicegate_reports.usage import Unusable, spark, without, write
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE")
 @output.options
 def replay(log: Place, file: Path, out: Place | None, form: str | None) -> None:
-    """Tell whom the policies in FILE would have refused or delayed, had they held when LOG was recorded.
+    """Replay LOG under the policies in FILE, and report whom they would have refused or delayed.
 
-    LOG is the directory of a decision log, a path or a URL such as s3a://BUCKET/LOG; FILE is a gateway's
-    file; its store is not looked at. Of what was recorded with `detail: full`, rates and sizes are exact;
-    of summaries bounds are told.
+    LOG is the directory of a decision log, a path or a URL such as s3a://BUCKET/LOG. FILE is a gateway's
+    file; its store is ignored. Rates and sizes are exact for rows recorded with `detail: full`; for summaries
+    the result has bounds.
     """
     chosen = output.chosen(out, form)
     job, reading = _part("jobs.replay"), _part("replaying.candidate")
@@ -50,9 +50,9 @@ def replay(log: Place, file: Path, out: Place | None, form: str | None) -> None:
     metavar="FACTOR",
     default=2.0,
     show_default=True,
-    help="Factor above the 99th percentile of what was usual.",
+    help="Factor applied to the 99th percentile of the usual load.",
 )
-@click.option("--apply", is_flag=True, help="Have the limits applied at once; by default only observed.")
+@click.option("--apply", is_flag=True, help="Apply the limits at once; by default they are only observed.")
 @click.option(
     "--policies",
     type=NEW_FILE,
@@ -62,7 +62,7 @@ def replay(log: Place, file: Path, out: Place | None, form: str | None) -> None:
 def recommend(
     log: Place, head_room: float, apply: bool, policies: Place | None, out: Place | None, form: str | None
 ) -> None:
-    """Recommend limits from a baseline: the percentiles of what was asked in LOG, as a ready policy file."""
+    """Recommend limits from a baseline, the percentiles of the demand in LOG, as a ready policy file."""
     chosen = output.chosen(out, form)
     if not math.isfinite(head_room):
         raise click.BadParameter(f"{head_room} is not in the range 1<=x<=1000", param_hint="'--head-room'")
@@ -92,7 +92,7 @@ def recommend(
     type=NEW_FOLDER,
     metavar="DIR",
     required=True,
-    help="Directory for what is known by now: a checkpoint, and sums of each minute. One call at a time.",
+    help="Directory for the state: a checkpoint, and sums of each minute. One call at a time.",
 )
 @click.option(
     "--files-per-batch",
@@ -100,13 +100,13 @@ def recommend(
     metavar="N",
     default=64,
     show_default=True,
-    help="Files taken in at once, which bounds the memory.",
+    help="Files read at once, which bounds the memory.",
 )
 @output.options
 def follow(log: Place, state: Place, files_per_batch: int, out: Place | None, form: str | None) -> None:
-    """Count the files that are new in LOG since the last call, and print the sums of all.
+    """Count the files that are new in LOG since the last call, and print the totals.
 
-    A call that was killed is made again: nothing is lost then, and nothing counts twice.
+    A killed call can be repeated: nothing is lost, and nothing counts twice.
     """
     chosen = output.chosen(out, form)
     job = _part("jobs.follow")
@@ -125,7 +125,7 @@ def _part(name: str) -> Any:
     try:
         return importlib.import_module(f"sluicegate_reports.{name}")
     except ModuleNotFoundError as error:
-        raise without(error) from None
+        raise not_installed(error) from None
 
 
 COMMANDS = (replay, recommend, follow, compact)

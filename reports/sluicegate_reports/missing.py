@@ -4,9 +4,10 @@ from collections import Counter
 from collections.abc import Iterator
 
 from sluicegate_reports.registry import door
-from sluicegate_reports.results import Arm, Cell, Results, Verdict
+from sluicegate_reports.results import Cell, Results, Verdict
 
 NOTHING = "Nothing is missing: every arm of the scenario ran and was measured."
+UNKNOWN = "the results say nothing of it"
 UNCONFIRMED = "kept by the gateway's log alone, no client confirms it"
 MEANINGS = {
     Verdict.NOT_APPLICABLE: "No system has any of these policies at the doors that were tried.",
@@ -17,7 +18,7 @@ MEANINGS = {
     Verdict.DISPUTED: "A gate's log and its clients disagree, and nothing that was measured is off.",
     Verdict.OFF: "At least one arm differs from a policy by more than its bound.",
 }
-"""What the verdict over all says, where the results have no summary of their own."""
+"""The overall verdict in a sentence, where the results have no summary of their own."""
 
 
 def heading(results: Results) -> str:
@@ -33,9 +34,9 @@ def lead(results: Results) -> str:
 
 
 def counted(results: Results) -> str:
-    """How many places of the matrix have which verdict, and how many thresholds were passed.
+    """Counts of the matrix by verdict, and of passed thresholds.
 
-    Native doors are counted apart, as thresholds judge gateways.
+    Native doors are counted separately, as thresholds judge gateways.
     """
     told = []
     for native in (False, True):
@@ -52,7 +53,8 @@ def counted(results: Results) -> str:
 
 def gaps(results: Results) -> tuple[str, ...]:
     """The results' own notes, arms that did not run, cells whose figure is missing or unconfirmed."""
-    found = [*results.notes, *_arms(results), *_cells(results)]
+    arms = (f"{arm.name}: {arm.missing}" for arm in results.arms() if arm.missing)
+    found = [*results.notes, *arms, *_cells(results)]
     return tuple(dict.fromkeys(found))
 
 
@@ -62,18 +64,8 @@ def cells(results: Results) -> dict[tuple[str, str, str], Cell]:
     for policy in results.policies():
         for arm in results.arms():
             place = (policy, arm.system, arm.door)
-            told.setdefault(place, Cell(*place, Verdict.MISSING, text=_why(arm)))
+            told.setdefault(place, Cell(*place, Verdict.MISSING, text=arm.missing or UNKNOWN))
     return told
-
-
-def _why(arm: Arm) -> str:
-    return arm.missing or "the results say nothing of it"
-
-
-def _arms(results: Results) -> Iterator[str]:
-    for arm in results.arms():
-        if arm.missing:
-            yield f"{arm.name}: {arm.missing}"
 
 
 def _cells(results: Results) -> Iterator[str]:

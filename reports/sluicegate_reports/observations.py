@@ -1,7 +1,7 @@
 """Observations: the one schema of what clients see, and their writer.
 
-The decision log tells what a gateway did; observations tell what became of it at the client, and are all that
-there is of a system's own policies. They lie beside the log, as `run=<id>/system=<s>/part-*.parquet`.
+The decision log records what a gateway did; observations record how it reached the client, and are the only
+evidence of a system's own policies. They lie beside the log, as `run=<id>/system=<s>/part-*.parquet`.
 Add columns at the end and raise `VERSION`, as `sluicegate.decisions.columns` tells.
 """
 
@@ -12,13 +12,13 @@ from collections import deque
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sluicegate.decisions.columns import Column
+from sluicegate.decisions.schema import schema_of
 from sluicegate.decisions.spool import partition
 
 VERSION = 2
@@ -30,11 +30,11 @@ IN_PROGRESS_SUFFIX = ".inprogress"
 _BATCH_ROWS = 65_536
 """Rows of one row group; fewer compress worse, more are held in memory."""
 _FILE_ROWS = 1_048_576
-"""Rows of one file: what a killed runner loses at most, as a Parquet file has no content before its end."""
+"""Rows of one file, and what a killed runner loses at most: a Parquet file is unreadable before its end."""
 
 
 class Role(StrEnum):
-    """What a client is on a topic."""
+    """The role of a client on a topic."""
 
     PRODUCER = "producer"
     CONSUMER = "consumer"
@@ -47,12 +47,12 @@ class Event(StrEnum):
     ATTACH_REFUSED = "attach_refused"
     """`latency_ns` of these two is the time since it began to try."""
     DETACHED = "detached"
-    """It has left; `latency_ns` is the time since it began to."""
+    """It has left; `latency_ns` is how long that took."""
     SENT = "sent"
     """A producer gave a message to its library; `time` is before the call."""
     ACKNOWLEDGED = "acknowledged"
-    """The broker has a producer's message, or a consumer tells it that it is done with one; of a consumer,
-    `time` is before the call."""
+    """The broker acknowledged a producer's message, or a consumer acknowledges one; for a consumer, `time` is
+    before the call."""
     REFUSED = "refused"
     """A message was refused with a code of the protocol."""
     FAILED = "failed"
@@ -76,7 +76,7 @@ class Observation(NamedTuple):
     bytes: int = 0
     subscription: str | None = None
     code: str | None = None
-    """What the protocol calls a refusal."""
+    """The protocol's name of a refusal."""
     text: str | None = None
     latency_ns: int | None = None
     """From `sent`, or from beginning to attach or to leave, to this row; by a monotonic clock."""
@@ -132,19 +132,7 @@ COLUMNS = (
         since=2,
     ),
 )
-_TYPES = {_TEXT: pa.string(), _INT: pa.int64(), _TIME: pa.timestamp("us", tz="UTC"), _FLAG: pa.bool_()}
-SCHEMA = pa.schema(
-    [
-        pa.field(
-            column.name,
-            _TYPES[column.type],
-            nullable=column.nullable,
-            metadata={"meaning": column.meaning, **({"unit": column.unit} if column.unit else {})},
-        )
-        for column in COLUMNS
-    ],
-    metadata={VERSION_KEY: str(VERSION).encode()},
-)
+SCHEMA = schema_of(COLUMNS, VERSION_KEY, VERSION)
 """The columns as an Arrow schema, with meaning and unit in each field's metadata."""
 
 
@@ -167,10 +155,10 @@ def table_of(observations: list[Observation], run: str, system: str, door: str, 
 
 
 class ObservationLog:
-    """Writes what the clients of one arm see in one phase; a context manager.
+    """Writes the observations of one arm's clients in one phase; a context manager.
 
-    `add` may be called from any thread and does no input or output. `flush` writes full batches and is to be
-    called about once a second, by a thread that may wait for the disk. Files appear whole, by a rename.
+    `add` may be called from any thread and does no input or output. `flush` writes full batches; a thread
+    that may wait for the disk calls it about once a second. Files appear whole, by a rename.
 
     :param directory: the run's `observations` directory; folders are made in it.
     """
@@ -189,13 +177,13 @@ class ObservationLog:
         """Rows written so far."""
 
     def add(self, observation: Observation) -> None:
-        """Take down one row."""
+        """Queue one row."""
         self._waiting.append(observation)
 
     def flush(self, *, everything: bool = False) -> None:
-        """Write what fills batches.
+        """Write full batches.
 
-        :param everything: also what fills none; the file is ended.
+        :param everything: write incomplete ones too, and end the file.
         :raises OSError: if it cannot be written.
         """
         with self._lock:
@@ -216,9 +204,7 @@ class ObservationLog:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property

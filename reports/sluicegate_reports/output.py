@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from io import StringIO
 from typing import TYPE_CHECKING, TypeVar
 
 import click
@@ -17,35 +16,33 @@ if TYPE_CHECKING:
 
 FORMATS = ("html", "json", "markdown", "terminal")
 _SUFFIXES = {".html": "html", ".htm": "html", ".json": "json", ".md": "markdown", ".txt": "terminal"}
-_TEXT_WIDTH = 150
 
 _Command = TypeVar("_Command", bound=Callable[..., object])
 
 
+_FORMAT = click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    help="What to write. By default what the ending of --out says (.html, .json, .md, .txt); without --out, "
+    "terminal.",
+)
+_OUT = click.option(
+    "--out",
+    type=NEW_FILE,
+    help="File to write to; the summary is printed too. Without it the report itself is printed.",
+)
+
+
 def options(command: _Command) -> _Command:
     """The options `--out` and `--format`, which a command takes as `out` and `form`."""
-    for option in (
-        click.option(
-            "--format",
-            "form",
-            type=click.Choice(FORMATS),
-            help="What to write. By default what the ending of --out says (.html, .json, .md, .txt); "
-            "without --out, terminal.",
-        ),
-        click.option(
-            "--out",
-            type=NEW_FILE,
-            help="File to write to; the summary is printed too. Without it the report itself is printed.",
-        ),
-    ):
-        command = option(command)
-    return command
+    return _OUT(_FORMAT(command))
 
 
 def chosen(out: Place | None, form: str | None) -> str:
-    """The form to write, known before anything long begins.
+    """The form to write, determined before a long job starts.
 
-    :raises click.UsageError: if neither says one, or the file could not be written where it is to lie.
+    :raises click.UsageError: if neither option determines it, or the directory of the file does not exist.
     """
     if out is not None and out.is_local and not out.path.parent.is_dir():
         raise click.UsageError(
@@ -64,7 +61,7 @@ def chosen(out: Place | None, form: str | None) -> str:
 
 
 def deliver(results: "Results", out: Place | None, form: str, fail_on: Sequence[Wanted] = ()) -> None:
-    """Print what was found, or write it to a file and print the summary; then end by the thresholds.
+    """Print the results, or write them to a file and print the summary; then apply the thresholds.
 
     :param form: see `chosen`.
     :raises SystemExit: with 1, if a threshold of `fail_on` is not passed.
@@ -87,7 +84,7 @@ def deliver(results: "Results", out: Place | None, form: str, fail_on: Sequence[
 
 
 def rendered(results: "Results", form: str) -> str:
-    """All of it in one of the forms; for a file the terminal's has no colours."""
+    """The report in one of the forms; the terminal's form is without colours."""
     if form == "html":
         from sluicegate_reports.page import page
 
@@ -100,10 +97,6 @@ def rendered(results: "Results", form: str) -> str:
         from sluicegate_reports.markdown import markdown
 
         return markdown(results)
-    from rich.console import Console
+    from sluicegate_reports.terminal import as_text
 
-    from sluicegate_reports.terminal import show
-
-    text = StringIO()
-    show(results, Console(file=text, width=_TEXT_WIDTH, no_color=True, highlight=False, markup=False))
-    return text.getvalue()
+    return as_text(results)

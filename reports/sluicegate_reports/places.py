@@ -1,15 +1,16 @@
 """Files and folders of runs, logs and reports: on this machine, or in a store that a URL names.
 
-Arrow reaches `s3a://` (`s3://` is the same), `gs://`, `abfss://` and `hdfs://`; fsspec reaches what else it
-has a protocol for, if it is installed. Both take credentials and endpoints from where the stores' own tools
-do, such as `AWS_ACCESS_KEY_ID` and `AWS_ENDPOINT_URL`. `file://` is a path of this machine.
+Arrow reaches `s3a://` (`s3://` is the same), `gs://`, `abfss://` and `hdfs://`; fsspec, if it is installed,
+reaches the other protocols that it supports. Both take credentials and endpoints where the stores' own tools
+do, such as from `AWS_ACCESS_KEY_ID` and `AWS_ENDPOINT_URL`. `file://` is a path of this machine.
 """
 
 import importlib
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePosixPath
@@ -31,7 +32,7 @@ _UNFINISHED = ".{}.unfinished"
 
 
 class PlaceError(OSError):
-    """A store cannot be reached, or refuses; the message says which, why, and what to do."""
+    """A store is unreachable or refuses access; the message says which, why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -54,7 +55,7 @@ class Place:
 
     @property
     def is_s3(self) -> bool:
-        """Whether it is in S3, or in what talks like it."""
+        """Whether it is in S3 or a compatible store."""
         return self.url.partition("://")[0] in _S3 and not self.is_local
 
     @property
@@ -78,11 +79,11 @@ class Place:
         return Place(str(self.path.parent) if self.is_local else self.url.rpartition("/")[0])
 
     def absolute(self) -> "Place":
-        """The same, wherever the process may go."""
+        """The same place, independent of the working directory."""
         return Place(str(self.path.absolute())) if self.is_local else self
 
     def relative_to(self, folder: "Place") -> str:
-        """What to add to a folder above it to come here."""
+        """Its path from a folder above it."""
         return self.url.removeprefix(folder.url.rstrip("/")).lstrip("/")
 
     def files(self) -> "list[File]":
@@ -127,22 +128,40 @@ class Place:
             return bytes(file.read())
 
     def write_bytes(self, content: bytes) -> None:
-        """Write a file whole or not at all: a reader never meets half of it.
+        """Write a file atomically: readers never see half of it.
 
         :raises OSError: if it cannot be written.
         """
         with self.written() as file:
             file.write(content)
 
-    def written(self, *, private: bool = False) -> "Written":
-        """A file that is there once it is written whole: a context manager that gives what to write to.
+    @contextmanager
+    def written(self, *, private: bool = False) -> "Iterator[BinaryIO | pa.NativeFile]":
+        """A file to write to, which has another name until it is whole.
 
         :param private: whether only its owner may read it, where it is on this machine.
         """
-        return Written(self, private=private)
+        unfinished = self.parent / _UNFINISHED.format(self.name)
+        store, inner = _store(unfinished.url)
+        file: BinaryIO | pa.NativeFile
+        if self.is_local:
+            file = open(unfinished.url, "wb", opener=opener if private else None)  # noqa: SIM115 - see below
+        else:
+            file = store.open_output_stream(inner)
+        try:
+            with file:
+                yield file
+            if self.is_local:
+                unfinished.path.replace(self.path)
+            else:
+                store.move(inner, _store(self.url)[1])
+        except BaseException:
+            with suppress(OSError):  # what is left begins with a dot, and readers ignore it
+                store.delete_file(inner)
+            raise
 
     def remove(self) -> None:
-        """Remove a folder with all that is in it, if it is there.
+        """Remove a folder and its content, if it exists.
 
         :raises OSError: if it cannot be removed.
         """
@@ -161,49 +180,6 @@ class File:
     place: Place
     size: int
     """In bytes."""
-
-
-class Written:
-    """A file being written: under another name until it is whole."""
-
-    def __init__(self, target: Place, *, private: bool = False) -> None:
-        self._target = target
-        self._opener = opener if private else None
-        self._unfinished = target.parent / _UNFINISHED.format(target.name)
-
-    def __enter__(self) -> "BinaryIO | pa.NativeFile":
-        self._file: BinaryIO | pa.NativeFile
-        if self._target.is_local:
-            self._file = open(self._unfinished.url, "wb", opener=self._opener)
-        else:
-            store, inner = _store(self._unfinished.url)
-            self._file = store.open_output_stream(inner)
-        return self._file
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        try:
-            self._file.close()
-            if kind is None:
-                self._rename()
-        except BaseException:
-            self._remove()
-            raise
-        if kind is not None:
-            self._remove()
-
-    def _rename(self) -> None:
-        if self._target.is_local:
-            self._unfinished.path.replace(self._target.path)
-        else:
-            store, inner = _store(self._unfinished.url)
-            store.move(inner, _store(self._target.url)[1])
-
-    def _remove(self) -> None:
-        try:
-            store, inner = _store(self._unfinished.url)
-            store.delete_file(inner)
-        except OSError:
-            return  # what is left begins with a dot, and readers ignore it
 
 
 Location: TypeAlias = str | os.PathLike[str] | Place
@@ -229,9 +205,9 @@ def place(location: Location) -> Place:
 
 
 def spark_settings(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Settings for a Spark that is started here, so that its `s3a://` goes where Arrow's `s3://` does.
+    """Settings for a Spark that is started here, so that its `s3a://` reaches the same store as Arrow's `s3://`.
 
-    Keys of the environment Hadoop finds itself; an endpoint of one's own it does not.
+    Hadoop reads access keys from the environment itself, but not a custom endpoint.
     """
     endpoint = environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL")
     region = environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION")
@@ -264,7 +240,7 @@ def _local() -> "fs.FileSystem":
 def _opened(scheme: str, authority: str) -> "tuple[fs.FileSystem, str]":
     """A store, and the path of its root.
 
-    :raises PlaceError: if nothing here reaches it.
+    :raises PlaceError: if no installed library reaches it.
     """
     import pyarrow as pa
     from pyarrow import fs
@@ -295,7 +271,7 @@ def _of_fsspec(scheme: str, authority: str) -> "tuple[fs.FileSystem, str]":
 
 
 def told(error: BaseException) -> str:
-    """One line on what went wrong with a place."""
+    """An error of a place, in one line."""
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         return error.strerror
     return (str(error).splitlines() or [type(error).__name__])[0]

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 @hookimpl
 def sluicegate_commands() -> "Sequence[click.Command]":
     """Offer `sluicegate report` and `sluicegate compare`."""
-    from sluicegate_reports.commands import groups
+    from sluicegate_reports.commands import report
     from sluicegate_reports.runner.command import compare
 
-    return [*groups(), compare]
+    return [report, compare]
 
 
 @hookimpl

@@ -20,20 +20,17 @@ def printable(text: str, keep: str = "") -> str:
     """
     if text.isprintable():
         return text
-    return "".join(sign if sign in keep or not _hidden(sign) else _spelt(sign) for sign in text)
+    return "".join(
+        sign.encode("unicode_escape").decode("ascii")
+        if sign not in keep and unicodedata.category(sign) in _HIDDEN
+        else sign
+        for sign in text
+    )
 
 
 def readable(shown: _Shown) -> _Shown:
     """The same value with every text in it printable; the texts of files and commands keep their lines."""
     return cast("_Shown", _readable(shown))
-
-
-def _hidden(sign: str) -> bool:
-    return unicodedata.category(sign) in _HIDDEN
-
-
-def _spelt(sign: str) -> str:
-    return sign.encode("unicode_escape").decode("ascii")
 
 
 def _readable(value: Any, keep: str = "") -> Any:

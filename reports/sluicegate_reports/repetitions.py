@@ -7,6 +7,7 @@ from itertools import combinations
 from pathlib import Path
 from statistics import median
 
+from sluicegate_reports import counted
 from sluicegate_reports.listing import Listing, listing
 from sluicegate_reports.places import Location, place
 from sluicegate_reports.quantities import quantity
@@ -26,7 +27,7 @@ class Repetitions:
     """Repetitions that are left out, and why."""
 
     def together(self, results: Sequence[Results]) -> Results:
-        """What was found of each, as one."""
+        """The results of all repetitions as one."""
         if len(results) == 1 and not self.notes:
             return results[0]
         return merged(results, self.notes)
@@ -65,9 +66,9 @@ def repetitions(directory: Location) -> Repetitions:
 
 
 def interval(values: Sequence[float]) -> tuple[float, float, float]:
-    """An interval of the median that takes no distribution for granted: two of the values in order.
+    """A distribution-free confidence interval of the median: two of the ordered values.
 
-    The median of all repetitions that could be made lies between the k-th smallest and the k-th largest
+    The true median lies between the k-th smallest and the k-th largest
     of n with a probability of 1 - 2 P(X < k), X binomial of n and 1/2 (David and Nagaraja, Order
     Statistics, section 7.1).
 
@@ -82,7 +83,7 @@ def interval(values: Sequence[float]) -> tuple[float, float, float]:
 
 
 def merged(results: Sequence[Results], notes: Sequence[str] = ()) -> Results:
-    """Several runs of the same as one: the worst verdict of each place, the median of its figures.
+    """Merge repeated runs: the worst verdict of each place, and the median of its figures.
 
     Charts and tables are those of the first run.
     """
@@ -91,7 +92,11 @@ def merged(results: Sequence[Results], notes: Sequence[str] = ()) -> Results:
     for cell in (cell for each in results for cell in each.matrix):
         several.setdefault((cell.policy, cell.system, cell.door), []).append(cell)
     matrix = tuple(_cell(cells, len(results)) for cells in several.values())
-    thresholds = tuple(_threshold(each, results) for each in first.thresholds)
+    named = {each.name: each for found in reversed(results) for each in found.thresholds}
+    order = dict.fromkeys(each.name for found in results for each in found.thresholds)
+    merged_of = {name: _threshold(named[name], results) for name in order}
+    # Counts are of the places that are shown: each repetition may have had another one off.
+    merged_of |= {each.name: each for each in counted.thresholds(matrix) if each.name in merged_of}
     told = [
         f"{len(results)} repetitions: figures are medians, verdicts and thresholds the worst of all; charts "
         "and the tables of single figures are of the first",
@@ -103,7 +108,7 @@ def merged(results: Sequence[Results], notes: Sequence[str] = ()) -> Results:
         verdict=worst(cell.verdict for cell in matrix),
         matrix=matrix,
         sections=(_section(several, matrix), *first.sections),
-        thresholds=thresholds,
+        thresholds=tuple(merged_of.values()),
         notes=tuple(told),
     )
 
@@ -120,7 +125,8 @@ def _cell(cells: Sequence[Cell], runs: int) -> Cell:
         return replace(chosen, text=f"{said}: {chosen.text}")
     middle, (low, high, _) = median(figures), interval(figures)
     unit = next(cell.unit for cell in cells if cell.figure is not None)
-    text = f"{said}; median {_range(middle, low, high, unit)}; {chosen.text}"
+    told, lowest, highest = (quantity(value, unit) for value in (middle, low, high))
+    text = f"{said}; median {told} ({lowest} to {highest}); {chosen.text}"
     return replace(chosen, figure=middle, low=low, high=high, unit=unit, text=text)
 
 
@@ -130,14 +136,10 @@ def _figures(cells: Sequence[Cell]) -> list[float]:
     return [cell.figure for cell in cells if cell.figure is not None and cell.unit == units[0]]
 
 
-def _range(middle: float, low: float, high: float, unit: str) -> str:
-    return f"{quantity(middle, unit)} ({quantity(low, unit)} to {quantity(high, unit)})"
-
-
 def _threshold(first: Threshold, results: Sequence[Results]) -> Threshold:
     same = [each for found in results for each in found.thresholds if each.name == first.name]
     measured = [each.measured for each in same if each.measured is not None]
-    # What one of them could not measure is not known to be kept.
+    # A measure that is missing from one run is not known to be kept.
     worst_of = max(measured) if len(measured) == len(results) else None
     passed = worst_of is not None and worst_of <= first.bound
     return replace(first, measured=worst_of, passed=passed, text=f"{first.text}, worst of {len(results)}")

@@ -1,7 +1,7 @@
 """The results of a job as one value: jobs make it; the page, the terminal and Markdown show it.
 
-Everything is frozen and goes through JSON and back. Nothing here knows Spark, and nothing is left out
-without a word: what was not measured is None, with the reason beside it or among the notes.
+Everything is frozen and survives JSON. Nothing here knows Spark. Nothing is dropped silently: a value that
+was not measured is None, with the reason beside it or among the notes.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,12 +15,12 @@ from sluicegate_reports import registry
 from sluicegate_reports.quantities import NOT_MEASURED
 
 if TYPE_CHECKING:
-    from pydantic import TypeAdapter
+    from pydantic import TypeAdapter, ValidationError
 
 VERSION = 5
-"""Of the JSON form; 2 tells where rows lie and what clocks rest on, 3 knows disputed verdicts, 4 has panels
-and histograms, 5 knows unconfirmed verdicts, and results of logs. A later one may add fields; an older reader
-refuses a later version."""
+"""Of the JSON form. 2 added origins of rows and the basis of clocks, 3 disputed verdicts, 4 panels and
+histograms, 5 unconfirmed verdicts and results of logs. Later versions may add fields; readers refuse a
+version later than their own."""
 Value: TypeAlias = str | int | float | bool | None
 """One cell of a table; None is shown as its table says."""
 
@@ -30,18 +30,18 @@ class ResultsError(Exception):
 
 
 class Verdict(StrEnum):
-    """How closely an arm follows the policy; the order of the members is from best to worst."""
+    """How closely an arm follows a policy, from best to worst."""
 
     NOT_APPLICABLE = "not_applicable"
     """The system has no such policy at this door, and says so in docs/capabilities.md."""
     EXACT = "exact"
-    """What was measured is what the policy says, to the message."""
+    """The measurement matches the policy to the message."""
     WITHIN = "within"
-    """It differs by no more than the bound that is stated for it."""
+    """It differs by no more than the stated bound."""
     UNCONFIRMED = "unconfirmed"
-    """It was kept by the gate's own log, and no client was there to confirm it."""
+    """The gate's own log shows that it was kept, and no client confirms it."""
     MISSING = "missing"
-    """It should have been measured and was not: the text says why."""
+    """It could not be measured; the text says why."""
     DISPUTED = "disputed"
     """The gate's log and its clients contradict each other, so one of them is wrong."""
     OFF = "off"
@@ -49,7 +49,7 @@ class Verdict(StrEnum):
 
     @property
     def text(self) -> str:
-        """As people read it."""
+        """The verdict in words."""
         return _VERDICTS[self]
 
 
@@ -93,11 +93,11 @@ class Kind(StrEnum):
     STEP = "step"
     """y holds from its x to the next one: counts in windows, the fill of a bucket."""
     QUANTILES = "quantiles"
-    """x is the share of values at or below y, 0.0 to 1.0; drawn so that the last percents have room."""
+    """x is the share of values at or below y, 0.0 to 1.0; the scale stretches the last percents."""
     BARS = "bars"
     """One bar for each point, x is an index into `categories`; `low` and `high` are its bounds."""
     DOTS = "dots"
-    """As BARS, a dot each: for figures whose distance from 0 says nothing, or many in a row."""
+    """Like BARS with dots: for figures whose distance from 0 means nothing, or many in one row."""
     HISTOGRAM = "histogram"
     """y belongs to an interval of values; x is the interval's index into `categories`."""
 
@@ -111,9 +111,9 @@ class Arm:
     door: str
     """One of `registry.doors`, or another."""
     label: str = ""
-    """What has to stand beside its name everywhere, such as `registry.arms.REFERENCE_LABEL` or `nearest`."""
+    """Label that must stand beside its name everywhere, such as `registry.arms.REFERENCE_LABEL`."""
     missing: str = ""
-    """Why all of it, or what of it, is missing; empty if nothing is."""
+    """What is missing of it and why; empty if nothing is."""
     read_until: datetime | None = None
     """UTC, by the clients' clock: when its consumers stopped reading; None if the run does not say."""
 
@@ -125,7 +125,7 @@ class Arm:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """A stretch of the run in which one thing was tried."""
+    """A period of the run in which one thing was tried."""
 
     name: str
     start: datetime
@@ -147,12 +147,12 @@ class Skew:
     gate: str = ""
     """Name of the gate; empty if there is one only."""
     basis: str = ""
-    """What it rests on, in words."""
+    """How it was measured, in words."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """What one has to know to judge a run, or to repeat it."""
+    """The facts that are needed to judge a run, or to repeat it."""
 
     run: str
     """Its id, as in `run=<id>`."""
@@ -172,20 +172,20 @@ class RunFacts:
     """Command lines that repeat it."""
     phases: tuple[Phase, ...] = ()
     arms: tuple[Arm, ...] = ()
-    """Every arm that the scenario asks for, those that are missing too."""
+    """Every arm that the scenario asks for, missing ones included."""
     skews: tuple[Skew, ...] = ()
 
     def arm(self, system: str, door: str) -> Arm:
-        """The arm of this name; for one that the run does not list, one with the system's label."""
+        """The arm of this name; an arm that the run does not list gets the system's label."""
         for arm in self.arms:
             if (arm.system, arm.door) == (system, door):
                 return arm
         return Arm(system, door, self.label(system))
 
     def label(self, system: str) -> str:
-        """What has to stand beside a system where no door is named.
+        """The label that must stand beside a system where no door is named.
 
-        Its own, as Danube's, unless the run says that it was something else; none where there is no run.
+        Its own, as Danube's, unless the run says that it was another one; none without a run.
         """
         if not self.run:
             return ""
@@ -205,16 +205,16 @@ class Cell:
     figure: float | None = None
     """What was measured, in `unit`; None if nothing was."""
     bound: float | None = None
-    """What it may be at most and still be `within`, in `unit`."""
+    """The largest value that still counts as `within`, in `unit`."""
     text: str = ""
     """The figure in words, or the reason for a missing one."""
     rows: str = ""
     """Name of the table with its source rows; empty if there is none."""
     unit: str = ""
     row: int | None = None
-    """Place of the row in it that decides, from 0 on."""
+    """Index of the deciding row in that table, from 0 on."""
     low: float | None = None
-    """Of a run that was repeated: lower end of the interval of the figure, which is the median then."""
+    """Of repeated runs: lower end of the interval of the figure, which is then a median."""
     high: float | None = None
 
 
@@ -224,7 +224,7 @@ class Point:
 
     x: float
     y: float | None
-    """None is a gap: the line is broken there and never drawn through it."""
+    """None is a gap, at which the line is broken."""
     low: float | None = None
     """Lower end of its bound or of its spread."""
     high: float | None = None
@@ -232,14 +232,14 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Rows of the logs that a figure rests on."""
+    """The rows of the logs that a figure comes from."""
 
     path: str
     """Parquet files, from the run's directory on."""
     where: str
-    """Condition that picks the rows, as SQL takes it."""
+    """Condition that selects the rows, in SQL."""
     name: str = ""
-    """Whose they are, where an origin does not stand for a row of a table."""
+    """Whose rows they are, where the origin does not belong to a row of a table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +251,7 @@ class Series:
     points: tuple[Point, ...]
     """In the order of x."""
     name: str = ""
-    """Further name, where an arm has several series in a chart, such as a client's."""
+    """Distinguishes several series of an arm in a chart, such as by client."""
     origin: Origin | None = None
     """Where its points come from."""
 
@@ -270,7 +270,7 @@ class Chart:
     limit: float | None = None
     """What the policy says, drawn as a line across."""
     log: bool = False
-    """Whether y is logarithmic; then values of 0 and below are shown at the foot."""
+    """Whether y is logarithmic; values of 0 and below are then shown at the bottom."""
     kind: Kind = Kind.LINE
     rows: str = ""
     """Name of the table with its rows."""
@@ -279,9 +279,9 @@ class Chart:
     text: str = ""
     """One sentence that says how to read it, or what it shows."""
     limit_text: str = "limit"
-    """What is written at the limit's line."""
+    """Label of the limit's line."""
     panels: bool = False
-    """True for a panel for each arm, all on one scale; the first series of an arm is its main one."""
+    """Whether each arm has a panel of its own, all on one scale; an arm's first series is its main one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,12 +292,12 @@ class Table:
     """Names with their unit in brackets: `rate error (%)`. A column called `system` gets the arm's label."""
     rows: tuple[tuple[Value, ...], ...]
     name: str = ""
-    """By which figures refer to it; unique among all tables of the results."""
+    """Figures refer to the table by it; unique among all tables of the results."""
     title: str = ""
     total: int | None = None
-    """Number of rows that there are, if these are only some of them."""
+    """Number of all rows, if these are only some of them."""
     origins: tuple[Origin, ...] = ()
-    """Where it comes from: one for each row, or, with names, some for all rows together."""
+    """Where the rows come from: one origin for each row, or named ones for all rows together."""
     untold: str = NOT_MEASURED
     """What is shown for None."""
 
@@ -312,18 +312,18 @@ class Section:
     charts: tuple[Chart, ...] = ()
     tables: tuple[Table, ...] = ()
     overall: bool = False
-    """True for one about the whole run: `policy` is then its heading, and has no place in the matrix."""
+    """True if it is about the whole run: `policy` is then its heading, and is not in the matrix."""
 
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """A measure that must not exceed its bound; all measures are made so that less is better."""
+    """A measure that must not exceed its bound; less is always better."""
 
     name: str
     """Lower case, as --fail-on takes it: `off_cells`, `rate_error_percent`."""
     bound: float
     measured: float | None
-    """None if it could not be measured; then it is not passed."""
+    """None if it could not be measured; the threshold is then not passed."""
     passed: bool
     unit: str = ""
     text: str = ""
@@ -338,22 +338,22 @@ class Threshold:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """Everything that a job found: of a run, or in a log, see `of_log`."""
+    """The findings of a job about a run, or about a log, see `of_log`."""
 
     run: RunFacts
-    """Of a log it has a title alone."""
+    """For a log, a title alone."""
     verdict: Verdict | None
     """Over all cells, see `worst`; None where nothing is judged."""
     matrix: tuple[Cell, ...] = ()
     sections: tuple[Section, ...] = ()
     thresholds: tuple[Threshold, ...] = ()
     notes: tuple[str, ...] = ()
-    """What is missing, left out or doubtful: files, arms, clocks. Shown before any figure."""
+    """Missing, left out or doubtful files, arms and clocks. Shown before any figure."""
     summary: str = ""
     """The verdict, or what was found, in one or two sentences."""
     version: int = VERSION
     facts: Mapping[str, str] = field(default_factory=dict)
-    """Of a log: what was read and how, by name."""
+    """For a log: what was read and how, by name."""
 
     def tables(self) -> dict[str, Table]:
         """All tables that have a name."""
@@ -385,7 +385,7 @@ def of_log(
     """The results of a job without a run and without verdicts: a section for each table.
 
     :param facts: what was read and how, by name.
-    :param tables: None in them is what is not known, such as the principals of a window: it is left empty.
+    :param tables: None in them is unknown, such as the principals of a window, and shown as empty.
     """
     told = (replace(table, untold="") for table in tables)
     sections = tuple(Section(table.title, "", tables=(table,), overall=True) for table in told)
@@ -410,11 +410,9 @@ def from_json(data: bytes | str) -> Results:
     try:
         results = _adapter().validate_json(data)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        problem = f"{where}: {first['msg']}" if where else first["msg"]
         raise ResultsError(
-            f"not the results of a comparison ({problem}): expected the JSON of `sluicegate report compare`"
+            f"not the results of a comparison ({first_mistake(error)}): "
+            "expected the JSON of `sluicegate report compare`"
         ) from None
     if results.version > VERSION:
         raise ResultsError(
@@ -422,6 +420,13 @@ def from_json(data: bytes | str) -> Results:
             "install a newer one"
         )
     return results
+
+
+def first_mistake(error: "ValidationError") -> str:
+    """The first mistake in a JSON file, with its place."""
+    first = error.errors(include_url=False)[0]
+    where = ".".join(str(part) for part in first["loc"])
+    return f"{where}: {first['msg']}" if where else first["msg"]
 
 
 @cache

@@ -1,9 +1,10 @@
 """A comparison run as a directory: `run.json` with its facts, beside `decisions/` and `observations/`.
 
-The runner writes `run.json` last of all, the jobs read it. What was tried is a list of trials: one policy on
-one topic at one arm. Which figures show whether a policy is kept is told by `registry.policies`.
+The runner writes `run.json` last, and the jobs read it. A run tries policies in trials: one policy on one
+topic of one arm. `registry.policies` names the figures that show whether a policy is kept.
 """
 
+import math
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 from sluicegate_reports.places import Location, place, told
 from sluicegate_reports.registry import Measured, policies
 from sluicegate_reports.registry.measured import Family as Family
-from sluicegate_reports.results import RunFacts
+from sluicegate_reports.results import RunFacts, first_mistake
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -44,19 +45,19 @@ class Trial:
     limit: float
     """In the unit that `measured` gives."""
     start: datetime
-    """UTC, by the clients' clock: when clients began."""
+    """UTC, by the clients' clock: when clients started."""
     end: datetime
     """When they were asked to stop."""
     subscription: str = ""
-    """The one that the limit applies to, where each has its own."""
+    """The subscription that the limit applies to, where each has its own."""
     burst_seconds: float = 1.0
     """Of a rate: how many seconds' worth a full bucket holds."""
     saturated: bool = True
     """Of a rate: whether clients asked for more than the limit all the time, so that less is an error too."""
     nearest: str = ""
-    """Why what the system has is only the nearest thing to the policy; then it is never called exact."""
+    """Why the system's own feature only comes close to the policy; the verdict is then never *exact*."""
     missing: str = ""
-    """Why it was not tried; the figures are missing then."""
+    """Why it was not tried; its figures are then missing."""
     not_applicable: str = ""
     """Why the system has no such policy at this door."""
 
@@ -113,11 +114,7 @@ def read_run(directory: Location) -> Run:
     try:
         run = _adapter().validate_json(content)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise RunError(
-            f"{str(path)!r} holds no facts of a run: {where}: {first['msg']}".replace(": : ", ": ")
-        ) from None
+        raise RunError(f"{str(path)!r} holds no facts of a run: {first_mistake(error)}") from None
     if run.version > VERSION:
         raise RunError(
             f"{str(path)!r} has version {run.version}, this release reads up to {VERSION}: "
@@ -129,7 +126,26 @@ def read_run(directory: Location) -> Run:
             raise RunError(
                 f"{str(path)!r}: policy {trial.policy!r} cannot be compared, expected one of {known}"
             )
+        if problem := _problem(trial):
+            where = f"{trial.policy} of {trial.system} {trial.door}, phase {trial.phase!r}"
+            raise RunError(f"{str(path)!r}: {where}: {problem}")
     return run
+
+
+def _problem(trial: Trial) -> str:
+    """Why nothing can be compared with what a trial says; empty if it can."""
+    if trial.missing or trial.not_applicable:
+        return ""
+    rate = trial.measured.family is Family.RATE
+    if not math.isfinite(trial.limit) or trial.limit < 0 or (rate and not trial.limit):
+        return f"limit is {trial.limit!r}, expected a number {'above 0' if rate else 'of at least 0'}"
+    if rate and not (math.isfinite(trial.burst_seconds) and trial.burst_seconds > 0):
+        return f"burst_seconds is {trial.burst_seconds!r}, expected a number above 0"
+    if trial.start.tzinfo is None or trial.end.tzinfo is None:
+        return "start and end need a time zone, such as Z"
+    if trial.end <= trial.start:
+        return f"end {trial.end.isoformat()} is not after start {trial.start.isoformat()}"
+    return ""
 
 
 @cache

@@ -7,17 +7,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 ASKED = "SLUICEGATE_SPARK_OUTPUT"
-"""Variable that has Spark print what it wants to if it is 1."""
+"""Environment variable that shows Spark's output if it is 1."""
 _TAIL = 4_000
-"""Bytes of it that are shown where Spark does not start."""
+"""Bytes of the output that are shown if Spark does not start."""
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Let a process that is started within the block write its errors to a file without a name.
+    """Send standard error of processes that are started within the block to an anonymous file.
 
-    Spark's JVM inherits standard error when it starts, and keeps it. This process has its own back after the
-    block. If the block fails, the end of what was written is printed.
+    Spark's JVM inherits standard error when it starts, and keeps it. This process gets its own back after the
+    block. If the block fails, the end of the file is printed.
     """
     if os.environ.get(ASKED) == "1":
         yield

@@ -1,6 +1,7 @@
 """The summary in a terminal: verdict, thresholds, gaps, the matrix; for a log all tables."""
 
 from collections.abc import Iterator
+from io import StringIO
 
 from rich import box
 from rich.console import Console, Group, RenderableType
@@ -46,6 +47,16 @@ def show(results: Results, console: Console | None = None) -> None:
         if not console.is_terminal:
             console = Console(highlight=False, markup=False, width=_WIDTH)
     console.print(summary(results, console.width))
+
+
+def as_text(results: Results, width: int = _WIDTH) -> str:
+    """The summary without colours.
+
+    :param width: columns.
+    """
+    text = StringIO()
+    show(results, Console(file=text, width=width, no_color=True, highlight=False, markup=False))
+    return text.getvalue()
 
 
 def summary(results: Results, width: int) -> RenderableType:

@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sluicegate_reports.places import Location, Place, PlaceError, place, spark_settings, told
-from sluicegate_reports.runner.brokers.jars import S3, folder, has_jars
+from sluicegate_reports.runner.brokers.jars import S3, folder, has_jars, java_version
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,19 +26,16 @@ _REMEDY = (
 _NO_S3 = (
     "Spark lacks the jars for s3a: run `sluicegate compare fetch s3`, or have the cluster bring hadoop-aws"
 )
-_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
-"""Of `openjdk version "17.0.15"`, and of the old `java version "1.8.0_402"`."""
-_ASK_S = 20.0
 
 
 class Unusable(click.ClickException):
-    """Something that was named cannot be used; 1 would say that a threshold failed."""
+    """An argument cannot be used. Its exit code is 2, as 1 says that a threshold failed."""
 
     exit_code = 2
 
 
 def need_java() -> None:
-    """Refuse to begin without Java, as Spark's own message is a stack of traces.
+    """Refuse to start without Java: Spark's own message is a stack trace.
 
     :raises Unusable: with the remedy.
     """
@@ -50,9 +46,10 @@ def need_java() -> None:
         home = os.environ.get("JAVA_HOME")
         where = f"JAVA_HOME={home} holds none" if home else "there is none"
         raise Unusable(f"Spark needs Java {JAVA} or later, and {where}: {_REMEDY}")
-    found = _java_version(java)
-    if found is not None and found < JAVA:
-        raise Unusable(f"Spark needs Java {JAVA} or later, and {java} is Java {found}: {_REMEDY}")
+    major = re.match(r"(?:1\.)?(\d+)", java_version(java))
+    # Where it does not say, Spark has to judge.
+    if major and int(major[1]) < JAVA:
+        raise Unusable(f"Spark needs Java {JAVA} or later, and {java} is Java {major[1]}: {_REMEDY}")
 
 
 def _java() -> str | None:
@@ -64,23 +61,14 @@ def _java() -> str | None:
     return str(program) if program.exists() else None
 
 
-def _java_version(java: str) -> int | None:
-    """Its major version; None if it does not say, which Spark then has to judge."""
-    try:
-        done = subprocess.run(  # noqa: S603 - what Spark would start
-            [java, "-version"], capture_output=True, text=True, timeout=_ASK_S, check=False
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    found = _VERSION.search(done.stderr)
-    return int(found[1]) if found else None
-
-
 @contextmanager
-def spark(name: str, *places: Place) -> "Iterator[SparkSession]":
+def spark(name: str, *places: Place, little: bool = False, frugal: bool = False) -> "Iterator[SparkSession]":
     """A session that ends with the block.
 
+    :param name: of the command; its last word names what is under way.
     :param places: what is to be read and written.
+    :param little: whether it reads little, see `session.spark_session`.
+    :param frugal: whether Java needs little memory, likewise.
     :raises Unusable: without Spark or Java.
     """
     try:
@@ -88,9 +76,9 @@ def spark(name: str, *places: Place) -> "Iterator[SparkSession]":
         from sluicegate_reports.session import spark_session
 
         need_java()
-        session = spark_session(name, for_stores(*places))
+        session = spark_session(name, for_stores(*places), little=little, frugal=frugal)
     except ModuleNotFoundError as error:
-        raise without(error) from None
+        raise not_installed(error) from None
     try:
         with failures(), working(name.rpartition(" ")[2]):
             yield session
@@ -100,7 +88,7 @@ def spark(name: str, *places: Place) -> "Iterator[SparkSession]":
 
 @contextmanager
 def failures() -> Iterator[None]:
-    """Tell in a line what Spark or a store failed with.
+    """Report a failure of Spark or of a store in one line.
 
     :raises Unusable: if one does.
     """
@@ -113,7 +101,7 @@ def failures() -> Iterator[None]:
         raise Unusable(str(error)) from None
     except (PySparkException, Py4JError) as error:
         lines = str(error).splitlines()
-        # The first line of an error that came through from Java only says where it came through.
+        # The first line of an error from Java only names the bridge that it crossed.
         said = next(
             (line for line in lines if "Exception: " in line), lines[0] if lines else "no reason given"
         )
@@ -121,13 +109,13 @@ def failures() -> Iterator[None]:
         raise Unusable(f"Spark failed: {said.strip()}{more}") from None
 
 
-def without(error: ModuleNotFoundError) -> Unusable:
-    """What to say where a part of the extra is not installed."""
+def not_installed(error: ModuleNotFoundError) -> Unusable:
+    """The error for a part of the extra that is not installed."""
     return Unusable(f"{error.name} is not installed: pip install 'sluicegate[reports]'")
 
 
 def for_stores(*places: Place) -> dict[str, str]:
-    """What a Spark that is started here needs to reach the places, beside what everybody sets."""
+    """Further settings that a Spark started here needs to reach the places."""
     if not any(place.is_s3 for place in places):
         return {}
     jars = folder(S3)
@@ -138,7 +126,7 @@ def for_stores(*places: Place) -> dict[str, str]:
 
 
 def write(out: Location, text: str) -> None:
-    """Write a file whole or not at all: a reader never meets half of it.
+    """Write a file atomically: readers never see half of it.
 
     :raises Unusable: if it cannot be written.
     """

@@ -27,7 +27,7 @@ def test_the_last_summary_counts() -> None:
     "output",
     ["", _PRODUCED.replace("5000", "4999"), "org.apache.kafka.common.errors.TimeoutException\n" + _PRODUCED],
 )
-def test_a_run_that_lost_records_is_no_result(output: str) -> None:
+def test_a_run_that_lost_records_is_an_error(output: str) -> None:
     with pytest.raises(RuntimeError, match="did not send all 5000 records"):
         parse_produced(output, 5000)
 
@@ -36,7 +36,7 @@ def test_the_speed_while_fetching_counts() -> None:
     assert parse_consumed(_CONSUMED, 100_000) == 162.7604
 
 
-def test_a_consumer_that_got_too_little_is_no_result() -> None:
+def test_a_consumer_that_received_too_little_is_an_error() -> None:
     with pytest.raises(RuntimeError, match="got 100000 of 100001 records"):
         parse_consumed(_CONSUMED, 100_001)
     with pytest.raises(RuntimeError, match="printed no table"):

@@ -27,7 +27,7 @@ def test_a_tree_is_measured_and_ended_whole(tmp_path: Path) -> None:
     until(lambda: not any(procfs.tree(pid) for pid in members))
 
 
-def test_a_child_that_ends_too_early_is_unavailable_with_its_last_words(tmp_path: Path) -> None:
+def test_a_child_that_ends_too_early_is_unavailable_with_its_last_lines(tmp_path: Path) -> None:
     with (
         Child("peer", [sys.executable, "-c", "raise SystemExit('no port left')"], tmp_path / "log") as child,
         pytest.raises(UnavailableError, match=r"peer ended with code 1.*no port left"),
@@ -59,7 +59,7 @@ def test_the_peak_is_that_since_it_was_forgotten(tmp_path: Path) -> None:
         assert procfs.peak_bytes_each(child.pid)[child.pid] < 80 * _MB
 
 
-def test_a_meter_tells_the_process_that_works_from_the_one_above_it(tmp_path: Path) -> None:
+def test_a_meter_distinguishes_the_working_process_from_its_parent(tmp_path: Path) -> None:
     worker = f"held = b'x' * 80_000_000\n{_BUSY_CHILD}"
     parent = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {worker!r}])"
     with Child("gate", [sys.executable, "-c", parent], tmp_path / "log") as child:
@@ -75,7 +75,7 @@ def test_without_a_proxy_there_is_nothing_to_measure() -> None:
     assert Meter(None).per_100k(1000) == {}
 
 
-def test_a_proxy_that_has_ended_is_no_result(tmp_path: Path) -> None:
+def test_measuring_a_proxy_that_has_ended_fails(tmp_path: Path) -> None:
     with Child("gate", [sys.executable, "-c", _BUSY_CHILD], tmp_path / "log") as child:
         meter = Meter(child)
         child.stop()

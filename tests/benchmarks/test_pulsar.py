@@ -24,7 +24,7 @@ def test_all_receipts_came() -> None:
     receipts.wait(0)
 
 
-def test_a_message_that_failed_is_no_result() -> None:
+def test_a_message_that_failed_is_an_error() -> None:
     receipts = Receipts(1)
     receipts(pulsar.Result.Timeout, None)
     with pytest.raises(RuntimeError, match=r"1 of 1 answers: \['.*Timeout"):
@@ -45,7 +45,7 @@ def test_a_message_is_late_from_its_publish_time_and_the_delay(monkeypatch: pyte
     assert consumer.acknowledge.call_count == 3
 
 
-def test_where_the_producer_asks_its_own_time_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_due_time_that_the_producer_requests_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pulsar_delay, "time_ns", lambda: _NOW_MS * 1_000_000)
     arrived = Arrivals(1, asked=True)
     arrived(Mock(), Mock(data=lambda: (_NOW_MS - 25).to_bytes(8, "big")))

@@ -52,7 +52,7 @@ def _results(*values: tuple[str, int, float]) -> Results:
 
 
 def test_a_ratio_is_the_median_of_the_rounds_ratios_without_the_cold_one() -> None:
-    figure = Figure("", "produce", "cpu_s", 0.6, "x", arm="a", against="b", how="ratio")
+    figure = Figure("", "produce", "cpu_s", 0.6, "x", arm="a", against="b")
     results = _results(
         ("a", 0, 100.0),
         ("b", 0, 1.0),
@@ -69,7 +69,7 @@ def test_a_ratio_is_the_median_of_the_rounds_ratios_without_the_cold_one() -> No
 
 
 def test_a_figure_whose_other_arm_is_missing_has_no_value() -> None:
-    figure = Figure("", "produce", "cpu_s", 0.6, "x", arm="a", against="b", how="ratio")
+    figure = Figure("", "produce", "cpu_s", 0.6, "x", arm="a", against="b")
     assert figure.measured(_results(("a", 1, 1.0))) is None
 
 
@@ -114,6 +114,6 @@ def test_an_exact_rate_after_a_burst() -> None:
     assert figures["jain"] == pytest.approx(1)
 
 
-def test_a_run_without_a_receipt_is_no_result() -> None:
+def test_a_run_without_a_receipt_is_an_error() -> None:
     with pytest.raises(RuntimeError, match="no record was acknowledged; 7 failed"):
         Saturation(0.0, [[], []], 7).figures(1, 100, seconds=8, window_s=4)

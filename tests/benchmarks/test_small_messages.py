@@ -66,7 +66,7 @@ async def test_every_call_reaches_the_broker_and_ends_well(
     assert to_client.count(_GRPC_OK) == 1 + _COUNT  # the producer was made before
 
 
-def test_no_more_requests_than_told_are_in_flight() -> None:
+def test_no_more_requests_than_configured_are_in_flight() -> None:
     reads = pipelined([b"q"] * 500, [b"a"] * 500, 5, 0.7)
     sent = answered = most = 0
     for is_client, data in reads:
@@ -77,7 +77,7 @@ def test_no_more_requests_than_told_are_in_flight() -> None:
     assert reads == pipelined([b"q"] * 500, [b"a"] * 500, 5, 0.7)
 
 
-def test_a_process_replays_in_the_tree_that_it_is_told(tmp_path: Path) -> None:
+def test_a_process_replays_in_the_tree_that_it_is_given(tmp_path: Path) -> None:
     stored = tmp_path / "conversation"
     stored.write_text(small_messages.pulsar_send(_COUNT).as_json())
     with trees.ReplayProcess(ROOT, stored) as process:

@@ -4,7 +4,7 @@ import pytest
 
 from sluicegate.broker import Listener
 from sluicegate.broker_ports import BrokerPorts
-from sluicegate_danube.brokers import address_of, brokers_of
+from sluicegate_danube.brokers import address_of
 from sluicegate_danube.config import DanubeConfig
 
 ONE, TWO = ("b1", 6650), ("b2", 6650)
@@ -15,7 +15,7 @@ def brokers(facts: dict[str, str] | None = None, **entry: Any) -> BrokerPorts:
     config = DanubeConfig.model_validate(
         {"name": "main", "system": "danube", "listen": {"port": 16650}, **entry}
     )
-    return brokers_of(config, facts or {})
+    return BrokerPorts(config, facts or {}, address_of)
 
 
 @pytest.mark.parametrize(

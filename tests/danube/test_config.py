@@ -48,5 +48,5 @@ def test_metadata_of_the_protocol_is_not_edited(metadata: dict[str, Any]) -> Non
 
 def test_limits_of_connections_are_options() -> None:
     limits = Http2(max_streams=1, resets=2, window_updates=3, pings=4, settings=5, empty_frames=6).limits
-    assert limits == Limits(streams=1, resets=2, windows=3, pings=4, settings=5, empty_frames=6)
+    assert limits == Limits(max_streams=1, resets=2, window_updates=3, pings=4, settings=5, empty_frames=6)
     assert Http2().limits == Limits()

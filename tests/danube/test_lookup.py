@@ -8,7 +8,8 @@ from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluicegate_danube.brokers import brokers_of
+from sluicegate.broker_ports import BrokerPorts
+from sluicegate_danube.brokers import address_of
 from sluicegate_danube.config import DanubeConfig
 from sluicegate_danube.lookup import Lookup
 from sluicegate_grpc.semantics.status import FAILED_PRECONDITION, Refusal
@@ -39,7 +40,7 @@ def lookup(route: str = "ports", tls: bool = False, tell: Any = lambda broker: N
             **entry,
         }
     )
-    brokers = brokers_of(config, {})
+    brokers = BrokerPorts(config, {}, address_of)
     brokers.start()
     return Lookup(brokers, config.route, tls, tell)
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicegate.broker_ports import BrokerPorts
-from sluicegate_danube.brokers import brokers_of
+from sluicegate_danube.brokers import address_of
 from sluicegate_danube.config import DanubeConfig
 from sluicegate_danube.lookup import Lookup
 from sluicegate_danube.resuming import ProducerResumer, renamed
@@ -29,9 +29,16 @@ messages = st.builds(
 @given(messages, ids)
 def test_only_the_id_changes(message: pb.StreamMessage, created: int) -> None:
     told = pb.StreamMessage.FromString(renamed(message.SerializeToString(), (2, 1), created))
-    if message.msg_id.producer_id:  # zero is not written
-        message.msg_id.producer_id = created
+    message.msg_id.producer_id = created
     assert told == message
+
+
+@given(ids, ids)
+def test_only_the_id_of_a_health_check_changes(number: int, created: int) -> None:
+    check = pb.HealthCheckRequest(request_id=number, client=pb.HealthCheckRequest.Consumer, id=number)
+    told = pb.HealthCheckRequest.FromString(renamed(check.SerializeToString(), (3,), created))
+    check.id = created
+    assert told == check
 
 
 @given(st.binary(max_size=40))
@@ -58,7 +65,7 @@ def config() -> DanubeConfig:
 
 
 def resumer(config: DanubeConfig, tasks: list[Any]) -> ProducerResumer:
-    brokers: BrokerPorts = brokers_of(config, {})
+    brokers: BrokerPorts = BrokerPorts(config, {}, address_of)
     lookup = Lookup(brokers, "ports", False)
     return ProducerResumer(config, brokers, lookup, lambda topic: False, tasks.append)
 

@@ -13,7 +13,7 @@ from sluicegate.broker import Listener
 from sluicegate_kafka.codec.api_keys import ApiKey
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import parse_request_head
-from sluicegate_kafka.codec.produce import scan_produce
+from sluicegate_kafka.codec.produce_requests import scan_produce
 from sluicegate_kafka.config import KafkaConfig
 from sluicegate_kafka.front import KafkaFront
 from sluicegate_kafka.session.producing.inspecting import Inspection

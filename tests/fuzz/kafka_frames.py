@@ -21,8 +21,8 @@ from tests.kafka.codec.entities import (
 )
 from tests.kafka.session.messages import batch, subscription
 
+from sluicegate_kafka.codec.api_keys import READ
 from sluicegate_kafka.codec.primitives import with_length
-from sluicegate_kafka.session.shared.supported import SUPPORTED
 
 TOPICS = ("a", "ns.b", "ns.c", "other.d", "e")
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
@@ -73,7 +73,7 @@ def batches() -> tuple[bytes, ...]:
 @cache
 def versions(api_key: int) -> tuple[int, ...]:
     """Versions of an API that the gate offers, as far as kio knows them."""
-    low, high = SUPPORTED.get(api_key, (0, 99))
+    low, high, _ = READ.get(api_key, (0, 99, 0))
     return tuple(version for key, version in known_versions() if key == api_key and low <= version <= high)
 
 

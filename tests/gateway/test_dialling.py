@@ -72,6 +72,30 @@ async def test_a_broker_that_hangs_up_on_the_greeting_is_down() -> None:
     assert found.is_up is False
 
 
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "answers in HTTP/1, as no broker does: check the port"),
+        (b"\x15\x03\x03\0\x02\x02\x46", "answers with an alert of TLS: check 'tls.broker' and the port"),
+    ],
+)
+def test_another_server_at_the_brokers_address_is_no_broker(answer: bytes, reason: str) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(answer)
+        await writer.drain()
+        writer.close()
+
+    @on_uvloop
+    async def probe() -> None:
+        async with upstream(serve) as port:
+            found = await probed(port, b"hello")
+        assert found.reason == f"127.0.0.1:{port}: {reason}"
+        assert found.is_up is False
+
+    probe()
+
+
 @on_uvloop
 async def test_a_port_without_listener_is_down() -> None:
     port = closed_port()

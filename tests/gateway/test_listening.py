@@ -1,12 +1,13 @@
 """Listening sockets that a process takes over from the one before it."""
 
+import errno
 import os
 import socket
 from collections.abc import Iterator
 
 import pytest
 
-from sluicegate.gateway.listening import Inherited, bind, passed_by_systemd
+from sluicegate.gateway.listening import Inherited, bind, passed_by_systemd, refused_address
 
 _HOST = "127.0.0.1"
 
@@ -39,6 +40,30 @@ def test_a_listener_on_port_0_keeps_its_previous_port(bound: socket.socket) -> N
 def test_a_listener_without_a_predecessor_is_bound() -> None:
     with bind("admin", _HOST, 0, socket.AF_INET, Inherited()) as made:
         assert _port(made)
+
+
+def test_the_error_for_an_address_in_use_says_what_to_do(bound: socket.socket) -> None:
+    with pytest.raises(OSError, match="in use") as refused:
+        bind("main", _HOST, _port(bound), socket.AF_INET)
+    error = refused_address("main", _HOST, _port(bound), refused.value)
+    assert error.strerror == (
+        f"cannot listen on {_HOST}:{_port(bound)} (main): Address already in use: "
+        "end what listens there, or choose another port"
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "remedy"),
+    [
+        (errno.EADDRNOTAVAIL, "an address of this machine"),
+        (errno.EACCES, "a port above 1023"),
+        (socket.EAI_NONAME, "correct the host's name"),
+    ],
+)
+def test_other_refused_addresses_have_a_remedy(code: int, remedy: str) -> None:
+    error = refused_address("main", "host", 80, OSError(code, "no"))
+    assert str(error.strerror).startswith("cannot listen on host:80 (main): ")
+    assert remedy in str(error.strerror)
 
 
 def test_unclaimed_sockets_are_closed(bound: socket.socket) -> None:

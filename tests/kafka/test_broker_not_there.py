@@ -67,7 +67,7 @@ async def turned_away(gateway: EmbeddedGateway, more_than: int = 0) -> int:
     return int(count)
 
 
-async def test_a_producer_delivers_once_its_broker_comes_and_once_it_comes_back(tmp_path: Path) -> None:
+async def test_a_producer_delivers_once_its_broker_starts_and_once_it_restarts(tmp_path: Path) -> None:
     port = closed_port()
     told: list[KafkaError | None] = []
 

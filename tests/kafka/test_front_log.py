@@ -37,7 +37,7 @@ async def test_a_failed_listing_is_logged_by_the_gateway(
     assert "cannot list consumer groups: nobody there" in caplog.text
 
 
-async def test_clients_cause_neither_log_lines_nor_logins_while_the_broker_refuses_the_gate(
+async def test_clients_cause_neither_log_lines_nor_logins_while_the_broker_refuses_the_gateway(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entry = {"name": "k", "system": "kafka", "bootstrap": ["b:9092"], "listen": {"port": 19_000}}

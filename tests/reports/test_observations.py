@@ -74,7 +74,7 @@ def test_a_row_has_every_column(tmp_path: Path) -> None:
     ]
 
 
-def test_the_schema_tells_version_meaning_and_unit(tmp_path: Path) -> None:
+def test_the_schema_holds_version_meaning_and_unit(tmp_path: Path) -> None:
     with log(tmp_path) as writer:
         writer.add(sent(0))
     schema = pq.read_schema(files(tmp_path)[0])

@@ -118,7 +118,7 @@ def test_a_request_that_is_refused_leaves_what_another_one_created(listed: bool)
     assert (third.decide_creation(found, _S), third.created) == (None, False)
 
 
-def test_a_subscription_that_the_broker_has_lost_is_created_anew() -> None:
+def test_a_subscription_that_the_broker_has_lost_is_recreated() -> None:
     found, _ = gate()
     found.state.learn_subscriptions(())
     lost, request = Creation(admission().create), Creation(admission().create)

@@ -40,7 +40,7 @@ def test_an_answer_that_is_outdated_is_not_fresh() -> None:
     assert not listings.fresh("t", _S)
 
 
-def test_the_topic_told_of_longest_ago_is_forgotten_first() -> None:
+def test_the_topic_listed_longest_ago_is_evicted_first() -> None:
     listings = Listings()
     for number in range(_MAX_TOPICS):
         listings.answered(str(number), _S)

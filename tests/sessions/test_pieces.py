@@ -9,7 +9,7 @@ from sluicegate.sessions.pieces import NoRoomError, Pieces
 
 
 @given(st.lists(st.binary(min_size=1, max_size=20)))
-def test_what_was_kept_comes_back_in_order_and_is_given_back(pieces: list[bytes]) -> None:
+def test_kept_bytes_are_returned_in_order_and_given_back_to_the_budget(pieces: list[bytes]) -> None:
     budget = Budget(0)
     kept = Pieces(budget)
     for piece in pieces:
@@ -30,7 +30,7 @@ def test_what_finds_no_room_is_not_kept() -> None:
     assert kept.all() == b"12345678ab"
 
 
-def test_what_came_behind_the_first_piece() -> None:
+def test_the_bytes_after_the_first_piece() -> None:
     budget = Budget(0)
     kept = Pieces(budget)
     for piece in (b"first", b"second", b"third"):
@@ -45,3 +45,16 @@ def test_what_is_dropped_is_given_back() -> None:
     kept.keep(b"gone")
     kept.drop()
     assert (kept.size, budget.used, kept.joined()) == (0, 0, b"")
+
+
+def test_a_frame_is_returned_once_it_has_the_bytes_it_needs() -> None:
+    budget = Budget(20)
+    kept = Pieces(budget)
+    kept.begin(b"abc", need=8)
+    assert kept.add(b"defg") is None
+    assert (kept.size, budget.used) == (7, 7)
+    assert kept.add(b"hi") == b"abcdefghi"
+    assert (kept.size, budget.used) == (0, 0)
+    kept.begin(b"x", need=1)
+    with pytest.raises(NoRoomError):
+        kept.add(bytes(20))

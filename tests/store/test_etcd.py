@@ -5,9 +5,10 @@ from base64 import b64encode
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
+from typing import Self
 
 import pytest
-from benchmarks.harness.etcd import Etcd, EtcdCluster, Tls, why_no_etcd
+from benchmarks.harness.etcd import Etcd, Tls, why_no_etcd
 from tests.gateway.certificates import Authority
 from tests.real.needs import need
 from tests.waiting import LONG_S, until_answered
@@ -119,6 +120,34 @@ async def test_an_etcd_that_is_silent(own_etcd: Etcd) -> None:
         finally:
             own_etcd.resume()
         await until_served(store)
+
+
+class EtcdCluster:
+    """Several members.
+
+    :param directory: for their data and logs.
+    """
+
+    def __init__(self, directory: Path, count: int = 3) -> None:
+        self.members = [Etcd(directory, name=f"n{index}") for index in range(count)]
+        for member in self.members:
+            member.cluster = self.members
+
+    @property
+    def url(self) -> str:
+        """What `store:` says for it, without a prefix."""
+        return "etcd://" + ",".join(f"127.0.0.1:{member.port}" for member in self.members)
+
+    def __enter__(self) -> Self:
+        for member in self.members:
+            member.launch()
+        for member in self.members:
+            member.wait()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for member in self.members:
+            member.stop()
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from tests.walk.figures import recorded, walks_of
 from tests.walk.recording import Stop, Walk, record
 
 from sluicegate.engine.budget import Budget
-from sluicegate.engine.timers import Timers
+from sluicegate.sessions.timers import Timers
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -25,11 +25,13 @@ def test_every_recorded_figure_has_its_walk() -> None:
 
 
 def test_a_walk_counts_files_once_and_each_change_of_file() -> None:
+    pending = Timers()
+
     def call() -> None:
-        Timers().at(0, lambda now_ns: None)
+        pending.at(0, lambda now_ns: None)
         budget = Budget(10)
         budget.take(1)
-        assert Timers().due_ns is None
+        assert pending.due_ns == 0
         budget.give(1)
 
     walk, result = record(call)

@@ -15,7 +15,7 @@ from sluicegate.gateway.plugins import PluginError, load_plugins
 
 
 @click.command()
-@click.argument("file", type=click.Path())
+@click.argument("file", type=click.Path(readable=False))
 @click.option("--json", "is_json", is_flag=True, help="Print the findings as JSON, for editors and CI.")
 @click.option(
     "--no-files",

@@ -18,7 +18,7 @@ def import_() -> None:
 
 
 @import_.command()
-@click.argument("file", type=click.Path())
+@click.argument("file", type=click.Path(readable=False))
 @click.option(
     "-o",
     "--output",

@@ -30,7 +30,7 @@ config_file = click.option(
     "-c",
     "--config",
     "file",
-    type=click.Path(),
+    type=click.Path(readable=False),  # the reader names the reason and a remedy
     metavar="FILE",
     default="gateway.yaml",
     show_default=True,
@@ -95,7 +95,7 @@ def open_file(file: str, environ: Mapping[str, str]) -> Opened:
 def plugin_findings(file: str, error: Exception, environ: Mapping[str, str]) -> Iterator[Finding]:
     """Report a plugin that cannot be used, at the line of the file that lists it, if any."""
     module = error.module if isinstance(error, PluginError) else ""
-    remedy = "install or repair it, or remove it from 'plugins:'"
+    remedy = "install or repair it, add its folder to PYTHONPATH, or remove it from 'plugins:'"
     try:
         root = override(parse(read_text(file), file, []), environ, [])
     except ConfigErrors as refused:

@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Literal, NamedTuple, Self, TypeAlias
 
 from pydantic import Field, field_validator, model_validator
 
+from sluicegate.config.hosts import Host
 from sluicegate.config.overload import OverloadConfig
 from sluicegate.config.pressure_section import PressureConfig
 from sluicegate.config.storage import StorageConfig
@@ -92,7 +93,7 @@ class PolicyModel(Strict):
 class Listen(Strict):
     """Where clients connect."""
 
-    host: str = Field(default="127.0.0.1", min_length=1, description="Address to listen on; 0.0.0.0 for all.")
+    host: Host = Field(default="127.0.0.1", description="Address to listen on; 0.0.0.0 for all.")
     port: ListenPort = Field(description="Port that clients know; 0 takes a free one.")
 
 
@@ -154,9 +155,8 @@ class BrokerConfig(Strict):
         min_length=1, description="Brokers to connect to, host:port, tried in turn."
     )
     listen: Listen = Field(description="Where clients connect.")
-    advertised_host: str | None = Field(
+    advertised_host: Host | None = Field(
         default=None,
-        min_length=1,
         description="Host that the gateway advertises to clients; the listening host if unset.",
     )
     tls: Tls = Field(default=Tls(), description="TLS towards clients and towards the broker.")
@@ -296,7 +296,7 @@ class NodePortsConfig(BrokerConfig):
 class Admin(Strict):
     """The administrative HTTP endpoint: /metrics, /livez, /readyz."""
 
-    host: str = Field(default="127.0.0.1", min_length=1, description="Address to listen on.")
+    host: Host = Field(default="127.0.0.1", description="Address to listen on.")
     port: ListenPort = Field(default=9095, description="Port to listen on; 0 takes a free one.")
 
 

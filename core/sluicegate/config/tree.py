@@ -259,15 +259,39 @@ _QUOTED = re.compile(r"'[^'<]{4,}'")
 
 def _syntax_mistake(error: yaml.MarkedYAMLError, source: SourceText) -> _Mistake:
     mark = error.problem_mark or error.context_mark
+    if (error.context or "").endswith("a quoted scalar"):
+        mark = error.context_mark  # the problem is found at the end of the file, far from the quote
     place = Place(source, mark.line, mark.column) if mark is not None else Place(source, 0, 0)
+    return _Mistake(place, (), *_syntax_problem(error, place.line, source.line(place.line)[place.column :]))
+
+
+_DEEP = (f"nested more than {MAX_DEPTH} deep", "check the brackets")
+
+
+def _syntax_problem(error: yaml.MarkedYAMLError, line: int, rest: str) -> tuple[str, str]:
+    """The message and the remedy for text that is not YAML.
+
+    :param line: of the mistake.
+    :param rest: this line from the mistake on.
+    """
     problem = ", ".join(part for part in (error.context, error.problem) if part)
-    if source.line(place.line)[place.column : place.column + 1] == "\t":
+    opened = error.context_mark
+    remedy = "check indentation, brackets and quotes"
+    if "maximum nesting depth" in problem:
+        return _DEEP  # libyaml has a limit of its own since 0.2.6
+    if rest.startswith("\t"):
         problem, remedy = "a tab, '\\t', where only spaces are allowed", "indent with spaces, not with tabs"
     elif "mapping values are not allowed" in problem:
         remedy = "put a value with ': ' in it in quotes, or check the indentation"
-    else:
-        remedy = "check indentation, brackets and quotes"
-    return _Mistake(place, (), f"not YAML: {problem}", remedy)
+    elif "a quoted scalar" in problem:
+        remedy = "close the quote"
+    elif "an alias" in problem:
+        remedy = "put text that begins with '*' in quotes"
+    elif "cannot start any token" in problem:
+        remedy = f"put text that begins with {rest[:1]!r} in quotes"
+    elif "while parsing a flow" in problem and opened is not None and opened.line != line:
+        remedy = f"check the brackets: one opens in line {opened.line + 1}"
+    return f"not YAML: {problem}", remedy
 
 
 def _character_mistake(error: yaml.reader.ReaderError, source: SourceText, text: str) -> _Mistake:
@@ -306,7 +330,7 @@ class _Composer:
 
     def node(self, event: Any, path: tuple[str | int, ...], depth: int, is_secret: bool) -> Node:
         if depth > MAX_DEPTH:
-            raise self.fatal(event, path, f"nested more than {MAX_DEPTH} deep", "check the brackets")
+            raise self.fatal(event, path, *_DEEP)
         if isinstance(event, yaml.AliasEvent):
             return self.alias(event, path, is_secret)
         self.count(event, path, 1)

@@ -69,7 +69,8 @@ class Unit:
             raise self._invalid(value)
         amount = value if isinstance(value, int) else self._parse_text(value)
         if amount < 0:
-            raise refuse(f"{value!r} is negative", "write 0 for unlimited, or remove the field to inherit")
+            nothing = "none" if self.noun == DURATION.noun else "unlimited"
+            raise refuse(f"{value!r} is negative", f"write 0 for {nothing}, or remove the field to inherit")
         if amount > self.maximum:
             raise refuse(
                 f"{value!r} is too large: at most {self.text(self.maximum)}", "write 0 for unlimited"

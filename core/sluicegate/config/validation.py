@@ -76,8 +76,8 @@ def _translate(detail: ErrorDetails, root: Node, model: type[BaseModel]) -> Find
         return (key or node.place).error(path, f"missing key {name!r}", f"add '{name}:'")
     if kind == "extra_forbidden":
         name = str(path[-1])
-        known = keys_at(model, path[:-1], root)
-        return (key or node.place).error(path, f"unknown key {shown_key(name)!r}", suggest(name, known))
+        remedy = _move(name, path[:-1], model, root) or suggest(name, keys_at(model, path[:-1], root))
+        return (key or node.place).error(path, f"unknown key {shown_key(name)!r}", remedy)
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         return _unknown_system(detail, node, key, path)
     if hides(path):
@@ -89,6 +89,30 @@ def _translate(detail: ErrorDetails, root: Node, model: type[BaseModel]) -> Find
     if node.scalar is None and key is not None:
         inside = key
     return inside.error(path, message, remedy or _remedy_of_kind(detail, path, model, root))
+
+
+_SECTIONS: Sequence[Path] = (("policies",), ("policies", "broker"), ("brokers", 0), ())
+"""Where keys are looked for that stand in another of these sections."""
+
+
+def _move(name: str, path: Path, model: type[BaseModel], root: Node) -> str:
+    """The remedy for a key that is valid in another section; empty if there is none.
+
+    :param path: of the section in which it stands.
+    """
+    is_entry = len(path) == _ENTRY_OF_LEVEL and path[0] == "policies"
+    if not is_entry and path not in _SECTIONS and path[:1] != ("brokers",):
+        return ""
+    if name == "<<":
+        return "YAML's merge keys are not supported: write the keys themselves"
+    for section in _SECTIONS:
+        if name in keys_at(model, section, root):
+            return f"move it to {'.'.join(map(str, section)) or 'the top level of the file'}"
+    return ""
+
+
+_ENTRY_OF_LEVEL = 3
+"""Steps to an entry of a namespace or topic: policies, topics, 0."""
 
 
 def _word(detail: ErrorDetails, path: Path, known: Sequence[str]) -> tuple[str, str]:
@@ -133,10 +157,13 @@ def _remedy_of_kind(detail: ErrorDetails, path: Path, model: type[BaseModel], ro
             return f"write a list: each entry begins with '- {entry}'"
         if not isinstance(value, str | int | float):
             return "write a list"
-        return f'write a list: {key}: ["{shown_text(str(value))}"]'
+        parts = ", ".join(f'"{part.strip()}"' for part in shown_text(str(value)).split(","))
+        return f"write a list: {key}: [{parts}]"
     if kind in ("model_type", "dict_type"):
         known = keys_at(model, path, root)
-        return f"write its keys below it: {', '.join(known[:_MANY])}" if known else "write 'key: value' below"
+        if 0 < len(known) <= _MANY:
+            return f"write its keys below it: {', '.join(known)}"
+        return "write 'key: value' below it; 'sluicegate schema' prints all valid names"
     if kind in ("int_type", "float_type") and isinstance(value, str) and _NUMBER.fullmatch(value):
         return f"write it without quotes: {value}"
     if kind == "string_type" and isinstance(value, bool | int | float):

@@ -1,5 +1,7 @@
 """The decision log's columns as an Arrow schema, for reading spools and writing Parquet files."""
 
+from collections.abc import Iterable
+
 import pyarrow as pa
 
 from sluicegate.decisions.columns import COLUMNS, VERSION, Column
@@ -24,17 +26,25 @@ _TYPES = {
         pa.float64(),
         pa.int64(),
         pa.int32(),
+        pa.bool_(),
         pa.list_(REASON_TYPE),
     )
 }
 
 
-def _field(column: Column) -> pa.Field:
-    metadata = {"meaning": column.meaning, **({"unit": column.unit} if column.unit else {})}
-    return pa.field(column.name, _TYPES[column.type], nullable=column.nullable, metadata=metadata)
+def schema_of(columns: Iterable[Column], key: bytes, version: int) -> pa.Schema:
+    """The Arrow schema of columns, with meaning and unit in each field's metadata.
+
+    :param key: of the version in the schema's own metadata.
+    """
+    fields = []
+    for column in columns:
+        metadata = {"meaning": column.meaning, **({"unit": column.unit} if column.unit else {})}
+        fields.append(pa.field(column.name, _TYPES[column.type], nullable=column.nullable, metadata=metadata))
+    return pa.schema(fields, metadata={key: str(version).encode()})
 
 
-SCHEMA = pa.schema([_field(column) for column in COLUMNS], metadata={VERSION_KEY: str(VERSION).encode()})
+SCHEMA = schema_of(COLUMNS, VERSION_KEY, VERSION)
 """The schema of Parquet files and of tables read from the log; fields have meaning and unit as metadata."""
 
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from sluicegate.broker import Listener
 from sluicegate.gateway.connections import Connections
 from sluicegate.gateway.dialling import NO_DESCRIPTORS
-from sluicegate.gateway.listening import Inherited, bind
+from sluicegate.gateway.listening import Inherited, bind, refused_address
 
 _AT_ONCE = 8
 """Clients accepted before others get their turn; each takes some 0.3 ms until it is served."""
@@ -53,7 +53,6 @@ class Acceptor:
         :param inherited: sockets of a process before; the one with this address is used.
         :raises OSError: if the address is not available; the text names it.
         """
-        place = f"{listener.host}:{listener.port}"
         try:
             found = await connections.loop.getaddrinfo(
                 listener.host, listener.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -61,9 +60,7 @@ class Acceptor:
             family, _, _, _, address = found[0]
             bound = bind(listener.name, str(address[0]), int(address[1]), family, inherited)
         except OSError as error:
-            raise OSError(
-                error.errno, f"cannot listen on {place} ({listener.name}): {error.strerror}"
-            ) from error
+            raise refused_address(listener.name, listener.host, listener.port, error) from error
         bound.setblocking(False)
         return cls(listener, bound, connections)
 

@@ -12,6 +12,11 @@ from sluicegate.gateway.tls import TlsContexts
 NO_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
 """Errors that say nothing about the broker."""
 _ANSWER_S = 5.0
+_FOREIGN = {
+    b"HTTP/1": "answers in HTTP/1, as no broker does: check the port",
+    b"\x15\x03": "answers with an alert of TLS: check 'tls.broker' and the port",
+}
+"""What begins an answer that comes from no broker, or from one that clients cannot be connected to."""
 
 Protocol = TypeVar("Protocol", bound=asyncio.Protocol)
 
@@ -72,9 +77,14 @@ class _Probe(asyncio.Protocol):
             self.answered.set_result(None)
 
     def data_received(self, data: bytes) -> None:
-        """The broker has sent bytes: it is alive."""
-        if not self.answered.done():
+        """The broker has sent bytes: it is alive, unless they come from a server of another kind."""
+        if self.answered.done():
+            return
+        problem = next((text for start, text in _FOREIGN.items() if data.startswith(start)), None)
+        if problem is None:
             self.answered.set_result(None)
+        else:
+            self.answered.set_exception(ConnectionError(problem))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is closed."""

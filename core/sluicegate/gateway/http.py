@@ -11,7 +11,7 @@ from typing import Any, cast
 import uvicorn
 
 from sluicegate.gateway.http_heads import HEAD_S, Protocol, Waiting
-from sluicegate.gateway.listening import Inherited, bind
+from sluicegate.gateway.listening import Inherited, bind, refused_address
 
 _KEEP_ALIVE_S = 30
 _CONNECTIONS = 1_000
@@ -87,8 +87,7 @@ class HttpServer:
         try:
             self._socket = bind(name, host, port, family, inherited)
         except OSError as error:
-            text = f"cannot listen on {host}:{port} ({name}): {error.strerror}"
-            raise OSError(error.errno, text) from error
+            raise refused_address(name, host, port, error) from error
         self.name = name
         self._server = _Server(config)
         self._serving: asyncio.Task[Any] | None = None

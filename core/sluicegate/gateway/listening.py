@@ -3,6 +3,7 @@
 An inherited socket keeps its queue of clients, so none of them is refused while processes change.
 """
 
+import errno
 import os
 import socket
 from collections.abc import Iterable, Mapping
@@ -58,6 +59,26 @@ def bind(
     """
     found = inherited.take(name, host, port) if inherited is not None else None
     return found or socket.create_server((host, port), family=family, backlog=_BACKLOG)
+
+
+_REMEDIES = {
+    errno.EADDRINUSE: "end what listens there, or choose another port",
+    errno.EADDRNOTAVAIL: "name an address of this machine, or 0.0.0.0 for all of them",
+    errno.EACCES: "choose a port above 1023, or grant the capability CAP_NET_BIND_SERVICE",
+    socket.EAI_NONAME: "correct the host's name, or write an address",
+}
+
+
+def refused_address(name: str, host: str, port: int, error: OSError) -> OSError:
+    """The error for an address that cannot be listened on, with what to do about it.
+
+    :param name: of the listener.
+    :param error: what the system said.
+    """
+    code = error.errno or 0
+    reason = os.strerror(code) if code > 0 else error.strerror  # its own words repeat the address
+    remedy = f": {_REMEDIES[code]}" if code in _REMEDIES else ""
+    return OSError(code, f"cannot listen on {host}:{port} ({name}): {reason}{remedy}")
 
 
 def passed_by_systemd(environ: Mapping[str, str] = os.environ) -> list[socket.socket]:

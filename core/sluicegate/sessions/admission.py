@@ -29,13 +29,13 @@ class Creation:
         self.is_admitted = False
         """True once the gate has admitted the subscription."""
         self.created = False
-        """True until the broker is known to have it: this request creates it, perhaps beside others."""
+        """True until the broker is known to have it: this request creates it, perhaps with others."""
 
     def lists_first(self, gate: Gate, listings: Listings, now_ns: int) -> bool:
         """Whether the broker must be asked which subscriptions exist before the gate can refuse this one.
 
-        Sets `must_list`. The next call takes the question as answered, so that a broker which cannot tell is
-        not asked again and again.
+        Sets `must_list`. The next call takes the question as answered, so that a broker
+        which does not answer is not asked again and again.
         """
         asked, self.must_list = self.must_list, False
         create = self.create
@@ -64,7 +64,7 @@ class Creation:
         return decision
 
     def confirmed(self, gate: Gate) -> None:
-        """Keep the subscription counted whatever becomes of requests: the broker has it, or may have it."""
+        """Keep the subscription counted whatever happens to requests: the broker has it, or may have it."""
         if self.created and self.create is not None:
             gate.state.confirm(self.create.subscription)
         self.created = False

@@ -1,6 +1,13 @@
 """Bytes that a session buffers: an incomplete frame, or what must wait."""
 
+from typing import Final
+
 from sluicegate.engine.budget import Budget
+
+NO_ROOM: Final = ("buffer_budget_used_up", "all clients together hold too many bytes")
+"""Counter and detail of the `Close` of a client for which there is no room."""
+ALL: Final = 2**62
+"""More bytes than ever come: what is buffered is taken by the session itself."""
 
 
 class NoRoomError(Exception):
@@ -13,9 +20,10 @@ class Pieces:
     :param budget: bytes that all clients may buffer together.
     """
 
-    __slots__ = ("_budget", "_pieces", "size")
+    __slots__ = ("_budget", "_need", "_pieces", "size")
 
     def __init__(self, budget: Budget) -> None:
+        self._need = 0
         self.size = 0
         """Bytes that are here."""
         self._budget = budget
@@ -30,6 +38,25 @@ class Pieces:
             raise NoRoomError
         self._pieces.append(piece)
         self.size += len(piece)
+
+    def begin(self, piece: bytes, need: int) -> None:
+        """Buffer the start of a frame.
+
+        :param piece: the bytes received so far.
+        :param need: bytes needed before it is parsed again.
+        :raises NoRoomError: if the budget is exhausted; the piece is not buffered then.
+        """
+        self._need = need
+        self.keep(piece)
+
+    def add(self, piece: bytes) -> bytes | None:
+        """Append the next bytes of a frame.
+
+        :return: all bytes, which are no longer buffered, once there are enough; else None.
+        :raises NoRoomError: if the budget is exhausted; the piece is not buffered then.
+        """
+        self.keep(piece)
+        return self.all() if self.size >= self._need else None
 
     def joined(self) -> bytes:
         """All buffered bytes, which stay."""

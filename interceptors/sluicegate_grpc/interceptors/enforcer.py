@@ -4,19 +4,18 @@ A step that may have to wait is a generator that yields `Wait`: grpc.aio's inter
 loop, the others in their thread. A generator that is closed early releases what it holds.
 """
 
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from time import monotonic_ns
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 from weakref import WeakMethod
 
 from google.protobuf.descriptor import ServiceDescriptor
 
-from sluicegate.engine.delivery_time import DelayRule, FirstSeen, due_ms
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.wait_queue import LONGEST_WAIT_NS
-from sluicegate.model import ANONYMOUS, Action, Decision, MethodMap, Operation, PolicySet, Role
+from sluicegate.model import Action, Decision, MethodMap, Operation, PolicySet, Role
 from sluicegate.sessions.admission import Hold
 from sluicegate_grpc.checking import check
 from sluicegate_grpc.interceptors.policed import Policed
@@ -24,6 +23,7 @@ from sluicegate_grpc.semantics import status
 from sluicegate_grpc.semantics.calls import Attaching, Caller, Calls, Id, Stream
 from sluicegate_grpc.semantics.calls.publishing import unknown_id
 from sluicegate_grpc.semantics.fields import Missing, Values
+from sluicegate_grpc.semantics.status import RefusedError
 
 _MAX_CALLERS = 100_000
 _LIST_VALID_NS = 1_000_000_000
@@ -70,14 +70,6 @@ class Engine(Protocol):
 
     def every_second(self, call: Callable[[int], bool], /) -> None:
         """Have something called about once a second, under the lock, until it returns False."""
-
-
-class RefusedError(Exception):
-    """A call is refused."""
-
-    def __init__(self, refusal: status.Refusal) -> None:
-        super().__init__(refusal.text)
-        self.refusal = refusal
 
 
 class CallEnforcer:
@@ -128,7 +120,7 @@ class CallEnforcer:
         engine.every_second(every_second)
 
     def policed(self, name: str) -> Policed | None:
-        """What the map says of a method; None if no policy asks about it, and the call passes."""
+        """The map's entry for a method; None if no policy applies to it, so that the call passes."""
         found = self._policed.get(name)
         if found is None and name not in self._policed:
             self.unknown_methods += 1
@@ -157,17 +149,23 @@ class CallEnforcer:
 
     # -- requests -------------------------------------------------------------------------------------
 
-    def publish(self, policed: Policed, values: Values | Missing, caller: Caller) -> Waiting[None] | None:
-        """Decide a publish.
+    def police(self, policed: Policed, values: Values | Missing, caller: Caller) -> Waiting[None] | None:
+        """Decide a publish, or record a call that always passes.
 
         :return: None if it may proceed, else what to wait for.
-        :raises RefusedError: if it is refused.
+        :raises RefusedError: if it is refused, or cannot be read.
         """
         # <hot> Runs for every publish.
         if isinstance(values, Missing):
             raise self._malformed(policed)
-        now_ns = monotonic_ns()
+        role, now_ns = policed.method.role, monotonic_ns()
         with self.engine.lock:
+            if role is not Role.PUBLISH:
+                if role is Role.ACKNOWLEDGE:
+                    self.calls.acknowledge(policed.method, values, caller, now_ns)
+                elif role is Role.KEEP_ALIVE:
+                    self.calls.touch(values.attachment, caller, now_ns)
+                return None
             op, decision = self.calls.publish(policed.method, values, caller, now_ns)
         if decision is None:
             return None
@@ -244,20 +242,6 @@ class CallEnforcer:
                 with self.engine.lock:
                     self.calls.failed(attaching, monotonic_ns())
 
-    def note(self, policed: Policed, values: Values | Missing, caller: Caller) -> None:
-        """Record a call that always passes: an acknowledgement or a keep-alive.
-
-        :raises RefusedError: if it cannot be read.
-        """
-        if isinstance(values, Missing):
-            raise self._malformed(policed)
-        role, now_ns = policed.method.role, monotonic_ns()
-        with self.engine.lock:
-            if role is Role.ACKNOWLEDGE:
-                self.calls.acknowledge(policed.method, values, caller, now_ns)
-            elif role is Role.KEEP_ALIVE:
-                self.calls.touch(values.attachment, caller, now_ns)
-
     def left(self, policed: Policed, values: Values | Missing, caller: Caller) -> None:
         """A producer or consumer has detached."""
         if isinstance(values, Values):
@@ -299,22 +283,22 @@ class CallEnforcer:
         return RefusedError(status.malformed(policed.name))
 
 
+@dataclass(slots=True, eq=False)
 class Attachment:
     """A producer or consumer that was admitted and awaits the broker's response."""
 
-    __slots__ = ("_attaching", "_enforcer", "_policed")
-
-    def __init__(self, enforcer: CallEnforcer, policed: Policed, attaching: Attaching) -> None:
-        self._enforcer = enforcer
-        self._policed = policed
-        self._attaching = attaching
+    _enforcer: CallEnforcer
+    _policed: Policed
+    _attaching: Attaching
 
     def answered(self, response: bytes) -> None:
         """The broker has accepted the attachment."""
         values = self._policed.read_response(response)
-        called = values.attachment if self._policed.method.attachment and isinstance(values, Values) else None
+        broker_id = (
+            values.attachment if self._policed.method.attachment and isinstance(values, Values) else None
+        )
         with self._enforcer.engine.lock:
-            self._enforcer.calls.attached(self._attaching, called, monotonic_ns())
+            self._enforcer.calls.attached(self._attaching, broker_id, monotonic_ns())
 
     def failed(self) -> None:
         """The call failed; does nothing once it was answered."""
@@ -323,16 +307,13 @@ class Attachment:
                 self._enforcer.calls.failed(self._attaching, monotonic_ns())
 
 
+@dataclass(slots=True, eq=False)
 class Delivery:
     """An open stream of messages to one consumer."""
 
-    __slots__ = ("_enforcer", "_policed", "_seen", "_stream")
-
-    def __init__(self, enforcer: CallEnforcer, policed: Policed, stream: Stream) -> None:
-        self._enforcer = enforcer
-        self._policed = policed
-        self._stream = stream
-        self._seen: FirstSeen | None = None
+    _enforcer: CallEnforcer
+    _policed: Policed
+    _stream: Stream
 
     def on_room(self, tell: Callable[[], None]) -> None:
         """Have a callback called when waiting may end early; from any thread, under the lock."""
@@ -348,52 +329,34 @@ class Delivery:
         values = self._policed.read_response(data)
         if isinstance(values, Missing):
             return True  # no client could read it either
-        now_ns = monotonic_ns()
+        came_ns = monotonic_ns()
         with self._enforcer.engine.lock:
-            wait_ns = self._ask(values, now_ns)
+            wait_ns = self._ask(values, came_ns, came_ns)
         if wait_ns == 0:
             return True
-        return self._hold(values, wait_ns) if wait_ns > 0 else False
+        return self._hold(values, came_ns, wait_ns) if wait_ns > 0 else False
 
-    def _hold(self, values: Values, wait_ns: int) -> Waiting[bool]:
+    def _hold(self, values: Values, came_ns: int, wait_ns: int) -> Waiting[bool]:
         while wait_ns > 0:
-            yield _wait(wait_ns)
-            now_ns = monotonic_ns()
+            yield Wait(wait_ns)
             with self._enforcer.engine.lock:
-                wait_ns = self._ask(values, now_ns)
+                wait_ns = self._ask(values, came_ns, monotonic_ns())
         return wait_ns == 0
 
-    def _ask(self, values: Values, now_ns: int) -> int:
+    def _ask(self, values: Values, came_ns: int, now_ns: int) -> int:
         """0 to send a message, how long to wait, or -1 to drop it."""
-        stream = self._stream
+        stream, wall_ms = self._stream, self._enforcer.engine.wall_ms
         gate = stream.gate(now_ns)
-        if gate.delay is not None and (early_ms := self._early_ms(values, gate.delay, now_ns)) > 0:
-            return min(early_ms * _MS, LONGEST_WAIT_NS)
-        op = stream.op
-        op.messages = 1
-        op.bytes = op.largest = values.payload
-        counts = stream.counts_unacked(gate)
-        if counts:
-            stream.sending(values.position, now_ns)
-        decision = gate.dispatch(op, now_ns)
-        if decision is None or decision.action is Action.REWRITE:
-            if counts:
-                stream.sent(values.position, now_ns)
+        if gate.delay is not None:
+            early_ms = stream.early_ms(gate.delay, values, wall_ms(came_ns), wall_ms(now_ns))
+            if early_ms > 0:
+                return min(early_ms * _MS, LONGEST_WAIT_NS)
+        decision = stream.decide(gate, values, values.payload, now_ns)
+        if decision is None:
             return 0
         if decision.action is _DELAY:
             return max(decision.delay_ns, _LEAST_WAIT_NS)
-        return LONGEST_WAIT_NS if op.reliable else -1
-
-    def _early_ms(self, values: Values, rule: DelayRule, now_ns: int) -> int:
-        wall_ms = self._enforcer.engine.wall_ms(now_ns)
-        seen_ms, published_ms = wall_ms, values.published or -1
-        if published_ms < 0 or rule.clock == "receive_time":
-            if self._seen is None:
-                self._seen = FirstSeen()
-            position = values.position
-            number = position if isinstance(position, int) else hash(position)
-            seen_ms = self._seen.ms((self._stream.op.topic, number, 0), wall_ms)
-        return due_ms(rule, published_ms, seen_ms) - wall_ms
+        return LONGEST_WAIT_NS if stream.op.reliable else -1
 
     def close(self, *, has_left: bool = True) -> None:
         """The stream has ended; idempotent.
@@ -414,16 +377,3 @@ def _held(hold: Hold, decision: Decision, topic: str, now_ns: int) -> Wait:
     if wait_ns == 0:
         raise RefusedError(status.refusal(decision, topic))
     return Wait(wait_ns)
-
-
-def _wait(ns: int) -> Wait:
-    return Wait(max(ns, _LEAST_WAIT_NS))
-
-
-def common_name(auth_context: Mapping[str, Any]) -> str:
-    """The principal of a connection: the common name of the client's certificate, if it showed one.
-
-    :param auth_context: as the context of a call gives it: lists of bytes by name.
-    """
-    names = auth_context.get("x509_common_name")
-    return str(names[0], errors="replace") if names else ANONYMOUS

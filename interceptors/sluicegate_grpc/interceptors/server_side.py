@@ -1,60 +1,36 @@
-"""What the server interceptors of both kinds share: whose a call is, and the handlers that get policies."""
+"""What the server interceptors of both kinds share: the handlers that get policies."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from itertools import count
-from typing import Any, Generic, TypeAlias, TypeVar
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, TypeAlias
 
 import grpc
-from google.protobuf.descriptor import ServiceDescriptor
 
-from sluicegate.model import MethodMap
-from sluicegate_grpc.interceptors.enforcer import CallEnforcer, Engine, common_name
+from sluicegate.model import ANONYMOUS
 from sluicegate_grpc.interceptors.policed import Policed
+from sluicegate_grpc.interceptors.policy_base import CallInfo, Lists, Policies
 from sluicegate_grpc.semantics.calls import Caller
 from sluicegate_grpc.semantics.fields import Missing, Values
 
-Context = TypeVar("Context")
-Lists = TypeVar("Lists")
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 Read: TypeAlias = "tuple[Values | Missing, Any]"
 Serialize: TypeAlias = Callable[[Any], bytes]
 
 
-def _principal(context: Any) -> str:
-    return common_name(context.auth_context())
+class ServerPolicies(Policies[CallInfo, Lists]):
+    """The handlers of a server, with policies around those that policies ask about."""
 
+    @cached_property
+    def _wrapped(self) -> dict[str, tuple[object, Handler]]:
+        """By method: its handler, and the one with policies around it."""
+        return {}
 
-class ServerPolicies(Generic[Context, Lists]):
-    """The handlers of a server, with policies around those that policies ask about.
-
-    :param engine: decides, such as a `sluicegate.embedded.PolicyEngine`.
-    :param methods: which method is which operation; others pass, and are counted.
-    :param principal: gives the principal of a call; the client certificate's common name or ANONYMOUS if left
-        out.
-    :param ghost_release_s: after so long without a stream or a call, a producer or consumer does not count.
-    :param list_subscriptions: tells which subscriptions a topic has, or None if that is not known now; if it
-        is left out, those count that were made since the server started.
-    :param services: descriptors that the map is checked with; others are taken from protobuf's default pool.
-    :raises MethodMapError: if the map is not that of its services, or if some limit would not hold by it.
-    """
-
-    def __init__(
-        self,
-        engine: Engine,
-        methods: MethodMap,
-        *,
-        principal: Callable[[Context], str] = _principal,
-        ghost_release_s: float = 30,
-        list_subscriptions: Lists | None = None,
-        services: Sequence[ServiceDescriptor] = (),
-    ) -> None:
-        lists = list_subscriptions is not None
-        self.enforcer = CallEnforcer(engine, methods, ghost_release_s, lists=lists, services=services)
-        self._principal = principal
-        self._lists = list_subscriptions
-        self._wrapped: dict[str, tuple[object, Handler]] = {}
-        self._streams = count(1)
+    @staticmethod
+    def default_principal(info: Any) -> str:
+        """The principal of a connection: the common name of the client's certificate, if it showed one."""
+        names = info.auth_context().get("x509_common_name")
+        return str(names[0], errors="replace") if names else ANONYMOUS
 
     def _policed(self, handler: "Handler | None", name: str) -> "Handler | None":
         """The handler of a method, with the policies around it if they ask about the method.
@@ -103,12 +79,10 @@ class ServerPolicies(Generic[Context, Lists]):
     def _stream_stream(self, behavior: Any, policed: Policed, serialize: Serialize) -> Any: ...
 
     def _caller(self, context: Any) -> Caller:
-        return self.enforcer.caller(self._principal(context), context.peer())
+        return self.caller_by(context, context.peer())
 
     def _stream_caller(self, context: Any) -> Caller:
-        """A caller that lives as long as its stream: its attachments are released with it."""
-        client = f"{context.peer()} stream {next(self._streams)}"
-        return self.enforcer.caller_of_its_own(self._principal(context), client)
+        return self.stream_caller_by(context, context.peer())
 
 
 def is_ok(context: Any) -> bool:

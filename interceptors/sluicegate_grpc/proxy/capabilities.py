@@ -22,8 +22,8 @@ _DISPATCHING = (
     "fixed_delivery_delay",
 )
 _CONSUMING = ("max_subscriptions_per_topic", "max_consumers_per_topic", "max_consumers_per_subscription")
-_NOWHERE = ("inspect", "max_delivery_delay")
-"""Compressed messages are inflated where a policy needs it, and no field of a map is a wished-for delay."""
+_NOT_APPLICABLE = ("inspect", "max_delivery_delay")
+"""Messages are not inspected, and a map has no field for a delay that a producer asks for."""
 
 
 def capabilities_of(methods: MethodMap) -> Mapping[str, str]:
@@ -39,7 +39,7 @@ def capabilities_of(methods: MethodMap) -> Mapping[str, str]:
         **dict.fromkeys(_PUBLISHING, publishes),
         **dict.fromkeys(_DISPATCHING, dispatches),
         **dict.fromkeys(_CONSUMING, consumes),
-        **dict.fromkeys(_NOWHERE, False),
+        **dict.fromkeys(_NOT_APPLICABLE, False),
         "max_producers_per_topic": produces,
         "max_unacked_messages_per_consumer": positions and acknowledges,
         "connection_rate_limit": produces or consumes,

@@ -27,11 +27,13 @@ def _one_mistake(rule: object) -> object:
     rules = rule if isinstance(rule, dict) else {None: rule}
     for service, each in rules.items():
         if service is not None and not re.match(_SERVICE, str(service)):
-            raise refuse(f"{service!r} is no full name of a service", "write it as in 'mail.Archive: pass'")
+            raise refuse(
+                f"{service!r} is not the full name of a service", "write it as in 'mail.Archive: pass'"
+            )
         if each not in get_args(UnknownRule):
             named = f"of {service} " if service else ""
             raise refuse(
-                f"{each!r} is no rule {named}for unknown methods",
+                f"{each!r} is not a rule {named}for unknown methods",
                 "write refuse, pass, or a map with one of the two for each service",
             )
     return rule
@@ -88,18 +90,9 @@ class Http2(Strict):
     @property
     def limits(self) -> "Limits":
         """The same for a session."""
-        from sluicegate_grpc.proxy.splice import (
-            Limits,  # needs the extra, without which a file can still be read
-        )
+        from sluicegate_grpc.proxy.splice import Limits  # needs the extra; a file can be read without it
 
-        return Limits(
-            streams=self.max_streams,
-            resets=self.resets,
-            windows=self.window_updates,
-            pings=self.pings,
-            settings=self.settings,
-            empty_frames=self.empty_frames,
-        )
+        return Limits(**self.model_dump())
 
 
 class GrpcConfig(BrokerConfig):

@@ -29,7 +29,8 @@ def entry_model(methods: MethodMap) -> type[MapEntry]:
     def check_map(value: str) -> str:
         if mistake := mistake_in(methods):
             raise refuse(
-                f"cannot serve system {value!r}: {mistake}", "mend the map, or the plugin it is from"
+                f"cannot serve system {value!r}: {mistake}",
+                "correct the map, or the plugin that it comes from",
             )
         return value
 

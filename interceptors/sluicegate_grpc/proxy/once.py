@@ -8,8 +8,6 @@ class Once:
         log with keys of its own making.
     """
 
-    __slots__ = ("_most", "_seen")
-
     def __init__(self, most: int = 1_000) -> None:
         self._most = most
         self._seen: set[str] = set()

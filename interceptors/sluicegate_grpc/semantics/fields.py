@@ -70,7 +70,7 @@ class Values:
 
 
 class Kind(Enum):
-    """What of a field is wanted."""
+    """How the value of a field is read."""
 
     TEXT = auto()
     ID = auto()
@@ -181,7 +181,7 @@ class Plan:
 
 
 class Tail:
-    """Sees to it that the rest of a message brings no other value for what was decided on.
+    """Checks that the rest of a message does not change a value that was decided on.
 
     :param fields: of the plan.
     :param skip: bytes that come before the next field; negative if it has begun, or was not looked at.

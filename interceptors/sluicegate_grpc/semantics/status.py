@@ -16,8 +16,10 @@ from sluicegate_grpc.semantics.calls.attach_call import LostPlace
 
 INVALID_ARGUMENT = 3
 NOT_FOUND = 5
+PERMISSION_DENIED = 7
 RESOURCE_EXHAUSTED = 8
 FAILED_PRECONDITION = 9
+UNIMPLEMENTED = 12
 UNAVAILABLE = 14
 DOMAIN = "sluicegate"
 """Domain of the reasons in `google.rpc.ErrorInfo`."""
@@ -37,8 +39,16 @@ class Refusal:
     code: int
     """gRPC status code."""
     text: str
-    details: bytes
+    details: bytes = b""
     """A serialized `google.rpc.Status`; empty if there is nothing to add."""
+
+
+class RefusedError(Exception):
+    """A call is refused."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.text)
+        self.refusal = refusal
 
 
 def refusal(decision: Decision, topic: str) -> Refusal:
@@ -70,7 +80,7 @@ def malformed(method: str) -> Refusal:
 
     :param method: its full name.
     """
-    return Refusal(INVALID_ARGUMENT, f"Malformed message for {method}", b"")
+    return Refusal(INVALID_ARGUMENT, f"Malformed message for {method}")
 
 
 def _error_info(reason: Reason, decision: Decision, topic: str) -> ErrorInfo:

@@ -1,21 +1,10 @@
-"""The brokers of a cluster, by the addresses that lookups and metadata name."""
+"""Addresses of brokers as lookups and metadata name them."""
 
-from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from sluicegate.broker_ports import Address, BrokerPorts
-from sluicegate_danube.config import DanubeConfig
+from sluicegate.broker_ports import Address
 
 _PORTS = {"http": 80, "https": 443}
-
-
-def brokers_of(config: DanubeConfig, facts: Mapping[str, str]) -> BrokerPorts:
-    """The brokers that are known, and the gateway's ports that stand for them.
-
-    :param config: of the cluster.
-    :param facts: what was remembered before.
-    """
-    return BrokerPorts(config, facts, address_of)
 
 
 def address_of(url: str) -> Address:

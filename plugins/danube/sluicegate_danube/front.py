@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sluicegate.broker import Listener, Services
 from sluicegate.broker_ports import FACT, Address, BrokerPorts
-from sluicegate_danube.brokers import brokers_of
+from sluicegate_danube.brokers import address_of
 from sluicegate_danube.config import DanubeConfig
 from sluicegate_danube.lookup import Lookup
 from sluicegate_danube.method_map import INTERNAL_HEADER, METHOD_MAP, TOPIC_LOOKUP
@@ -46,15 +46,13 @@ class DanubeFront(GrpcFront):
         self._config = config
         self._lists = SubscriptionLists(config)
         self._asking: dict[str, asyncio.Task[None]] = {}
-        self._services: Services | None = None
-        self._brokers: BrokerPorts | None = None
-        self._lookup: Lookup | None = None
+        self._brokers: BrokerPorts
+        self._lookup: Lookup
 
     async def start(self, services: Services) -> None:
         """Listen for the brokers that are known."""
-        self._services = services
         self._lists.tls = services.broker_tls
-        self._brokers = brokers = brokers_of(self._config, services.recall(FACT))
+        self._brokers = brokers = BrokerPorts(self._config, services.recall(FACT), address_of)
         await super().start(services)
         if self._config.route == "metadata":
             return
@@ -65,9 +63,7 @@ class DanubeFront(GrpcFront):
 
     def equip(self, shared: Shared) -> None:
         """Add look-ups, routes, lists of subscriptions and what follows a topic to its new owner."""
-        config, brokers, services = self._config, self._brokers, self._services
-        if brokers is None or services is None:
-            raise RuntimeError("the front has not been started")
+        config, brokers, services = self._config, self._brokers, shared.services
         self._lookup = Lookup(brokers, config.route, config.tls.client is not None, _unknown_broker)
         shared.rewrites = {TOPIC_LOOKUP: self._lookup.rewrite}
         shared.looked_up = self._looked_up
@@ -76,32 +72,30 @@ class DanubeFront(GrpcFront):
         shared.forbidden = frozenset({INTERNAL_HEADER})
         calls = shared.calls
         if config.resume_producers:
-            resumer = ProducerResumer(config, brokers, self._lookup, calls.is_reliable, services.spawn)
+            resumer = ProducerResumer(config, brokers, self._lookup, calls.topics.is_reliable, services.spawn)
             shared.aliases = Aliases(resumer)
             calls.owners.keep_ns = config.max_hold * 1_000_000
         calls.owners.on_change = _owner_changed
 
     def _looked_up(self, topic: str, answer: bytes, now_ns: int) -> None:
         """A lookup has named the owner of a topic."""
-        owner = self._lookup.owner(answer) if self._lookup is not None else ""
-        if owner:
+        if owner := self._lookup.owner(answer):
             self._started.calls.owners.learned(topic, owner, now_ns)
 
     def _open(self, key: str, value: str, listener: Listener) -> None:
         """A broker is new: remember its place for the next start, and listen for it."""
-        if self._services is not None:
-            self._services.remember(key, value)
-            self._services.spawn(self._services.listen(listener))
+        services = self._started.services
+        services.remember(key, value)
+        services.spawn(services.listen(listener))
 
     def session(self, listener: Listener, peer: str, now_ns: int) -> GrpcSession:
         """A session for a new client connection."""
-        if self._brokers is None:
-            raise RuntimeError("the front has not been started")
+        shared = self._started
         routes = self._config.route == "metadata"
         addresses = self._brokers.stands_for(listener)
         others = self._brokers.known if len(addresses) == 1 and not routes else ()
         stand_ins = tuple(each for each in others if each not in addresses)[:_MAX_STAND_INS]
-        return GrpcSession(self._started, peer, addresses, routes=routes, stand_ins=stand_ins)
+        return GrpcSession(shared, peer, addresses, routes=routes, stand_ins=stand_ins)
 
     async def answer(self, question: object) -> object:
         """Answer a session's question; the admin API's silence is an answer too."""
@@ -137,7 +131,7 @@ class DanubeFront(GrpcFront):
 
     def counters(self) -> Mapping[str, int]:
         """Event counters."""
-        if self._shared is None or self._lookup is None:
+        if self._shared is None:
             return {}
         owners, aliases = self._shared.calls.owners, self._shared.aliases
         return {

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from sluicegate.model import Method, MethodMap, Role
 
 PRODUCERS = "/danube.ProducerService/"
+SEND_MESSAGE = PRODUCERS + "SendMessage"
 CONSUMERS = "/danube.ConsumerService/"
 EDGE = "/danube.edge.EdgeReplicatorService/"
 TOPIC_LOOKUP = "/danube.Discovery/TopicLookup"
@@ -57,9 +58,7 @@ METHOD_MAP = MethodMap(
         PRODUCERS + "CreateProducer": Method(
             Role.ATTACH_PRODUCER, topic=(3,), producer=(2,), reliable=(6,), attachment=(2,)
         ),
-        PRODUCERS + "SendMessage": Method(
-            Role.PUBLISH, topic=(2, 2), producer=(2, 1), name=(5,), payload=(3,)
-        ),
+        SEND_MESSAGE: Method(Role.PUBLISH, topic=(2, 2), producer=(2, 1), name=(5,), payload=(3,)),
         CONSUMERS + "Subscribe": Method(
             Role.SUBSCRIBE, topic=(2,), subscription=(4,), consumer=(3,), attachment=(2,)
         ),
@@ -77,4 +76,4 @@ METHOD_MAP = MethodMap(
     },
     BROKER_HEADER,
 )
-"""Danube takes no leave of producers and consumers: it has no method of the role DETACH."""
+"""Danube has no method of the role DETACH: producers and consumers stop without a call."""

@@ -12,6 +12,7 @@ from sluicegate_danube.config import DanubeConfig
 from sluicegate_danube.method_map import METHOD_MAP
 from sluicegate_danube.names import topic_name
 from sluicegate_grpc.driver import GrpcDriver
+from sluicegate_grpc.proxy.capabilities import capabilities_of
 
 if TYPE_CHECKING:
     import click
@@ -20,43 +21,22 @@ if TYPE_CHECKING:
     from sluicegate_danube.front import DanubeFront
 
 
+_NATIVE = (
+    "max_producers_per_topic",
+    "max_subscriptions_per_topic",
+    "max_consumers_per_topic",
+    "max_consumers_per_subscription",
+    "max_message_size",
+)
+
+
 class DanubeDriver(GrpcDriver):
     """The driver of gRPC brokers, with what Danube has beyond its method map."""
 
     system = "danube"
     config_model = DanubeConfig
-    extra = Extra(
-        "sluicegate[danube]",
-        {
-            "google.protobuf": "protobuf",
-            "google.rpc": "googleapis-common-protos",
-            "grpc": "grpcio",
-            "hpack": "hpack",
-        },
-    )
-    capabilities: Mapping[str, str] = {
-        "max_producers_per_topic": "native",
-        "max_subscriptions_per_topic": "native",
-        "max_consumers_per_topic": "native",
-        "max_consumers_per_subscription": "native",
-        "max_publish_rate": "emulated",
-        "max_publish_rate_bytes": "emulated",
-        "max_dispatch_rate": "emulated",
-        "max_dispatch_rate_bytes": "emulated",
-        "max_subscription_dispatch_rate": "emulated",
-        "max_subscription_dispatch_rate_bytes": "emulated",
-        "max_message_size": "native",
-        "inspect": "not applicable",
-        "connection_rate_limit": "emulated",
-        "publish_quota": "emulated",
-        "publish_quota_bytes": "emulated",
-        "principal_publish_quota": "emulated",
-        "principal_publish_quota_bytes": "emulated",
-        "storage_quota": "emulated",
-        "fixed_delivery_delay": "emulated",
-        "max_delivery_delay": "not applicable",
-        "max_unacked_messages_per_consumer": "emulated",
-    }
+    extra = Extra("sluicegate[danube]", {**GrpcDriver.extra.modules, "grpc": "grpcio"})
+    capabilities: Mapping[str, str] = {**capabilities_of(METHOD_MAP), **dict.fromkeys(_NATIVE, "native")}
     """Which policies Danube enforces itself; the gate enforces all that are applicable, in the same way."""
 
     def __init__(self) -> None:

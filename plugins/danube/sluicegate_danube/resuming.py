@@ -6,13 +6,21 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from google.protobuf.message import DecodeError, Message
+
 from sluicegate.broker_ports import Address, BrokerPorts, shown
 from sluicegate.model.methods import Path
 from sluicegate_danube.channels import connect
 from sluicegate_danube.config import DanubeConfig
 from sluicegate_danube.lookup import Lookup
-from sluicegate_danube.method_map import PRODUCERS, TOPIC_LOOKUP
-from sluicegate_danube.wire import VARINT, bytes_field, fields, text_field, varint, varint_field
+from sluicegate_danube.method_map import METHOD_MAP, PRODUCERS, SEND_MESSAGE, TOPIC_LOOKUP
+from sluicegate_danube.sluicegate_danube_pb2 import (
+    HealthCheckRequest,
+    ProducerRequest,
+    ProducerResponse,
+    StreamMessage,
+    TopicLookupRequest,
+)
 from sluicegate_grpc.proxy.edits import Edits
 from sluicegate_grpc.proxy.splice.resuming import Resumption
 from sluicegate_grpc.semantics.status import UNAVAILABLE, Refusal
@@ -23,16 +31,12 @@ if TYPE_CHECKING:
 log = logging.getLogger("sluicegate.danube")
 
 _CREATE = PRODUCERS + "CreateProducer"
-_REQUEST, _NAME, _TOPIC, _DISPATCH = 1, 2, 3, 6
-"""Fields of a ProducerRequest."""
-_LOOKUP_TOPIC = 2
-_PRODUCER_ID = 2
 _CALL_S = 2.0
 _PAUSE_S = 0.1
 _AT_ONCE = 32
 _MOST = 10_000
-_NO_OWNER = Refusal(UNAVAILABLE, "The topic has no owner yet. Send the message again.", b"")
-_TOO_MANY = Refusal(UNAVAILABLE, "Too many producers are created anew. Send the message again.", b"")
+_NO_OWNER = Refusal(UNAVAILABLE, "The topic has no owner yet. Send the message again.")
+_TOO_MANY = Refusal(UNAVAILABLE, "Too many producers are created anew. Send the message again.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +123,7 @@ class ProducerResumer:
 
     async def _owner(self, broker: Address, wanted: _Wanted) -> Address | None:
         """The topic's owner, as a broker says; None if it has none that the gateway may dial."""
-        request = varint_field(_REQUEST, 1) + text_field(_LOOKUP_TOPIC, wanted.topic)
+        request = TopicLookupRequest(request_id=1, topic=wanted.topic)
         status, answer = await self._call(broker, TOPIC_LOOKUP, request, wanted)
         owner = self._lookup.owner(answer) if status is None else ""
         return self._brokers.target(owner) if owner else None
@@ -129,17 +133,21 @@ class ProducerResumer:
 
         reliable = self._is_reliable(wanted.topic)
         for dispatch in (reliable, not reliable):
-            request = varint_field(_REQUEST, 1) + text_field(_NAME, wanted.name)
-            request += text_field(_TOPIC, wanted.topic) + (varint_field(_DISPATCH, 1) if dispatch else b"")
+            request = ProducerRequest(
+                request_id=1,
+                producer_name=wanted.name,
+                topic_name=wanted.topic,
+                dispatch_strategy=int(dispatch),
+            )
             status, answer = await self._call(owner, _CREATE, request, wanted)
             if status is None:
-                return _producer_id(answer)
+                return ProducerResponse.FromString(answer).producer_id
             if status is not grpc.StatusCode.FAILED_PRECONDITION:
                 return 0
         return 0
 
     async def _call(
-        self, broker: Address, path: str, request: bytes, wanted: _Wanted
+        self, broker: Address, path: str, request: Message, wanted: _Wanted
     ) -> "tuple[grpc.StatusCode | None, bytes]":
         """Call a broker.
 
@@ -151,7 +159,9 @@ class ProducerResumer:
         async with connect(self._config, shown(broker), is_tls=self._is_tls) as channel:
             try:
                 call: Callable[..., Awaitable[bytes]] = channel.unary_unary(path)
-                answer = await call(request, timeout=_CALL_S, metadata=tuple(wanted.metadata))
+                answer = await call(
+                    request.SerializeToString(), timeout=_CALL_S, metadata=tuple(wanted.metadata)
+                )
             except grpc.aio.AioRpcError as error:
                 if error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
                     raise _NotYetError from None
@@ -159,25 +169,19 @@ class ProducerResumer:
         return None, answer
 
 
-def _producer_id(answer: bytes) -> int:
-    """The id that a ProducerResponse gives; 0 if it gives none."""
-    for field, wire_type, _, value_at, _ in fields(answer):
-        if field == _PRODUCER_ID and wire_type == VARINT:
-            return varint(answer, value_at)[0]
-    return 0
+def renamed(message: bytes, path: Path, producer: int) -> bytes:
+    """Replace the producer's id in a message; everything else stays.
 
-
-def renamed(message: bytes, path: Path, value: int) -> bytes:
-    """Replace the number at a path of a message; everything else stays.
-
-    :raises ValueError: if it is no protobuf message.
+    :param path: of the id, as the method map has it.
+    :raises ValueError: if it is no such message.
     """
-    written = bytearray()
-    for field, _, start, value_at, stop in fields(message):
-        if field != path[0]:
-            written += message[start:stop]
-        elif len(path) == 1:
-            written += varint_field(field, value)
-        else:
-            written += bytes_field(field, renamed(message[value_at:stop], path[1:], value))
-    return bytes(written)
+    try:
+        if path == METHOD_MAP.methods[SEND_MESSAGE].producer:
+            sent = StreamMessage.FromString(message)
+            sent.msg_id.producer_id = producer
+            return sent.SerializeToString()
+        check = HealthCheckRequest.FromString(message)
+        check.id = producer
+        return check.SerializeToString()
+    except DecodeError as error:
+        raise ValueError(str(error)) from None

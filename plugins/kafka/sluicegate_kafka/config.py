@@ -86,7 +86,7 @@ class KafkaConfig(NodePortsConfig):
     silent_client: Duration = Field(
         default=20_000,
         gt=0,
-        description="Of equal clients one that has sent nothing for this long gives way to a new one that "
+        description="Of equal clients one that has sent nothing for this long is replaced by a new one that "
         "would be refused.",
     )
     request_bytes: Mapping[str, Size] = Field(

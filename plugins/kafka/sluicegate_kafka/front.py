@@ -39,7 +39,7 @@ class KafkaFront:
         self._shared: Shared | None = None
         self._ticks = 0
         self._groups_unknown = False
-        """True once it was told that the broker does not list its groups, until it does."""
+        """True once it is logged that the broker does not list its groups, until it does."""
         self._inspectors = ThreadPoolExecutor(1, "sluicegate-inspect")
         """Unpacks compressed batches, one request at a time; the thread starts with the first."""
 
@@ -73,10 +73,8 @@ class KafkaFront:
     async def _ask_for_nodes(self) -> None:
         try:
             self._nodes.learn(await self._upstream.nodes())
-        except Exception as error:  # noqa: BLE001 - any failure means the same: clients' answers will tell
-            log.info(
-                "the broker does not tell its nodes to the gateway itself (%s); learning from clients", error
-            )
+        except Exception as error:  # noqa: BLE001 - any failure means the same: clients' responses name the nodes
+            log.info("cannot list the broker's nodes (%s); learning them from clients' responses", error)
 
     def _open(self, listener: Listener) -> None:
         """Listen for a broker that is new or has moved, and remember it for the next start."""
@@ -111,15 +109,15 @@ class KafkaFront:
         except BackingOffError as error:  # the broker is not asked as often as clients join
             self._started.counts["group_listing_put_off"] += 1
             if not self._groups_unknown:
-                self._tell_unknown(error)
+                self._log_unknown(error)
         except Exception as error:  # noqa: BLE001 - unknown is a state that policies handle
             self._started.counts["group_listing_failed"] += 1
-            self._tell_unknown(error)
+            self._log_unknown(error)
         else:
             self._groups_unknown = False
         self._started.listing.learned(groups, asked_ns, time.monotonic_ns())
 
-    def _tell_unknown(self, error: Exception) -> None:
+    def _log_unknown(self, error: Exception) -> None:
         self._groups_unknown = True
         log.warning("cannot list consumer groups: %s; limits on subscriptions act by on_unknown", error)
 

@@ -64,7 +64,7 @@ class KafkaDriver:
 
     def demo(self) -> "BrokerDemo":
         """What `sluicegate demo` shows of Kafka."""
-        from sluicegate_kafka.demo import KafkaDemo
+        from sluicegate_kafka.demo.show import KafkaDemo
 
         return KafkaDemo()
 

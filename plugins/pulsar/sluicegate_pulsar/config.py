@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from sluicegate.broker_ports import node_ports
+from sluicegate.config.hosts import Host
 from sluicegate.config.models import Listen, NodePortsConfig, Ports, Strict
 from sluicegate.config.units import Count, Size, refuse
 from sluicegate.model import Level
@@ -33,9 +34,8 @@ class Web(Strict):
     """The web listener: the cluster's admin API with fixed delivery delays, and HTTP lookups."""
 
     listen: Listen = Field(description="Where admin clients connect.")
-    advertised_host: str | None = Field(
+    advertised_host: Host | None = Field(
         default=None,
-        min_length=1,
         description="Host that clients are told; the address they reached if unset.",
     )
 
@@ -77,7 +77,7 @@ class PulsarConfig(NodePortsConfig):
     )
     tick: Annotated[int, Field(ge=1, le=60_000, strict=True)] = Field(
         default=1_000,
-        description="The brokers' delayedDeliveryTickTimeMillis, in ms, where the admin API does not tell.",
+        description="The brokers' delayedDeliveryTickTimeMillis, in ms, where the admin API does not say.",
     )
     publish_queue: PublishQueue = Field(
         default=PublishQueue(), description="Bounds on messages that wait for a publish rate."

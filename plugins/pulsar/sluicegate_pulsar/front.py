@@ -11,7 +11,7 @@ from sluicegate.broker_ports import FACT
 from sluicegate_pulsar.cluster.admin import AdminApi, AdminApiError
 from sluicegate_pulsar.cluster.brokers import Brokers
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
-from sluicegate_pulsar.codec.frames import command_frame
+from sluicegate_pulsar.codec.frames import frame_of
 from sluicegate_pulsar.config import PulsarConfig
 from sluicegate_pulsar.names import topic_name
 from sluicegate_pulsar.session import held_by
@@ -23,7 +23,7 @@ log = logging.getLogger("sluicegate.pulsar")
 """Under the gateway's own logger, which alone has a handler."""
 
 _BROKERS_TICKS = 30
-"""Seconds between looks at which brokers there are."""
+"""Seconds between two lists of the brokers."""
 _MAIN = "bootstrap"
 _FIRST_WAIT_NS = 1_000_000_000
 _LONGEST_WAIT_NS = 10_000_000_000
@@ -32,7 +32,7 @@ _LONGEST_WAIT_NS = 10_000_000_000
 class PulsarFront:
     """A `broker.ReachingFront` for Pulsar."""
 
-    greeting = command_frame(pb.BaseCommand(type=pb.BaseCommand.PING, ping=pb.Ping()))
+    greeting = frame_of(pb.Ping())
     """A broker answers it before any login."""
 
     def __init__(self, config: PulsarConfig) -> None:
@@ -45,9 +45,9 @@ class PulsarFront:
         """While the admin API gives no answer at all, it is not asked for each topic."""
         self._ticks = 0
         self._is_listed = True
-        """False if the admin API did not tell the brokers when it was last asked."""
+        """False if the last request for the list of brokers failed."""
         self._asks_again = False
-        """True if it did not tell how they delay."""
+        """True if the last request for their delay settings failed."""
 
     async def start(self, services: Services) -> None:
         """Listen."""
@@ -92,7 +92,7 @@ class PulsarFront:
             self._is_listed = True
         except Exception as error:  # noqa: BLE001 - any failure means the same: what is configured is known
             level = logging.INFO if self._is_listed else logging.DEBUG  # once, until it answers again
-            log.log(level, "the admin API does not tell the brokers (%s); those in the file are known", error)
+            log.log(level, "cannot list the brokers (%s); only those in the file are known", error)
             self._is_listed = False
 
     async def _ask_for_strictness(self) -> None:
@@ -108,7 +108,7 @@ class PulsarFront:
                     self._asks_again = False
                 except Exception as error:  # noqa: BLE001 - unknown means: take care
                     level = logging.DEBUG if self._asks_again else logging.INFO
-                    log.log(level, "cannot tell whether the brokers are strict about deliverAt (%s)", error)
+                    log.log(level, "cannot read whether the brokers are strict about deliverAt (%s)", error)
                     self._asks_again = True
         self._started.added_delay_ms = 0 if strict == "yes" else tick_ms
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from sluicegate.demo.scene import BrokerDemo
     from sluicegate_pulsar.front import PulsarFront
-    from sluicegate_pulsar.web import PulsarSite
+    from sluicegate_pulsar.web.site import PulsarSite
 
 
 class PulsarDriver:
@@ -49,7 +49,7 @@ class PulsarDriver:
         "max_delivery_delay": "native",
         "max_unacked_messages_per_consumer": "native",
     }
-    """Which policies Pulsar has itself; the gate enforces all of them, in the same way."""
+    """Which policies Pulsar has itself; the gateway enforces all of them, in the same way."""
 
     def name_of(self, topic: str, config: PulsarConfig) -> TopicName:
         """Tenant and namespace, and the short forms; a partition also has its partitioned topic's names."""
@@ -68,13 +68,13 @@ class PulsarDriver:
         """The web listener of one configured cluster; None if its entry has none."""
         if config.web is None:
             return None
-        from sluicegate_pulsar.web import PulsarSite
+        from sluicegate_pulsar.web.site import PulsarSite
 
         return PulsarSite(config, services)
 
     def demo(self) -> "BrokerDemo":
         """What `sluicegate demo` shows of Pulsar."""
-        from sluicegate_pulsar.demo import PulsarDemo
+        from sluicegate_pulsar.demo.show import PulsarDemo
 
         return PulsarDemo()
 
@@ -98,6 +98,6 @@ def sluicegate_pressure_sources(context: BrokerContext) -> Sequence[PressureSour
 @hookimpl
 def sluicegate_commands(open_policies: Callable[[str], PolicyDesk]) -> "Sequence[click.Command]":
     """Offer `sluicegate topics` and `sluicegate namespaces`."""
-    from sluicegate_pulsar.commands import groups
+    from sluicegate_pulsar.commands.delayed import groups
 
     return groups(open_policies)

@@ -9,8 +9,9 @@ from pyspark.sql import SparkSession
 
 from sluicegate_reports import reading, registry
 from sluicegate_reports.jobs import clocks, strays
-from sluicegate_reports.jobs.figures import figures_of
+from sluicegate_reports.jobs.figures import figures_of, source_of
 from sluicegate_reports.jobs.further import further
+from sluicegate_reports.jobs.incomplete import Incomplete, certain, told
 from sluicegate_reports.jobs.measuring import Measures, measure
 from sluicegate_reports.jobs.overall import overall_sections
 from sluicegate_reports.jobs.policies import first_rows, policy_sections, rows_name
@@ -21,8 +22,11 @@ from sluicegate_reports.reading import Log
 from sluicegate_reports.results import Cell, Results, RunFacts, Verdict, worst
 from sluicegate_reports.runs import DECISIONS, OBSERVATIONS, Run, Trial, read_run
 from sluicegate_reports.session import is_few, planned_for
+from sluicegate_reports.transforms.flows import CLIENTS
 from sluicegate_reports.transforms.packing import Source
 from sluicegate_reports.verdicts import Finding, judge, worst_finding
+
+_COMPLETE = Incomplete()
 
 
 def compare_run(spark: SparkSession, directory: Listed) -> Results:
@@ -63,7 +67,9 @@ def _compared(
             {(arm.system, arm.door): arm.read_until for arm in run.facts.arms if arm.read_until},
         )
         found = replace(found, further=further(spark, run.trials, seen.frame if seen else None))
-    findings = list(strays.explained(run.trials, judged(run, found), astray))
+    lacking = Incomplete.of(decisions, observations)
+    found = certain(found, run.trials, lacking)
+    findings = list(strays.explained(run.trials, judged(run, found, lacking), astray))
     notes = (*_notes(listed.folder, run, decisions, observations), *strays.notes(astray))
     return results_of(run, found, notes, findings), findings
 
@@ -79,8 +85,11 @@ def _source(run: Run, log: Log, astray: Sequence[strays.Astray]) -> Source | Non
     return Source(frame.coalesce(1) if is_few(log.rows) else frame, log.paths, strays.kept(run, log, astray))
 
 
-def judged(run: Run, found: Measures) -> Sequence[Finding]:
-    """What was found of each trial, in the run's order."""
+def judged(run: Run, found: Measures, lacking: Incomplete = _COMPLETE) -> Sequence[Finding]:
+    """What was found of each trial, in the run's order.
+
+    :param lacking: which files lack a part.
+    """
     tried: dict[tuple[str, str, str], set[str]] = {}
     for trial in run.trials:
         tried.setdefault((trial.system, trial.door, trial.topic), set()).add(trial.policy)
@@ -91,7 +100,10 @@ def judged(run: Run, found: Measures) -> Sequence[Finding]:
         if figures.get("otherwise") and not figures.get("limited") and not others:
             # Nothing else is set there that could have refused all that this limit should have.
             figures = {**figures, "misattributed": figures["otherwise"]}
-        findings.append(judge(trial, figures))
+        if others and not trial.saturated and source_of(number, found) == CLIENTS:
+            # Without a log nobody tells which of them held the clients back.
+            figures = {**figures, "below": None}
+        findings.append(told(number, trial, figures, judge(trial, figures), found, lacking))
     return findings
 
 
@@ -106,11 +118,11 @@ def results_of(
     findings = judged(run, found) if findings is None else findings
     matrix = tuple(_cells(run, findings, first_rows(run.trials, found)))
     sections = (*policy_sections(run, findings, found), *overall_sections(run, found))
-    told = {table.name for section in sections for table in section.tables}
+    shown = {table.name for section in sections for table in section.tables}
     return Results(
         run=replace(run.facts, skews=tuple(clocks.skews(run.facts, found))),
         verdict=worst(cell.verdict for cell in matrix),
-        matrix=tuple(cell if cell.rows in told else replace(cell, rows="") for cell in matrix),
+        matrix=tuple(cell if cell.rows in shown else replace(cell, rows="") for cell in matrix),
         sections=sections,
         thresholds=tuple(thresholds(run, matrix, found)),
         notes=(*notes, *_unseen(run, found), *clocks.notes(found)),
@@ -179,8 +191,8 @@ def _notes(directory: Place, run: Run, decisions: Log, observations: Log) -> Ite
 
 def _unseen(run: Run, found: Measures) -> Iterator[str]:
     """Arms that were played and left no trace: their part of the logs is lost."""
-    told = (found.latencies, found.deliveries, found.costs, found.holds)
-    seen = {(row["system"], row["door"]) for rows in told for row in rows}
+    apart = (found.latencies, found.deliveries, found.costs, found.holds)
+    seen = {(row["system"], row["door"]) for rows in apart for row in rows}
     by_number = (*found.attachments, *found.bounded, *found.delays, *found.unacked)
     lanes = (*found.seconds, *found.judged)
     numbers = {row["trial"] for row in by_number} | {row["lane"] for row in lanes}

@@ -88,7 +88,7 @@ def _delivered(trial: Trial, found: Measures) -> Figures:
     if not rows:
         return {}
     names = ("lost", "unread", "duplicates", "reordered", "told_refused")
-    return {name: sum(row[name] for row in rows) for name in names} | {
+    return {name: sum(row[name] or 0 for row in rows) for name in names} | {
         "delivered_of": sum(row["acknowledged"] for row in rows)
     }
 
@@ -120,7 +120,8 @@ def _of_trial(number: int, rows: Rows) -> Figures:
 
 
 def _counts(number: int, found: Measures) -> Figures:
-    return counts.folded(row for row in found.attachments if row["trial"] == number)
+    folded = counts.folded(row for row in found.attachments if row["trial"] == number)
+    return {**folded, "served": _of_trial(number, found.served).get("served") or 0} if folded else {}
 
 
 def _answers(number: int, found: Measures) -> Figures:
@@ -130,7 +131,7 @@ def _answers(number: int, found: Measures) -> Figures:
 
 def _delay(number: int, found: Measures) -> Figures:
     row = _only(row for row in found.delays if row["trial"] == number)
-    figures = {key: row.get(key) for key in ("messages", "early", "least_ms", "most_ms")}
+    figures = {key: row.get(key) for key in ("messages", "early", "least_ms", "most_ms", "soonest_ms")}
     for kind, name in (("quantiles", "p{:g}_ms"), ("beyond", "beyond_p{:g}_ms")):
         values = row.get(kind) or [None] * len(DELAY_SHARES)
         told = zip(DELAY_SHARES, values, strict=True)

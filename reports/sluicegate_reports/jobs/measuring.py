@@ -27,6 +27,7 @@ from sluicegate_reports.transforms import (
     delivery,
     lanes,
     over_time,
+    served,
     skew,
     throttle,
     transit,
@@ -60,6 +61,7 @@ class Measures:
     """As `lag.most`."""
     unanswered: Rows = field(default_factory=list)
     attachments: Rows = field(default_factory=list)
+    served: Rows = field(default_factory=list)
     bounded: Rows = field(default_factory=list)
     unacked: Rows = field(default_factory=list)
     delays: Rows = field(default_factory=list)
@@ -208,3 +210,5 @@ def _of_few(
     for family, (name, transform) in families.items():
         if any(trial.measured.family is family for trial in trials):
             yield name, partial(transform, lanes.tries(spark, trials, family))
+    if any(trial.measured.family is Family.COUNT for trial in trials):
+        yield "served", partial(served.served, observations, lanes.tries(spark, trials, Family.COUNT))

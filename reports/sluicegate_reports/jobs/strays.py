@@ -1,4 +1,4 @@
-"""Rows that cannot belong to a run: of a system that it did not play, or by a clock far away from it.
+"""Rows that cannot belong to a run: of another run or system, or by a clock far away from it.
 
 They are left out and named. Where one client's clock is that far off, everything that clients saw on its
 topics is left out: of the rest alone messages would look lost.
@@ -50,16 +50,25 @@ class Astray:
 
 
 def played(run: Run, log: Log) -> DataFrame:
-    """The rows of a log that are of the run's systems."""
-    if not _strange(run, log):
-        return log.frame
-    return log.frame.where(F.col("system").isin(*_systems(run)))
+    """The rows of a log that are of the run and of its systems."""
+    frame = log.frame
+    if _others(run, log):
+        frame = frame.where(F.col("run") == run.facts.run)
+    if _strange(run, log):
+        frame = frame.where(F.col("system").isin(*_systems(run)))
+    return frame
+
+
+def _others(run: Run, log: Log) -> dict[str, int]:
+    """Rows of other runs; none where the run's facts do not name it."""
+    return {name: rows for name, rows in log.told.runs.items() if run.facts.run and name != run.facts.run}
 
 
 def kept(run: Run, log: Log, places: Sequence[Astray]) -> Kept:
     """Which topics' rows count: `played` and `without` as a condition."""
     systems = frozenset(_systems(run)) if _strange(run, log) else None
-    return Kept(systems, frozenset((each.system, each.door, each.topic) for each in places))
+    left_out = frozenset((each.system, each.door, each.topic) for each in places)
+    return Kept(systems, left_out, run.facts.run if _others(run, log) else "")
 
 
 def _strange(run: Run, log: Log) -> dict[str, int]:
@@ -72,10 +81,12 @@ def _systems(run: Run) -> set[str]:
 
 
 def strangers(run: Run, what: str, log: Log) -> Iterator[str]:
-    """Systems that only a log names.
+    """Runs and systems that only a log names.
 
     :param what: the log's name.
     """
+    for name, rows in sorted(_others(run, log).items()):
+        yield f"{what}: {rows:,} rows of another run, {name}, are left out"
     for system, rows in sorted(_strange(run, log).items()):
         yield f"{what}: {rows:,} rows of {system}, which the run does not list, are left out"
 

@@ -2,26 +2,19 @@
 
 from collections.abc import Iterator, Sequence
 
-from sluicegate_reports import registry
+from sluicegate_reports import counted, registry
 from sluicegate_reports.jobs.measuring import Measures, Rows
 from sluicegate_reports.registry import Metric
 from sluicegate_reports.registry.measured import Family
-from sluicegate_reports.results import Cell, Threshold, Verdict
+from sluicegate_reports.results import Cell, Threshold
 from sluicegate_reports.runs import Run
 
 
 def thresholds(run: Run, matrix: Sequence[Cell], found: Measures) -> Iterator[Threshold]:
     """Those of the whole matrix and of decisions, then those of single metrics, of what was measured."""
-    count = {verdict: sum(cell.verdict is verdict for cell in matrix) for verdict in Verdict}
+    yield from counted.thresholds(matrix)
     gates = [cell for cell in matrix if registry.door(cell.door).gate]
-    off = sum(cell.verdict is Verdict.OFF for cell in gates)
     rates = [(cell.figure, cell.rows) for cell in gates if cell.unit == "%" and cell.figure is not None]
-    yield _threshold("off_cells", 0, off, "", "places of the matrix that are off, native doors not counted")
-    text = "places of the matrix where a gate's log and its clients disagree"
-    yield _threshold("disputed_cells", 0, count[Verdict.DISPUTED], "", text)
-    text = "places of the matrix that a gate's log alone shows"
-    yield _threshold("unconfirmed_cells", 0, count[Verdict.UNCONFIRMED], "", text)
-    yield _threshold("missing_cells", 0, count[Verdict.MISSING], "", "places of the matrix without a figure")
     if rates:
         rate, rows = max(rates)
         yield _threshold("rate_error_percent", 5, rate, "%", "worst rate error of a gate", rows)
@@ -34,10 +27,14 @@ def thresholds(run: Run, matrix: Sequence[Cell], found: Measures) -> Iterator[Th
         text = "worst share of a gate's decisions that a perfect bucket would not have taken"
         yield _threshold("wrong_decisions_percent", 5, max(shares), "%", text)
     for metric in registry.metrics():
-        values = [row[metric.name] for row in _rows(metric, run, found) if row[metric.name] is not None]
-        if metric.bound is not None and values:
-            bound, measured = metric.bound, sum(values) if metric.bound.total else max(values)
-            yield _threshold(bound.name, bound.most, measured, bound.unit, bound.text, bound.rows)
+        values = [row[metric.name] for row in _rows(metric, run, found)]
+        known = [value for value in values if value is not None]
+        if metric.bound is None or not (known or (values and metric.transform is None)):
+            continue
+        bound, measured = metric.bound, None
+        if len(known) == len(values) or metric.transform is not None:
+            measured = sum(known) if bound.total else max(known)
+        yield _threshold(bound.name, bound.most, measured, bound.unit, bound.text, bound.rows)
 
 
 def _rows(metric: Metric, run: Run, found: Measures) -> Rows:
@@ -53,5 +50,9 @@ def _rows(metric: Metric, run: Run, found: Measures) -> Rows:
     return [row for row in found.deliveries if (row["system"], row["door"], row["topic"]) not in withheld]
 
 
-def _threshold(name: str, bound: float, measured: float, unit: str, text: str, rows: str = "") -> Threshold:
-    return Threshold(name, bound, measured, measured <= bound, unit, text, rows)
+def _threshold(
+    name: str, bound: float, measured: float | None, unit: str, text: str, rows: str = ""
+) -> Threshold:
+    """What is not known of a single row is not known of all, and so not passed."""
+    passed = measured is not None and measured <= bound
+    return Threshold(name, bound, measured, passed, unit, text, rows)

@@ -1,4 +1,4 @@
-"""The report as one HTML file: inline SVG, no script, nothing fetched from anywhere."""
+"""The report as one HTML file: inline SVG, no script, no external resources."""
 
 from sluicegate_reports.page.budget import MAX_BYTES
 from sluicegate_reports.page.document import page

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from sluicegate_reports.page.curves import described, y_scale
+from sluicegate_reports.page.curves import described, values_of, y_scale
 from sluicegate_reports.page.looks import Look
 from sluicegate_reports.page.markup import Markup, short, tag
 from sluicegate_reports.page.scales import Linear, Log, Scale
@@ -26,7 +26,7 @@ class _Axis:
         return self.scale.place(value / self.divisor) * 100
 
     def percent(self, value: float) -> str:
-        """The same, as SVG takes it."""
+        """The same with a percent sign, for SVG."""
         return f"{short(self.at(value))}%"
 
 
@@ -34,7 +34,7 @@ def rows(chart: Chart, shown: Sequence[Look], most: int) -> Markup:
     """The rows of a chart of kind BARS or DOTS.
 
     :param shown: a look for each series.
-    :param most: rows; how many there would be more is said below.
+    :param most: rows that are drawn; a note counts the others.
     """
     axis = _axis(chart)
     drawn = list(_dots(chart, shown, axis) if chart.kind is Kind.DOTS else _bars(chart, shown, axis))
@@ -49,11 +49,9 @@ def rows(chart: Chart, shown: Sequence[Look], most: int) -> Markup:
 
 
 def _axis(chart: Chart) -> _Axis:
-    points = [point for series in chart.series for point in series.points]
-    found = [value for point in points for value in (point.y, point.low, point.high) if value is not None]
-    if chart.limit is not None:
+    found = values_of(chart)
+    if chart.limit is not None and math.isfinite(chart.limit):
         found.append(chart.limit)
-    found = [value for value in found if math.isfinite(value)]
     fitting = scaled(chart.unit, max((abs(value) for value in found), default=0.0))
     values = [value / fitting.divisor for value in found]
     if chart.kind is Kind.DOTS and not chart.log and values:
@@ -62,7 +60,7 @@ def _axis(chart: Chart) -> _Axis:
 
 
 def _spread(values: Sequence[float]) -> Scale:
-    """An axis of dots need not begin at 0, but includes 0 if it is near."""
+    """An axis for dots: it includes 0 only if 0 is near."""
     low, high = min(values), max(values)
     return Linear.over(min(low, 0.0) if low < (high - low) else low, high)
 
@@ -73,7 +71,7 @@ def _category(chart: Chart, x: float) -> str:
 
 
 def _bars(chart: Chart, shown: Sequence[Look], axis: _Axis) -> Iterator[Markup]:
-    """For each category its arms, one row each."""
+    """One row for each arm of each category."""
     places = sorted({point.x for series in chart.series for point in series.points})
     for x in places:
         heading = _category(chart, x)
@@ -85,7 +83,7 @@ def _bars(chart: Chart, shown: Sequence[Look], axis: _Axis) -> Iterator[Markup]:
 
 
 def _dots(chart: Chart, shown: Sequence[Look], axis: _Axis) -> Iterator[Markup]:
-    """A row for each category with a dot for each arm; a row for each arm where there are no categories."""
+    """One row for each category with a dot for each arm; without categories, one row for each arm."""
     if not chart.categories:
         for series, look in zip(chart.series, shown, strict=True):
             told = _told(series.points[0], chart.unit) if len(series.points) == 1 else Markup()
@@ -139,7 +137,7 @@ def _bar(point: Point, look: Look, axis: _Axis, chart: Chart) -> Markup:
         height=_BAR,
         class_=f"bar {look.colour}",
     )
-    # The mark carries the door's shape; without it bars of one system would differ by their names alone.
+    # The mark has the door's shape; without it bars of one system would differ by name only.
     mark = look.mark(f"{short(end)}%", _HEIGHT / 2)
     return _field(chart, axis, [rect, *_whisker(point, look, axis), mark])
 

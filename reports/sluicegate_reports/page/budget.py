@@ -1,14 +1,14 @@
-"""How much of everything a page shows, to stay within its size."""
+"""Limits on the content of a page that keep it within its size."""
 
 from dataclasses import dataclass
 
 MAX_BYTES = 150_000
-"""Of a page; with more than fits, points and rows are thinned out, and the page says so."""
+"""Size of a page; if the content is larger, points and rows are thinned out, and the page says so."""
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How much of everything a page shows."""
+    """Limits on the content of a page."""
 
     points: int
     """Of one series."""
@@ -17,9 +17,9 @@ class Budget:
     text: int
     """Characters of the scenario and of the policies."""
     tables_points: bool = False
-    """Whether the points of charts are tables, too."""
+    """Whether the points of charts are also shown as tables."""
     origins: int = 1_000
-    """Rows of one table that link to their place in the logs."""
+    """Rows of one table that link to their source in the logs."""
     charts: bool = True
 
 
@@ -37,4 +37,4 @@ BUDGETS = (
 )
 """From most to least."""
 OF_LOG = tuple(Budget(0, rows, 0) for rows in (1_000, 300, 100, 30, 10))
-"""Likewise for what was found in a log, which has tables alone."""
+"""The same for the findings of a log, which are tables only."""

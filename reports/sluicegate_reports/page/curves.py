@@ -1,35 +1,36 @@
 """Charts of lines: rates over time, steps, quantiles.
 
-The SVG is as wide as its place and 240 pixels high. Lines lie in an inner SVG that is stretched; texts and
-marks lie outside of it at percents, so that they keep their size on a telephone and in print.
+The SVG fills the width of its container and is 240 pixels high. Lines lie in an inner SVG that is stretched;
+texts and marks lie outside of it at percentages, so that they keep their size on a telephone and in print.
 """
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import groupby
 
 from sluicegate_reports.page.looks import Look
 from sluicegate_reports.page.markup import Markup, join, short, tag
 from sluicegate_reports.page.scales import Linear, Log, Nines, Scale
-from sluicegate_reports.page.thinning import thinned
+from sluicegate_reports.page.thinning import thinned_chart
 from sluicegate_reports.quantities import number, quantity, scaled
 from sluicegate_reports.results import Chart, Kind, Point, Series
 
 HEIGHT = 240.0
 WIDTH = 1000.0
 _MARKED = 8
-"""A line has about that many marks, and one at its end."""
+"""Marks on a line, about; one more is at its end."""
 _FAR = 4.0
-"""A limit above this multiple of the highest value is written, not drawn: it would flatten the lines."""
+"""A limit above this multiple of the highest value is in the legend only: it would flatten the lines."""
 _LINE, _SECOND_LINE = 15.0, 12.0
 _LABELS = 9
-"""With more series than that, the legend alone names them."""
+"""Most series that are named beside their lines; the legend names any number."""
 _LONGEST = 30
-"""The same where a name has more letters than that."""
+"""Most letters of a name beside a line."""
 _LETTER = 7.3
-"""Pixels of a letter in bold, in a wide typeface."""
+"""Width of a bold letter in a wide typeface, in pixels."""
 _LEAST_ROOM = 176.0
-"""Pixels; `reference broker, not Danube` fits below a name."""
+"""Least width for names, in pixels: `reference broker, not Danube` fits below a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,20 +59,11 @@ def curves(chart: Chart, shown: Sequence[Look], most: int, title_id: str) -> Mar
     :param most: points of one series, about.
     :param title_id: id that its title gets.
     """
-    chart = replace(
-        chart, series=tuple(replace(series, points=thinned(series.points, most)) for series in chart.series)
-    )
+    chart = thinned_chart(chart, most)
     frame = frame_of(chart)
     pairs = list(zip(chart.series, shown, strict=True))
-    inner = tag(
-        "svg",
-        *(band(series, look, frame) for series, look in pairs),
-        *(line(series, look, frame, chart.kind) for series, look in pairs),
-        width="100%",
-        height=f"{HEIGHT:.0f}",
-        viewBox=f"0 0 {WIDTH:.0f} {HEIGHT:.0f}",
-        preserveAspectRatio="none",
-    )
+    bands = [band(series, look, frame) for series, look in pairs]
+    lines = [line(series, look, frame, chart.kind) for series, look in pairs]
     marks = [
         mark
         for index, (series, look) in enumerate(pairs)
@@ -83,7 +75,7 @@ def curves(chart: Chart, shown: Sequence[Look], most: int, title_id: str) -> Mar
         "svg",
         tag("title", described(chart), id=title_id),
         _grid(chart, frame),
-        inner,
+        stretched(HEIGHT, *bands, *lines),
         *marks,
         _limit(chart, frame),
         labels,
@@ -95,22 +87,35 @@ def curves(chart: Chart, shown: Sequence[Look], most: int, title_id: str) -> Mar
     )
 
 
+def stretched(height: float, *drawn: Markup) -> Markup:
+    """The inner SVG: what is drawn in WIDTH by HEIGHT fills the width of its place.
+
+    :param height: of its place, in pixels.
+    """
+    box = f"0 0 {WIDTH:.0f} {HEIGHT:.0f}"
+    return tag("svg", *drawn, width="100%", height=f"{height:.0f}", viewBox=box, preserveAspectRatio="none")
+
+
 def described(chart: Chart) -> str:
-    """The text alternative of a chart; its rows hold all values."""
+    """The text alternative of a chart; its table holds all values."""
     names = ", ".join(f"{series.system} {series.door} {series.name}".rstrip() for series in chart.series)
     limit = "" if chart.limit is None else f"; {chart.limit_text} {quantity(chart.limit, chart.unit)}"
     return f"{chart.metric}{limit}. Series: {names or 'none'}"
 
 
-def _values(chart: Chart) -> list[float]:
+def values_of(chart: Chart) -> list[float]:
+    """All that is drawn on the axis of y: values, and ends of their bounds."""
     points = [point for series in chart.series for point in series.points]
     found = [value for point in points for value in (point.y, point.low, point.high) if value is not None]
     return [value for value in found if math.isfinite(value)]
 
 
-def frame_of(chart: Chart) -> Frame:
-    """Scales that hold everything in a chart; its limit too, unless that is far away."""
-    values = _values(chart)
+def frame_of(chart: Chart, ticks: int = 6) -> Frame:
+    """Scales that hold everything in a chart; its limit too, unless that is far away.
+
+    :param ticks: of the lower axis, about.
+    """
+    values = values_of(chart)
     highest = max(values, default=0.0)
     limit = chart.limit
     limit_shown = limit is not None and _limit_shown(limit, highest)
@@ -118,24 +123,26 @@ def frame_of(chart: Chart) -> Frame:
         values.append(limit)
     fitting = scaled(chart.unit, max((abs(value) for value in values), default=0.0))
     values = [value / fitting.divisor for value in values]
-    return Frame(_x_scale(chart), y_scale(values, chart.log), fitting.unit, fitting.divisor, limit_shown)
+    return Frame(
+        _x_scale(chart, ticks), y_scale(values, chart.log), fitting.unit, fitting.divisor, limit_shown
+    )
 
 
 def y_scale(values: Sequence[float], log: bool) -> Scale:
-    """A scale over values that begins at 0, or for logarithms at the lowest power of ten."""
+    """A scale from 0, or a logarithmic one from the lowest power of ten."""
     positive = [value for value in values if value > 0]
     if log and positive:
         return Log.over(min(positive), max(positive))
     return Linear.over(min([0.0, *values]), max([0.0, *values]))
 
 
-def _x_scale(chart: Chart) -> Scale:
+def _x_scale(chart: Chart, ticks: int) -> Scale:
     xs = [point.x for series in chart.series for point in series.points]
     if chart.kind is Kind.QUANTILES:
         return Nines.over(xs)
     if chart.kind is Kind.HISTOGRAM:
         return Linear(0.0, float(max(1, len(chart.categories))), 1.0)
-    return Linear.within(min(xs, default=0.0), max(xs, default=1.0))
+    return Linear.within(min(xs, default=0.0), max(xs, default=1.0), ticks)
 
 
 def _grid(chart: Chart, frame: Frame) -> Markup:
@@ -157,7 +164,7 @@ def _grid(chart: Chart, frame: Frame) -> Markup:
 
 
 def _limit(chart: Chart, frame: Frame) -> Markup:
-    """The line across; its text is in the legend, where no line crosses it."""
+    """The line of the limit; its text is in the legend, where no line crosses it."""
     if chart.limit is None or not frame.limit_shown:
         return Markup()
     y = frame.height(chart.limit)
@@ -169,7 +176,7 @@ def limit_told(chart: Chart) -> str:
     if chart.limit is None:
         return ""
     drawn = chart.kind in {Kind.BARS, Kind.DOTS} or _limit_shown(
-        chart.limit, max(_values(chart), default=0.0)
+        chart.limit, max(values_of(chart), default=0.0)
     )
     text = f"{chart.limit_text} {quantity(chart.limit, chart.unit)}"
     return text if drawn else f"{text}, far above what is shown"
@@ -181,15 +188,9 @@ def _limit_shown(limit: float, highest: float) -> bool:
 
 def runs(series: Series) -> Iterator[list[tuple[Point, float]]]:
     """Stretches of points without a gap."""
-    run: list[tuple[Point, float]] = []
-    for point in series.points:
-        if point.y is not None and math.isfinite(point.y):
-            run.append((point, point.y))
-        elif run:
-            yield run
-            run = []
-    if run:
-        yield run
+    for known, run in groupby(series.points, lambda point: point.y is not None and math.isfinite(point.y)):
+        if known:
+            yield [(point, point.y) for point in run if point.y is not None]
 
 
 def line(series: Series, look: Look, frame: Frame, kind: Kind) -> Markup:
@@ -204,7 +205,7 @@ def line(series: Series, look: Look, frame: Frame, kind: Kind) -> Markup:
 
 
 def band(series: Series, look: Look, frame: Frame) -> Markup:
-    """The area between the ends of its points' spread, an area for each stretch; empty if they have none."""
+    """The area between the low and high ends of the points, for each stretch; empty without them."""
     outlines = []
     for stretch in _spreads(series):
         upper = [frame.place(point, high) for point, _, high in stretch]
@@ -216,21 +217,16 @@ def band(series: Series, look: Look, frame: Frame) -> Markup:
 
 def _spreads(series: Series) -> Iterator[list[tuple[Point, float, float]]]:
     """Stretches of points with a spread, with their low and high ends."""
-    run: list[tuple[Point, float, float]] = []
-    for point in series.points:
-        if point.low is not None and point.high is not None:
-            run.append((point, point.low, point.high))
-        elif run:
-            yield run
-            run = []
-    if run:
-        yield run
+    spread = [(point, point.low, point.high) for point in series.points]
+    for known, run in groupby(spread, lambda each: None not in each):
+        if known:
+            yield [(p, low, high) for p, low, high in run if low is not None and high is not None]
 
 
 def _marks(series: Series, look: Look, frame: Frame, shift: float) -> Iterator[Markup]:
     """Some of the points, the last one, and isolated points between gaps, which have no line.
 
-    :param shift: 0.0 to 1.0, other for each series, so that marks of lines that coincide lie side by side.
+    :param shift: 0.0 to 1.0, different for each series, so that marks of coinciding lines lie side by side.
     """
     stretches = list(runs(series))
     measured = [pair for run in stretches for pair in run]
@@ -246,7 +242,7 @@ def _marks(series: Series, look: Look, frame: Frame, shift: float) -> Iterator[M
 
 
 def _labels(pairs: Sequence[tuple[Series, Look]], frame: Frame) -> Markup:
-    """Names beside the ends of the lines, moved apart; none where there is no room for all."""
+    """Names beside the ends of the lines, moved apart; none if there is no room for all."""
     ends = []
     for series, look in pairs:
         run = next(iter(reversed(list(runs(series)))), None)
@@ -270,11 +266,11 @@ def _labels(pairs: Sequence[tuple[Series, Look]], frame: Frame) -> Markup:
 
 
 def apart(wanted: Sequence[float], heights: Sequence[float], room: float) -> list[float]:
-    """Tops of labels as near as may be to where they are wanted, none over another, all within the room.
+    """Tops of labels, close to the wanted ones, without overlap, and within the room.
 
     :param wanted: tops, ascending.
     :param heights: of each.
-    :param room: the last one ends there at the latest.
+    :param room: where the last one must end at the latest.
     """
     tops: list[float] = []
     free = -math.inf

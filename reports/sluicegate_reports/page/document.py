@@ -1,11 +1,11 @@
-"""The whole page: verdict, charts, the matrix, thresholds, what is missing, all figures, the run's facts.
+"""The whole page: verdict, charts, matrix, thresholds, gaps, all figures, and facts of the run.
 
-Of a log, where nothing is judged, notes and tables.
+For a log, where nothing is judged: notes and tables.
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
@@ -15,7 +15,7 @@ from sluicegate_reports.page.budget import BUDGETS, MAX_BYTES, OF_LOG, Budget
 from sluicegate_reports.page.charts import Charts, chart_id, section_id
 from sluicegate_reports.page.facts import facts, moment, seconds
 from sluicegate_reports.page.looks import definitions
-from sluicegate_reports.page.markup import Markup, join, tag
+from sluicegate_reports.page.markup import Markup, grid, join, scrolled, tag
 from sluicegate_reports.page.parity import badge, matrix
 from sluicegate_reports.page.tables import table
 from sluicegate_reports.quantities import quantity
@@ -27,16 +27,16 @@ def page(results: Results) -> str:
     """The report as one HTML file of at most MAX_BYTES, unless the matrix alone is longer."""
     results = readable(results)
     budgets = OF_LOG if results.verdict is None else BUDGETS
-    made = {0: _document(results, budgets[0])}
-    low, high = 0, len(budgets) - 1
-    if len(made[0].encode()) > MAX_BYTES:
-        low = 1
-        # Each budget makes a smaller page than the one before it.
-        while low < high:
-            middle = (low + high) // 2
-            made[middle] = _document(results, budgets[middle])
-            low, high = (low, middle) if len(made[middle].encode()) <= MAX_BYTES else (middle + 1, high)
-    return made.get(low) or _document(results, budgets[low])
+
+    @cache
+    def made(place: int) -> str:
+        return _document(results, budgets[place])
+
+    def fits(place: int) -> bool:
+        return len(made(place).encode()) <= MAX_BYTES
+
+    # Each budget makes a smaller page than the one before it. Most pages fit with the first.
+    return made(0 if fits(0) else bisect_left(range(len(budgets) - 1), True, lo=1, key=fits))
 
 
 @cache
@@ -53,7 +53,7 @@ def _document(results: Results, budget: Budget) -> str:
         tag("meta", charset="utf-8"),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"),
-        # Without it a browser asks the place that the page came from for an icon.
+        # Without it a browser requests an icon from the page's server.
         Markup('<link rel="icon" href="data:,">'),
         tag("title", title if results.verdict is None else f"{title}: comparison"),
         tag("style", style()),
@@ -73,7 +73,7 @@ def _document(results: Results, budget: Budget) -> str:
         "main",
         *(_part(*part) for part in first),
         *(
-            _Policy(results.run, section, budget, anchors, section_id(index)).made()
+            _policy(results.run, section, budget, section_id(index))
             for index, section in enumerate(results.sections)
         ),
         _part("facts", "The run", facts(results.run, budget.text)) if judged else Markup(),
@@ -175,14 +175,7 @@ def _thresholds(thresholds: Sequence[Threshold], anchors: Mapping[str, str]) -> 
                 tag("td", quantity(threshold.bound, threshold.unit), class_="n", data_name="at most"),
             )
         )
-    made = tag(
-        "table",
-        tag("caption", "Thresholds", class_="unseen"),
-        tag("thead", tag("tr", *head)),
-        tag("tbody", *body),
-        class_="thresholds",
-    )
-    return tag("div", made, class_="scroll", tabindex="0", role="region", aria_label="Thresholds")
+    return scrolled("Thresholds", grid("Thresholds", [tag("tr", *head)], body, "thresholds"))
 
 
 def _missing(results: Results) -> Markup:
@@ -201,44 +194,20 @@ def _parity(results: Results, anchors: Mapping[str, str], sections: Mapping[str,
     return join(tag("p", key), matrix(results, anchors, sections, most))
 
 
-@dataclass(frozen=True, slots=True)
-class _Policy:
-    """One policy's section."""
-
-    run: RunFacts
-    section: Section
-    budget: Budget
-    anchors: Mapping[str, str]
-    """Ids of all tables of the page by their name."""
-    anchor: str
-    """Its own id."""
-
-    def made(self) -> Markup:
-        """The section: text and rows."""
-        anchor = self.anchor
-        name = self.section.policy if self.section.overall else tag("code", self.section.policy)
-        drawn = tag("p", tag("a", "Charts", href=f"#{chart_id(anchor, 0)}"), class_="absent")
-        return tag(
-            "section",
-            tag("h2", name, id=f"{anchor}-title"),
-            tag("p", self.section.text, class_="lead") if self.section.text else Markup(),
-            drawn if self.section.charts and self.budget.charts else Markup(),
-            *self._tables(),
-            id=anchor,
-            aria_labelledby=f"{anchor}-title",
-        )
-
-    def _tables(self) -> list[Markup]:
-        budget = self.budget
-        made = [
-            table(found, self.run, _table_id(self.anchor, index), budget.rows, budget.origins)
-            for index, found in enumerate(self.section.tables)
+def _policy(run: RunFacts, section: Section, budget: Budget, anchor: str) -> Markup:
+    """One policy's section: text and rows."""
+    drawn = tag("p", tag("a", "Charts", href=f"#{chart_id(anchor, 0)}"), class_="absent")
+    tables = [(_table_id(anchor, index), found) for index, found in enumerate(section.tables)]
+    if budget.tables_points:
+        tables += [
+            (f"{chart_id(anchor, index)}-rows", of_chart(chart)) for index, chart in enumerate(section.charts)
         ]
-        for index, chart in enumerate(self.section.charts):
-            if budget.tables_points:
-                anchor = f"{chart_id(self.anchor, index)}-rows"
-                made.append(table(of_chart(chart), self.run, anchor, budget.rows, budget.origins))
-        return made
+    content = join(
+        tag("p", section.text, class_="lead") if section.text else Markup(),
+        drawn if section.charts and budget.charts else Markup(),
+        *(table(found, run, place, budget.rows, budget.origins) for place, found in tables),
+    )
+    return _part(anchor, section.policy if section.overall else tag("code", section.policy), content)
 
 
 def _footer(budget: Budget, judged: bool) -> Markup:

@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from sluicegate_reports.page.markup import Markup, join, tag
+from sluicegate_reports.page.markup import Markup, grid, join, scrolled, tag
 from sluicegate_reports.quantities import quantity
 from sluicegate_reports.results import RunFacts
 
 _CLOCKS = 60
-"""Rows of the table of clocks; a run may have hundreds of clients."""
+"""Rows shown of the table of clocks; a run may have hundreds of clients."""
 
 
 def facts(run: RunFacts, most_text: int) -> Markup:
@@ -54,14 +54,9 @@ def _commands(commands: Iterable[str]) -> Markup:
 
 
 def _rows(title: str, head: Iterable[str], rows: Iterable[Iterable[str]]) -> Markup:
-    made = tag(
-        "table",
-        tag("caption", title, class_="unseen"),
-        tag("thead", tag("tr", *(tag("th", name, scope="col") for name in head))),
-        tag("tbody", *(tag("tr", *(tag("td", text) for text in row)) for row in rows)),
-    )
-    scrolled = tag("div", made, class_="scroll", tabindex="0", role="region", aria_label=title)
-    return join(tag("h3", title), scrolled)
+    heads = tag("tr", *(tag("th", name, scope="col") for name in head))
+    body = (tag("tr", *(tag("td", text) for text in row)) for row in rows)
+    return join(tag("h3", title), scrolled(title, grid(title, [heads], body)))
 
 
 def _phases(run: RunFacts) -> Markup:

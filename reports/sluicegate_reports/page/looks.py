@@ -20,18 +20,18 @@ _HOLLOW = "d2"
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Of one series."""
+    """The look of one series."""
 
     colour: str
     """CSS class."""
     door: str
     """CSS class: dashes of the line; also the mark's id."""
     name: str
-    """Short, for beside the line."""
+    """Short name, beside the line."""
     label: str
-    """What must stand beside the name; empty for nothing."""
+    """Label that must stand beside the name; empty for none."""
     full: str
-    """Both."""
+    """Name with label."""
 
     def mark(self, x: str, y: float) -> Markup:
         """Its mark.
@@ -50,9 +50,9 @@ def definitions() -> Markup:
 
 
 def looks(chart: Chart, run: RunFacts) -> list[Look]:
-    """One for each series of a chart.
+    """The looks of a chart's series.
 
-    Where an arm has several series, colour and mark go by the series instead, or they would look alike.
+    Where an arm has several series, colour and mark follow the series instead of the arm, to tell them apart.
     """
     arms = [(series.system, series.door) for series in chart.series]
     repeated = len(set(arms)) < len(arms)
@@ -70,7 +70,7 @@ def looks(chart: Chart, run: RunFacts) -> list[Look]:
 
 
 def _other(system: str) -> int:
-    """A number that is the same in each process, for systems that choose none."""
+    """A number that is stable over processes, for systems without a colour."""
     return sum(system.encode())
 
 
@@ -83,11 +83,17 @@ def legend(shown: Sequence[Look], lines: bool, limit: str) -> Markup:
     items = []
     for look in shown:
         line = tag("line", x1="0", x2="34", y1="7", y2="7", class_=f"line {look.colour} {look.door}-line")
-        sample = join(line if lines else Markup(), look.mark("17", 7.0))
-        svg = tag("svg", sample, width="34", height="14", aria_hidden="true")
-        items.append(tag("li", svg, tag("span", look.full)))
-    if limit:
-        sample = tag("line", x1="0", x2="34", y1="7", y2="7", class_="limit")
-        svg = tag("svg", sample, width="34", height="14", aria_hidden="true")
-        items.append(tag("li", svg, tag("span", limit), class_="limit-text"))
-    return tag("ul", *items, class_="legend") if items else Markup()
+        items.append(sample(join(line if lines else Markup(), look.mark("17", 7.0)), look.full))
+    return tag("ul", *items, *of_limit(limit), class_="legend") if items or limit else Markup()
+
+
+def of_limit(text: str) -> list[Markup]:
+    """The limit's entry in a legend; none without a text."""
+    line = tag("line", x1="0", x2="34", y1="7", y2="7", class_="limit")
+    return [sample(line, text, "limit-text")] if text else []
+
+
+def sample(drawing: Markup, text: str, class_: str | None = None) -> Markup:
+    """An entry of a legend."""
+    svg = tag("svg", drawing, width="34", height="14", aria_hidden="true")
+    return tag("li", svg, tag("span", text), class_=class_)

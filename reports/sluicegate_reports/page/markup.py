@@ -1,5 +1,6 @@
 """HTML and SVG as text: everything from results is escaped."""
 
+from collections.abc import Iterable
 from html import escape
 from typing import TypeAlias
 
@@ -34,6 +35,26 @@ def join(*parts: str) -> Markup:
     return Markup("".join(part if isinstance(part, Markup) else escape(part, quote=False) for part in parts))
 
 
+def scrolled(label: str, *content: Markup) -> Markup:
+    """A region that is scrolled where it is wider than the page."""
+    return tag("div", *content, class_="scroll", tabindex="0", role="region", aria_label=label)
+
+
+def grid(
+    title: str,
+    head: Iterable[Markup],
+    body: Iterable[Markup],
+    class_: str | None = None,
+    id_: str | None = None,
+) -> Markup:
+    """A table, whose title screen readers alone are told.
+
+    :param head: rows, as those of `body`.
+    """
+    caption = tag("caption", title, class_="unseen")
+    return tag("table", caption, tag("thead", *head), tag("tbody", *body), class_=class_, id=id_)
+
+
 def _attribute(key: str, value: Attribute) -> str:
     if value is None or value is False:
         return ""
@@ -45,6 +66,6 @@ def _attribute(key: str, value: Attribute) -> str:
 
 
 def short(value: float) -> str:
-    """A coordinate: a tenth of a pixel is enough, and makes small pages."""
+    """A coordinate to a tenth of a pixel, which keeps pages small."""
     text = f"{value:.1f}"
     return text.removesuffix(".0")

@@ -16,11 +16,11 @@ from sluicegate_reports.page.curves import (
     limit_told,
     line,
     runs,
+    stretched,
 )
-from sluicegate_reports.page.looks import Look, looks
+from sluicegate_reports.page.looks import Look, looks, of_limit, sample
 from sluicegate_reports.page.markup import Markup, join, short, tag
-from sluicegate_reports.page.scales import Linear
-from sluicegate_reports.page.thinning import thinned
+from sluicegate_reports.page.thinning import thinned_chart
 from sluicegate_reports.quantities import NOT_MEASURED, number
 from sluicegate_reports.results import Chart, Kind, RunFacts, Series
 
@@ -38,9 +38,8 @@ def panels(chart: Chart, run: RunFacts, most: int, anchor: str) -> Markup:
     :param most: points of one series, about.
     :param anchor: id of the figure, from which titles get theirs.
     """
-    thin = tuple(replace(series, points=thinned(series.points, most)) for series in chart.series)
-    chart = replace(chart, series=thin)
-    frame = replace(frame_of(chart), x=_across(chart))
+    chart = thinned_chart(chart, most)
+    frame = frame_of(chart, _TICKS)
     drawn = []
     for number_, (_, several) in enumerate(_by_arm(chart).items()):
         own = replace(chart, series=tuple(several))
@@ -58,15 +57,8 @@ def key(chart: Chart) -> Markup:
     items = []
     for place, name in enumerate(names if several else []):
         style = "main" if place == 0 else _FURTHER[min(place, len(_FURTHER)) - 1]
-        sample = tag("line", x1="0", x2="34", y1="7", y2="7", class_=f"line {style}")
-        items.append(
-            tag("li", tag("svg", sample, width="34", height="14", aria_hidden="true"), tag("span", name))
-        )
-    limit = limit_told(chart)
-    if limit:
-        sample = tag("line", x1="0", x2="34", y1="7", y2="7", class_="limit")
-        svg = tag("svg", sample, width="34", height="14", aria_hidden="true")
-        items.append(tag("li", svg, tag("span", limit), class_="limit-text"))
+        items.append(sample(tag("line", x1="0", x2="34", y1="7", y2="7", class_=f"line {style}"), name))
+    items += of_limit(limit_told(chart))
     if chart.x_unit:
         items.append(tag("li", tag("span", f"across: {chart.x_unit}"), class_="axis"))
     return tag("ul", *items, class_="legend") if items else Markup()
@@ -83,30 +75,15 @@ def _by_arm(chart: Chart) -> dict[tuple[str, str], list[Series]]:
     return found
 
 
-def _across(chart: Chart) -> Linear:
-    if chart.kind is Kind.HISTOGRAM:
-        return Linear(0.0, float(max(1, len(chart.categories))), 1.0)
-    xs = [point.x for series in chart.series for point in series.points]
-    return Linear.within(min(xs, default=0.0), max(xs, default=1.0), _TICKS)
-
-
 def _panel(chart: Chart, look: Look, frame: Frame, title: str) -> Markup:
     if not any(point.y is not None for series in chart.series for point in series.points):
         empty = tag("p", NOT_MEASURED, class_="absent")
         return tag("div", tag("h4", look.name), empty, class_="panel")
-    inner = tag(
-        "svg",
-        *_drawn(chart, look, frame),
-        width="100%",
-        height=str(_TALL),
-        viewBox=f"0 0 {WIDTH:.0f} {HEIGHT:.0f}",
-        preserveAspectRatio="none",
-    )
     svg = tag(
         "svg",
         tag("title", f"{look.name}: {described(chart)}", id=title),
         _grid(chart, frame),
-        inner,
+        stretched(_TALL, *_drawn(chart, look, frame)),
         class_="plot",
         height=str(_TALL),
         role="img",

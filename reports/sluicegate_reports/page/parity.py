@@ -4,16 +4,16 @@ from collections.abc import Iterable, Mapping
 from itertools import groupby
 
 from sluicegate_reports.missing import cells
-from sluicegate_reports.page.markup import Markup, join, tag
+from sluicegate_reports.page.markup import Markup, grid, join, scrolled, tag
 from sluicegate_reports.quantities import together
 from sluicegate_reports.results import MARKS, Arm, Cell, Results, RunFacts, Verdict
 
 _MANY = 6
-"""A matrix with more arms than that is set in smaller type."""
+"""Arms above which the matrix is set in smaller type."""
 
 
 def badge(verdict: Verdict) -> Markup:
-    """A verdict: its sign and its text; colour comes on top."""
+    """A verdict by sign and text; its colour is only an addition."""
     return tag("span", tag("i", MARKS[verdict], aria_hidden="true"), verdict.text, class_=f"badge {verdict}")
 
 
@@ -38,15 +38,10 @@ def matrix(results: Results, anchors: Mapping[str, str], sections: Mapping[str, 
         ]
         body.append(tag("tr", tag("th", tag("code", name), scope="row"), *row))
     reasons = _not_applicable(found.values(), results.run)
-    made = tag(
-        "table",
-        tag("caption", "Each policy on each system, by door", class_="unseen"),
-        tag("thead", tag("tr", *_systems(arms, results.run)), tag("tr", *_doors(arms, results.run))),
-        tag("tbody", *body),
-        class_="matrix many" if len(arms) > _MANY else "matrix",
-    )
-    label = "Parity matrix, can be scrolled"
-    return join(tag("div", made, class_="scroll", tabindex="0", role="region", aria_label=label), reasons)
+    head = [tag("tr", *_systems(arms, results.run)), tag("tr", *_doors(arms, results.run))]
+    style = "matrix many" if len(arms) > _MANY else "matrix"
+    made = grid("Each policy on each system, by door", head, body, style)
+    return join(scrolled("Parity matrix, can be scrolled", made), reasons)
 
 
 def _not_applicable(found: Iterable[Cell], run: RunFacts) -> Markup:

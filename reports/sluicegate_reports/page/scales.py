@@ -7,11 +7,11 @@ from typing import Protocol
 
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 _NEARLY = 1e-9
-"""What divisions may be off by without taking away or adding a tick."""
+"""Rounding error of divisions that must not add or drop a tick."""
 _NOTHING = 1e-300
-"""Smaller than that is 0: its steps would be none that a float can hold."""
+"""Smaller values count as 0: a float could not hold their steps."""
 _MOST_NINES = 5.0
-"""99.999 %: finer quantiles are drawn there."""
+"""99.999 %, where finer quantiles are drawn too."""
 _QUANTILES = (
     (0.0, "min"),
     (0.5, "50 %"),
@@ -24,7 +24,7 @@ _QUANTILES = (
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A place on an axis that has a line and, mostly, a text."""
+    """A position on an axis with a line and usually a text."""
 
     value: float
     text: str = ""
@@ -32,11 +32,11 @@ class Tick:
 
 
 class Scale(Protocol):
-    """From values to places."""
+    """Maps values to positions."""
 
     @property
     def ticks(self) -> Sequence[Tick]:
-        """Places with a line, in order."""
+        """Ticks in order."""
 
     def place(self, value: float) -> float:
         """The position of a value, from 0.0 to 1.0 along the axis; values outside are clamped."""
@@ -106,7 +106,7 @@ class Log:
 
     @property
     def ticks(self) -> Sequence[Tick]:
-        """At most some ten."""
+        """At most about ten."""
         span = self.last - self.first
         every = max(1, math.ceil(span / 7))
         between = (1.0, 2.0, 5.0) if span <= 2 else (1.0,)
@@ -144,7 +144,7 @@ class Nines:
 
     @property
     def ticks(self) -> Sequence[Tick]:
-        """The quantiles that people ask for, and `max` at the end."""
+        """The usual quantiles, and `max` at the end."""
         last = self.most - 0.25 if self.whole else self.most + _NEARLY
         shown = [Tick(q, text) for q, text in _QUANTILES if -math.log10(1 - q) <= last]
         return [*shown, Tick(1.0, "max")] if self.whole else shown

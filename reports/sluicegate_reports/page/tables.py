@@ -4,14 +4,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sluicegate_reports.cells import is_number, left_out, scaled_columns, texts
-from sluicegate_reports.page.markup import Markup, join, tag
+from sluicegate_reports.page.markup import Markup, grid, join, scrolled, tag
 from sluicegate_reports.quantities import NOT_MEASURED
 from sluicegate_reports.results import Origin, RunFacts, Table, Value, Verdict
 
 _FOLDED = 8
-"""Tables with more rows than that are shown on demand."""
+"""Tables with more rows are folded."""
 _WIDE = 8
-"""A table with more columns than that is split."""
+"""Tables with more columns are split."""
 _BLOCK = 7
 """Columns of figures in one block, as many as paper has room for."""
 _NAMES = ("system", "door", "policy", "phase", "topic", "subscription", "seen by")
@@ -38,8 +38,9 @@ def table(shown: Table, run: RunFacts, anchor: str, most: int, most_origins: int
     origins = shown.origins[: min(most, most_origins)] if own else shown.origins[:most_origins]
     drawn = _Drawn(title, fitted.columns, rows, anchor, len(origins) if own else 0)
     summary = tag("summary", tag("span", title), " ", tag("small", note))
-    scrolled = tag("div", *drawn.blocks(), class_="scroll", tabindex="0", role="region", aria_label=title)
-    details = tag("details", summary, scrolled, drawn.absent(), open=len(rows) <= _FOLDED)
+    details = tag(
+        "details", summary, scrolled(title, *drawn.blocks()), drawn.absent(), open=len(rows) <= _FOLDED
+    )
     return join(details, _origins(origins, anchor))
 
 
@@ -52,7 +53,7 @@ class _Drawn:
     rows: Sequence[_Row]
     anchor: str
     linked: int
-    """So many of its rows lead to where they lie."""
+    """Number of its rows that link to their source."""
 
     @property
     def wide(self) -> bool:
@@ -67,14 +68,14 @@ class _Drawn:
 
     @property
     def figures(self) -> list[int]:
-        """All others, less those of a wide table that say nothing in any row."""
+        """All other columns; a wide table omits those without any value."""
         others = [place for place in range(len(self.columns)) if place not in self.names]
         if not self.wide:
             return others
         return [place for place in others if any(row[place][1] is not None for row in self.rows)]
 
     def absent(self) -> Markup:
-        """Columns without any value and arms without the policy, each named once."""
+        """Notes on columns without any value and on arms without the policy."""
         said = []
         names = [name for place, name in enumerate(self.columns) if place not in {*self.names, *self.figures}]
         if names and self.rows:
@@ -104,13 +105,7 @@ class _Drawn:
             for place, row in enumerate(self.rows)
             if not (self._inapplicable(row) if first else self._empty(row))
         ]
-        return tag(
-            "table",
-            tag("caption", self.title, class_="unseen"),
-            tag("thead", tag("tr", *head)),
-            tag("tbody", *body),
-            id=self.anchor if first else None,
-        )
+        return grid(self.title, [tag("tr", *head)], body, id_=self.anchor if first else None)
 
     def _line(self, place: int, row: _Row, places: list[int], *, first: bool) -> Markup:
         cells = [self._whose(row)] if self.names else []
@@ -138,7 +133,7 @@ class _Drawn:
         return verdict == Verdict.NOT_APPLICABLE.text and self._empty(row)
 
     def _empty(self, row: _Row) -> bool:
-        """Whether no figure of a row was measured; its limit is no figure."""
+        """Whether no figure of a row was measured; a limit is not a figure."""
         told = [
             row[place][1]
             for place in self.figures
@@ -148,7 +143,7 @@ class _Drawn:
 
 
 def _origins(origins: Sequence[Origin], anchor: str) -> Markup:
-    """Where the rows of a table lie, in a list: the first item is of its first row."""
+    """The sources of a table's rows, as a list in the order of the rows."""
     items = [
         tag(
             "li",

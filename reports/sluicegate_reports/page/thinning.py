@@ -1,20 +1,27 @@
 """Thins out points without a visible change: each interval keeps its first, lowest, highest and last one."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from sluicegate_reports.results import Point
+from sluicegate_reports.results import Chart, Point
 
 _KEPT = 4
-"""Points that stay of a stretch, at most; gaps come on top."""
+"""Most points that stay of one interval, besides gaps."""
 _KEPT_OF_SPREAD = 6
-"""The same where points have a spread: its lowest and its highest end stay, too."""
+"""The same for points with a spread, whose lowest and highest ends stay too."""
+
+
+def thinned_chart(chart: Chart, most: int) -> Chart:
+    """A chart each of whose series has about `most` points."""
+    series = (replace(each, points=thinned(each.points, most)) for each in chart.series)
+    return replace(chart, series=tuple(series))
 
 
 def thinned(points: Sequence[Point], most: int) -> tuple[Point, ...]:
-    """At most about `most` of the points, in order: peaks and gaps are never lost.
+    """About `most` of the points, in order; peaks and gaps are never lost.
 
     :param points: in the order of x.
-    :param most: points that are wanted; gaps come on top, one between two points that stay.
+    :param most: wanted points, besides gaps, of which one stays between two points.
     """
     if len(points) <= most:
         return tuple(points)

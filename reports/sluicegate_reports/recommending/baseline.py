@@ -12,13 +12,13 @@ MEASURES = (*_SHARES, "peak")
 
 
 def rates(decisions: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """Percentiles of what was asked in each second in which anything was.
+    """Percentiles of the demand of each second with any demand.
 
-    Refused and dropped is part of it: a baseline under too low a limit would confirm the limit. What was held
-    counts when it passed. A window of a summary counts to the second in which it began.
+    Refused and dropped operations are included: otherwise a baseline under too low a limit would confirm it.
+    Held operations count when they passed, a window of a summary in the second in which it began.
 
     :param decisions: a decision log.
-    :param keys: columns that tell whose rates; `operation` is added to them.
+    :param keys: columns to group by, besides `operation`.
     :return: keys, `operation`, `seconds`, `first_s` and `last_s` (since 1970), and of `messages` and
         `bytes` each `_p50`, `_p95`, `_p99`, `_peak`.
     """
@@ -45,7 +45,7 @@ def topics(decisions: DataFrame) -> DataFrame:
 
 
 def busiest(of_principals: DataFrame, most: int) -> DataFrame:
-    """Of each topic the rows with the highest p99 of messages: no more than so many.
+    """The rows with the highest p99 of messages of each topic, at most `most`.
 
     :param of_principals: what `rates` gives for TOPIC and `principal`; rows without a principal come last.
     """
@@ -60,7 +60,7 @@ def busiest(of_principals: DataFrame, most: int) -> DataFrame:
 
 
 def sizes(decisions: DataFrame) -> DataFrame:
-    """Mean size of the messages of each publish: that of the message, where one was sent alone.
+    """Mean message size of each publish; exact for single messages.
 
     :return: TOPIC, `size_p50`, `size_p95`, `size_p99`, `size_peak` in bytes; topics whose allows are only
         known in windows have no row, as their largest message is not known.

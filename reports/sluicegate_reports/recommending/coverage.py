@@ -1,4 +1,4 @@
-"""The coverage of a baseline: its length, and what it does not show."""
+"""The coverage of a baseline: its length and its gaps."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ Rates: TypeAlias = Mapping[tuple[str, ...], Sequence[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """From when to when a baseline reaches, in s since 1970."""
+    """First and last second of a baseline, since 1970."""
 
     first_s: int
     last_s: int
@@ -24,14 +24,14 @@ class Coverage:
 
     @property
     def text(self) -> str:
-        """As people read it: `2026-11-21 12:00 to 2026-11-21 12:35 UTC, 35 min`."""
+        """The period in words: `2026-11-21 12:00 to 2026-11-21 12:35 UTC, 35 min`."""
         first, last = (
             f"{datetime.fromtimestamp(s, UTC):%Y-%m-%d %H:%M}" for s in (self.first_s, self.last_s)
         )
         return f"{first} to {last} UTC, {_length(self.length_s)}"
 
     def warning(self) -> str:
-        """Which peaks so short a baseline cannot hold; empty if it is a week or longer."""
+        """The peaks that so short a baseline cannot contain; empty if it is a week or longer."""
         if self.length_s >= 7 * _DAY_S:
             return ""
         cycle, peaks = ("a day", "of other hours") if self.length_s < _DAY_S else ("a week", "of other days")
@@ -42,7 +42,7 @@ class Coverage:
 
 
 def coverage(rates: Rates) -> Coverage:
-    """That of all topics together; there is one at least."""
+    """The coverage of all topics together, of which there is at least one."""
     rows = [row for rows in rates.values() for row in rows]
     return Coverage(min(row["first_s"] for row in rows), max(row["last_s"] for row in rows))
 

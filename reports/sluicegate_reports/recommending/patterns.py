@@ -1,13 +1,14 @@
 """One entry for topics whose names fit a pattern and whose limits are similar.
 
-A pattern has one `*`, as a policy file takes it: at the end of a name (`orders.*`) or for one part of it
-(`tenant*.orders`). It is taken only if every topic of the log that it matches gets the limits of its entry.
+A pattern has one `*`, as policy files allow: at the end of a name (`orders.*`) or for one part of it
+(`tenant*.orders`). It is used only if every topic of the log that it matches gets the limits of its entry.
 """
 
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import TypeAlias
 
 from sluicegate_reports.recommending.policy_file import Advice, Limit
@@ -15,13 +16,13 @@ from sluicegate_reports.recommending.policy_file import Advice, Limit
 FEWEST = 3
 """Topics that make a pattern."""
 ALIKE = 2.0
-"""Limits are alike if the highest is no more than that many times the lowest."""
+"""Limits are alike if the highest is at most this multiple of the lowest."""
 _TOPICS = 10_000
-"""Topics whose names are tried as patterns; more would take much memory."""
+"""Topics whose names are tried as patterns, to bound the memory."""
 _PARTS = 12
 """Parts of a name at which a pattern is tried."""
 _COMPARED = 20_000_000
-"""Names that are compared with patterns, at most: some 5 s."""
+"""Most comparisons of names with patterns: about 5 s."""
 _TOLD = 3
 """Topics that a pattern's remark names."""
 _SEPARATOR = re.compile(r"([./:_-])")
@@ -45,11 +46,12 @@ def merged(advice: Sequence[Advice], names: Sequence[str]) -> list[Advice]:
         topics = known.matching(pattern, single)
         if len(topics) >= FEWEST and _alike([single[topic] for topic in topics]):
             patterns.append(_entry(pattern, [single.pop(topic) for topic in topics]))
-    return [*sorted(patterns, key=_topic), *sorted(single.values(), key=_topic)]
+    by_topic = attrgetter("topic")
+    return [*sorted(patterns, key=by_topic), *sorted(single.values(), key=by_topic)]
 
 
 class _Names:
-    """All names under which a file can mean the topics of a log."""
+    """All names by which a file can refer to the topics of a log."""
 
     def __init__(self, topics: Sequence[str]) -> None:
         self._sorted = sorted({(name, topic) for topic in topics for name in _aliases(topic)})
@@ -87,9 +89,9 @@ def _fits(name: str, pattern: _Pattern) -> bool:
 
 
 def _aliases(topic: str) -> Iterator[str]:
-    """A topic's names: in full, in shorter forms, and that of the topic whose partition it is.
+    """A topic's names: the full one, shorter forms, and that of the topic whose partition it is.
 
-    More than a system takes them for: that costs a pattern, and never limits a topic by mistake.
+    More than a system accepts: that may cost a pattern, and never limits a topic by mistake.
     """
     for name in {topic, _PARTITION.sub("", topic)}:
         yield name
@@ -100,7 +102,7 @@ def _aliases(topic: str) -> Iterator[str]:
 
 
 def _candidates(advice: Sequence[Advice]) -> list[_Pattern]:
-    """Patterns that fit several names: those of most topics first, of these the longest."""
+    """Patterns that fit several names, by number of topics and then by length, both descending."""
     count: dict[_Pattern, int] = {}
     for each in advice[:_TOPICS]:
         for pattern in set(_patterns(each.topic)) if each.limits else ():
@@ -118,7 +120,7 @@ def _patterns(topic: str) -> Iterator[_Pattern]:
             continue
         before = "".join(parts[:place])
         for behind in ("", "".join(parts[place + 1 :])):
-            # A star alone, or with separators, would say nothing of a name.
+            # A star alone, or with separators only, would match any name.
             if any(sign.isalnum() for sign in before + behind):
                 yield f"{domain}{separator}{before}", behind
 
@@ -131,7 +133,7 @@ def _parts(path: str) -> Iterator[str]:
 
 
 def _alike(advice: Sequence[Advice]) -> bool:
-    """Whether all have limits of the same policies, and of each policy alike."""
+    """Whether all have limits of the same policies, and the limits of each policy are alike."""
     policies = {limit.policy for limit in advice[0].limits}
     values: dict[str, list[int]] = {}
     for each in advice:
@@ -152,7 +154,3 @@ def _entry(pattern: _Pattern, advice: Sequence[Advice]) -> Advice:
     names = ", ".join(each.topic for each in advice[:_TOLD])
     remark = f"{len(advice):,} topics, of each policy the highest limit of all: {names}{more}"
     return Advice("*".join(pattern), tuple(limits.values()), (remark,), topics=len(advice))
-
-
-def _topic(advice: Advice) -> str:
-    return advice.topic

@@ -19,24 +19,24 @@ class Limit:
     value: int
     """In the policy's own unit."""
     why: str
-    """What it comes from, in one line."""
+    """Its justification, in one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What is recommended for one topic, or for all whose names fit a pattern."""
+    """The recommendation for one topic, or for all topics that match a pattern."""
 
     topic: str
     limits: tuple[Limit, ...]
     remarks: tuple[str, ...] = ()
-    """Further lines: the principals that use it, and what is unknown."""
+    """Further lines: its principals, and what is unknown."""
     topics: int = 1
-    """How many topics of the log it is for: several, where the name is a pattern."""
+    """Number of topics of the log that it covers; several for a pattern."""
 
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A broker entry that the log's decisions were taken for."""
+    """A broker entry whose decisions the log holds."""
 
     name: str
     system: str
@@ -44,15 +44,15 @@ class Broker:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything that goes into the file."""
+    """The content of the file."""
 
     brokers: tuple[Broker, ...]
     advice: tuple[Advice, ...]
     head_room: float
     apply: bool
-    """False: all of it is only observed at first."""
+    """False: the policies are only observed at first."""
     source: str
-    """What it comes from, for the head of the file."""
+    """The source of the recommendation, for the head of the file."""
     notes: tuple[str, ...] = field(default=())
 
 
@@ -61,7 +61,7 @@ def limit_of(policy: str, measured: Mapping[str, float], head_room: float, unit:
 
     :param measured: `p50`, `p95`, `p99`, `peak`.
     :param head_room: factor, 1 or more.
-    :param unit: of what was measured, for the reasoning.
+    :param unit: of `measured`, for the justification.
     """
     if measured["peak"] <= 0:
         return None
@@ -76,14 +76,14 @@ def limit_of(policy: str, measured: Mapping[str, float], head_room: float, unit:
 
 
 def count_of(policy: str, most: int, head_room: float, what: str) -> Limit | None:
-    """Head-room above the most that were seen; None for none."""
+    """Head-room above the highest count; None if that is 0."""
     if most <= 0:
         return None
     return Limit(policy, math.ceil(most * head_room), f"at most {most:,} {what}; {head_room:g} x that")
 
 
 def round_up(value: float) -> int:
-    """The next number with two significant digits, which people can read and compare."""
+    """Round up to two significant digits, for readability."""
     if value <= 10:
         return math.ceil(value)
     step: int = 10 ** (math.floor(math.log10(value)) - 1)
@@ -141,5 +141,5 @@ def _text(value: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Text from a log must not end a comment: line breaks and unprintable characters become spaces."""
+    """Replace unprintable characters by spaces, so that text from a log cannot end a comment."""
     return "".join(sign if sign.isprintable() else " " for sign in text)

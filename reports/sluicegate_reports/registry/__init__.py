@@ -1,13 +1,13 @@
 """The parts of a comparison, built in or from other packages: systems, doors, policies, metrics, clients.
 
 A package adds its own by an entry point of the group `sluicegate.reports`, which names an `Extension`.
-What nobody registered takes part too, as a system or a door of which nothing is known.
+Systems and doors that nobody registered take part too, as unknown ones.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -32,15 +32,16 @@ __all__ = [
 GROUP = "sluicegate.reports"
 """The group of entry points."""
 _Named = TypeVar("_Named")
+_Kind = TypeVar("_Kind")
 
 
 class RegistryError(Exception):
-    """What another package brings cannot be used: the message names it, says why and what to do."""
+    """The extension of a package cannot be used; the message names it, says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """All that one package brings; its names are new ones."""
+    """Everything that one package adds, under names that are not taken."""
 
     systems: tuple[System, ...] = ()
     doors: tuple[Door, ...] = ()
@@ -54,12 +55,14 @@ class Extension:
     """Places of further arms, each an `Arm` of `sluicegate_reports.runner.doors` as `module:name`."""
 
 
+@cache
 def systems() -> Mapping[str, System]:
     """All systems by name, ours first.
 
-    :raises RegistryError: as all of these, if what a package brings cannot be used.
+    :raises RegistryError: if the extension of a package cannot be used; the functions below do the same.
     """
-    return _systems()
+    ours = {each.name: each for each in SYSTEMS}
+    return _joined("system", ours, lambda of: [(each.name, each) for each in of.systems])
 
 
 def system(name: str) -> System:
@@ -67,9 +70,11 @@ def system(name: str) -> System:
     return systems().get(name) or System(name)
 
 
+@cache
 def doors() -> Mapping[str, Door]:
     """All doors by name, ours first."""
-    return _doors()
+    ours = {each.name: each for each in DOORS}
+    return _joined("door", ours, lambda of: [(each.name, each) for each in of.doors])
 
 
 def door(name: str) -> Door:
@@ -77,94 +82,21 @@ def door(name: str) -> Door:
     return doors().get(name) or Door(name)
 
 
+@cache
 def policies() -> Mapping[str, Measured]:
     """All policies by name in the file, ours first."""
-    return _policies()
-
-
-def kinds() -> Mapping[str, Kind]:
-    """All kinds of broker that comparison runs can play, ours first."""
-    return _kinds()
-
-
-def arm_places() -> list[str]:
-    """Places of the arms of other packages, as `module:name`."""
-    return [place for _, extension in _extensions() for place in extension.arms]
-
-
-def metrics() -> tuple[Metric, ...]:
-    """All metrics, ours first, in the order of their columns."""
-    return _metrics()
-
-
-def metrics_of(family: Family) -> tuple[Metric, ...]:
-    """The metrics of a family of policies."""
-    return tuple(metric for metric in metrics() if family in metric.families)
-
-
-def check() -> None:
-    """Read all that packages bring.
-
-    :raises RegistryError: if something of it cannot be used.
-    """
-    for read in (_systems, _doors, _policies, _metrics, _kinds):
-        read()
-
-
-def forget() -> None:
-    """Look for entry points again at the next call: packages may have been installed or removed meanwhile."""
-    for cached in (_extensions, _systems, _doors, _policies, _metrics, _kinds):
-        cached.cache_clear()
-
-
-@cache
-def _extensions() -> tuple[tuple[str, Extension], ...]:
-    found = sorted(entry_points(group=GROUP), key=lambda point: point.name)
-    return tuple((point.name, _loaded(point)) for point in found)
-
-
-def _loaded(point: EntryPoint) -> Extension:
-    said = f"entry point {point.name!r} of {GROUP} ({point.value})"
-    try:
-        loaded = point.load()
-    except Exception as error:  # another package's module may raise anything
-        raise RegistryError(
-            f"{said} cannot be loaded: {type(error).__name__}: {error}; mend that package or uninstall it"
-        ) from error
-    if not isinstance(loaded, Extension):
-        raise RegistryError(
-            f"{said} is no Extension but of type {type(loaded).__name__}: "
-            "have it name a sluicegate_reports.registry.Extension"
-        )
-    return loaded
-
-
-@cache
-def _systems() -> Mapping[str, System]:
-    return _joined(
-        "system", {each.name: each for each in SYSTEMS}, lambda of: [(each.name, each) for each in of.systems]
-    )
-
-
-@cache
-def _doors() -> Mapping[str, Door]:
-    return _joined(
-        "door", {each.name: each for each in DOORS}, lambda of: [(each.name, each) for each in of.doors]
-    )
-
-
-@cache
-def _policies() -> Mapping[str, Measured]:
     return _joined("policy", POLICIES, lambda of: of.policies.items())
 
 
 @cache
-def _kinds() -> Mapping[str, Kind]:
+def kinds() -> Mapping[str, Kind]:
+    """All kinds of broker that comparison runs can play, ours first."""
     return _joined("kind", KINDS, lambda of: of.kinds.items())
 
 
 @cache
-def _metrics() -> tuple[Metric, ...]:
+def metrics() -> tuple[Metric, ...]:
+    """All metrics, ours first, in the order of their columns."""
     ours = {metric.name: metric for metric in METRICS}
     for package, extension in _extensions():
         for metric in extension.metrics:
@@ -175,6 +107,70 @@ def _metrics() -> tuple[Metric, ...]:
                 )
     joined = _joined("metric", ours, lambda of: [(each.name, each) for each in of.metrics])
     return (*METRICS, *(metric for name, metric in joined.items() if name not in ours))
+
+
+def metrics_of(family: Family) -> tuple[Metric, ...]:
+    """The metrics of a family of policies."""
+    return tuple(metric for metric in metrics() if family in metric.families)
+
+
+def arm_places() -> list[str]:
+    """Places of the arms of other packages, as `module:name`."""
+    return [place for _, extension in _extensions() for place in extension.arms]
+
+
+def check() -> None:
+    """Read the extensions of all packages.
+
+    :raises RegistryError: if one cannot be used.
+    """
+    for read in (systems, doors, policies, metrics, kinds):
+        read()
+
+
+def forget() -> None:
+    """Look for entry points again at the next call: packages may have been installed or removed meanwhile."""
+    for cached in (_extensions, systems, doors, policies, metrics, kinds):
+        cached.cache_clear()
+
+
+def load(what: str, read: Callable[[], object], kind: type[_Kind], place: str) -> _Kind:
+    """Load an object of another package.
+
+    :param what: names it in messages.
+    :param read: imports it.
+    :param kind: the class that it is to be of, which is found at `place`.
+    :raises RegistryError: if it cannot be imported, or is something else.
+    """
+    try:
+        loaded = read()
+    except Exception as error:  # another package's module may raise anything
+        raise RegistryError(
+            f"{what} cannot be loaded: {type(error).__name__}: {error}; mend that package or uninstall it"
+        ) from error
+    if not isinstance(loaded, kind):
+        raise RegistryError(
+            f"{what} is no {kind.__name__} but of type {type(loaded).__name__}: "
+            f"have it name a {place}.{kind.__name__}"
+        )
+    return loaded
+
+
+@cache
+def _extensions() -> tuple[tuple[str, Extension], ...]:
+    found = sorted(entry_points(group=GROUP), key=lambda point: point.name)
+    return tuple(
+        (
+            point.name,
+            load(
+                f"entry point {point.name!r} of {GROUP} ({point.value})",
+                point.load,
+                Extension,
+                "sluicegate_reports.registry",
+            ),
+        )
+        for point in found
+    )
 
 
 def _joined(

@@ -1,13 +1,13 @@
-"""What the reports know of systems and doors: one row each. No other module compares their names."""
+"""Properties of systems and doors, one row each. No other module compares their names."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
 REFERENCE_LABEL = "reference broker, not Danube"
-"""What stands beside every figure that was measured on Danube's reference broker."""
+"""Label of every figure that was measured on Danube's reference broker."""
 NATIVE_DOOR = "native"
-"""The door of clients that talk to a system itself, whose own policies hold."""
+"""The door of clients that connect directly to a system, which applies its own policies."""
 
 PRODUCERS = "max_producers_per_topic"
 SUBSCRIPTIONS = "max_subscriptions_per_topic"
@@ -20,37 +20,37 @@ _NO_CODES: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Lack:
-    """A policy that a system does not have."""
+    """A policy that a system lacks."""
 
     policy: str
     why: str
     door: str = ""
-    """The door at which it lacks it; empty for every door."""
+    """The door where it is missing; empty for every door."""
 
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """One kind of broker. With only a name it counts as unknown."""
+    """One kind of broker. One with only a name counts as unknown."""
 
     name: str
     """As in the column `system`."""
     label: str = ""
-    """What has to stand beside its name, unless the run says what else it was."""
+    """Label that must stand beside its name, unless the run states another."""
     colour: int | None = None
-    """On the page, from 1 to 6; one that its name gives, from 4 on, if there is none."""
+    """On the page, from 1 to 6; None for one from 4 on that is derived from the name."""
     unordered_calls: bool = False
-    """Whether each message is a call of its own: two that are under way at once have no order."""
+    """Whether each message is a call of its own, so that two concurrent ones have no order."""
     waits_long: bool = False
-    """Whether its clients are held for as long as it takes, as no error that they retry is safe."""
+    """Whether clients are held without a limit, as no retriable error is safe."""
     codes: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: _NO_CODES)
     """Policies on attached clients that answer with a code, by the client library's name of it."""
     texts: tuple[tuple[str, str], ...] = ()
-    """Words of its own refusals that one policy alone uses, each with that policy."""
+    """Phrases of its own refusals that identify one policy, each with that policy."""
     lacks: tuple[Lack, ...] = ()
-    """Policies that make no sense on it."""
+    """Policies that do not apply to it."""
 
     def lack(self, policy: str, door: str) -> str:
-        """Why it has no such policy at a door; empty if it does."""
+        """Why a policy is missing at a door; empty if it is not."""
         return next(
             (each.why for each in self.lacks if each.policy == policy and each.door in ("", door)), ""
         )
@@ -58,14 +58,14 @@ class System:
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """One way of clients to a system."""
+    """One access path of clients to a system."""
 
     name: str
     """As in the column `door`."""
     mark: int = 4
     """Of its series on the page: 1 circle, 2 square, 3 triangle, 4 diamond."""
     gate: bool = True
-    """Whether a gate of ours decides there and writes the decision log; else it is the system itself."""
+    """Whether a gate of ours decides there and writes the decision log; otherwise the system itself does."""
 
 
 _NO_ASKED_DELAY = Lack("max_delivery_delay", "its clients cannot ask for a delivery delay")
@@ -111,7 +111,7 @@ SYSTEMS = (
         lacks=(_NO_ASKED_DELAY,),
     ),
 )
-"""The systems that come with the product; codes as docs/capabilities.md tells them."""
+"""The systems that come with the product; codes as in docs/capabilities.md."""
 
 DOORS = (
     Door("proxy", 1),

@@ -1,4 +1,4 @@
-"""What comparison runs know of each kind of broker: one row each. What is not data is named by its place."""
+"""How comparison runs play each kind of broker, one row each. Code is named by its place, `module:name`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ class Kind:
     driver: str
     """Place of that library's driver, as `module:name`, see `runner.clients.base.ClientDriver`."""
     prepare: str = ""
-    """Place of a coroutine function that makes an arm's topics, as `module:name`; empty if they need not be
-    made. It is given what `runner.preparing.prepare_topics` is."""
+    """Place of a coroutine function that creates an arm's topics, as `module:name`; empty if they need not be
+    created. Its parameters are those of `runner.preparing.prepare_topics`."""
     asks_delays: bool = False
     """Whether its clients can ask for a delivery delay."""
     acknowledges_each: bool = True

@@ -1,4 +1,4 @@
-"""Which figures show whether a policy is kept: one row for each policy."""
+"""The figures that show whether a policy is kept, one row for each policy."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 
 class Family(StrEnum):
-    """Policies that the same figures show."""
+    """Policies that are judged by the same figures."""
 
     RATE = "rate"
     """Messages, bytes or attachments a second; `limit` is the rate."""
@@ -16,11 +16,11 @@ class Family(StrEnum):
     SIZE = "size"
     """`limit` is the largest payload in bytes."""
     DELAY = "delay"
-    """`limit` is how much later messages are delivered, in ms."""
+    """`limit` is the delivery delay, in ms."""
     ASKED_DELAY = "asked_delay"
     """`limit` is the longest delay that a producer may ask for, in ms."""
     UNACKED = "unacked"
-    """`limit` is the number of messages that a consumer may have and not have acknowledged."""
+    """`limit` is the number of unacknowledged messages of a consumer."""
 
 
 @dataclass(frozen=True, slots=True)

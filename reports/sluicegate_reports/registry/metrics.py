@@ -1,7 +1,7 @@
 """The metrics of trials: one row each, which tables, thresholds and verdicts read.
 
-A new one takes a transform, which measures it, a rule, if verdicts heed it, and its row here or in an
-`Extension`: nothing else has to be touched. Less is better in all thresholds.
+A new one needs a transform that measures it, a rule if verdicts depend on it, and its row here or in an
+`Extension`, and nothing else. Less is better in all thresholds.
 """
 
 from collections.abc import Callable
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from sluicegate_reports.verdicts.finding import Figures, Finding
 
 Transform: TypeAlias = "Callable[[DataFrame, DataFrame], DataFrame]"
-"""Of observations and of the trials, see `lanes.tries`, makes rows with `trial` and the metric's name."""
+"""Makes rows with `trial` and the metric's name, of observations and of the trials, see `lanes.tries`."""
 Rule: TypeAlias = "Callable[[Trial, Figures], Finding | None]"
-"""What a trial's figures show; None if nothing that a verdict heeds."""
+"""A trial's finding by its figures; None if they do not affect its verdict."""
 
 AMOUNT = "amount"
-"""Unit of a metric that is in its limit's unit, without the second."""
+"""Unit of a metric that has its limit's unit without the second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Bound:
     text: str
     """What is measured, in words."""
     total: bool = True
-    """Whether figures of all trials are summed up; else the largest of them counts."""
+    """Whether figures of all trials are summed; otherwise the largest counts."""
     unit: str = "messages"
     rows: str = ""
     """Name of the table that it comes from."""
@@ -46,21 +46,21 @@ class Metric:
     """One figure."""
 
     name: str
-    """As verdicts know it, and the column of its transform."""
+    """Its name in verdicts, and the column of its transform."""
     title: str = ""
-    """Heading of its column; without one it is in no table of a policy."""
+    """Heading of its column; a metric without one is in no policy's table."""
     families: tuple[Family, ...] = ()
     """The policies that it measures; empty if it measures messages independently of policies."""
     unit: str = ""
     """`ms`, `s`, `share`, AMOUNT, or nothing for a number."""
     compared: bool = False
-    """Whether a gate and a system have it alike, as clients see them."""
+    """Whether it is comparable between a gate and a system, as clients see both."""
     bound: Bound | None = None
     """Its threshold."""
     transform: "Transform | None" = None
-    """What measures it, where that is not one of our own queries."""
+    """Measures it, if none of our own queries does."""
     rule: "Rule | None" = None
-    """Takes part in the verdict on each trial of `families`, beside the family's own."""
+    """Contributes to the verdict on each trial of `families`, beside the family's own rule."""
 
     def heading(self, limit_unit: str) -> str:
         """Its column's name, with the unit in brackets; of amounts only bytes are named."""
@@ -109,12 +109,13 @@ METRICS = (
     Metric("refused", "refused at first", _RATE),
     Metric("ideal_refused", "ideal refused", _RATE),
     Metric("attempts", "answers", _ANSWERS),
-    Metric("attached", "let in", _ANSWERS),
+    Metric("attached", "let in", _COUNT),
     Metric("refused", "refused", _SIZES),
     Metric("refused", "refused by it", _COUNT),
     Metric("largest_admitted", "largest let in", _SIZES, AMOUNT),
-    Metric("otherwise", "refused otherwise", _COUNT),
+    Metric("otherwise", "refused otherwise", _ANSWERS),
     Metric("unclear", "refused, unclear by whom", _COUNT),
+    Metric("served", "refused, yet served", _COUNT),
     Metric("most", "most at once", _COUNT, compared=True),
     Metric("wrongly_admitted", "wrongly admitted", (*_RATE, *_ANSWERS), compared=True),
     Metric("wrongly_refused", "wrongly refused", (*_RATE, *_ANSWERS), compared=True),

@@ -1,7 +1,7 @@
 """The rate of attachments: it applies to all topics of a broker, so each broker is replayed as a whole.
 
-Attachments that other policies refused did not come so far, and are not asked. One that was held is asked
-when it was held first; its passing is the same one.
+Attachments that other policies refused never reached this limit, and are skipped. One that was held is
+replayed at the time when it was first held; the row of its passing is the same attachment.
 """
 
 import heapq
@@ -17,27 +17,26 @@ from pyspark.sql import functions as F  # noqa: N812
 from sluicegate.builtin.connections import CONNECTION_RATE, ConnectionRate
 from sluicegate.model import ANONYMOUS, Action, Decision, Operation, OperationKind
 from sluicegate_reports.replaying.candidate import Candidate, Engine, Entry
-from sluicegate_reports.replaying.tally import Place, Range, Tally
+from sluicegate_reports.replaying.tally import PLACE, Place, Range, Tally
 
 _KINDS = {
     kind.name.lower(): kind
     for kind in (OperationKind.CONNECT, OperationKind.ATTACH_PRODUCER, OperationKind.ATTACH_CONSUMER)
 }
 _BROKER = ("system", "door", "gateway")
-_PLACE = (*_BROKER, "namespace", "topic", "principal", "operation")
 
 _Ask: TypeAlias = Callable[[Operation, int], Decision | None]
 
 
 def attempts(decisions: DataFrame) -> DataFrame:
-    """All that the limit of a broker decides about, brokers whole, in order of time.
+    """All attachments that a broker's limit decides, with each broker in one partition, in order of time.
 
     :param decisions: a decision log.
     """
     asked = F.col("operation").isin(*_KINDS) & ~F.col("action").startswith("would_")
     passed_others = (F.col("action") != "reject") | (F.col("policy") == CONNECTION_RATE)
     rows = decisions.where(asked & passed_others).select(
-        *_PLACE,
+        *PLACE,
         "client",
         "action",
         F.unix_micros("time").alias("at_us"),
@@ -56,8 +55,8 @@ class _Attempt:
     first_ns: int
 
 
-class _Line:
-    """Replays the attachments to one broker against its limit; those that must wait ask again in time."""
+class _Replay:
+    """Replays the attachments to one broker against its limit; held ones are retried in time."""
 
     def __init__(self, entry: Entry, modules: tuple[str, ...], tally: Tally, *, totals: bool) -> None:
         self._engine = Engine(entry, modules)
@@ -72,7 +71,7 @@ class _Line:
 
     def take(self, row: Mapping[str, Any]) -> None:
         """The next row of the log."""
-        place: Place = tuple(row[name] for name in _PLACE)
+        place: Place = tuple(row[name] for name in PLACE)
         now_ns, held = row["at_us"] * 1000, row["action"] == "delay"
         self.wake(now_ns)
         who = (place, row["client"] or "")
@@ -127,7 +126,7 @@ class _Line:
         if self._ask is None:
             gate = self._engine.gate(attempt.op.topic, attempt.place[3], attempt.op.principal, now_ns)
             checks = self._limit.sluicegate_policy_checks(gate.state.topic, gate.policies, gate.state)
-            self._ask = checks[0].call if checks else _everyone
+            self._ask = checks[0].call if checks else lambda _op, _now_ns: None
         return self._ask(attempt.op, now_ns)
 
     def _passed(self, attempt: _Attempt, now_ns: int) -> None:
@@ -142,25 +141,21 @@ class _Line:
             self._tally.totals_of(attempt.place).no_longer_delayed += 1
 
 
-def _everyone(op: Operation, now_ns: int) -> None:
-    return None
-
-
 def attached(candidate: Candidate, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Walk through the rows of one partition of `attempts`; rows of `replaying.tally.SCHEMA`."""
     tally = Tally()
-    lines: dict[tuple[str, ...], _Line | None] = {}
+    replays: dict[tuple[str, ...], _Replay | None] = {}
     for batch in batches:
         for row in batch.to_pylist():
             broker = tuple(row[name] for name in _BROKER)
-            if broker not in lines:
+            if broker not in replays:
                 entry = candidate.entry_of_attachments(row["system"], row["gateway"])
                 totals = not candidate.counts
-                lines[broker] = _Line(entry, candidate.modules, tally, totals=totals) if entry else None
-            line = lines[broker]
-            if line is not None:
-                line.take(row)
-    for line in lines.values():
-        if line is not None:
-            line.wake(1 << 62)
+                replays[broker] = _Replay(entry, candidate.modules, tally, totals=totals) if entry else None
+            replay = replays[broker]
+            if replay is not None:
+                replay.take(row)
+    for replay in replays.values():
+        if replay is not None:
+            replay.wake(1 << 62)
     yield tally.batch()

@@ -1,7 +1,7 @@
 """Candidate policies: read from a file and prepared for the processes that replay."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -14,7 +14,7 @@ from sluicegate.engine.faults import GateFaults
 from sluicegate.engine.gate import Gate
 from sluicegate.gateway.compiler import GateCompiler
 from sluicegate.gateway.plugins import PluginError, Plugins, load_plugins
-from sluicegate.model import Decision, Operation, PolicyLayer, PolicySet, PolicyValue, TopicName
+from sluicegate.model import Decision, Operation, PolicyLayer, PolicySet, TopicName
 
 _OBSERVE_ONLY = "observe_only."
 _ACROSS_TOPICS = "connection_rate_limit"
@@ -30,7 +30,7 @@ _UNACKED = "max_unacked_messages_per_consumer"
 
 
 class CandidateError(Exception):
-    """A file holds no policies that can be tried; the message says why, and what to do."""
+    """A file holds no policies that can be replayed; the message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +56,12 @@ class Candidate:
     modules: tuple[str, ...]
     """Plugins that the file names; they must be importable where the replay runs."""
     notes: tuple[str, ...]
-    """What is not replayed as the file says, and why."""
+    """Parts of the file that are not replayed as written, and why."""
     attaching: tuple[Entry, ...] = ()
     """The same brokers as `entries`, with nothing but their limit of attachments."""
 
     def entry(self, system: str, gateway: str) -> Entry | None:
-        """The broker whose decisions these were: that of the name, else the first of the system."""
+        """The broker of recorded decisions: the one of that name, otherwise the first of the system."""
         same = [entry for entry in self.entries if entry.config.system == system]
         named = [entry for entry in same if entry.config.name == gateway]
         return next(iter(named or same), None)
@@ -78,7 +78,7 @@ class Candidate:
 
     @property
     def attachments(self) -> bool:
-        """Whether it matters how fast clients attach to a broker."""
+        """Whether the rate of attachments matters."""
         return self.sets(_ACROSS_TOPICS)
 
     @property
@@ -159,10 +159,10 @@ class Engine:
         plugins = _plugins(modules)
         self.entry = entry
         self.faults = GateFaults()
-        self._name_of = _namer(plugins, entry.config)
+        self._driver = plugins.drivers[entry.config.system]
         self._namespaces: dict[str, str] = {}
         self._compiler = GateCompiler(
-            plugins, self._name, entry.policies, _Sink(), self.faults, self._defaults
+            plugins, self._name, entry.policies, _Sink(), self.faults, entry.config.policy_defaults
         )
 
     def gate(self, topic: str, namespace: str, principal: str, now_ns: int) -> Gate:
@@ -173,13 +173,9 @@ class Engine:
             gate.state.learn_subscriptions(())
         return gate
 
-    @property
-    def _defaults(self) -> Mapping[str, PolicyValue]:
-        return self.entry.config.policy_defaults
-
     def _name(self, topic: str) -> TopicName:
         try:
-            return self._name_of(topic)
+            return self._driver.name_of(topic, self.entry.config)
         except Exception:  # noqa: BLE001 - a driver that cannot read a name: the log knows the namespace
             return TopicName(topic, self._namespaces[topic])
 
@@ -193,11 +189,6 @@ class _Sink:
     def decided(self, gate: Gate, op: Operation, decision: Decision, now_ns: int) -> Decision:
         """Nothing to do."""
         return decision
-
-
-def _namer(plugins: Plugins, config: BrokerConfig) -> Callable[[str], TopicName]:
-    driver = plugins.drivers[config.system]
-    return lambda topic: driver.name_of(topic, config)
 
 
 @lru_cache(maxsize=4)

@@ -10,9 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from sluicegate.builtin.delay import FIXED_DELAY, MAX_DELAY
 from sluicegate.model import ANONYMOUS, EffectivePolicies
 from sluicegate_reports.replaying.candidate import Candidate, Engine
-from sluicegate_reports.replaying.tally import Place
-
-_PLACE = ("system", "door", "gateway", "namespace", "topic", "principal", "operation")
+from sluicegate_reports.replaying.tally import PLACE, Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +49,7 @@ class TooLate:
 def refused_for_delay(decisions: DataFrame) -> DataFrame:
     """Recorded refusals of too long a delay, by what was asked for: place, `asked`, `limit`, `refused`."""
     rows = decisions.where((F.col("policy") == MAX_DELAY) & (F.col("action") == "reject"))
-    by = rows.groupBy(*_PLACE, F.col("current").alias("asked"), F.col("limit"))
+    by = rows.groupBy(*PLACE, F.col("current").alias("asked"), F.col("limit"))
     return by.agg(F.sum("decisions").alias("refused"))
 
 
@@ -114,4 +112,4 @@ class Delays:
 
 
 def _place(row: Mapping[str, Any]) -> Place:
-    return tuple(row[name] for name in _PLACE)
+    return tuple(row[name] for name in PLACE)

@@ -1,8 +1,8 @@
 """The demand in a decision log: one row for each operation, or window of operations.
 
-A row says by a number who asks for what: nine texts in each row would cost more to move and to hand to Python
-than all else together. Who stands behind a number is told once, by a row that comes before all others of its
-topic. That two get one number by chance has to be expected once in 10^17 logs of ten clients on a topic.
+Each row identifies client and kind of operation by a number: nine texts in each row would cost more to move
+and to hand to Python than all else together. A row before all others of its topic maps the number to the
+texts. A collision of two numbers is to be expected once in 10^17 logs of ten clients on a topic.
 """
 
 from pyspark.sql import Column, DataFrame
@@ -11,21 +11,21 @@ from pyspark.sql import functions as F  # noqa: N812
 from sluicegate_reports.replaying.marks import WHO, Mark
 
 _PARTITIONS = 32
-"""Topics are spread over so many. Spark would join small ones to about as many as there are cores, and the
-longest would then be waited for; more would have tasks that find no topic."""
+"""Partitions over which topics are spread. Spark would coalesce them to about the number of cores, and then
+wait for the longest; more would leave tasks without a topic."""
 _FIRST, _LAST = -(1 << 63), (1 << 63) - 1
 _PLACE = ("system", "door", "gateway", "namespace", "topic")
 
 
 def demand(decisions: DataFrame, *, counts: bool, unacked: bool) -> DataFrame:
-    """Rows to walk through: the topics of a partition in it whole, in order of time.
+    """Rows to replay in order of time, with each topic in one partition.
 
-    What was only observed is left out: a further row tells what was done. Rows of the same microsecond
-    keep the order of their file.
+    Observe-only rows are left out: another row records what was done. Rows of the same microsecond keep the
+    order of their file.
 
     :param decisions: a decision log.
-    :param counts: whether attachments are asked for; then clients leave after their last row.
-    :param unacked: whether acknowledgements are.
+    :param counts: whether attachments are included; clients then leave after their last row.
+    :param unacked: whether acknowledgements are included.
     """
     kinds = ["publish", "dispatch"]
     if counts:
@@ -59,8 +59,8 @@ def demand(decisions: DataFrame, *, counts: bool, unacked: bool) -> DataFrame:
 
 
 def _numbered(rows: DataFrame, names: Column) -> DataFrame:
-    """The topic, and the client and kind of operation, as numbers."""
-    # A null would be skipped, so that `a, null` and `null, a` were the same.
+    """Replace the topic, and client with kind of operation, by numbers."""
+    # The hash skips nulls, so `a, null` and `null, a` would be equal.
     place, who = (
         F.xxhash64(*(F.coalesce(name, F.lit("\0")) for name in columns)) for columns in (_PLACE, WHO)
     )
@@ -69,7 +69,7 @@ def _numbered(rows: DataFrame, names: Column) -> DataFrame:
 
 
 def _row(who: DataFrame, mark: Mark, at_us: Column, order: int) -> DataFrame:
-    """Rows that stand for no operation."""
+    """Rows that are not operations."""
     nothing = F.lit(0).cast("long")
     return who.select(
         *WHO,
@@ -84,7 +84,7 @@ def _row(who: DataFrame, mark: Mark, at_us: Column, order: int) -> DataFrame:
 
 
 def _largest() -> Column:
-    """Bytes of the largest message as far as known: of a batch at least the mean."""
+    """Bytes of the largest message, as far as known; for a batch, the mean as a lower bound."""
     mean = F.ceil(F.col("bytes") / F.greatest("messages", F.lit(1)))
     return F.when(F.col("policy") == "max_message_size", F.col("current").cast("long")).otherwise(mean)
 
@@ -102,7 +102,7 @@ def _mark() -> Column:
 
 
 def _left(asked: DataFrame) -> DataFrame:
-    """When each client was seen for the last time, with each of its subscriptions."""
+    """The last time at which each client was seen, for each of its subscriptions."""
     seen = asked.where((F.col("window") == 0) & F.col("client").isNotNull())
     last = seen.groupBy(*_PLACE, "principal", "client", "subscription").agg(F.max("time").alias("last"))
     who = last.withColumn("operation", F.lit("detach"))

@@ -1,4 +1,4 @@
-"""Held operations wait as in front of a gate: one per client, the next ones behind it."""
+"""Queues held operations as a gate does: one for each client, with later ones behind it."""
 
 import heapq
 from collections import deque
@@ -11,11 +11,11 @@ class Waiting(Protocol):
     """Something that is due at a time."""
 
     def wake(self, now_ns: int) -> None:
-        """It is that time."""
+        """Continue at its due time."""
 
 
 class Holding:
-    """Everything that waits, by due time."""
+    """All waiting objects by due time."""
 
     __slots__ = ("_heap", "_number", "due_ns")
 
@@ -23,10 +23,10 @@ class Holding:
         self._heap: list[tuple[int, int, Waiting]] = []
         self._number = 0
         self.due_ns = NEVER_NS
-        """When the next one wants to go on."""
+        """Due time of the next one."""
 
     def wait(self, until_ns: int, waiting: Waiting) -> None:
-        """Have it woken at a time; of one time, in the order of coming here."""
+        """Wake it at a time; those of one time in the order of these calls."""
         self._number += 1
         heapq.heappush(self._heap, (until_ns, self._number, waiting))
         self.due_ns = self._heap[0][0]
@@ -45,7 +45,7 @@ class Holding:
 
 
 class Recorded:
-    """Operations that the record says were held, until the record shows them pass."""
+    """Operations that the log records as held, until it records their passing."""
 
     __slots__ = ("_held",)
 
@@ -60,7 +60,7 @@ class Recorded:
         self._held.append((messages, nbytes))
 
     def passes(self, messages: int, nbytes: int) -> bool:
-        """Whether an allow ends an earlier hold; holds before that one were then given up."""
+        """Whether an allow ends an earlier hold; holds before that one were then abandoned."""
         need = (messages, nbytes)
         if need not in self._held:
             return False

@@ -1,4 +1,4 @@
-"""How exactly each policy of a candidate is replayed; every report of a replay says so."""
+"""How exactly each policy of a candidate is replayed, for the report."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from sluicegate_reports.replaying.candidate import Candidate
 
 EXACT, BOUNDED, IN_PART, NOT = "exact", "within bounds", "in part", "not replayed"
 Scope = tuple[str, str, str]
-"""Policy, how it is replayed, what that means."""
+"""Policy, accuracy of its replay, explanation."""
 
 _RATES = "each operation has its time, to the microsecond"
 _RATES_OF_WINDOWS = (

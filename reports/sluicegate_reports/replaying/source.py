@@ -10,11 +10,11 @@ from sluicegate_reports.registry import system
 from sluicegate_reports.replaying.holding import Holding, Recorded
 from sluicegate_reports.replaying.tally import Outcome, Place, Tally, Totals
 
-_SEEN_TO = Decision(Action.ALLOW, ())
-"""What `ask` gives where everything was done already."""
+_HANDLED = Decision(Action.ALLOW, ())
+"""Result of `ask` for an operation that was handled already."""
 
 _Asked: TypeAlias = tuple[int, int, int, int, Action]
-"""When it was asked first (ns), messages, bytes, largest, what the record says of it."""
+"""Time of the first attempt (ns), messages, bytes, largest message, recorded action."""
 Ask: TypeAlias = Callable[[Operation, int], Decision | None]
 
 
@@ -24,7 +24,7 @@ class Source:
     Operations keep their order: while one is held, those after it wait.
 
     :param place: where its outcomes are counted.
-    :param op: says who asks; used again and again.
+    :param op: identifies the client; reused for each operation.
     :param gate: the candidate's.
     :param max_hold_ns: longest time that one operation is held.
     """
@@ -32,7 +32,6 @@ class Source:
     __slots__ = (
         "_blame",
         "_first_ns",
-        "_gate",
         "_held",
         "_held_op",
         "_holding",
@@ -42,6 +41,7 @@ class Source:
         "_queue",
         "_recorded",
         "ask",
+        "gate",
         "op",
         "place",
         "refused",
@@ -59,7 +59,7 @@ class Source:
         self.refused = 0
         """Operations that the candidate refused."""
         self.totals: Totals = tally.totals_of(place)
-        self._gate = gate
+        self.gate = gate
         self._holding = holding
         lasting = op.kind is OperationKind.DISPATCH or system(place[0]).waits_long
         self._last_ns = 1 << 62 if lasting else max_hold_ns
@@ -75,31 +75,26 @@ class Source:
         self._first_ns = 0
         self._blame: Outcome | None = None
         self.ask: Ask = self._plain
-        """Asks what is in `op`, which the record says was allowed: None if it passes, else see `follow`."""
-
-    @property
-    def gate(self) -> Gate:
-        """The candidate's gate."""
-        return self._gate
+        """Decides `op`, which the log records as allowed: None if it passes, otherwise see `follow`."""
 
     def follow(self, decision: Decision, now_ns: int) -> int:
         """Handle the result of `ask`.
 
         :return: when a held operation is due.
         """
-        if decision is not _SEEN_TO:
+        if decision is not _HANDLED:
             op = self.op
             asked = (now_ns, op.messages, op.bytes, op.largest, Action.ALLOW)
             self._decided(op, decision, asked, now_ns)
-            self._line_up()
+            self._choose_ask()
         return self._holding.due_ns
 
     def offer(
         self, now_ns: int, messages: int, nbytes: int, largest: int, was: Action = Action.ALLOW
     ) -> None:
-        """Ask an operation.
+        """Replay an operation.
 
-        :param was: what the record says of it.
+        :param was: the recorded action.
         """
         if was is Action.DELAY:
             self._recorded.add(messages, nbytes)
@@ -108,20 +103,20 @@ class Source:
             self._try(asked, now_ns)
         else:
             self._queue.append(asked)
-        self._line_up()
+        self._choose_ask()
 
     def wake(self, now_ns: int) -> None:
-        """Decide held operations again, then those that wait behind them."""
+        """Decide the held operation again, then those behind it."""
         held, op = self._held, self._held_op
         if held is None:
             return
-        decision = self._gate.decide(op, now_ns)
+        decision = self.gate.decide(op, now_ns)
         if decision is not None and decision.action is Action.DELAY:
             left_ns = self._first_ns + self._last_ns - now_ns
             if left_ns > 0:
                 self._holding.wait(now_ns + max(1, min(decision.delay_ns, left_ns)), self)
                 return
-            self._gate.abandon(op, now_ns)
+            self.gate.abandon(op, now_ns)
             self._refused(decision, held)
         elif decision is not None and decision.action is not Action.REWRITE:
             self._refused(decision, held)
@@ -130,12 +125,12 @@ class Source:
         self._held = None
         while self._queue and self._held is None:
             self._try(self._queue.popleft(), now_ns)
-        self._line_up()
+        self._choose_ask()
 
     def again(self, op: Operation, now_ns: int) -> bool:
-        """Ask for what the record says was refused, where nothing is held: most of such rows.
+        """Replay an operation that the log records as refused, if nothing is held: most of such rows.
 
-        :return: False if it is to be offered instead.
+        :return: False if it must go through `offer` instead.
         """
         if self.ask is not self._plain:
             return False
@@ -147,7 +142,7 @@ class Source:
             self.refused += 1
         else:
             self._decided(op, decision, (now_ns, op.messages, op.bytes, op.largest, Action.REJECT), now_ns)
-            self._line_up()
+            self._choose_ask()
         return True
 
     def _try(self, asked: _Asked, now_ns: int) -> None:
@@ -210,17 +205,17 @@ class Source:
         outcome.worst(decision)
         return outcome
 
-    def _line_up(self) -> None:
-        """What is neither held nor waited for goes straight to the gate."""
+    def _choose_ask(self) -> None:
+        """Send operations straight to the gate while nothing is held."""
         self.ask = self._careful if self._held is not None or self._recorded else self._plain
 
     def _careful(self, op: Operation, now_ns: int) -> Decision:
-        """As a gate, where something is held here, or was held by the record."""
+        """Decide like a gate while something is held here, or is recorded as held."""
         if self._recorded.passes(op.messages, op.bytes):
             # It was decided when it was held, which is a separate row.
             self.totals.operations -= 1
             self.totals.messages -= op.messages
-            self._line_up()
+            self._choose_ask()
         else:
             self.offer(now_ns, op.messages, op.bytes, op.largest)
-        return _SEEN_TO
+        return _HANDLED

@@ -16,22 +16,23 @@ SCHEMA = (
     "delayed_low bigint, delayed_high bigint, delay_ns bigint, longest_delay_ns bigint, "
     "longest_delay_low_ns bigint, longest_delay_high_ns bigint, current double, limit double"
 )
-"""Of what a replay gives. A row without a policy tells what was asked and what the record says became of it;
-a row with one, what this policy of the candidate would do. A row without a principal is of windows, or of
-clients that have none; in a log with windows it has the bounds for all principals of its topic together."""
+"""Columns of a replay's result. A row without a policy has the demand and its recorded outcome; a row with
+one, the effect of this policy of the candidate. A row without a principal is of windows, or clients without
+one; in a log with windows it has the bounds for all principals of its topic together."""
 
 _KINDS = dict(part.split() for part in SCHEMA.split(", "))
 _ARROW = {"string": pa.string(), "bigint": pa.int64(), "double": pa.float64()}
 ARROW_SCHEMA = pa.schema([(name, _ARROW[kind]) for name, kind in _KINDS.items()])
 _ZEROS = {name: 0 for name, kind in _KINDS.items() if kind == "bigint"}
 
+PLACE = ("system", "door", "gateway", "namespace", "topic", "principal", "operation")
 Place = tuple[str, str, str, str, str, str | None, str]
-"""System, door, gateway, namespace, topic, principal, operation."""
+"""The values of PLACE."""
 
 
 @dataclass(slots=True)
 class Totals:
-    """What was asked, and its recorded outcome."""
+    """The demand, and its recorded outcome."""
 
     operations: int = 0
     messages: int = 0
@@ -43,18 +44,18 @@ class Totals:
 
 @dataclass(slots=True)
 class Outcome:
-    """What one policy of the candidate would do."""
+    """The effect of one policy of the candidate."""
 
     refused: int = 0
     newly_refused: int = 0
     maybe_refused: int = 0
-    """Further ones that may be refused; the log is not detailed enough to decide."""
+    """Operations that may be refused too; the log lacks the detail to decide."""
     delayed: int = 0
     newly_delayed: int = 0
     delay_ns: int = 0
     longest_ns: int = 0
     current: float = 0.0
-    """The furthest that anything was above its limit, and that limit."""
+    """The highest value relative to its limit, and that limit."""
     limit: float = 0.0
 
     def worst(self, decision: Decision) -> None:
@@ -66,7 +67,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class Range:
-    """How many of all of a topic's operations are refused or delayed, at least and at most."""
+    """Bounds on how many operations of a topic are refused or delayed."""
 
     refused_low: int = 0
     refused_high: int = 0
@@ -124,7 +125,7 @@ def _of_outcome(outcome: Outcome) -> dict[str, Any]:
 
 
 def _bounds(outcome: Outcome, bounds: Range | None, *, windowed: bool) -> dict[str, Any]:
-    """Those of a place with windows; of one without them what was counted, or nothing beside windows."""
+    """The bounds of a place with windows; otherwise the counts, or nothing if its topic has windows."""
     most = outcome.refused + outcome.maybe_refused
     delayed, longest = outcome.delayed, outcome.longest_ns
     told = asdict(bounds or Range(outcome.refused, most, delayed, delayed, longest, longest))

@@ -1,4 +1,4 @@
-"""Walks through a log in order of time: the candidate's gates decide each operation."""
+"""Replays a log in order of time: the candidate's gates decide each operation."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -75,7 +75,7 @@ class Walker:
         self.tally = Tally()
 
     def take(self, batch: pa.RecordBatch) -> None:
-        """Go through a batch, whose rows follow those of the batch before."""
+        """Replay a batch, whose rows follow those of the previous one."""
         batch = self._without_names(batch)
         if not batch.num_rows:
             return
@@ -106,8 +106,8 @@ class Walker:
         holding, due = self._holding, self._holding.due_ns
         names = ("at_ns", "messages", "bytes", "largest", "mark", "operations")
         refused = int(Mark.REFUSED)
-        # <hot> A turn for every row: most are plain, their source's operation is used again and again, and
-        # its gate is asked directly.
+        # <hot> Once for every row: most are plain, so the operation of a source is reused, and its gate is
+        # called directly.
         for source, now_ns, messages, nbytes, largest, mark, operations in zip(
             map(sources.__getitem__, codes), *(rows[name].tolist() for name in names), strict=True
         ):
@@ -136,7 +136,7 @@ class Walker:
         elif source.op.kind in _ATTACHING:
             self._attach(source, now_ns, _WAS.get(mark, Action.ALLOW))
         elif mark is Mark.HELD and _everyone(source.place) in self._bounds:
-            # Its passing is part of some window, and is asked there.
+            # Its passing is part of a window, and is replayed there.
             source.totals.operations -= 1
             source.totals.messages -= sums[1]
         else:
@@ -178,7 +178,7 @@ class Walker:
         return WindowBounds(policies, operation, range_)
 
     def _count(self, sources: Sequence[Source], codes: Array, rows: dict[str, Array]) -> None:
-        """Sums of what was asked; and what may be refused as a message of a batch may be larger."""
+        """Sum the demand, and count batches that may be refused because of one too large message."""
         operations = np.bincount(codes, rows["operations"], len(sources))
         messages = np.bincount(codes, rows["messages"], len(sources))
         limits = np.array([source.gate.policies.number(_SIZE) or np.inf for source in sources])[codes]
@@ -210,7 +210,7 @@ class Walker:
         return batch.filter(pc.invert(told))
 
     def _source(self, number: int, now_ns: int) -> Source | None:
-        """Who asks for what; None where the candidate has no broker of the system."""
+        """The source of a number; None if the candidate has no broker of its system."""
         if number not in self._sources:
             self._sources[number] = self._new_source(self._who[number], now_ns)
         return self._sources[number]

@@ -1,9 +1,9 @@
 """Error bounds for replayed summaries: a window has only sums, not the time and client of each operation.
 
-The fill of a token bucket is kept as an interval. If all of a window comes at its start, least passes of what
-the bucket holds at least; if it comes as the tokens do, most passes of what it holds at most. Operations of
-one window are taken to be alike. Where an operation that does not pass is refused, it costs no tokens; where
-it waits, it does, and the fill goes below 0.
+The fill of a token bucket is an interval. The fewest operations of a window pass if all come at its start and
+the bucket is at its lower bound; the most pass if they come as evenly as tokens and it is at its upper bound.
+Operations of one window are assumed to be alike. A refused operation costs no tokens; a held one does, and
+the fill goes below 0.
 """
 
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class _Level:
 
 @dataclass(slots=True)
 class _Slot:
-    """What was asked between two times."""
+    """The demand between two times."""
 
     start_ns: int
     end_ns: int
@@ -49,7 +49,7 @@ class WindowBounds:
 
     :param policies: the candidate's effective policies of the topic.
     :param operation: publish or dispatch.
-    :param range_: counts up in it.
+    :param range_: counts are added to it.
     """
 
     def __init__(self, policies: EffectivePolicies, operation: str, range_: Range) -> None:
@@ -62,10 +62,10 @@ class WindowBounds:
         self._slot: _Slot | None = None
 
     def add(self, start_ns: int, length_ns: int, operations: int, messages: int, nbytes: int) -> None:
-        """Take what was asked within a time; in order of time.
+        """Add demand of a period; in order of time.
 
-        :param length_ns: 0 for a single operation, whose time is known; it is then part of the window that
-            it falls into, if there is one, since its place among the others is not known.
+        :param length_ns: 0 for a single operation, whose time is known; it joins the window that it falls
+            into, if there is one, as its position in there is unknown.
         """
         slot = self._slot
         if slot is None or start_ns >= slot.end_ns:
@@ -76,7 +76,7 @@ class WindowBounds:
         slot.bytes += nbytes
 
     def close(self) -> None:
-        """Take account of the window that is open."""
+        """Count the open window."""
         slot, self._slot = self._slot, None
         if slot is None or not slot.operations:
             return

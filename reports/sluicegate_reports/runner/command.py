@@ -5,7 +5,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from sluicegate_reports.runner.doors import Arm
     from sluicegate_reports.runner.loading import LoadedScenario
 
-    _ParamType = click.ParamType[Any]
-else:
-    _ParamType = click.ParamType  # generic in later versions only
+_Command = TypeVar("_Command", bound=Callable[..., object])
 
 _SHIPPED = Path(__file__).parents[1] / "scenarios"
 _USAGE = 2
@@ -32,93 +30,72 @@ def shipped() -> dict[str, Path]:
     return {file.stem: file for file in sorted(_SHIPPED.glob("*.yaml"))}
 
 
-class _Names(_ParamType):
-    """Names with commas between them.
+def _names(what: str, known: Iterable[str], given: str) -> tuple[str, ...]:
+    """Read names with commas between them.
 
     :param what: for messages.
-    :param known: gives the names that may be given, those of other packages too.
+    :param known: the names that may be given, those of other packages too.
+    :raises click.BadParameter: for an unknown one, with the known ones.
     """
-
-    name = "names"
-
-    def __init__(self, what: str, known: Callable[[], Iterable[str]]) -> None:
-        self._what = what
-        self._known = known
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, ...]:
-        """Read the names; an unknown one ends the command and lists the known ones."""
-        if isinstance(value, tuple):
-            return value
-        given = tuple(part.strip() for part in str(value).split(",") if part.strip())
-        known = tuple(self._known())
-        for each in given:
-            if each not in known:
-                self.fail(f"unknown {self._what} {each!r}: expected some of {', '.join(known)}", param, ctx)
-        if not given:
-            self.fail(f"no {self._what} is named: expected some of {', '.join(known)}", param, ctx)
-        return tuple(dict.fromkeys(given))
+    names = tuple(part.strip() for part in given.split(",") if part.strip())
+    expected = list(known)
+    for each in names:
+        if each not in expected:
+            raise click.BadParameter(f"unknown {what} {each!r}: expected some of {', '.join(expected)}")
+    if not names:
+        raise click.BadParameter(f"no {what} is named: expected some of {', '.join(expected)}")
+    return tuple(dict.fromkeys(names))
 
 
-class _Addresses(_ParamType):
-    """host:port, several with commas between them."""
-
-    name = "host:port"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, ...]:
-        """Read them as the configuration file does."""
-        from pydantic_core import PydanticCustomError
-
-        from sluicegate.config.units import parse_address
-
-        if isinstance(value, tuple):
-            return value
-        try:
-            return tuple(str(parse_address(part.strip())) for part in str(value).split(","))
-        except PydanticCustomError as error:
-            context = error.context or {}
-            self.fail(f"{context['problem']}: {context['remedy']}", param, ctx)
+def _systems(given: str) -> tuple[str, ...]:
+    return _names("system", registry.kinds(), given)
 
 
-class _Place(_ParamType):
-    """NAME=host:port of a system that another package brings."""
-
-    name = "place"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, tuple[str, ...]]:
-        """Read the name and the addresses."""
-        if isinstance(value, tuple):
-            return value
-        name, _, addresses = str(value).partition("=")
-        others = [each for each in registry.kinds() if each not in SYSTEMS]
-        if name in SYSTEMS:
-            self.fail(f"{name} has an option of its own: --{name} {addresses or 'HOST:PORT'}", param, ctx)
-        if name not in others:
-            expected = ", ".join(others) or "none, as no package brings one"
-            self.fail(f"unknown system {name!r}: systems of other packages are {expected}", param, ctx)
-        return name, _Addresses().convert(addresses, param, ctx)
+def _doors(given: str) -> tuple[str, ...]:
+    return _names("door", _known_doors(), given)
 
 
-class _Url(_ParamType):
-    """http://host:port."""
+def _addresses(given: str) -> tuple[str, ...]:
+    """Read host:port, several with commas between them, as the configuration file does."""
+    from pydantic_core import PydanticCustomError
 
-    name = "url"
+    from sluicegate.config.units import parse_address
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Read it."""
-        text = str(value).rstrip("/")
-        if not text.startswith(("http://", "https://")) or "/" in text.partition("://")[2]:
-            self.fail(f"{value!r} is no address of an admin API: write 'http://host:port'", param, ctx)
-        return text
+    try:
+        return tuple(str(parse_address(part.strip())) for part in given.split(","))
+    except PydanticCustomError as error:
+        context = error.context or {}
+        raise click.BadParameter(f"{context['problem']}: {context['remedy']}") from None
 
 
-_DOORS = ("proxy", "interceptor", "native")
-"""Those that are played unless others are asked for."""
+def _place(given: str) -> tuple[str, tuple[str, ...]]:
+    """Read NAME=host:port of a system that another package brings."""
+    name, _, addresses = given.partition("=")
+    others = [each for each in registry.kinds() if each not in SYSTEMS]
+    if name in SYSTEMS:
+        raise click.BadParameter(f"{name} has an option of its own: --{name} {addresses or 'HOST:PORT'}")
+    if name not in others:
+        expected = ", ".join(others) or "none, as no package brings one"
+        raise click.BadParameter(f"unknown system {name!r}: systems of other packages are {expected}")
+    return name, _addresses(addresses)
+
+
+def _url(given: str) -> str:
+    """Read http://host:port."""
+    text = given.rstrip("/")
+    if not text.startswith(("http://", "https://")) or "/" in text.partition("://")[2]:
+        raise click.BadParameter(f"{given!r} is no address of an admin API: write 'http://host:port'")
+    return text
+
+
+def _at(name: str, text: str) -> Callable[[_Command], _Command]:
+    """An option that says where a system is."""
+    return click.option(name, type=_addresses, metavar="HOST:PORT", help=text)
+
+
+def _admin(name: str) -> Callable[[_Command], _Command]:
+    """An option that says where a system's admin API is."""
+    return click.option(name, type=_url, metavar="URL", help="Its admin API.")
 
 
 def _known_doors() -> Iterable[str]:
@@ -137,24 +114,26 @@ def _known_doors() -> Iterable[str]:
 )
 @click.option(
     "--systems",
-    type=_Names("system", registry.kinds),
-    default=SYSTEMS,
+    type=_systems,
+    metavar="NAMES",
+    default=",".join(SYSTEMS),
     help="Some of kafka,pulsar,danube, and of the systems of installed packages.",
 )
 @click.option(
     "--doors",
-    type=_Names("door", _known_doors),
-    default=_DOORS,
+    type=_doors,
+    metavar="NAMES",
+    default="proxy,interceptor,native",
     help="Some of proxy,interceptor,native, and of the doors of installed packages.",
 )
-@click.option("--kafka", type=_Addresses(), help="A Kafka that runs; else one is started from its jars.")
-@click.option("--pulsar", type=_Addresses(), help="A Pulsar that runs; else one is started from its jars.")
-@click.option("--pulsar-admin", type=_Url(), help="Its admin API.")
-@click.option("--danube", type=_Addresses(), help="A Danube that runs; else the reference broker is started.")
-@click.option("--danube-admin", type=_Url(), help="Its admin API.")
+@_at("--kafka", "A Kafka that runs; else one is started from its jars.")
+@_at("--pulsar", "A Pulsar that runs; else one is started from its jars.")
+@_admin("--pulsar-admin")
+@_at("--danube", "A Danube that runs; else the reference broker is started.")
+@_admin("--danube-admin")
 @click.option(
     "--at",
-    type=_Place(),
+    type=_place,
     multiple=True,
     metavar="NAME=HOST:PORT",
     help="Where a system of an installed package runs; may be given several times.",
@@ -165,10 +144,12 @@ def _known_doors() -> Iterable[str]:
     metavar="N",
     default=1,
     show_default=True,
-    help="Play it so often, into run-1 to run-N below --out; the report then tells medians with intervals.",
+    help="Repetitions, in run-1 to run-N below --out; the report then gives medians with intervals.",
 )
 @click.option(
-    "--embedded", is_flag=True, help="Stand-ins instead of real brokers: seconds to start, never to judge by."
+    "--embedded",
+    is_flag=True,
+    help="Stand-ins instead of real brokers: they start in seconds, and their figures mean nothing.",
 )
 def run(
     scenario: str,
@@ -184,10 +165,10 @@ def run(
 
     SCENARIO is a file, or the name of one that comes with the product (`sluicegate compare scenarios`). The
     directory of the run is what `sluicegate report compare` makes the report from. An arm that cannot be
-    played is told and the others go on; the exit code is 1 if none could be in one of the
-    repetitions.
+    played is reported, and the others continue. The exit code is 1 if no arm of a repetition could be played.
     """
     from sluicegate.gateway.plugins import PluginError, load_plugins
+    from sluicegate_reports.runner.doors import arms_of
 
     try:
         plugins = load_plugins(())
@@ -197,7 +178,7 @@ def run(
     places.update(at)
     _refuse_unused(systems, places)
     given = _given(loaded, places)
-    arms = _arms(systems, doors)
+    arms = arms_of(systems, doors)
     directory = _directory(out or Path(f"compare-{loaded.scenario.name}"))
     played = True
     for number in range(1, repeat + 1):
@@ -277,7 +258,7 @@ def _load(scenario: str, plugins: "Plugins") -> "LoadedScenario":
 
 
 def _refuse_unused(systems: tuple[str, ...], places: Mapping[str, tuple[str, ...] | str | None]) -> None:
-    """An address of a system that is not played would be skipped, and its broker never judged."""
+    """Refuse an address of a system that is not played: it would be ignored without a word."""
     for name, value in places.items():
         system = name.removesuffix("_admin")
         if value and system not in systems:
@@ -306,12 +287,6 @@ def _given(
         if f"{system}-admin" in found and system not in found:
             raise click.UsageError(f"--{system}-admin is of no use without an address: give --{system} too")
     return found
-
-
-def _arms(systems: tuple[str, ...], doors: tuple[str, ...]) -> "list[Arm]":
-    from sluicegate_reports.runner.doors import arms_of
-
-    return arms_of(systems, doors)
 
 
 def _directory(out: Path) -> Path:
@@ -357,4 +332,4 @@ def _play(
         raise click.Abort from None
     except OSError as error:
         raise click.ClickException(f"the run's directory cannot be written: {error}") from None
-    return len({(phase.name) for phase in run.facts.phases})
+    return len({phase.name for phase in run.facts.phases})

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 
 from sluicegate.children import commands, say
 from sluicegate_reports.runner.children import ask_clock
-from sluicegate_reports.runner.clients import driver as driver_of
+from sluicegate_reports.runner.clients.registry import driver as driver_of
 from sluicegate_reports.runner.plan import ArmPlan
 from sluicegate_reports.runner.playing import Clock, play
 from sluicegate_reports.runner.watching import Watch

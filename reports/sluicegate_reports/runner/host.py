@@ -22,7 +22,7 @@ _ROWS_QUEUED = 1 << 20
 
 
 def _log(order: Mapping[str, Any], broker: BrokerConfig, stack: AsyncExitStack) -> DecisionLog:
-    """A decision log in the run's directory, with a row for each decision."""
+    """A decision log in the run's directory with a row for each decision."""
     log = DecisionLog(
         order["decisions"],
         order["system"],

@@ -1,6 +1,6 @@
 """Reads a scenario: all mistakes in one pass, each with place and remedy.
 
-The parser, the units and the words for mistakes are those of the configuration file.
+Parser, units and error messages are those of the configuration file.
 """
 
 import os
@@ -35,7 +35,7 @@ class LoadedScenario:
     text: str
     """The file as it was read."""
     policies: str
-    """YAML with the key `policies`: what every gate of the run is given."""
+    """YAML with the key `policies`, for every gate of the run."""
 
 
 def load_scenario(path: str | os.PathLike[str], policy_models: Iterable[type[PolicyModel]]) -> LoadedScenario:

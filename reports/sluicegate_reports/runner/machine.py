@@ -3,12 +3,12 @@
 import os
 import platform
 import shutil
-import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from sluicegate import __version__
-from sluicegate_reports.runner.clients import label
+from sluicegate_reports.runner.brokers.jars import java_version
+from sluicegate_reports.runner.clients.registry import label
 
 _LIBRARIES = ("grpcio", "pyarrow", "uvloop", "confluent-kafka")
 
@@ -24,16 +24,18 @@ def versions(systems: tuple[str, ...]) -> dict[str, str]:
             found[library] = version(library)
         except PackageNotFoundError:
             continue
-    java = _java()
+    launcher = shutil.which("java")
+    java = java_version(launcher) if launcher else ""
     return found | ({"java": java} if java else {})
 
 
 def machine() -> dict[str, str]:
-    """What it runs on; no names of machines or people."""
+    """The hardware and kernel; no names of machines or people."""
+    memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "cpu": _cpu(),
         "cores": str(len(os.sched_getaffinity(0))),
-        "memory": f"{_memory_bytes() / 2**30:.1f} GiB",
+        "memory": f"{memory_bytes / 2**30:.1f} GiB",
         "kernel": f"{platform.system()} {platform.release()}",
         "architecture": platform.machine(),
     }
@@ -46,18 +48,3 @@ def _cpu() -> str:
         return platform.processor() or "unknown"
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else "unknown"
-
-
-def _memory_bytes() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
-def _java() -> str:
-    launcher = shutil.which("java")
-    if launcher is None:
-        return ""
-    done = subprocess.run(  # noqa: S603 - found on the path
-        [launcher, "-version"], capture_output=True, text=True, check=False, timeout=20
-    )
-    lines = (done.stderr or done.stdout).splitlines()
-    return lines[0].partition('"')[2].partition('"')[0] if lines else ""

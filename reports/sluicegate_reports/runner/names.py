@@ -1,7 +1,7 @@
 """Names of topics: in the scenario, on each system, and in the policies.
 
-Each arm has topics of its own, so that none finds another's messages or subscriptions, and nothing that a
-broker already holds is touched: `orders` is `orders--proxy-k3x9qa` behind the proxy of run `k3x9qa`.
+Each arm has topics of its own, so that arms never share messages or subscriptions and existing topics of a
+broker stay untouched: `orders` is `orders--proxy-k3x9qa` behind the proxy of run `k3x9qa`.
 Policies name them by pattern, so one text of policies holds for all arms.
 """
 

@@ -1,7 +1,7 @@
 """When a producer sends: at rates that are constant for a while, or change linearly.
 
-Open loop: what could not be sent in time is sent as soon as it can be, as long as its phase lasts. A slow
-answer puts off the messages after it only when as many wait for theirs as the scenario says.
+Open loop: a message that could not be sent on time is sent as soon as possible while its phase lasts. A slow
+answer delays later messages only once as many are unanswered as the scenario allows (`in_flight`).
 """
 
 import math
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """What a producer does for a while."""
+    """A period in which a producer has a constant rate, or one that changes linearly."""
 
     phase: int
     """Index of the phase."""
@@ -31,8 +31,8 @@ class Stretch:
     def due_s(self, number: int) -> float:
         """When its n-th message (from 0 on) is due, from the beginning of the run.
 
-        The n-th message is due when the integral of the rate reaches n; with a rate that goes in a line
-        that is the root of a quadratic.
+        The n-th message is due when the integral of the rate reaches n; with a linear rate that is the root
+        of a quadratic.
         """
         slope = (self.rate - self.from_rate) / (self.end_s - self.start_s)
         if slope == 0:

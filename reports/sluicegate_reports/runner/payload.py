@@ -11,7 +11,7 @@ _LOW = 2**32
 
 
 class Stamp(NamedTuple):
-    """Which message it is."""
+    """Identifies a message."""
 
     producer: int
     """Index of the producer in the plan."""

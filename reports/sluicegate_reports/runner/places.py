@@ -1,4 +1,4 @@
-"""Where the brokers are: given by address, started here, or reference brokers within the runner."""
+"""Provides the brokers of a run: given by address, started from jars, or stand-ins."""
 
 import asyncio
 import socket
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sluicegate_reports.registry.arms import REFERENCE_LABEL
 from sluicegate_reports.runner.brokers import jars
-from sluicegate_reports.runner.brokers.kafka import START_S, launch_node, node_properties
+from sluicegate_reports.runner.brokers.kafka import KafkaNode
 from sluicegate_reports.runner.brokers.ports import free_port
 from sluicegate_reports.runner.brokers.processes import UnavailableError
 from sluicegate_reports.runner.brokers.pulsar import SMALL_JVM, PulsarNode
@@ -17,7 +17,6 @@ from sluicegate_reports.runner.doors.base import Broker
 from sluicegate_reports.runner.doors.gate import hosted
 from sluicegate_reports.runner.doors.native_kafka import strimzi_properties
 
-_JVM = ("-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _DIAL_S = 3.0
 _KAFKA_LABEL = "librdkafka mock cluster, not a Kafka broker"
 _STARTED = ("kafka", "kafka-strimzi", "pulsar", "danube")
@@ -26,18 +25,18 @@ _PULSAR_LABEL = "in-memory reference broker, not Pulsar"
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """How to reach or start each broker.
+    """Reaches or starts each broker.
 
-    `given` names addresses by system and the admin API by `pulsar-admin` and `danube-admin`; what is not
-    given is started from its jars, or is a stand-in if `embedded` says so.
+    `given` has addresses by system, and the admin APIs as `pulsar-admin` and `danube-admin`. A broker that is
+    not given is started from its jars, or replaced by a stand-in if `embedded` is set.
     """
 
     directory: Path
-    """For what brokers keep and print."""
+    """For data and logs of brokers."""
     given: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     embedded: bool = False
     strimzi_rates: tuple[int, int] = (0, 0)
-    """Bytes a second that the Strimzi plug-in is to admit: published, and fetched."""
+    """Limits of the Strimzi plug-in in bytes a second: published, and fetched."""
     topics: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Full names of topics that a stand-in must make itself, by broker."""
 
@@ -97,13 +96,13 @@ class Places:
             yield Broker(name, (ready["address"],), label, label, ready.get("admin", ""), embedded=True)
 
     def _kafka(self, stack: ExitStack, directory: Path) -> Broker:
-        port = free_port()
-        return _start_kafka(stack, directory, port, {})
+        return _started(stack, KafkaNode(directory))
 
     def _strimzi(self, stack: ExitStack, directory: Path) -> Broker:
         port = free_port()
-        return _start_kafka(
-            stack, directory, port, strimzi_properties(*self.strimzi_rates, port), jars.strimzi_plugin()
+        properties = strimzi_properties(*self.strimzi_rates, port)
+        return _started(
+            stack, KafkaNode(directory, properties, extra_jars=jars.classpath(jars.STRIMZI), port=port)
         )
 
     def _pulsar(self, stack: ExitStack, directory: Path) -> Broker:
@@ -113,18 +112,12 @@ class Places:
         return Broker("pulsar", (node.address,), "", version, node.admin_url)
 
 
-def _start_kafka(
-    stack: ExitStack, directory: Path, port: int, properties: Mapping[str, str], extra_jars: str = ""
-) -> Broker:
-    own = {"offsets.topic.num.partitions": "1"}
-    lines = node_properties(directory, {"PLAIN": (port, port)}, {1: free_port()}) | own | dict(properties)
-    log = directory / "broker.log"
-    child = stack.enter_context(launch_node(directory, lines, log, jvm=_JVM, extra_jars=extra_jars))
-    child.wait_for_port(port, START_S)
+def _started(stack: ExitStack, node: KafkaNode) -> Broker:
+    stack.enter_context(node)
     version = f"Kafka {jars.version(jars.KAFKA, 'kafka-clients')}, one node, started by the runner"
-    if extra_jars:
+    if node.extra_jars:
         version += f", Strimzi quota plug-in {jars.version(jars.STRIMZI, 'kafka-quotas-plugin')}"
-    return Broker("kafka", (f"127.0.0.1:{port}",), "", version)
+    return Broker("kafka", (node.bootstrap,), "", version)
 
 
 def _dial(addresses: tuple[str, ...]) -> None:

@@ -43,12 +43,12 @@ class ConsumerPlan:
     retry_s: float
     acknowledge: bool
     acknowledge_after_s: float = 0.0
-    """How long it has a message before it acknowledges it."""
+    """How long it keeps a message before it acknowledges it."""
 
 
 @dataclass(frozen=True, slots=True)
 class PhasePlan:
-    """A stretch of the run."""
+    """A period of the run."""
 
     name: str
     start_s: float
@@ -80,34 +80,31 @@ class ArmPlan:
     """Whether its consumers acknowledge single messages: Kafka's commit offsets."""
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """Where the clients of an arm go."""
-
-    run: str
-    system: str
-    door: str
-    kind: str
-    """Kind of broker, one of `registry.kinds`."""
-    client: str
-    """As in `ArmPlan`."""
-    suffix: str
-    addresses: tuple[str, ...]
-    options: Mapping[str, str]
-    directory: str
-
-
 def topics(scenario: Scenario, system: str, suffix: str) -> dict[str, str]:
     """Full names of a scenario's topics in an arm, by their names in the scenario."""
     return {topic.name: full_name(system, topic.namespace, topic.name, suffix) for topic in scenario.topics}
 
 
-def make_plan(scenario: Scenario, target: Target) -> ArmPlan:
-    """What the clients of an arm do."""
-    names = topics(scenario, target.kind, target.suffix)
+def make_plan(
+    scenario: Scenario,
+    kind: str,
+    suffix: str,
+    *,
+    run: str,
+    system: str,
+    door: str,
+    client: str,
+    addresses: tuple[str, ...],
+    options: Mapping[str, str],
+    directory: str,
+) -> ArmPlan:
+    """What the clients of an arm do. The parameters without a description are those of `ArmPlan`.
+
+    :param kind: of broker, one of `registry.kinds`.
+    :param suffix: of the names of the arm's topics.
+    """
+    names = topics(scenario, kind, suffix)
     partitions = {topic.name: topic.partitions for topic in scenario.topics}
-    phases = _phases(scenario)
-    kind = kinds()[target.kind]
     producers = [
         _producer(each, number, names[each.topic], scenario, partitions[each.topic])
         for each in scenario.producers
@@ -119,19 +116,19 @@ def make_plan(scenario: Scenario, target: Target) -> ArmPlan:
         for number in range(1, each.count + 1)
     ]
     return ArmPlan(
-        target.run,
-        target.system,
-        target.door,
-        target.client,
-        target.addresses,
-        target.options,
-        target.directory,
-        phases,
+        run,
+        system,
+        door,
+        client,
+        addresses,
+        options,
+        directory,
+        _phases(scenario),
         tuple(producers),
         tuple(consumers),
         scenario.drain / 1000,
-        kind.asks_delays,
-        kind.acknowledges_each,
+        kinds()[kind].asks_delays,
+        kinds()[kind].acknowledges_each,
     )
 
 

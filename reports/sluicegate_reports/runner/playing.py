@@ -3,13 +3,14 @@
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from sluicegate_reports.observations import Event
 from sluicegate_reports.runner import payload
-from sluicegate_reports.runner.clients import (
+from sluicegate_reports.runner.clients.base import (
     ClientDriver,
     Delivery,
     DrivenProducer,
@@ -22,20 +23,21 @@ from sluicegate_reports.runner.watching import Watch, now_us
 
 _FLUSH_S = 1.0
 _ATTACH_S = 60.0
-"""Longest time that the clients of the beginning may take to attach before the first phase begins."""
+"""How long the first phase waits at most for the clients that attach before it."""
 _CLOSE_S = 10.0
 _LEAVE_S = 0.5
 """How long a client that leaves before the end waits for answers."""
 _QUIET_S = 1.0
-"""Consumers that got nothing for so long are idle, if they have what was acknowledged."""
+"""Consumers that have received all acknowledged messages are idle after this time without a message."""
 _MISSING_S = 5.0
-"""Consumers that lack messages are idle after so long: on a slow machine they may only be late."""
+"""Consumers that lack messages are idle after this time: on a slow machine they may only be late."""
 _DRAINS = 10
 """How many times longer than planned the drain may last."""
 _NO_ANSWER_S = 8.0
 """Pause after an attempt to attach that was neither admitted nor refused: longer than the session time-out of
-a group's member, so that what the attempt may have left at the broker is gone before the next one."""
+a group's member, so that the broker has dropped what the attempt may have left behind."""
 
+_Plan = TypeVar("_Plan", ProducerPlan, ConsumerPlan)
 _NO_PLACE = FailedError("NoAnswer", "neither let in nor refused before the end of the run")
 
 
@@ -67,7 +69,49 @@ class Clock:
             await asyncio.sleep(remaining)
 
 
-class _ProducerPart:
+class _Part(Generic[_Plan]):
+    """What one client does of the plan."""
+
+    def __init__(self, plan: _Plan, watch: Watch, clock: Clock) -> None:
+        self._plan: _Plan = plan
+        self._watch, self._clock = watch, clock
+        self.tried = asyncio.Event()
+        """Set when it has tried to attach for the first time, or is not to before the first phase."""
+
+    async def _attach(self, attempt: Callable[[], Awaitable[RefusedError | None]]) -> bool:
+        """Try to attach when the plan says, again and again, until it is let in.
+
+        :param attempt: tries once, and gives what came of it.
+        :return: False if it was refused and is not to try again.
+        """
+        plan, told, no_answer = self._plan, False, _NO_PLACE
+        if plan.start_s > 0:
+            self.tried.set()
+            await self._clock.until(plan.start_s)
+        trying_ns = time.monotonic_ns()
+        try:
+            while (refusal := await attempt()) is not None:
+                if isinstance(refusal, FailedError):
+                    no_answer = refusal
+                    await asyncio.sleep(_NO_ANSWER_S)
+                    continue
+                self._watch.attached(plan, Event.ATTACH_REFUSED, refusal, trying_ns)
+                told = True
+                self.tried.set()
+                if not plan.retry_s or self._clock.now_s + plan.retry_s >= plan.stop_s:
+                    return False
+                await asyncio.sleep(plan.retry_s)
+                trying_ns = time.monotonic_ns()
+        except asyncio.CancelledError:
+            if not told:
+                self._watch.attached(plan, Event.ATTACH_REFUSED, no_answer, trying_ns)
+            raise
+        self._watch.attached(plan, Event.ATTACHED, None, trying_ns)
+        self.tried.set()
+        return True
+
+
+class _ProducerPart(_Part[ProducerPlan]):
     """One producer's part.
 
     :param index: its place in the plan, which its payloads carry.
@@ -77,37 +121,27 @@ class _ProducerPart:
     def __init__(
         self, index: int, plan: ProducerPlan, made: DrivenProducer, watch: Watch, clock: Clock, end_s: float
     ) -> None:
-        self._index, self._plan, self._made = index, plan, made
-        self._watch, self._clock, self._end_s = watch, clock, end_s
+        super().__init__(plan, watch, clock)
+        self._index, self._made, self._end_s = index, made, end_s
         self._there = False
         self._gone = False
-        self._told = False
-        """Whether it was let in or refused at least once."""
-        self._no_answer = _NO_PLACE
-        """Why its last attempt to attach had no answer."""
-        self._trying_ns = time.monotonic_ns()
-        """When it began to try to attach."""
         self._slots = asyncio.Semaphore(plan.in_flight)
         self._next = 0
         self._answers: dict[asyncio.Task[RefusedError | None], tuple[payload.Stamp, int]] = {}
-        self.tried = asyncio.Event()
-        """Set when it has tried to attach for the first time."""
 
     async def play(self) -> None:
         """From attaching to leaving."""
         plan = self._plan
         try:
-            if not await self._attach():
+            self._there = await self._attach(self._try_attach)
+            if not self._there:
+                await self.finish(0.0)
                 return
             for stretch in plan.stretches:
                 await self._send_all(stretch)
             await self._clock.until(plan.stop_s)
             if plan.stop_s < self._end_s:
                 await self.finish(_LEAVE_S)
-        except asyncio.CancelledError:
-            if not self._told:
-                self._watch.attached(plan, Event.ATTACH_REFUSED, self._no_answer, _since(self._trying_ns))
-            raise
         finally:
             self.tried.set()
 
@@ -123,35 +157,11 @@ class _ProducerPart:
         for task, (stamp, began_ns) in waiting.items():
             task.cancel()
             nothing = FailedError("NoAnswer", "no answer before the end of the run")
-            self._watch.answered(self._plan, stamp, nothing, time.monotonic_ns() - began_ns)
+            self._watch.answered(self._plan, stamp, nothing, began_ns)
         leaving_ns = time.monotonic_ns()
         await _within(self._made.close())
         if self._there:
-            self._watch.attached(self._plan, Event.DETACHED, None, _since(leaving_ns))
-
-    async def _attach(self) -> bool:
-        plan = self._plan
-        if plan.start_s > 0:
-            self.tried.set()
-            await self._clock.until(plan.start_s)
-        while True:
-            self._trying_ns = time.monotonic_ns()
-            refusal = await self._try_attach()
-            if isinstance(refusal, FailedError):
-                self._no_answer = refusal
-                await asyncio.sleep(_NO_ANSWER_S)
-                continue
-            event = Event.ATTACHED if refusal is None else Event.ATTACH_REFUSED
-            self._watch.attached(plan, event, refusal, _since(self._trying_ns))
-            self._told = True
-            self.tried.set()
-            if refusal is None:
-                self._there = True
-                return True
-            if not plan.retry_s or self._clock.now_s + plan.retry_s >= plan.stop_s:
-                await self.finish(0.0)
-                return False
-            await asyncio.sleep(plan.retry_s)
+            self._watch.attached(self._plan, Event.DETACHED, None, leaving_ns)
 
     async def _try_attach(self) -> RefusedError | None:
         refused = await _outcome(self._made.attach())
@@ -195,20 +205,17 @@ class _ProducerPart:
         if known is None or task.cancelled():
             return
         stamp, began_ns = known
-        self._watch.answered(self._plan, stamp, task.result(), time.monotonic_ns() - began_ns)
+        self._watch.answered(self._plan, stamp, task.result(), began_ns)
 
 
-class _ConsumerPart:
+class _ConsumerPart(_Part[ConsumerPlan]):
     """One consumer's part."""
 
     def __init__(self, plan: ConsumerPlan, driver: ClientDriver, watch: Watch, clock: Clock) -> None:
-        self._plan = plan
+        super().__init__(plan, watch, clock)
         self._made = driver.consumer(plan)
-        self._watch, self._clock = watch, clock
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closing = False
-        self.tried = asyncio.Event()
-        """Set when it has tried to attach for the first time."""
 
     def _deliver(self, delivery: Delivery) -> None:
         """Take a message; called from any thread."""
@@ -234,11 +241,8 @@ class _ConsumerPart:
         plan = self._plan
         self._loop = asyncio.get_running_loop()
         leaves = False
-        if plan.start_s > 0:
-            self.tried.set()
-            await self._clock.until(plan.start_s)
         try:
-            if not await self._attach():
+            if not await self._attach(lambda: _outcome(self._made.attach(self._deliver))):
                 return
             await (self._clock.until(plan.stop_s) if math.isfinite(plan.stop_s) else asyncio.Event().wait())
             leaves = True
@@ -248,38 +252,14 @@ class _ConsumerPart:
             self._closing = True
             await _within(self._made.close())
             if leaves:
-                self._watch.attached(plan, Event.DETACHED, None, _since(leaving_ns))
-
-    async def _attach(self) -> bool:
-        plan, told, no_answer = self._plan, False, _NO_PLACE
-        trying_ns = time.monotonic_ns()
-        try:
-            while (refusal := await _outcome(self._made.attach(self._deliver))) is not None:
-                if isinstance(refusal, FailedError):
-                    no_answer = refusal
-                    await asyncio.sleep(_NO_ANSWER_S)
-                    continue
-                self._watch.attached(plan, Event.ATTACH_REFUSED, refusal, _since(trying_ns))
-                told = True
-                self.tried.set()
-                if not plan.retry_s:
-                    return False
-                await asyncio.sleep(plan.retry_s)
-                trying_ns = time.monotonic_ns()
-        except asyncio.CancelledError:
-            if not told:
-                self._watch.attached(plan, Event.ATTACH_REFUSED, no_answer, _since(trying_ns))
-            raise
-        self._watch.attached(plan, Event.ATTACHED, None, _since(trying_ns))
-        self.tried.set()
-        return True
+                self._watch.attached(plan, Event.DETACHED, None, leaving_ns)
 
 
 async def play(plan: ArmPlan, driver: ClientDriver, watch: Watch, clock: Clock) -> None:
     """Play a plan to its end.
 
     :param driver: makes the clients.
-    :param clock: is begun when the clients of the beginning are there.
+    :param clock: started once the first clients have attached.
     """
     end_s = plan.phases[-1].end_s
     consumers = [_ConsumerPart(each, driver, watch, clock) for each in plan.consumers]
@@ -309,7 +289,7 @@ async def play(plan: ArmPlan, driver: ClientDriver, watch: Watch, clock: Clock) 
 
 
 async def _drained(plan: ArmPlan, watch: Watch, clock: Clock) -> None:
-    """Wait for the drain's time, and longer while messages still come: what comes late is not lost."""
+    """Wait for the drain time, and longer while messages still arrive: late messages are not lost."""
     drained_s = plan.phases[-1].end_s + plan.drain_s
     received = -1
     while watch.counts["received"] != received and clock.now_s < drained_s + _DRAINS * plan.drain_s:
@@ -336,12 +316,8 @@ async def _all_tried(tried: Iterable[asyncio.Event]) -> None:
             task.cancel()
 
 
-def _since(then_ns: int) -> int:
-    return time.monotonic_ns() - then_ns
-
-
 async def _outcome(work: Awaitable[None]) -> RefusedError | None:
-    """What came of something that a client did."""
+    """Run an operation of a client: its refusal or failure, or None if it succeeded."""
     try:
         await work
     except RefusedError as refusal:

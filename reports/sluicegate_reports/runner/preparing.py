@@ -11,7 +11,7 @@ from sluicegate_reports.runner.scenario import Scenario
 
 
 async def prepare_topics(broker: Broker, scenario: Scenario, names: Mapping[str, str]) -> None:
-    """Make an arm's topics; stand-ins make them themselves.
+    """Create an arm's topics; stand-ins create their own.
 
     :param names: full names by the scenario's names.
     :raises UnavailableError: if the broker refuses.
@@ -43,7 +43,7 @@ async def kafka(broker: Broker, scenario: Scenario, names: Mapping[str, str]) ->
 
 async def danube(broker: Broker, scenario: Scenario, names: Mapping[str, str]) -> None:
     """As `prepare_topics`, on Danube."""
-    from sluicegate_reports.runner.clients import RefusedError
+    from sluicegate_reports.runner.clients.base import RefusedError
     from sluicegate_reports.runner.clients.danube import make_topics
 
     try:
@@ -53,7 +53,7 @@ async def danube(broker: Broker, scenario: Scenario, names: Mapping[str, str]) -
 
 
 async def pulsar(broker: Broker, scenario: Scenario, names: Mapping[str, str]) -> None:
-    """As `prepare_topics`, on Pulsar; one whose admin API is not known makes topics when clients come."""
+    """As `prepare_topics`, on Pulsar; if its admin API is unknown, the first clients create them."""
     import httpx
 
     admin, namespaces = broker.admin, {each.namespace for each in scenario.topics}

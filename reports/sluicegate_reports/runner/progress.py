@@ -1,7 +1,6 @@
 """Progress on the terminal: a bar for each arm with its clients' counts so far."""
 
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console
@@ -42,9 +41,7 @@ class Bars:
         self._progress.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._progress.stop()
 
     def say(self, text: str) -> None:
@@ -52,12 +49,12 @@ class Bars:
         self._console.print(escape(text), highlight=False, soft_wrap=True, markup=True)
 
     def begin(self, arm: str, seconds: float) -> None:
-        """An arm begins to be played."""
+        """See `running.Progress`."""
         self._counts = ""
         self._task = self._progress.add_task(arm, total=seconds, counts="")
 
     def at(self, seconds: float, counts: Mapping[str, int]) -> None:
-        """How far it is."""
+        """See `running.Progress`."""
         self._counts = ", ".join(
             f"{counts[name]} {text}" for name, text in _SHOWN.items() if counts.get(name)
         )
@@ -65,7 +62,7 @@ class Bars:
             self._progress.update(self._task, completed=max(seconds, 0.0), counts=self._counts)
 
     def end(self, arm: str, missing: str) -> None:
-        """It has been played, or why not."""
+        """See `running.Progress`."""
         if self._task is not None:
             self._progress.remove_task(self._task)
             self._task = None

@@ -29,7 +29,7 @@ from sluicegate_reports.runner.doors.gate import write_file
 from sluicegate_reports.runner.driver import write_plan
 from sluicegate_reports.runner.loading import LoadedScenario
 from sluicegate_reports.runner.places import Places
-from sluicegate_reports.runner.plan import ArmPlan, Target, make_plan, topics
+from sluicegate_reports.runner.plan import ArmPlan, make_plan, topics
 from sluicegate_reports.runner.preparing import prepare_topics
 from sluicegate_reports.runner.trials import Played, phases, trials, utc
 from sluicegate_reports.runs import OBSERVATIONS, Run, Trial, write_run
@@ -39,10 +39,10 @@ _READY_S = 300.0
 _UNUSED_PORT = 1
 """Of a policy file that is read and never served."""
 _SILENCE_S = 300.0
-"""Longest silence of the clients' process, which reports its progress twice a second."""
+"""Longest silence of the clients' process, which reports progress twice a second."""
 ARM_START_S = 3.0
 BROKER_START_S = 12.0
-"""Time to start an arm, and a real broker, in the estimate that is shown beforehand."""
+"""Time to start an arm, and a real broker, in the estimate that is shown first."""
 
 
 class Progress(Protocol):
@@ -52,18 +52,18 @@ class Progress(Protocol):
         """A line."""
 
     def begin(self, arm: str, seconds: float) -> None:
-        """An arm begins to be played; it takes so long."""
+        """An arm starts; `seconds` is its expected duration."""
 
     def at(self, seconds: float, counts: Mapping[str, int]) -> None:
-        """How far it is, and how many observations there are by event."""
+        """Elapsed time of the arm, and its observations by event."""
 
     def end(self, arm: str, missing: str) -> None:
-        """It has been played, or why not."""
+        """The arm has ended, or could not be played for this reason."""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What is known of an arm when it is over."""
+    """The results of one arm."""
 
     facts: ArmFacts
     trials: list[Trial] = field(default_factory=list)
@@ -139,7 +139,7 @@ class Comparison:
     # -- arms -----------------------------------------------------------------------------------------
 
     async def _group(self, name: str | None, arms: list[Arm], suffix: str) -> list[Outcome]:
-        """The arms of one broker; None for those that bring their own."""
+        """Play the arms of one broker; None for arms that start their own."""
         async with AsyncExitStack() as stack:
             broker: Broker | None = None
             if name is not None:
@@ -167,7 +167,7 @@ class Comparison:
         return topics(self.loaded.scenario, arm.client, f"{arm.door}-{suffix}")
 
     def _resolver(self, arm: Arm) -> Callable[[str], EffectivePolicies]:
-        """What holds for a topic of an arm, as the gateway itself reads it."""
+        """Resolves the effective policies of a topic of an arm, as the gateway does."""
         directory = self.directory / "arms" / f"{arm.system}-{arm.door}"
         directory.mkdir(parents=True, exist_ok=True)
         file = directory / "policies.yaml"
@@ -189,18 +189,18 @@ class Comparison:
             return self._not_played(arm, str(error) or type(error).__name__, broker, suffix)
 
     def _plan(self, arm: Arm, way: Way, suffix: str) -> ArmPlan:
-        target = Target(
-            self.run,
-            arm.system,
-            arm.door,
+        return make_plan(
+            self.loaded.scenario,
             arm.client,
-            way.client or arm.client,
             f"{arm.door}-{suffix}",
-            way.addresses,
-            way.options,
-            str(self.directory / OBSERVATIONS),
+            run=self.run,
+            system=arm.system,
+            door=arm.door,
+            client=way.client or arm.client,
+            addresses=way.addresses,
+            options=way.options,
+            directory=str(self.directory / OBSERVATIONS),
         )
-        return make_plan(self.loaded.scenario, target)
 
     def _not_played(self, arm: Arm, why: str, broker: Broker | None, suffix: str) -> Outcome:
         self.progress.end(arm.name, why)
@@ -249,7 +249,7 @@ class Comparison:
         async with Talker("the clients' process", _DRIVER, [str(file)], directory / "clients.log") as clients:
             await clients.hear("ready", _READY_S)
             skews = await _skews(plan, clients, way.process)
-            done = await clients.hear("done", _SILENCE_S, lambda line: self._tell(line))
+            done = await clients.hear("done", _SILENCE_S, self._tell)
         self.progress.at(plan.phases[-1].end_s + plan.drain_s, done["counts"])
         notes = []
         if done["foreign"]:

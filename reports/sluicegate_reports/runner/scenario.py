@@ -27,12 +27,22 @@ class Topic(Strict):
     )
 
 
-class Producer(Strict):
-    """One or several alike producers."""
+class Client(Strict):
+    """One or several alike clients."""
 
     name: Name = Field(description="Name of the client; with `count` its number is added.")
-    topic: Name = Field(description="Topic that it publishes to.")
     count: Annotated[Count, Field(ge=1, le=200)] = Field(default=1, description="How many of them.")
+    start: Duration = Field(default=0, description="When it attaches, from the beginning of the run.")
+    stop: Duration | None = Field(default=None, description="When it leaves; at the end if unset.")
+    retry: Duration = Field(
+        default=0, description="How long it waits before it tries to attach again; 0: it does not."
+    )
+
+
+class Producer(Client):
+    """One or several alike producers."""
+
+    topic: Name = Field(description="Topic that it publishes to.")
     rate: MessageRate = Field(
         default=100,
         description="Messages per second of each of them; 0 for as fast as they are acknowledged.",
@@ -47,17 +57,11 @@ class Producer(Strict):
     in_flight: Annotated[Count, Field(ge=1, le=10_000)] = Field(
         default=100, description="Messages that may wait for their acknowledgement at once."
     )
-    start: Duration = Field(default=0, description="When it attaches, from the beginning of the run.")
-    stop: Duration | None = Field(default=None, description="When it leaves; at the end if unset.")
-    retry: Duration = Field(
-        default=0, description="How long it waits before it tries to attach again; 0: it does not."
-    )
 
 
-class Consumer(Strict):
+class Consumer(Client):
     """One or several alike consumers."""
 
-    name: Name = Field(description="Name of the client; with `count` its number is added.")
     topic: Name = Field(description="Topic that it reads.")
     subscription: Name = Field(
         default="readers",
@@ -69,17 +73,11 @@ class Consumer(Strict):
     kind: Literal["shared", "exclusive", "failover"] = Field(
         default="shared", description="Kind of subscription. Kafka has groups only."
     )
-    count: Annotated[Count, Field(ge=1, le=200)] = Field(default=1, description="How many of them.")
-    start: Duration = Field(default=0, description="When it attaches, from the beginning of the run.")
-    stop: Duration | None = Field(default=None, description="When it leaves; at the end if unset.")
-    retry: Duration = Field(
-        default=0, description="How long it waits before it tries to attach again; 0: it does not."
-    )
     acknowledge: bool = Field(
         default=True, strict=True, description="False takes messages and acknowledges none."
     )
     acknowledge_after: Duration = Field(
-        default=0, description="How long it has a message before it acknowledges it. Not on Kafka."
+        default=0, description="How long it keeps a message before it acknowledges it. Not on Kafka."
     )
 
 

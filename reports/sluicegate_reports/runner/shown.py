@@ -50,7 +50,7 @@ def play_shown(
 
 
 async def _until_told(playing: "Coroutine[Any, Any, Run]") -> "Run":
-    """Play until the run ends or SIGTERM comes; either way end all started processes in order."""
+    """Play until the run ends or SIGTERM arrives; either way all started processes are ended in order."""
     task = asyncio.ensure_future(playing)
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, task.cancel)

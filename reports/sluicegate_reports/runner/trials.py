@@ -12,13 +12,13 @@ from sluicegate_reports.runner.doors import Judged
 from sluicegate_reports.runner.plan import ArmPlan, PhasePlan, ProducerPlan
 from sluicegate_reports.runs import Trial
 
-_OVER_ALL = "it holds over all topics together, and trials are of single topics"
+_OVER_ALL = "it applies to all topics together, and trials are of single topics"
 _OBSERVED = "it is only observed (observe_only)"
 
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """How the playing of a plan went."""
+    """When a plan was played."""
 
     attached_from: datetime
     """UTC: when the clients of the beginning began to attach."""
@@ -48,7 +48,7 @@ def trials(
     """All trials of an arm.
 
     :param resolve: what holds for a topic, by its full name.
-    :param judged: policies that are not had as they say.
+    :param judged: policies that the arm does not enforce exactly as stated.
     """
     found = []
     used = [each.topic for each in plan.producers] + [each.topic for each in plan.consumers]
@@ -109,7 +109,7 @@ def _subscriptions(plan: ArmPlan, topic: str) -> list[str]:
 
 
 def _tried(plan: ArmPlan, topic: str, policy: str, index: int) -> bool:
-    """Whether clients do in a phase what a policy limits."""
+    """Whether clients do what a policy limits in a phase."""
     family = policies()[policy].family
     producers = [each for each in plan.producers if each.topic == topic]
     consumers = [each for each in plan.consumers if each.topic == topic]
@@ -134,7 +134,7 @@ def _rate(producer: ProducerPlan, index: int) -> float:
 
 
 def _saturated(plan: ArmPlan, held: EffectivePolicies, policy: str, phase: PhasePlan, index: int) -> bool:
-    """Whether more was asked for than the limit all through a phase."""
+    """Whether clients ask for more than the limit during the whole phase."""
     if policies()[policy].family is not Family.RATE:
         return True
     in_bytes = policy.endswith("_bytes")
@@ -142,7 +142,7 @@ def _saturated(plan: ArmPlan, held: EffectivePolicies, policy: str, phase: Phase
     for each in plan.producers:
         if each.topic == held.topic and _is_there(each, phase):
             asked += _rate(each, index) * (each.size if in_bytes else 1)
-    # Of a rate in messages and one in bytes the stricter one alone is reached.
+    # Of a limit in messages and one in bytes only the stricter one is reached.
     for limit in _publish_limits(held, plan, policy, in_bytes=in_bytes):
         asked = min(asked, limit)
     return asked >= held.number(policy)

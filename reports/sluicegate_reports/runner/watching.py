@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sluicegate_reports.observations import Event, Observation, ObservationLog, Role
 from sluicegate_reports.runner import payload
-from sluicegate_reports.runner.clients import FailedError, RefusedError
+from sluicegate_reports.runner.clients.base import FailedError, RefusedError
 from sluicegate_reports.runner.plan import ArmPlan, ConsumerPlan, ProducerPlan
 
 
@@ -16,11 +16,21 @@ def now_us() -> int:
     return time.time_ns() // 1000
 
 
+def _now_since(began_ns: int) -> tuple[int, int]:
+    """The time in us since 1970, and how many ns ago something began.
+
+    The clock comes first: a process that loses its core between the two must not make the beginning look
+    later than it was, or a gate that decided meanwhile would seem to have another clock.
+    """
+    at_us = now_us()
+    return at_us, time.monotonic_ns() - began_ns
+
+
 class Watch:
     """The observations of one arm; a context manager, whose end writes the rest.
 
-    What concerns a message belongs to the phase that it was sent in, and attaching to the phase of the time.
-    May be used from any thread.
+    Events of a message belong to the phase in which it was sent, attachments to the current phase.
+    Methods may be called from any thread.
     """
 
     def __init__(self, plan: ArmPlan) -> None:
@@ -29,7 +39,7 @@ class Watch:
         self.foreign = 0
         """Received messages that the runner did not send."""
         self.phase = 0
-        """Index of the phase that it is now."""
+        """Index of the current phase."""
         self._asks_delays = plan.asks_delays
         self._acknowledges_each = plan.acknowledges_each
         self._producers = [each.name for each in plan.producers]
@@ -48,21 +58,22 @@ class Watch:
         self._stack.close()
 
     def flush(self) -> None:
-        """Write what fills batches; may take as long as the disk."""
+        """Write full batches; may block on the disk."""
         for log in self._logs:
             log.flush()
 
     def attached(
-        self, client: ProducerPlan | ConsumerPlan, event: Event, refusal: RefusedError | None, latency_ns: int
+        self, client: ProducerPlan | ConsumerPlan, event: Event, refusal: RefusedError | None, began_ns: int
     ) -> None:
-        """A client came in, was refused, or left.
+        """A client attached, was refused, or left.
 
-        :param latency_ns: since it began to try.
+        :param began_ns: its first attempt, in monotonic time.
         """
+        at_us, latency_ns = _now_since(began_ns)
         consumer = client if isinstance(client, ConsumerPlan) else None
         tells = event is Event.ATTACHED and self._acknowledges_each
         row = Observation(
-            now_us(),
+            at_us,
             client.name,
             Role.CONSUMER if consumer else Role.PRODUCER,
             client.topic,
@@ -76,17 +87,21 @@ class Watch:
         self._add(self.phase, row)
 
     def sent(self, client: ProducerPlan, stamp: payload.Stamp) -> None:
-        """A message is given to the library; before the call."""
+        """A message is about to be given to the library."""
         self._add(stamp.phase, self._of_message(client, stamp, Event.SENT, stamp.published_us))
 
     def answered(
-        self, client: ProducerPlan, stamp: payload.Stamp, refusal: RefusedError | None, latency_ns: int
+        self, client: ProducerPlan, stamp: payload.Stamp, refusal: RefusedError | None, began_ns: int
     ) -> None:
-        """A message was acknowledged, refused, or got no answer."""
+        """A message was acknowledged, refused, or got no answer.
+
+        :param began_ns: when it was sent, by the monotonic clock.
+        """
+        at_us, latency_ns = _now_since(began_ns)
         event = Event.ACKNOWLEDGED
         if refusal is not None:
             event = Event.FAILED if isinstance(refusal, FailedError) else Event.REFUSED
-        row = self._of_message(client, stamp, event, now_us())._replace(
+        row = self._of_message(client, stamp, event, at_us)._replace(
             latency_ns=latency_ns,
             code=refusal.code if refusal is not None else None,
             text=refusal.text or None if refusal is not None else None,
@@ -94,7 +109,7 @@ class Watch:
         self._add(stamp.phase, row)
 
     def received(self, client: ConsumerPlan, content: bytes) -> None:
-        """A message came."""
+        """A consumer received a message."""
         self._consumed(client, content, Event.RECEIVED)
 
     def acknowledging(self, client: ConsumerPlan, content: bytes) -> None:

@@ -26,6 +26,7 @@ class Lane(NamedTuple):
     """What the rate is of: messages, bytes or attachments."""
     rate: float
     burst: float
+    saturated: bool
     full: bool
     """False of a trial that follows others on its topic, whose bucket may be spent."""
     begin_us: int
@@ -84,6 +85,7 @@ def lanes(trials: Sequence[Trial], skew_us: Mapping[tuple[str, str], float] | No
                 trial.measured.unit.partition("/")[0],
                 float(trial.limit),
                 float(trial.burst),
+                trial.saturated,
                 trial.start <= first[trial.system, trial.door, trial.topic],
                 begin,
                 end,

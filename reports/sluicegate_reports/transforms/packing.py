@@ -34,6 +34,7 @@ _PIECE_ROWS = 262_144
 _MARKED = MARKED.replace("(", "(?P<id>", 1)
 _FROM = {"time_us": "time", "published_us": "published", "phase": "scenario", "others": "other_reasons"}
 """Columns of the logs that packed ones are made of, where their names differ."""
+_RUN = "run"
 _KIND = {DECISIONS: "operation", OBSERVATIONS: "event"}
 
 
@@ -45,10 +46,16 @@ class Kept:
     """Those of these systems; None for all."""
     without: frozenset[tuple[str, str, str]] = frozenset()
     """System, door and topic of what is left out."""
+    run: str = ""
+    """Those of this run; empty for all."""
 
     def __call__(self, system: str, door: str, topic: str) -> bool:
         """Whether a topic's are."""
         return (system, door, topic) not in self.without and (self.systems is None or system in self.systems)
+
+    def of_run(self, table: pa.Table) -> pa.Table:
+        """The rows of the run."""
+        return table.filter(pc.equal(table[_RUN], self.run)) if self.run else table
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +87,7 @@ def _partitions(frame: DataFrame) -> int:
 def _pieces(log: str, source: Source) -> DataFrame:
     pack = partial(_packed, log=log, kept=source.kept)
     wanted = [_KIND[log], "text", *PLACE, *(_FROM.get(name, name) for name in COLUMNS[log])]
+    wanted += [_RUN] if source.kept.run else []
     if source.files:
         spark, source_files, count = source.frame.sparkSession, source.files, len(source.files)
         numbers = spark.range(0, count, 1, min(count, _partitions(source.frame)))
@@ -116,6 +124,7 @@ def _packed(batches: Iterable[pa.RecordBatch], log: str, kept: Kept) -> Iterator
 
 def _cut(table: pa.Table, log: str, kept: Kept) -> Iterator[pa.RecordBatch]:
     """The rows of each topic of some rows; and once more, without a topic, what attaches."""
+    table = kept.of_run(table)
     places = [table[name].combine_chunks().dictionary_encode() for name in PLACE]
     number = np.zeros(len(table), np.int64)
     for column in places:

@@ -28,6 +28,9 @@ def pressure(slots: Mapping[str, Slots], lane: Lane) -> Pressure:
     and nothing is admitted. Where there is no log, waiting is all that is seen: producers that wait for any
     answer are taken to be held back, and consumers always, since what waits for them is not seen.
 
+    Clients that are not planned to ask for more are under pressure only while they are refused or held: by
+    the log where there is one, as a broker may refuse for reasons of its own.
+
     It goes on after a refusal or the end of a hold for as long as a full bucket lasts: a bucket that was
     empty loses nothing until it is full, so a client that asks again by then gets all that there is.
 
@@ -42,15 +45,18 @@ def pressure(slots: Mapping[str, Slots], lane: Lane) -> Pressure:
         asked += each.asked[:count]
         answered += each.answered[:count]
         admitted += each.admitted[:count] if source == CLIENTS else 0
-        until_us = np.maximum.reduce([until_us, each.until_us[:count], each.last_limited_us[:count]])
+        if lane.saturated or source == LOG or LOG not in slots:
+            until_us = np.maximum.reduce([until_us, each.until_us[:count], each.last_limited_us[:count]])
     until_us = np.maximum.accumulate(until_us)
     waiting = np.cumsum(asked) > np.cumsum(answered)
     so_far = np.cumsum(admitted)
     second = max(1, _STALLED_US // width_us)
     a_second_ago = np.concatenate([np.zeros(second, np.int64), so_far])[:count]
     stalled = waiting & (so_far == a_second_ago)
-    held = stalled if LOG in slots else waiting | (lane.operation != "publish")
-    known = until_us != NEVER
-    limited = known & (begin_us < until_us + lane.burst / lane.rate * 1e6)
-    idle_us = np.maximum(begin_us + width_us - np.where(known, until_us, 0), 0)
+    held = lane.saturated & (stalled if LOG in slots else waiting | (lane.operation != "publish"))
+    known, ended_us = until_us != NEVER, begin_us + width_us
+    # Of clients that seldom come to the limit, a slot that is pressed in part would make much of little.
+    as_long = begin_us if lane.saturated else ended_us - 1
+    limited = known & (as_long < until_us + lane.burst / lane.rate * 1e6)
+    idle_us = np.maximum(ended_us - np.where(known, until_us, 0), 0)
     return Pressure(np.where(held, 0, idle_us), held | limited)

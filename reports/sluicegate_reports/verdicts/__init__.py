@@ -21,7 +21,7 @@ from sluicegate_reports.verdicts.delivery import with_deliveries
 from sluicegate_reports.verdicts.finding import Figures, Finding, worst_finding
 from sluicegate_reports.verdicts.metrics import with_metrics
 from sluicegate_reports.verdicts.rates import rate
-from sluicegate_reports.verdicts.thresholds import EXACT_LATE_MS, WINDOW_S, WITHIN_LATE_MS
+from sluicegate_reports.verdicts.thresholds import EARLY_MS, EXACT_LATE_MS, WINDOW_S, WITHIN_LATE_MS
 
 __all__ = ["WINDOW_S", "Figures", "Finding", "judge", "worst_finding"]
 
@@ -48,7 +48,7 @@ def judge(trial: Trial, figures: Figures) -> Finding:
 def _answers(trial: Trial, figures: Figures) -> Finding:
     """Of what is answered one by one: `wrongly_admitted`, `wrongly_refused`, and how many were tried.
 
-    Of counts also `otherwise`, `unclear` and `doubtful`, see `counts.folded`.
+    Also `otherwise`; of counts `unclear` and `doubtful`, see `counts.folded`, and `served`.
     """
     admitted, refused = figures.get("wrongly_admitted"), figures.get("wrongly_refused")
     tried = figures.get("attempts")
@@ -56,12 +56,18 @@ def _answers(trial: Trial, figures: Figures) -> Finding:
         return Finding(Verdict.MISSING, text="no client tried, or nothing was recorded")
     if figures.get("above") == 0:
         return Finding(Verdict.MISSING, text="nothing above the limit was tried")
-    wrong, doubtful = admitted + refused, figures.get("doubtful") or 0
+    served, doubtful = figures.get("served") or 0, figures.get("doubtful") or 0
+    wrong = admitted + refused + served
     text = f"{wrong:,.0f} of {tried:,.0f} answers wrong"
     if wrong:
         text += f": {admitted:,.0f} let in, {refused:,.0f} refused"
+    if served:
+        text += f", {served:,.0f} refused and yet served"
     if figures.get("otherwise"):
-        text += f"; {figures['otherwise']:,.0f} more refused, not by this policy"
+        more = (
+            "more refused" if trial.measured.family is Family.COUNT else "of them refused with another code"
+        )
+        text += f"; {figures['otherwise']:,.0f} {more}, not by this policy"
     if figures.get("unclear"):
         text += f"; of {figures['unclear']:,.0f} refused it cannot be told whether it was this policy"
     if doubtful:
@@ -73,11 +79,14 @@ def _answers(trial: Trial, figures: Figures) -> Finding:
 
 
 def _delay(trial: Trial, figures: Figures) -> Finding:
-    """Of a fixed delay: `messages`, `early`, `least_ms`, `p99_ms`; `beyond_p99_ms`, see `delay.errors`.
+    """Of a fixed delay: `messages`, `early`, `least_ms`, `p99_ms`, `beyond_p99_ms`, `soonest_ms`.
 
     Nothing excuses earliness. Lateness that others shared is not the delay's, yet such a delay is not exact.
     """
-    early, late = figures.get("early"), figures.get("p99_ms")
+    early, late, soonest = figures.get("early"), figures.get("p99_ms"), figures.get("soonest_ms")
+    if soonest is not None and soonest < -EARLY_MS:
+        text = "the clocks of producers and consumers differ"
+        return Finding(Verdict.MISSING, text=f"{text}: a message came {-soonest:,.0f} ms before it was sent")
     if early is None or late is None or not figures.get("messages"):
         return Finding(Verdict.MISSING, text="no message was received in this phase")
     least = figures.get("least_ms")
@@ -96,7 +105,10 @@ def _delay(trial: Trial, figures: Figures) -> Finding:
 
 
 def _unacked(trial: Trial, figures: Figures) -> Finding:
-    """Of unacknowledged messages: `most`, `acknowledged`, `untold`, see `bounds.unacked`."""
+    """Of unacknowledged messages: `most`, `acknowledged`, `left`, `untold`, see `bounds.unacked`; `lost`.
+
+    What never came while a consumer had fewer than the limit was withheld too early, or is lost.
+    """
     most = figures.get("most")
     if most is None:
         return Finding(Verdict.MISSING, text="no message was received in this phase")
@@ -110,6 +122,10 @@ def _unacked(trial: Trial, figures: Figures) -> Finding:
         )
         return Finding(Verdict.MISSING, text=text)
     verdict = Verdict.OFF if most > trial.limit else Verdict.EXACT if most == trial.limit else Verdict.WITHIN
+    never = figures.get("lost") or 0
+    if verdict is Verdict.WITHIN and never and not figures.get("left"):
+        verdict = Verdict.OFF
+        text += f"; {never:,.0f} never came, though there was room for them"
     return Finding(verdict, most, trial.limit, "messages", text)
 
 

@@ -116,11 +116,12 @@ class _Seen:
     def _errors(self) -> Iterator[tuple[str, float]]:
         """Each figure as a share of what a window admits, with the words for it."""
         grain, slack = self._of("largest") / self._in_window, self._of("slack") / self._in_window
-        below = self.figures.get("below")
+        below = self._below()
         yield self._over(grain, slack)
-        if below is not None and self.trial.saturated and self.figures.get("pressed") != 0:
+        if below is not None:
             net = self.figures.get("below_net")
-            yield "", max(0.0, -(below + grain if net is None else net) - slack)
+            name = "" if self.trial.saturated else "clients were held back below the limit"
+            yield name, max(0.0, -(below + grain if net is None else net) - slack)
         yield "", self._first_over() / self._of("allowed")
         judged = self._of("judged")
         for name, words in (
@@ -132,6 +133,15 @@ class _Seen:
             yield f"{count:,.0f} {words}", (count if count > 1 else 0.0) / max(judged, 1.0)
         otherwise = self._of("misattributed")
         yield f"{otherwise:,.0f} refused in the name of another policy", float(otherwise > 0)
+
+    def _below(self) -> float | None:
+        """The window furthest below the rate, of those in which the clients were held back.
+
+        Clients that were not planned to ask for more may have been held back too, then wrongly.
+        """
+        pressed = self.figures.get("pressed")
+        counts = pressed != 0 if self.trial.saturated else bool(pressed)
+        return self.figures.get("below") if counts else None
 
     def _over(self, grain: float, slack: float) -> tuple[str, float]:
         """By how much windows are above the rate, but for what a full bucket or one operation explains.
@@ -165,8 +175,8 @@ class _Seen:
         return ""
 
     def _grain(self) -> str:
-        above, below = self._of("above"), self.figures.get("below")
-        low = -below if self.trial.saturated and below is not None else 0.0
+        above, below = self._of("above"), self._below()
+        low = -below if below is not None else 0.0
         if max(above, low) <= EXACT_SHARE or not self._of("largest"):
             return ""
         share = self._of("largest") / self._in_window * 100
@@ -175,15 +185,15 @@ class _Seen:
 
     def _text(self) -> str:
         figures = self.figures
-        above = figures.get("above")
+        above, below = figures.get("above"), self._below()
         text = f"{self._window_s:g} s windows {_percent(above)}"
-        if self.trial.saturated:
+        if self.trial.saturated or below is not None:
             text += f" to {_percent(figures.get('below'))}"
         first, allowed = round(self._of("first_second")), round(self._of("allowed"))
         text += f", first second {part(first, allowed, self._unit)}"
         if self.trial.saturated and self._of("unused") > EXACT_SHARE:
             text += f"; clients left up to {self._of('unused') * 100:.1f} % of a window unused"
-        if not self.trial.saturated and above is not None and above < -EXACT_SHARE:
+        if not self.trial.saturated and below is None and above is not None and above < -EXACT_SHARE:
             text += "; no window came up to the limit"
         return text
 

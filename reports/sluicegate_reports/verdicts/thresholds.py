@@ -8,6 +8,8 @@ EXACT_SHARE = 0.005
 less than this, and so cannot be told from an exact limiter."""
 WITHIN_SHARE = 0.05
 """Of the rate: what operators take for kept, and what a limiter that counts by seconds stays within."""
+EARLY_MS = 1.0
+"""Brokers stamp messages in whole milliseconds and clients in microseconds, so up to one is no earliness."""
 EXACT_LATE_MS = 250.0
 """p99 of a delayed delivery: brokers look for what is due in ticks of up to 100 ms, twice on the way."""
 WITHIN_LATE_MS = 1_000.0

@@ -107,14 +107,14 @@ class Schedule:
             faults,
             {step: happening(event) for step, event in meanwhile.items()},
         )
-        controller._store = controller.election._store = own
+        controller._store = controller.election.store = own
         try:
             with suppress(StoreError):
                 await turn(controller)
         except DiedError:
             self.controllers[number] = None
         finally:
-            controller._store = controller.election._store = self.world.store
+            controller._store = controller.election.store = self.world.store
         return own.steps
 
     async def play(self, rounds: list[Round]) -> None:

@@ -87,7 +87,7 @@ async def test_a_lost_lease_is_replaced_by_a_new_one(world: World) -> None:
     world.clock_ns += CONTROLLER_TTL_S * 10**9
     world.leases.clear()
     world.memory.expire()
-    await controller.keep()
+    await controller.election.keep()
     assert controller.election.fence is None
     await turn(controller)
     assert controller.figures.leading

@@ -309,14 +309,14 @@ async def test_a_clock_jump_moves_no_topics_of_a_live_broker(world: World, jump_
     clock[0] += jump_s * NS
     for _ in range(2):
         await controller.turn()
-        await controller.keep()
+        await controller.election.keep()
         assert (await world.view()).owned == {1: before}
 
     await controller.refresh()
     await world.leave(1)
     for _ in range(2):
         await turn(controller)
-        await controller.keep()
+        await controller.election.keep()
         clock[0] += 3 * NS
     assert (await world.view()).owned == {2: before}, "graces count from the jump on"
     assert entries(await world.durable()) == durable

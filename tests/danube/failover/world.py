@@ -40,7 +40,7 @@ class World:
             for lease in self.leases.values():
                 await self.store.keep_alive(lease)
             for controller in self.alive:
-                await controller.keep()
+                await controller.election.keep()
             if self.clock_ns >= end_ns:
                 break
             self.clock_ns = min(self.clock_ns + NS, end_ns)

@@ -13,7 +13,8 @@ from tests.danube.support.gates import Gate, channel, gate, on_topic
 from tests.waiting import LONG_S, until_so
 
 from sluicegate_danube.reference import ReferenceBroker
-from sluicegate_danube.reference.edge import SERVICE, batch
+from sluicegate_danube.reference.edge import SERVICE
+from sluicegate_danube.sluicegate_danube_pb2 import ReplicateBatch
 
 TOPIC = "/edge1/telemetry"
 
@@ -21,6 +22,15 @@ TOPIC = "/edge1/telemetry"
 def messages(*sizes: int) -> list[pb.StreamMessage]:
     name = "mqtt-gateway"  # what edges write there
     return [pb.StreamMessage(payload=bytes(size), producer_name=name) for size in sizes]
+
+
+def batch(topic: str, messages: list[pb.StreamMessage], last: int) -> bytes:
+    """An encoded ReplicateBatch.
+
+    :param last: the edge's offset of the last message, by which a batch that comes again is known.
+    """
+    encoded = [message.SerializeToString() for message in messages]
+    return ReplicateBatch(topic=topic, messages=encoded, last_offset=last).SerializeToString()
 
 
 async def replicate(to: grpc.aio.Channel, *batches: bytes) -> list[bytes]:

@@ -22,7 +22,7 @@ def test_a_moved_node_is_announced_again() -> None:
     nodes.learn({1: ("old", 1)})
     nodes.learn({1: ("new", 2)})
     assert [listener.upstream for listener in opened] == [(("old", 1),), (("new", 2),)]
-    assert nodes.known == {1: ("new", 2)}
+    assert (len(nodes), nodes.listener(1).upstream) == (1, (("new", 2),))
 
 
 def test_the_address_of_no_broker_is_left_unchanged() -> None:

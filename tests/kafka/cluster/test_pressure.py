@@ -35,7 +35,7 @@ def test_topics_without_retention_by_size_have_the_configured_quota_or_none() ->
     assert backlogs(LOGS, [], {"a": -1}, NONE)["a"].quota_bytes == 0
 
 
-def test_topics_that_the_gate_does_not_know_are_left_out() -> None:
+def test_topics_that_the_gateway_does_not_know_are_left_out() -> None:
     assert set(backlogs(LOGS, [{("other", 0): 3}], {}, NONE)) == {"a", "b"}
 
 

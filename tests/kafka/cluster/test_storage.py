@@ -47,4 +47,4 @@ async def test_a_node_that_hangs_does_not_hide_the_others(
     found = await cluster.read()
     assert list(found) == ["1"]
     assert found["1"].volumes[0].consumed == 40
-    assert "broker 2 does not tell its log directories: TimeoutError: no answer within 0.02 s" in caplog.text
+    assert "cannot read the log directories of broker 2: TimeoutError: no answer within 0.02 s" in caplog.text

@@ -3,8 +3,21 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from sluicegate_kafka.codec import addresses, fetch, groups, produce, produce_responses, quorum, versions
-from sluicegate_kafka.codec.api_keys import ApiKey
+from sluicegate_kafka.codec import (
+    addresses,
+    assignments,
+    committed,
+    fetch_requests,
+    fetch_responses,
+    group_requests,
+    group_responses,
+    produce_requests,
+    produce_responses,
+    quorum,
+    sasl,
+    versions,
+)
+from sluicegate_kafka.codec.api_keys import ApiKey, Versions
 from sluicegate_kafka.codec.frames import RequestHead, parse_request_head
 from sluicegate_kafka.codec.records import largest_record, walk_batches
 from sluicegate_kafka.codec.slices import Slices, at_once
@@ -33,13 +46,13 @@ def _request(read: Callable[[bytes, RequestHead], object], api_key: ApiKey) -> C
 
 
 def _produce(frame: bytes, head: RequestHead) -> object:
-    request = produce.scan_produce(frame, head)
-    assert request.end == len(frame)
+    request = produce_requests.scan_produce(frame, head)
+    assert request.head.end == len(frame)
     for topic in request.topics:
         assert 0 <= topic.start <= topic.end <= len(frame)
         for start, end in topic.records:
             assert topic.start <= start <= end <= topic.end
-    kept = produce.subset_produce(frame, request, range(len(request.topics)))
+    kept = produce_requests.subset_produce(request, range(len(request.topics)))
     for topic in request.topics:
         for start, end in topic.records:
             assert largest_record(frame, start, end) <= end - start
@@ -51,14 +64,14 @@ def _whole(slices: Callable[..., Slices[Any]]) -> Callable[..., object]:
 
 
 def _fetch_response(frame: bytes, version: int) -> object:
-    response = at_once(fetch.fetch_response_slices(frame, version))
+    response = at_once(fetch_responses.fetch_response_slices(frame, version))
     cuts = {}
     for topic_place, topic in enumerate(response.topics):
         for place, part in enumerate(topic.partitions):
             assert part.entry_start < part.records_start <= part.records_end <= len(frame)
             cuts[topic_place, place] = part.records_start
-    emptied = at_once(fetch.rebuilding_slices(frame, response, cuts, {}))
-    again = at_once(fetch.fetch_response_slices(emptied[4:], version))
+    emptied = at_once(fetch_responses.rebuilding_slices(frame, response, cuts, {}))
+    again = at_once(fetch_responses.fetch_response_slices(emptied[4:], version))
     assert all(part.records_start == part.records_end for topic in again.topics for part in topic.partitions)
     for topic in response.topics:
         for part in topic.partitions:
@@ -67,10 +80,10 @@ def _fetch_response(frame: bytes, version: int) -> object:
 
 
 def _produce_response(frame: bytes, version: int) -> object:
-    produce.has_node_endpoints(frame, version)
+    produce_responses.has_node_endpoints(frame, version)
     produce_responses.appended(frame, version)
-    addresses.rewrite_node_endpoints(frame, ApiKey.PRODUCE, version, _advertised)
-    return produce.merge_produce_responses(version, 1, [frame, frame], [], 0)
+    addresses.rewrite_node_endpoints(frame, version, _advertised)
+    return produce_responses.merge_produce_responses(version, 1, [frame, frame], [], 0)
 
 
 def _metadata(frame: bytes, version: int) -> object:
@@ -78,8 +91,8 @@ def _metadata(frame: bytes, version: int) -> object:
 
 
 def _synced(frame: bytes, version: int) -> object:
-    error, assignment = groups.sync_group_result(frame, version)
-    return error, at_once(groups.assignment_slices(assignment))
+    error, assignment = assignments.sync_group_result(frame, version)
+    return error, at_once(assignments.assignment_slices(assignment))
 
 
 def _commit(read: Any, refuse: Any) -> Callable[[bytes, RequestHead], object]:
@@ -96,24 +109,27 @@ def _of(key: ApiKey, low: int, high: int, read: Callable[[bytes, RequestHead], o
 
 TARGETS = [
     _of(ApiKey.PRODUCE, 3, 12, _produce),
-    _of(ApiKey.FETCH, 4, 12, _whole(fetch.fetch_request_slices)),
-    _of(ApiKey.JOIN_GROUP, 0, 9, _whole(groups.join_group_slices)),
-    _of(ApiKey.LEAVE_GROUP, 0, 5, groups.read_leave_group),
-    _of(ApiKey.SYNC_GROUP, 0, 5, groups.read_member),
-    _of(ApiKey.OFFSET_FETCH, 1, 9, groups.offset_fetch_group),
-    _of(ApiKey.HEARTBEAT, 0, 4, groups.read_member),
+    _of(ApiKey.FETCH, 4, 12, _whole(fetch_requests.fetch_request_slices)),
+    _of(ApiKey.JOIN_GROUP, 0, 9, _whole(group_requests.join_group_slices)),
+    _of(ApiKey.LEAVE_GROUP, 0, 5, group_requests.read_leave_group),
+    _of(ApiKey.SYNC_GROUP, 0, 5, assignments.read_member),
+    _of(ApiKey.OFFSET_FETCH, 1, 9, committed.offset_fetch_group),
+    _of(ApiKey.HEARTBEAT, 0, 4, assignments.read_member),
     _of(
-        ApiKey.OFFSET_COMMIT, 2, 9, _commit(_whole(groups.offset_commit_slices), groups.refuse_offset_commit)
+        ApiKey.OFFSET_COMMIT,
+        2,
+        9,
+        _commit(_whole(group_requests.commit_slices), group_responses.refuse_commit),
     ),
     _of(
         ApiKey.TXN_OFFSET_COMMIT,
         0,
         5,
-        _commit(_whole(groups.txn_offset_commit_slices), groups.refuse_txn_offset_commit),
+        _commit(_whole(group_requests.commit_slices), group_responses.refuse_commit),
     ),
-    _of(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, groups.read_consumer_group_heartbeat),
-    _of(ApiKey.SASL_HANDSHAKE, 0, 1, groups.sasl_mechanism),
-    _of(ApiKey.SASL_AUTHENTICATE, 0, 2, groups.sasl_token),
+    _of(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, group_requests.read_consumer_group_heartbeat),
+    _of(ApiKey.SASL_HANDSHAKE, 0, 1, sasl.sasl_mechanism),
+    _of(ApiKey.SASL_AUTHENTICATE, 0, 2, sasl.sasl_token),
     _of(ApiKey.API_VERSIONS, 0, 4, versions.client_software),
     Target(ApiKey.PRODUCE, range(3, 13), False, _produce_response),
     Target(ApiKey.FETCH, range(4, 13), False, _fetch_response),
@@ -135,44 +151,46 @@ TARGETS = [
         ApiKey.API_VERSIONS,
         range(5),
         False,
-        lambda frame, version: versions.restrict_api_versions(frame, version, {0: (3, 12)}, {1}),
+        lambda frame, version: versions.restrict_api_versions(frame, version, {0: Versions(3, 12, 9)}, {1}),
     ),
-    Target(ApiKey.JOIN_GROUP, range(10), False, groups.join_group_result),
-    Target(ApiKey.HEARTBEAT, range(5), False, groups.heartbeat_error),
+    Target(ApiKey.JOIN_GROUP, range(10), False, group_responses.join_group_result),
+    Target(ApiKey.HEARTBEAT, range(5), False, group_responses.heartbeat_error),
     Target(
         ApiKey.LEAVE_GROUP,
         range(6),
         False,
-        lambda frame, version: groups.members_left(frame, version, ("m",)),
+        lambda frame, version: group_responses.members_left(frame, version, ("m",)),
     ),
     Target(
         ApiKey.OFFSET_FETCH,
         range(1, 10),
         False,
-        lambda frame, version: at_once(groups.committed_offsets_slices(frame, version, "g")),
+        lambda frame, version: at_once(committed.committed_offsets_slices(frame, version, "g")),
     ),
     Target(ApiKey.SYNC_GROUP, range(6), False, _synced),
     Target(
         ApiKey.OFFSET_COMMIT,
         range(2, 10),
         False,
-        lambda frame, version: at_once(groups.refused_topics_slices(frame, ApiKey.OFFSET_COMMIT, version)),
+        lambda frame, version: at_once(
+            group_responses.refused_topics_slices(frame, ApiKey.OFFSET_COMMIT, version)
+        ),
     ),
     Target(
         ApiKey.TXN_OFFSET_COMMIT,
         range(6),
         False,
         lambda frame, version: at_once(
-            groups.refused_topics_slices(frame, ApiKey.TXN_OFFSET_COMMIT, version)
+            group_responses.refused_topics_slices(frame, ApiKey.TXN_OFFSET_COMMIT, version)
         ),
     ),
-    Target(ApiKey.CONSUMER_GROUP_HEARTBEAT, range(2), False, groups.consumer_group_heartbeat_result),
-    Target(ApiKey.CONSUMER_GROUP_HEARTBEAT, range(2), False, _whole(groups.heartbeat_assignment_slices)),
+    Target(ApiKey.CONSUMER_GROUP_HEARTBEAT, range(2), False, group_responses.consumer_group_heartbeat_result),
+    Target(ApiKey.CONSUMER_GROUP_HEARTBEAT, range(2), False, _whole(assignments.heartbeat_assignment_slices)),
     Target(
         ApiKey.METADATA,
         range(12, 13),
         False,
-        lambda frame, version: at_once(groups.topic_names_slices(frame)),
+        lambda frame, version: at_once(assignments.topic_names_slices(frame)),
     ),
-    Target(ApiKey.SASL_AUTHENTICATE, range(3), False, groups.sasl_authenticate_result),
+    Target(ApiKey.SASL_AUTHENTICATE, range(3), False, sasl.sasl_authenticate_result),
 ]

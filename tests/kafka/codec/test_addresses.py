@@ -87,15 +87,8 @@ def test_node_endpoints(version: int, data: st.DataObject) -> None:
     if version >= 10:
         nodes = tuple(_mapped(each, "node_id") for each in entity.node_endpoints)
         expected = dataclasses.replace(entity, node_endpoints=nodes)
-    frame = rewrite_node_endpoints(response_frame(entity), ApiKey.PRODUCE, version, _advertised)
+    frame = rewrite_node_endpoints(response_frame(entity), version, _advertised)
     assert decode_response(frame, ApiKey.PRODUCE, version) == (7, expected)
-
-
-def test_fetch_has_no_addresses_in_the_versions_on_offer() -> None:
-    assert rewrite_node_endpoints(b"frame", ApiKey.FETCH, 12, _advertised) == b"frame"
-    for api_key, version in ((ApiKey.FETCH, 16), (ApiKey.SHARE_FETCH, 1)):
-        with pytest.raises(ProtocolError, match="which is not offered"):
-            rewrite_node_endpoints(b"frame", api_key, version, _advertised)
 
 
 def test_false_lengths_in_broker_lists_are_refused() -> None:

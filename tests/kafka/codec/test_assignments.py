@@ -19,7 +19,7 @@ from tests.kafka.codec.entities import (
     write_entity,
 )
 
-from sluicegate_kafka.codec import groups
+from sluicegate_kafka.codec import assignments, committed, group_responses
 from sluicegate_kafka.codec.api_keys import ApiKey
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import parse_request_head
@@ -43,11 +43,11 @@ def test_sync_group(version: int, data: st.DataObject) -> None:
     entity = data.draw(entities(request_schema(ApiKey.SYNC_GROUP, version)))
     raw = request_frame(entity)
     frame = b"ab" + raw + b"next"
-    sync = groups.read_member(frame, parse_request_head(frame, 2, 2 + len(raw)))
+    sync = assignments.read_member(frame, parse_request_head(frame, 2, 2 + len(raw)))
     instance_id = getattr(entity, "group_instance_id", None)
     assert sync == (entity.group_id, entity.member_id, instance_id)
     told, answer = _drawn(data, ApiKey.SYNC_GROUP, version)
-    assert groups.sync_group_result(answer, version) == (int(told.error_code), told.assignment)
+    assert assignments.sync_group_result(answer, version) == (int(told.error_code), told.assignment)
 
 
 @pytest.mark.parametrize("version", range(4))
@@ -62,15 +62,15 @@ def test_an_assignment_of_the_consumer_protocol(version: int, assigned: dict[str
         user_data=b"sticky",
     )
     frame = struct.pack(">h", version) + write_entity(entity)
-    assert at_once(groups.assignment_slices(frame)) == {
+    assert at_once(assignments.assignment_slices(frame)) == {
         topic: frozenset(each) for topic, each in assigned.items()
     }
 
 
 def test_no_assignment_and_one_of_another_protocol() -> None:
-    assert at_once(groups.assignment_slices(b"")) == {}
+    assert at_once(assignments.assignment_slices(b"")) == {}
     with pytest.raises(ProtocolError):
-        at_once(groups.assignment_slices(b"\x00\x02not this"))
+        at_once(assignments.assignment_slices(b"\x00\x02not this"))
 
 
 @pytest.mark.parametrize("version", range(2))
@@ -78,7 +78,7 @@ def test_no_assignment_and_one_of_another_protocol() -> None:
 @given(st.data())
 def test_a_heartbeats_assignment(version: int, data: st.DataObject) -> None:
     entity, frame = _drawn(data, ApiKey.CONSUMER_GROUP_HEARTBEAT, version)
-    found = at_once(groups.heartbeat_assignment_slices(frame, version))
+    found = at_once(assignments.heartbeat_assignment_slices(frame, version))
     if entity.assignment is None:
         assert found is None
     else:
@@ -94,7 +94,7 @@ def _id(topic_id: Any) -> bytes:
 @pytest.mark.parametrize("version", range(2))
 @pytest.mark.parametrize("instance_id", [None, "i"])
 def test_leaving_by_heartbeat(version: int, instance_id: str | None) -> None:
-    framed = groups.leave_by_heartbeat(version, 7, "app", "g", "m", instance_id)
+    framed = assignments.leave_by_heartbeat(version, 7, "app", "g", "m", instance_id)
     assert int.from_bytes(framed[:4], "big") == len(framed) - 4
     asked = decode_request(framed[4:], ApiKey.CONSUMER_GROUP_HEARTBEAT, version)
     assert (asked.group_id, asked.member_id, asked.member_epoch) == ("g", "m", -1)
@@ -106,7 +106,7 @@ def test_leaving_by_heartbeat(version: int, instance_id: str | None) -> None:
 @few
 @given(ids=st.lists(st.uuids(), min_size=1, max_size=5, unique=True))
 def test_asking_for_topics_by_id(ids: list[Any]) -> None:
-    framed = groups.ask_topic_names(7, "app", [each.bytes for each in ids])
+    framed = assignments.ask_topic_names(7, "app", [each.bytes for each in ids])
     asked = decode_request(framed[4:], ApiKey.METADATA, 12)
     assert [(topic.topic_id, topic.name) for topic in asked.topics] == [(each, None) for each in ids]
     assert asked.allow_auto_topic_creation is False
@@ -116,7 +116,7 @@ def test_asking_for_topics_by_id(ids: list[Any]) -> None:
 @given(st.data())
 def test_topic_names(data: st.DataObject) -> None:
     entity, frame = _drawn(data, ApiKey.METADATA, 12)
-    assert at_once(groups.topic_names_slices(frame)) == {
+    assert at_once(assignments.topic_names_slices(frame)) == {
         _id(topic.topic_id): topic.name
         for topic in entity.topics
         if topic.error_code == 0 and topic.name is not None
@@ -132,7 +132,7 @@ def test_topic_names(data: st.DataObject) -> None:
 @given(st.data())
 def test_topics_of_which_nothing_was_committed(api_key: ApiKey, version: int, data: st.DataObject) -> None:
     entity, frame = _drawn(data, api_key, version)
-    assert at_once(groups.refused_topics_slices(frame, api_key, version)) == {
+    assert at_once(group_responses.refused_topics_slices(frame, api_key, version)) == {
         topic.name
         for topic in entity.topics
         if not any(partition.error_code == 0 for partition in topic.partitions)
@@ -145,10 +145,10 @@ def test_topics_of_which_nothing_was_committed(api_key: ApiKey, version: int, da
 def test_heartbeats(version: int, data: st.DataObject) -> None:
     entity = data.draw(entities(request_schema(ApiKey.HEARTBEAT, version)))
     frame = request_frame(entity)
-    member = groups.read_member(frame, parse_request_head(frame))
+    member = assignments.read_member(frame, parse_request_head(frame))
     assert member[:2] == (entity.group_id, entity.member_id)
     assert member.instance_id == getattr(entity, "group_instance_id", None)
-    refused = decode_framed(groups.refuse_heartbeat(version, 7, 25), ApiKey.HEARTBEAT, version)
+    refused = decode_framed(group_responses.refuse_heartbeat(version, 7, 25), ApiKey.HEARTBEAT, version)
     assert int(refused.error_code) == 25
 
 
@@ -158,11 +158,11 @@ def test_heartbeats(version: int, data: st.DataObject) -> None:
 def test_committed_offsets(version: int, data: st.DataObject) -> None:
     asked = data.draw(entities(request_schema(ApiKey.OFFSET_FETCH, version)))
     frame = request_frame(asked)
-    group = groups.offset_fetch_group(frame, parse_request_head(frame))
+    group = committed.offset_fetch_group(frame, parse_request_head(frame))
     assert group == getattr(asked, "group_id", "")
     entity, answer = _drawn(data, ApiKey.OFFSET_FETCH, version)
     told = {each.group_id: each for each in entity.groups} if version >= 8 else {group: entity}
-    assert at_once(groups.committed_offsets_slices(answer, version, group)) == {
+    assert at_once(committed.committed_offsets_slices(answer, version, group)) == {
         name: {
             (topic.name, partition.partition_index): partition.committed_offset
             for topic in each.topics

@@ -12,9 +12,9 @@ from kio.serial.writers import (
 )
 from kio.static.primitive import uvarint
 
+from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.primitives import (
     Cursor,
-    ProtocolError,
     guarded,
     read_uvarint,
     skip_tags,

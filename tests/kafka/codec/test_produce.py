@@ -22,18 +22,15 @@ from sluicegate_kafka.codec import errors
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import parse_request_head
 from sluicegate_kafka.codec.primitives import write_uvarint
-from sluicegate_kafka.codec.produce import (
-    ProduceRequest,
+from sluicegate_kafka.codec.produce_requests import MAX_ENTRIES, ProduceRequest, scan_produce, subset_produce
+from sluicegate_kafka.codec.produce_responses import (
+    appended,
     has_node_endpoints,
     merge_produce_responses,
     plain_response_length,
     refusal_response,
-    scan_produce,
     scan_produce_response,
-    subset_produce,
 )
-from sluicegate_kafka.codec.produce_requests import MAX_ENTRIES
-from sluicegate_kafka.codec.produce_responses import appended
 from sluicegate_kafka.codec.records import batch_payload_size, walk_batches
 
 PRODUCE = 0
@@ -62,11 +59,9 @@ def test_requests_are_parsed_as_kafka_writes_them(version: int, data: st.DataObj
     raw = request_frame(entity)
     frame = before + raw + after
     request = scan_produce(frame, parse_request_head(frame, len(before), len(before) + len(raw)))
-    assert request.version == version
+    assert request.head.version == version
     assert request.acks == entity.acks
-    assert request.timeout_ms == _ms(entity.timeout)
-    assert request.transactional_id == entity.transactional_id
-    assert (request.start, request.end) == (len(before), len(before) + len(raw))
+    assert (request.head.start, request.head.end) == (len(before), len(before) + len(raw))
     for topic, expected in zip(request.topics, entity.topic_data, strict=True):
         stored = [part.records or b"" for part in expected.partition_data]
         assert topic.name == expected.name
@@ -89,7 +84,7 @@ def test_a_subset_is_the_same_request_with_fewer_topics(version: int, data: st.D
     frame = request_frame(entity)
     request = _scan(frame)
     keep = data.draw(st.sets(st.integers(0, len(entity.topic_data) - 1))) if entity.topic_data else set()
-    framed = subset_produce(frame, request, sorted(keep))
+    framed = subset_produce(request, sorted(keep))
     assert int.from_bytes(framed[:4], "big") == len(framed) - 4
     kept = tuple(entity.topic_data[place] for place in sorted(keep))
     assert decode_request(framed[4:], PRODUCE, version) == dataclasses.replace(entity, topic_data=kept)
@@ -210,8 +205,8 @@ def _request(topics: bytes, version: int = 12) -> bytes:
         (b"\0\0\0\1\0\1t\xff\xff\xff\xff", 3, "-1 partitions"),
         (b"\0\0\0\1\0\1t\0\0\0\1\0\0\0\0\0\0\0\x10", 3, "truncated"),
         (b"\0\0\0\0!", 3, "a Produce request of 22 bytes in 23"),
-        (b"\1\0", 13, "Produce version 13, expected 3 to 12"),
-        (b"\0\0\0\0", 2, "Produce version 2, expected 3 to 12"),
+        (b"\1\0", 13, "produce version 13, expected 3 to 12"),
+        (b"\0\0\0\0", 2, "produce version 2, expected 3 to 12"),
     ],
 )
 def test_false_lengths_in_requests_are_refused(topics: bytes, version: int, reason: str) -> None:
@@ -229,7 +224,7 @@ def test_null_records_hold_nothing() -> None:
 
 
 def test_a_response_of_another_version_is_not_read() -> None:
-    with pytest.raises(ProtocolError, match="Produce version 13, expected 3 to 12"):
+    with pytest.raises(ProtocolError, match="produce version 13, expected 3 to 12"):
         scan_produce_response(b"\0\0\0\1\0", 13)
 
 

@@ -16,7 +16,7 @@ from tests.kafka.codec.entities import (
 
 from sluicegate_kafka.codec.api_keys import ApiKey
 from sluicegate_kafka.codec.frames import parse_request_head
-from sluicegate_kafka.codec.groups import principal_of, sasl_authenticate_result, sasl_mechanism, sasl_token
+from sluicegate_kafka.codec.sasl import principal_of, sasl_authenticate_result, sasl_mechanism, sasl_token
 
 few = settings(max_examples=15, deadline=None)
 

@@ -16,7 +16,7 @@ from tests.kafka.codec.entities import (
     response_schema,
 )
 
-from sluicegate_kafka.codec.api_keys import ApiKey
+from sluicegate_kafka.codec.api_keys import ApiKey, Versions
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import parse_request_head
 from sluicegate_kafka.codec.versions import (
@@ -31,7 +31,9 @@ versions = pytest.mark.parametrize("version", range(5))
 @versions
 @settings(max_examples=30, deadline=None)
 @given(st.data())
-def test_offered_versions_are_those_that_broker_and_gate_support(version: int, data: st.DataObject) -> None:
+def test_offered_versions_are_those_that_broker_and_gateway_support(
+    version: int, data: st.DataObject
+) -> None:
     entity = data.draw(entities(response_schema(ApiKey.API_VERSIONS, version)))
     entity = dataclasses.replace(entity, error_code=ErrorCode(0))
     keys = st.integers(0, 4)
@@ -39,11 +41,11 @@ def test_offered_versions_are_those_that_broker_and_gate_support(version: int, d
         entity, api_keys=tuple(dataclasses.replace(each, api_key=data.draw(keys)) for each in entity.api_keys)
     )
     bound = st.integers(-(2**15), 2**15 - 1)
-    limits = data.draw(st.dictionaries(keys, st.tuples(bound, bound)))
+    limits = data.draw(st.dictionaries(keys, st.builds(Versions, bound, bound, bound)))
     hidden = data.draw(st.frozensets(keys))
     expected = []
     for each in entity.api_keys:
-        low, high = limits.get(each.api_key, (each.min_version, each.max_version))
+        low, high, *_ = limits.get(each.api_key, (each.min_version, each.max_version))
         low, high = max(low, each.min_version), min(high, each.max_version)
         if each.api_key not in hidden and low <= high:
             expected.append(dataclasses.replace(each, min_version=low, max_version=high))
@@ -54,7 +56,7 @@ def test_offered_versions_are_those_that_broker_and_gate_support(version: int, d
 
 def test_an_older_broker_answers_in_its_own_format() -> None:
     frame = b"\0\0\0\x07\0\x23\0\0\0\1\0\x12\0\0\0\3"
-    assert restrict_api_versions(frame, 4, {18: (0, 4)}, {18}) == frame
+    assert restrict_api_versions(frame, 4, {18: Versions(0, 4, 3)}, {18}) == frame
 
 
 def test_a_false_array_length_is_refused() -> None:

@@ -270,7 +270,7 @@ def test_an_upstream_that_says_nothing(gate: Gate, upstream: MoodyUpstream) -> N
     gate.eventually(lambda: gate.metric("sluicegate_idle_timed_out_total") > before, "it is counted")
 
 
-def test_an_upstream_that_goes_down_and_comes_up(gate: Gate, upstream: MoodyUpstream) -> None:
+def test_an_upstream_that_goes_down_and_recovers(gate: Gate, upstream: MoodyUpstream) -> None:
     upstream.down()
     try:
         before = gate.metric("sluicegate_upstream_unreachable_total")

@@ -67,7 +67,7 @@ def test_three_nodes_share_a_topic(kafka_cluster: KafkaCluster) -> None:
 # -- addresses ----------------------------------------------------------------------------------------
 
 
-def test_every_answer_with_addresses_names_the_gate(gate: Gate, kafka_cluster: KafkaCluster) -> None:
+def test_every_response_with_addresses_names_the_gateway(gate: Gate, kafka_cluster: KafkaCluster) -> None:
     create_topic(kafka_cluster.bootstrap, "addressed", partitions=6)
     assert addresses(gate) == expected(gate)
     admin = AdminClient({"bootstrap.servers": gate.bootstrap})
@@ -90,7 +90,7 @@ def coordinators(gate: Gate, groups: list[str]) -> list[Any]:
     return found
 
 
-def test_java_admin_tools_see_the_gate_only(gate: Gate, kafka_cluster: KafkaCluster) -> None:
+def test_java_admin_tools_see_the_gateway_only(gate: Gate, kafka_cluster: KafkaCluster) -> None:
     create_topic(kafka_cluster.bootstrap, "for-java", partitions=6, copies=3)
     text = run_java_tool(
         "TopicCommand", "--bootstrap-server", gate.bootstrap, "--describe", "--topic", "for-java"

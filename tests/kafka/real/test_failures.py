@@ -170,7 +170,7 @@ def take_over(gate: Gate, producers: Sequence[Steady]) -> None:
 
 
 @pytest.mark.parametrize("mishap", [kill_worker, kill_supervisor, kill_both, drain, take_over])
-def test_gate_ends_while_clients_produce(
+def test_the_gateway_ends_while_clients_produce(
     gate: Gate,
     kafka: KafkaBroker,
     new_topic: NewTopic,

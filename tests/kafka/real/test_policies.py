@@ -6,10 +6,9 @@ from contextlib import contextmanager
 
 import pytest
 from aiokafka import AIOKafkaProducer
-from confluent_kafka import Consumer, TopicPartition
 from tests.kafka.real.conftest import Join, NewGate, NewTopic
 from tests.kafka.real.support.broker import KafkaBroker
-from tests.kafka.real.support.clients import read_topic, send_with_confluent
+from tests.kafka.real.support.clients import make_group, read_topic, send_with_confluent
 from tests.kafka.real.support.families import AiokafkaFamily, Family, JavaFamily, Mode, RdkafkaFamily
 from tests.kafka.real.support.families.base import settled, wall_ms
 from tests.kafka.real.support.gate import Gate
@@ -99,13 +98,6 @@ def test_groups_that_exist_on_the_broker_count_and_are_never_refused(
         # The topic is full; a group that exists is no new one.
         assert settled(join(family, gate.bootstrap, topic, old)) == ""
         assert gate.decided(topic=topic, action="reject")[0]["policy"] == "max_subscriptions_per_topic"
-
-
-def make_group(bootstrap: str, group: str, topic: str) -> None:
-    """Have a group commit an offset, directly at the broker."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
-    consumer.commit(offsets=[TopicPartition(topic, 0, 0)], asynchronous=False)
-    consumer.close()
 
 
 PROTOCOLS = [

@@ -6,14 +6,20 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 from confluent_kafka.admin._scram import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 from kio.schema.errors import ErrorCode
 from tests.kafka.real.support.broker import KafkaBroker, Security
-from tests.kafka.real.support.clients import create_topic, read_topic, send_with_aiokafka, send_with_confluent
+from tests.kafka.real.support.clients import (
+    create_topic,
+    make_group,
+    read_topic,
+    send_with_aiokafka,
+    send_with_confluent,
+)
 from tests.kafka.real.support.gate import Gate
 from tests.kafka.real.support.history import judge
 from tests.kafka.real.support.raw import RawClient, call
@@ -266,13 +272,12 @@ async def test_aiokafka_logs_in(gate: Gate, locked: KafkaBroker, security: Secur
 
 
 @pytest.mark.seed("S1-034")
-def test_the_gate_lists_groups_under_its_own_identity(
+def test_the_gateway_lists_groups_under_its_own_identity(
     gate: Gate, locked: KafkaBroker, security: Security, tmp_path: Any
 ) -> None:
     """With a login the gateway knows which groups exist; without one it does not, and takes none for now."""
     create_topic(locked.bootstrap, "listed")
-    committed = Consumer({"bootstrap.servers": locked.bootstrap, "group.id": "there-before"})
-    commit(committed, "listed")
+    make_group(locked.bootstrap, "there-before", "listed")
     policies = {"max_subscriptions_per_topic": 1}
     upstream = f"127.0.0.1:{locked.ports.sasl}"
     own = {"identity": {"username": "bob", "password": security.users["bob"]}}
@@ -296,7 +301,7 @@ def test_a_login_without_rights_to_all_groups_knows_none(
 ) -> None:
     """Kafka would answer with the groups that it may see, as if there were no others."""
     create_topic(locked.bootstrap, "hidden")
-    commit(Consumer({"bootstrap.servers": locked.bootstrap, "group.id": "hidden-before"}), "hidden")
+    make_group(locked.bootstrap, "hidden-before", "hidden")
     broker = {"identity": {"username": "dave", "password": security.users["dave"]}}
     upstream = f"127.0.0.1:{locked.ports.sasl}"
 
@@ -327,12 +332,6 @@ def allow_describe(node: KafkaBroker, user: str) -> None:
     ]
     for done in admin.create_acls(everything).values():
         done.result(LONG_S)
-
-
-def commit(consumer: Consumer, topic: str) -> None:
-    """Make a group by committing an offset."""
-    consumer.commit(offsets=[TopicPartition(topic, 0, 0)], asynchronous=False)
-    consumer.close()
 
 
 def attempt(gate: Gate, consumer: Consumer, group: str, topic: str) -> str:
@@ -373,7 +372,7 @@ LIMITS = {"storage_hard_min_free_bytes": 1}
 
 
 @pytest.mark.seed("S4-032")
-def test_the_gate_asks_for_volumes_by_certificate_at_a_listener_of_its_own(
+def test_the_gateway_reads_volumes_by_certificate_at_a_listener_of_its_own(
     locked: KafkaBroker, security: Security, tmp_path: Any
 ) -> None:
     tls = broker_side(security, certificate=True)

@@ -41,7 +41,7 @@ def held(bench: Bench, size: int) -> Wire:
     return wire
 
 
-def test_a_held_request_counts_in_the_budget_until_it_goes_on() -> None:
+def test_a_held_request_counts_in_the_budget_until_it_is_forwarded() -> None:
     bench = Bench(max_publish_rate=1)
     wire = held(bench, 100_000)
     assert bench.budget.used >= 100_000

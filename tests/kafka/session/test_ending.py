@@ -45,7 +45,7 @@ def test_a_partial_request_is_dropped_as_its_client_sends_it_again() -> None:
     assert wire.forwarded() == []
 
 
-def test_a_held_request_goes_on_and_is_answered_first() -> None:
+def test_a_held_request_is_forwarded_and_answered_first() -> None:
     wire = Wire(Bench(max_publish_rate=1))
     for number in (1, 2):
         wire.client_sends(produce({"t": batch(b"x")}, correlation_id=number))

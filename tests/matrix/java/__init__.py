@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from benchmarks.harness import jars
-from benchmarks.harness.pulsar import LOGGING as PULSAR_LOGGING
-from benchmarks.harness.pulsar import OPENED
 from tests.kafka.real.support.broker import archived_kafka
 from tests.pulsar.real.support.broker import archived_pulsar
+
+from sluicegate_reports.runner.brokers import jars
+from sluicegate_reports.runner.brokers.pulsar import LOGGING as PULSAR_LOGGING
+from sluicegate_reports.runner.brokers.pulsar import OPENED
 
 _HERE = Path(__file__).parent
 _KAFKA_LOGGING = _HERE.parents[1] / "kafka" / "real" / "support" / "log4j2.properties"
@@ -22,7 +23,7 @@ def kafka_program(directory: Path) -> Sequence[str]:
 
     :param directory: for its classes.
     """
-    classpath = _compiled("KafkaClients", jars.kafka(), directory)
+    classpath = _compiled("KafkaClients", jars.classpath(jars.KAFKA), directory)
     return (
         jars.java(),
         *_JVM,
@@ -37,7 +38,7 @@ def kafka_program(directory: Path) -> Sequence[str]:
 @cache
 def pulsar_program(directory: Path) -> Sequence[str]:
     """As `kafka_program`, with Pulsar's Java client."""
-    classpath = _compiled("PulsarClients", jars.pulsar(), directory)
+    classpath = _compiled("PulsarClients", jars.classpath(jars.PULSAR), directory)
     logging = (f"-Dlog4j2.configurationFile={PULSAR_LOGGING}", "-Dsluicegate.log.level=error")
     opened = (f"--add-opens={package}=ALL-UNNAMED" for package in OPENED)
     machine = (*_JVM, "-XX:MaxDirectMemorySize=256m", *archived_pulsar())

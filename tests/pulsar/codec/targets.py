@@ -60,7 +60,7 @@ def message(frame: bytes, start: int, stop: int) -> None:
     """A MESSAGE, however it is read."""
     consumer_id = consumer_of(frame, start, stop)
     head = read_message(frame, start, stop)
-    assert head.consumer_id == consumer_id
+    assert parse_command(frame, start, stop).message.consumer_id == consumer_id
     assert 0 <= head.messages <= head.metadata.num_messages_in_batch
     _in_order(head.parts, start, stop)
 

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from sluicegate_pulsar.codec import pulsar_pb2
-from sluicegate_pulsar.codec.errors import ServerError
 from sluicegate_pulsar.codec.pulsar_pb2 import BaseCommand
 
 FOLDER = Path(pulsar_pb2.__file__).parent
@@ -41,7 +40,3 @@ def test_fields_of_later_versions_survive() -> None:
     assert again.connected.max_message_size == 7
     command.connected.ClearField("max_message_size")
     assert sorted(command.SerializeToString()) == sorted(raw)
-
-
-def test_error_codes_are_those_of_the_proto() -> None:
-    assert {code.name: code.value for code in ServerError} == dict(pulsar_pb2.ServerError.items())

@@ -40,14 +40,7 @@ def _check(frame: bytes, expected: Message) -> None:
     assert consumer_of(buffer, 2, stop) == expected.consumer_id
     head = read_message(buffer, 2, stop)
     message_id = expected.message_id
-    assert head[:6] == (
-        expected.consumer_id,
-        message_id.ledger_id,
-        message_id.entry_id,
-        message_id.partition,
-        message_id.batch_index,
-        expected.redelivery_count,
-    )
+    assert head[:2] == (message_id.ledger_id, message_id.entry_id)
     left = sum(bin(word % 2**64).count("1") for word in expected.ack_set)
     assert head.messages == (min(left, 12) if expected.ack_set else 12)
     assert head.metadata.deliver_at == 77
@@ -71,11 +64,6 @@ def test_any_order_of_fields(data: st.DataObject) -> None:
     command = BaseCommand(type=BaseCommand.MESSAGE, message=message)
     raw = data.draw(scrambled(command))
     _check(frame_of(raw, _REST), BaseCommand.FromString(raw).message)
-
-
-def test_defaults() -> None:
-    head = read_message(_FRAME, 0, len(_FRAME))
-    assert (head.partition, head.batch_index, head.redelivery_count) == (-1, -1, 0)
 
 
 def test_acknowledged_messages_of_a_batch_take_no_permit() -> None:

@@ -38,7 +38,9 @@ def test_a_topic_moves_to_the_other_broker(pulsar_cluster: PulsarCluster, family
 
 
 @pytest.mark.longer(but="python")
-def test_a_topic_moves_behind_a_gate(pulsar_cluster: PulsarCluster, tmp_path: Path, family: Family) -> None:
+def test_a_topic_moves_behind_a_gateway(
+    pulsar_cluster: PulsarCluster, tmp_path: Path, family: Family
+) -> None:
     """Clients stay with the gateway, which learns of the other broker from the cluster's own answers."""
     topic, values = f"persistent://public/gate-{family.name}/moving", numbered(20)
     pulsar_cluster.admin.create_namespace(f"public/gate-{family.name}")

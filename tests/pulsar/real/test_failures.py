@@ -169,7 +169,7 @@ def test_the_broker_is_killed_while_clients_work(
 
 
 @pytest.mark.seed("S2-019", "S2-027")
-def test_the_gate_is_killed_while_clients_work(
+def test_the_gateway_is_killed_while_clients_work(
     pulsar: PulsarBroker, new_gate: NewGate, new_topic: NewTopic, python: PythonFamily, java: JavaFamily
 ) -> None:
     families: list[Family] = [java, python]  # the slower one to begin is first

@@ -132,7 +132,7 @@ def test_java_fails_only_the_refused_message(
 
 
 @pytest.mark.parametrize("policy", list(SENDING))
-def test_the_python_client_resends_for_ever(
+def test_the_python_client_resends_forever(
     pulsar: PulsarBroker, admin: Admin, new_topic: NewTopic, python: PythonFamily, policy: str
 ) -> None:
     topic, native = new_topic(), SENDING[policy]

@@ -16,8 +16,7 @@ from tests.pulsar.real.support.python import PythonFamily
 from tests.pulsar.real.support.raw import RawClient
 from tests.waiting import until
 
-from sluicegate_pulsar.codec.errors import ServerError
-from sluicegate_pulsar.codec.pulsar_pb2 import BaseCommand
+from sluicegate_pulsar.codec.pulsar_pb2 import BaseCommand, ServerError
 
 _SIZE = 200
 _OF_PYTHON = "Pulsar-CPP-v4.2.0"

@@ -8,16 +8,15 @@ import pytest
 from tests.pulsar.real.conftest import NewGate, NewTopic
 from tests.pulsar.real.support.admin import Admin
 from tests.pulsar.real.support.broker import PulsarBroker
-from tests.pulsar.real.support.family import ANSWER_S, EVERY_FORM, Family, Form, numbered
-from tests.pulsar.real.support.gate import Gate
+from tests.pulsar.real.support.family import ANSWER_S, EVERY_FORM, Family, Form, Published, Sending, numbered
+from tests.pulsar.real.support.gate import Gate, Policies
 from tests.pulsar.real.support.history import judge
 from tests.pulsar.real.support.java import JavaFamily
 from tests.pulsar.real.support.python import PythonFamily, connect, read_topic
 from tests.waiting import until
 
-RATE = 20
-"""Messages a second. Few: a client that has just started, on a busy machine, sends more than this, so that
-what it sends does not fit."""
+SLOWEST, FAST = 1, 1_000
+"""Messages a second: what no client is too slow for, and what is soon over."""
 COUNT = 120
 PATIENCE = {"python": {"send_timeout_millis": 0}, "java": {"sendTimeoutMs": 0}}
 """What deduplication asks for: a message that a client gives up may be stored nevertheless."""
@@ -27,6 +26,17 @@ BATCHES = {"python": {"batching_max_messages": 5}, "java": {"batchingMaxMessages
 
 def closed_alone(gate: Gate) -> float:
     return gate.metric("sluicegate_broker_events_total", event="publish_producer_closed")
+
+
+def rate_of(topic: str, rate: int) -> Policies:
+    return {"topics": [{"name": topic, "max_publish_rate": rate}]}
+
+
+def sent_on_once_closed(gate: Gate, topic: str, sending: Sending) -> list[Published]:
+    """Lift the rate once the producer is closed alone, however slowly its client sends; wait for the rest."""
+    gate.eventually(lambda: closed_alone(gate) > 0, "it was closed alone")
+    gate.apply(rate_of(topic, FAST))
+    return sending.close()
 
 
 @pytest.mark.seed("S1-005", "S1-061")
@@ -56,23 +66,19 @@ def test_messages_beyond_the_queue_are_resent_and_stored_once(
         settings |= NAMED[library]
     if form is Form.BATCHED:
         settings |= BATCHES[library]
-    pad, count, rate = 0, COUNT, RATE
+    pad, count = 0, COUNT
     if form is Form.CHUNKED:
-        pad, count, rate = (3_000, 30, 20) if library == "java" else (6_000_000, 8, 4)
-    gate = new_gate(
-        {"topics": [{"name": topic, "max_publish_rate": rate}]},
-        publish_queue={"messages": 5, "bytes": "16MiB"},
-    )
+        pad, count = (3_000, 30) if library == "java" else (6_000_000, 8)
+    gate = new_gate(rate_of(topic, SLOWEST), publish_queue={"messages": 5, "bytes": "16MiB"})
+    values = numbered(count, pad=pad)
+    sending = family.produce(gate.service_url, topic, values, form=form, settings=settings)
 
-    told = family.produce(
-        gate.service_url, topic, numbered(count, pad=pad), form=form, settings=settings
-    ).close()
+    told = sent_on_once_closed(gate, topic, sending)
 
     assert all(one.entry for one in told)
     stored = read_topic(pulsar.service_url, topic)
     judge(told, stored).assert_clean()
     assert len(stored) == count
-    gate.eventually(lambda: closed_alone(gate) > 0, "it was closed alone")
 
 
 @pytest.mark.seed("S1-061")
@@ -152,7 +158,7 @@ def test_exclusive_access_is_kept(
 ) -> None:
     """Another producer waits for exclusive access, and gets it only when the first has closed."""
     topic = new_topic()
-    gate = new_gate({"topics": [{"name": topic, "max_publish_rate": RATE}]}, publish_queue={"messages": 5})
+    gate = new_gate(rate_of(topic, SLOWEST), publish_queue={"messages": 5})
     sending = java.produce(
         gate.service_url, topic, numbered(COUNT), settings={"accessMode": "Exclusive", "sendTimeoutMs": 0}
     )
@@ -163,10 +169,9 @@ def test_exclusive_access_is_kept(
         values=[],
     )
 
-    told = sending.close()
+    told = sent_on_once_closed(gate, topic, sending)
 
     assert [one.value for one in told if one.entry] == numbered(COUNT)
-    gate.eventually(lambda: closed_alone(gate) > 0, "it was closed alone")
     judge(told, read_topic(pulsar.service_url, topic)).assert_clean()
     until(lambda: any("ready" in event for event in events), "the other one is let in")
     java.ask("stop", number)

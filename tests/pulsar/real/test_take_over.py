@@ -8,7 +8,7 @@ from tests.pulsar.real.support.python import PythonFamily, read_topic
 from tests.pulsar.real.support.steady import Steady
 
 
-def test_clients_of_a_gate_that_is_taken_over_lose_nothing(
+def test_clients_of_a_gateway_that_is_taken_over_lose_nothing(
     pulsar: PulsarBroker, python: PythonFamily, new_topic: NewTopic, new_gate: NewGate
 ) -> None:
     gate = new_gate({"max_publish_rate": 100})  # less than is sent, so there is always something held

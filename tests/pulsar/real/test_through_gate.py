@@ -40,7 +40,7 @@ def test_admin_clients_reach_the_broker(gate: Gate, new_topic: NewTopic) -> None
 
 
 @pytest.mark.longer
-def test_a_gate_that_is_killed_and_restarted(
+def test_a_gateway_that_is_killed_and_restarted(
     pulsar: PulsarBroker, new_gate: NewGate, new_topic: NewTopic, python: PythonFamily
 ) -> None:
     gate, topic, values = new_gate(), new_topic(), numbered(40)

@@ -6,8 +6,6 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from benchmarks.harness import jars
-from benchmarks.harness.pulsar import LOGGING, OPENED
 from tests.pulsar.real.conftest import NewNamespace, NewTopic
 from tests.pulsar.real.support.admin import Admin, AdminError, policy_path
 from tests.pulsar.real.support.broker import PulsarBroker, archived_pulsar
@@ -17,6 +15,9 @@ from tests.pulsar.real.support.java import why_no_compiler
 from tests.pulsar.real.support.python import PythonFamily
 from tests.real.needs import need
 from tests.waiting import until
+
+from sluicegate_reports.runner.brokers import jars
+from sluicegate_reports.runner.brokers.pulsar import LOGGING, OPENED
 
 POLICY = "delayedDelivery"
 NATIVE = {"active": True, "tickTime": 200, "maxDeliveryDelayInMillis": 2000}
@@ -160,7 +161,7 @@ def test_pulsars_own_admin_client(
 ) -> None:
     need(why_no_compiler())
     source = Path(__file__).parent / "java" / "WebAdmin.java"
-    classpath = jars.pulsar()
+    classpath = jars.classpath(jars.PULSAR)
     subprocess.run(["javac", "-cp", classpath, "-d", tmp_path, source], check=True, capture_output=True)
     namespace = new_namespace()
     done = subprocess.run(

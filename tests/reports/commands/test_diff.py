@@ -28,6 +28,12 @@ def place(
         (place(Verdict.OFF, 9), place(Verdict.DISPUTED, 9), Change.BETTER),
         (place(Verdict.MISSING), place(Verdict.MISSING), Change.SAME),
         (place(Verdict.EXACT, 0.2), place(Verdict.MISSING), Change.WORSE),
+        (place(Verdict.OFF, 9), place(Verdict.MISSING), Change.GONE),
+        (place(Verdict.DISPUTED, 9), place(Verdict.MISSING), Change.GONE),
+        (place(Verdict.MISSING), place(Verdict.OFF, 9), Change.WORSE),
+        (place(Verdict.EXACT, 0.1), place(Verdict.NOT_APPLICABLE), Change.GONE),
+        (place(Verdict.NOT_APPLICABLE), place(Verdict.EXACT, 0.1), Change.NEW),
+        (place(Verdict.NOT_APPLICABLE), place(Verdict.NOT_APPLICABLE), Change.SAME),
         # A tenth of the bound is what single runs differ by.
         (place(Verdict.EXACT, 0.49), place(Verdict.WITHIN, 0.51), Change.SAME),
         (place(Verdict.WITHIN, 1.0), place(Verdict.WITHIN, 1.6), Change.WORSE),

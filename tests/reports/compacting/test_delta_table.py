@@ -56,7 +56,7 @@ def test_later_calls_add_what_is_new_without_being_asked(tmp_path: Path) -> None
     assert len(rows_of(tmp_path / "copy")) == 2
 
 
-def test_a_call_that_ended_before_the_table_was_told_is_made_good(
+def test_a_call_completes_the_table_that_an_interrupted_one_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(tmp_path / "log", "1", [0])
@@ -68,7 +68,7 @@ def test_a_call_that_ended_before_the_table_was_told_is_made_good(
     assert len(rows_of(tmp_path / "copy")) == 1
 
 
-def test_a_copy_that_was_none_becomes_a_table(tmp_path: Path) -> None:
+def test_an_existing_copy_becomes_a_table(tmp_path: Path) -> None:
     put(tmp_path / "log", "1", [-1, 0])
     compact(tmp_path)
     assert not (tmp_path / "copy" / "_delta_log").exists()
@@ -96,7 +96,7 @@ def test_the_tables_own_log_is_no_part_of_the_decision_log(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("is_table", [True, False])
-def test_without_the_library_the_remedy_is_told_and_nothing_is_written(
+def test_without_the_library_the_remedy_is_printed_and_nothing_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_table: bool
 ) -> None:
     put(tmp_path / "log", "1", [0])
@@ -112,7 +112,7 @@ def test_without_the_library_the_remedy_is_told_and_nothing_is_written(
     assert listing(tmp_path / "copy").files == before
 
 
-def test_a_damaged_log_of_the_table_is_told(tmp_path: Path) -> None:
+def test_a_damaged_table_log_is_reported(tmp_path: Path) -> None:
     put(tmp_path / "log", "1", [0])
     compact(tmp_path, "--delta")
     [first] = (tmp_path / "copy" / "_delta_log").glob("*.json")

@@ -1,8 +1,11 @@
 """Runs with missing or foreign files: these are named and change no figure."""
 
+from datetime import timedelta
 from io import StringIO
 from pathlib import Path
 
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from rich.console import Console
 from tests.reports import recorded
@@ -61,4 +64,42 @@ def test_a_run_without_a_log_is_judged_by_its_clients(spark: SparkSession, tmp_p
     assert [note.partition(":")[0] for note in found.notes] == ["decision log"]
     assert set(verdicts(found, "proxy").values()) == {Verdict.EXACT}
     assert verdicts(found, "native")["max_publish_rate"] is Verdict.OFF
+    assert "wrong_decisions_percent" not in {threshold.name for threshold in found.thresholds}
+
+
+def _tear_off(path: Path, chosen: pc.Expression) -> None:
+    """Move rows to a second file, and cut that one short."""
+    table = pq.ParquetFile(path).read()
+    torn = path.with_name(f"part-torn-{path.name}")
+    pq.write_table(table.filter(chosen), torn)
+    torn.write_bytes(torn.read_bytes()[:-50])
+    pq.write_table(table.filter(~pc.if_else(chosen.is_null(), False, chosen)), path)
+
+
+def test_what_a_torn_file_of_observations_had_is_not_called_lost(spark: SparkSession, tmp_path: Path) -> None:
+    recorded.make_run(tmp_path)
+    (path,) = (tmp_path / OBSERVATIONS).rglob("part-proxy-*.parquet")
+    odd = pc.equal(pc.bit_wise_and(pc.field("sequence"), 1), 1)
+    _tear_off(path, (pc.field("role") == "consumer") & odd)
+    found = compare_run(spark, tmp_path)
+    assert any("part-torn" in note and "cut short" in note for note in found.notes)
+    assert verdicts(found, "proxy") == {
+        "max_publish_rate": Verdict.EXACT,  # by the log, and producers' answers agree
+        "max_producers_per_topic": Verdict.MISSING,
+        "max_message_size": Verdict.MISSING,
+        "fixed_delivery_delay": Verdict.MISSING,
+    }
+    told = next(cell.text for cell in found.matrix if cell.policy == "fixed_delivery_delay")
+    assert told.startswith("a part of the observations is lost; by the rest: 0 early")
+    (lost,) = (threshold for threshold in found.thresholds if threshold.name == "lost_messages")
+    assert (lost.measured, lost.passed) == (None, False)
+
+
+def test_what_a_torn_decision_log_had_is_not_called_refused(spark: SparkSession, tmp_path: Path) -> None:
+    recorded.make_run(tmp_path)
+    (path,) = (tmp_path / DECISIONS).rglob("part-*.parquet")
+    late = pc.field("time") > pc.scalar(recorded.START + timedelta(seconds=4))
+    _tear_off(path, late)
+    found = compare_run(spark, tmp_path)
+    assert verdicts(found, "proxy")["max_publish_rate"] not in (Verdict.OFF, Verdict.DISPUTED)
     assert "wrong_decisions_percent" not in {threshold.name for threshold in found.thresholds}

@@ -1,5 +1,7 @@
 """The whole comparison on a small run whose figures are known."""
 
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -8,7 +10,7 @@ from tests.reports import recorded
 
 from sluicegate_reports.jobs.compare import compare_run
 from sluicegate_reports.results import Cell, Results, Verdict, from_json, to_json
-from sluicegate_reports.runs import DECISIONS, OBSERVATIONS, RunError
+from sluicegate_reports.runs import DECISIONS, OBSERVATIONS, RunError, read_run
 
 
 def cell(results: Results, policy: str, system: str, door: str) -> Cell:
@@ -181,6 +183,32 @@ def test_a_directory_that_holds_no_run_is_refused(
         (tmp_path / "run.json").write_bytes(content)
     with pytest.raises(RunError, match=r"run\.json"):
         compare_run(spark, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"limit": 0}, "limit is 0.0, expected a number above 0"),
+        ({"limit": -5}, "limit is -5.0, expected"),
+        ({"limit": "NaN"}, "limit is nan, expected"),
+        ({"burst_seconds": 0}, "burst_seconds is 0.0, expected"),
+        ({"end": "2026-11-21T11:00:00Z"}, "is not after start"),
+        ({"start": "2026-11-21T12:00:00"}, "need a time zone"),
+    ],
+)
+def test_a_trial_that_cannot_be_judged_is_refused_and_named(
+    tmp_path: Path, wrong: dict[str, object], said: str
+) -> None:
+    recorded.make_run(tmp_path)
+    path = tmp_path / "run.json"
+    content = json.loads(path.read_text())
+    content["trials"][0] |= wrong
+    path.write_text(json.dumps(content))
+    with pytest.raises(RunError, match="max_publish_rate of kafka proxy.*" + re.escape(said)):
+        read_run(tmp_path)
+    content["trials"][0]["missing"] = "never played"
+    path.write_text(json.dumps(content))
+    assert read_run(tmp_path).trials[0].missing == "never played"
 
 
 def test_a_run_of_a_later_version_is_refused(spark: SparkSession, tmp_path: Path) -> None:

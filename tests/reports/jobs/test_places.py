@@ -18,8 +18,8 @@ from pyarrow import fs
 from pyspark.sql import SparkSession
 from tests.reports import recorded
 from tests.reports.conftest import need
-from tests.reports.follow.test_follow import put_file
 from tests.reports.jobs import daemons
+from tests.reports.jobs.follow.test_follow import put_file
 from tests.waiting import LONG_S
 
 from sluicegate_reports.compacting import compact

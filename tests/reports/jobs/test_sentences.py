@@ -164,3 +164,35 @@ def test_lost_duplicate_and_unread_messages_affect_every_verdict() -> None:
         finding = judge(trial(), {**_KEPT, name: 1, "delivered_of": 5_000})
         assert finding.verdict is verdict
         assert finding.text.rpartition("; ")[2].startswith("of 5,000 messages 1 ")
+
+
+def test_clients_held_back_although_they_ask_for_less_make_a_rate_off() -> None:
+    few = {**_KEPT, "above": -0.4, "below": -0.4}
+    assert judge(trial(saturated=False), {**few, "pressed": 0.0}).verdict is Verdict.EXACT
+    finding = judge(trial(saturated=False), {**few, "pressed": 9.0})
+    assert finding.verdict is Verdict.OFF
+    assert finding.text.endswith("clients were held back below the limit")
+
+
+def test_messages_that_never_come_below_a_limit_on_unacknowledged_ones_are_wrong() -> None:
+    tried = trial("max_unacked_messages_per_consumer", 10)
+    assert judge(tried, {"most": 10, "lost": 90}).verdict is Verdict.EXACT
+    assert judge(tried, {"most": 5, "lost": 0}).verdict is Verdict.WITHIN
+    assert judge(tried, {"most": 5, "lost": 95, "left": 1}).verdict is Verdict.WITHIN
+    finding = judge(tried, {"most": 5, "lost": 95, "left": 0})
+    assert finding.verdict is Verdict.OFF
+    assert finding.text.endswith("95 never came, though there was room for them")
+
+
+def test_a_delay_by_clocks_that_differ_is_missing() -> None:
+    delays = {"messages": 9, "early": None, "least_ms": -300.0, "p99_ms": 9.0, "soonest_ms": -250.0}
+    finding = judge(trial("fixed_delivery_delay", 500), delays)
+    assert finding.verdict is Verdict.MISSING
+    assert finding.text.endswith("a message came 250 ms before it was sent")
+
+
+def test_a_client_refused_and_served_is_wrong() -> None:
+    counted = {"attempts": 3, "wrongly_admitted": 0, "wrongly_refused": 0, "served": 1}
+    finding = judge(trial("max_consumers_per_topic", 2), counted)
+    assert (finding.verdict, finding.figure) == (Verdict.OFF, 1)
+    assert "1 refused and yet served" in finding.text

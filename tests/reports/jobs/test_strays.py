@@ -112,3 +112,26 @@ def test_unknown_systems_and_malicious_names_do_no_harm(
         assert "\x1b" not in text
         assert "\u202e" not in text
     assert "99 rows of &lt;img src=x&gt;\\x1b[31m,\\n" in page(found)
+
+
+def test_rows_of_another_run_in_the_same_directory_are_named_and_change_nothing(
+    spark: SparkSession, results: Results, tmp_path: Path
+) -> None:
+    recorded.make_run(tmp_path)
+    counts = {}
+    for log in (DECISIONS, OBSERVATIONS):
+        counts[log] = 0
+        for path in files(tmp_path / log, ""):
+            table = pq.ParquetFile(path).read()
+            counts[log] += table.num_rows
+            place = table.schema.get_field_index("run")
+            other = pa.array(["r0"] * table.num_rows)
+            path = tmp_path / log / "run=r0" / "system=kafka" / path.name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            pq.write_table(table.set_column(place, table.schema.field("run"), other), path)
+    after = compare_run(spark, tmp_path)
+    assert after.notes == tuple(
+        f"{what}: {counts[log]:,} rows of another run, r0, are left out"
+        for what, log in (("decision log", DECISIONS), ("observations", OBSERVATIONS))
+    )
+    assert (after.matrix, after.thresholds) == (results.matrix, results.thresholds)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from tests.reports.planted import below, otherwise
 from tests.reports.planted.book import (
     LENGTH_S,
     RATE,
@@ -197,6 +198,13 @@ def _answers_of_rates() -> Iterator[Planted]:
         return [replace(m, policy="" if m.passed else "max_message_size") for m in messages]
 
     yield Planted("refused-below-the-limit", sparse, "wrongly refused")
+    for name, plant in (
+        ("refused-after-a-minute", below.trial(below.turned_away(below.few(84), from_s=62), 84)),
+        ("refused-as-a-summary-tells", below.summed_up(below.turned_away(below.few()))),
+        ("refused-natively", below.trial(below.turned_away(below.few()), door="native")),
+        ("held", below.trial(below.made_wait(below.few()))),
+    ):
+        yield Planted(f"{name}-below-the-limit", plant, "held back below the limit")
     yield Planted("limited-too-early", publishing(early), "wrongly refused")
     yield Planted("large-batches-too-often", batches, "more than the limit and")
     yield Planted("refused-in-another-name", publishing(misattributed), "in the name of another policy")
@@ -351,6 +359,12 @@ def _messages() -> Iterator[Planted]:
         plant = delayed_beside(late_ms, seen, stops, beside)
         yield Planted(f"fixed_delivery_delay-{name}", plant, named)
     yield Planted("max_unacked_messages_per_consumer-over", unacknowledged(12), "12 unacknowledged")
+    early = "95 never came, though there was room for them"
+    yield Planted("max_unacked_messages_per_consumer-under", unacknowledged(5), early)
+    untold = otherwise.sized(otherwise.large_without_answer)
+    yield Planted("max_message_size-over-without-an-answer", untold, "25 let in")
+    for role in ("producer", "consumer"):
+        yield Planted(f"{role}-refused-yet-served", otherwise.served(role), "1 refused and yet served")
 
 
 def unacknowledged(most: int) -> Callable[[Book, str], None]:

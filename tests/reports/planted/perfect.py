@@ -6,6 +6,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
+from tests.reports.planted import below, otherwise
 from tests.reports.planted.book import (
     LENGTH_S,
     RATE,
@@ -58,6 +59,12 @@ def library() -> Iterator[Perfect]:
         play = delayed_beside(0, stalled, sends)
         late = "beyond what messages without a delay took"
         yield Perfect(f"delay-while-the-{name}-stalls", play, (Verdict.WITHIN,), late)
+    for name, ahead_us in (("ahead", 3 * SECOND), ("a-little-ahead", 50_000)):
+        words = "the clocks of producers and consumers differ"
+        plant = otherwise.producers_ahead(ahead_us)
+        yield Perfect(f"delay-of-producers-{name}", plant, (Verdict.MISSING,), words)
+    by_another = otherwise.sized(otherwise.small_refused)
+    yield Perfect("refused-by-another-code", by_another, (Verdict.EXACT,), "refused with another code")
     yield Perfect("perfect-unacked", unacknowledged(10), (Verdict.EXACT,))
     yield Perfect("calm", publishing(lambda m: m), (Verdict.EXACT,))
     yield Perfect("held", _held)
@@ -75,6 +82,11 @@ def library() -> Iterator[Perfect]:
     yield Perfect("bursts", _bursts)
     yield Perfect("not-read-in-time", publishing(_unread), named="not read in time")
     yield Perfect("batches", _batches)
+    yield Perfect("few", below.trial(below.few()), (Verdict.EXACT,))
+    yield Perfect("crowds-turned-away", below.crowds(held=False))
+    yield Perfect("crowds-held", below.crowds(held=True))
+    yield Perfect("broker-refuses-below-the-limit", below.broker_refuses())
+    yield Perfect("too-large-below-the-limit-natively", below.two_natively)
     yield Perfect("second-phase", _second_phase)
     yield Perfect("two-policies", _two_policies)
     for name, clock in (("ahead", 3600 * SECOND), ("back", -700_000)):

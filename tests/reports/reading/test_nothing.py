@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from tests.reports import recorded
-from tests.reports.replay.door import candidate
+from tests.reports.replaying.door import candidate
 
 from sluicegate.decisions import schema
 from sluicegate_reports.jobs.compare import compare_run

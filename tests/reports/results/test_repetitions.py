@@ -8,6 +8,7 @@ from statistics import median
 import pytest
 from tests.reports.results.example import example
 
+from sluicegate_reports import counted
 from sluicegate_reports.markdown import markdown
 from sluicegate_reports.places import place
 from sluicegate_reports.repetitions import interval, merged, repetition, repetitions
@@ -66,6 +67,29 @@ def test_a_measure_missing_from_one_run_does_not_pass() -> None:
     unknown = replace(unknown, thresholds=(replace(unknown.thresholds[0], measured=None, passed=False),))
     [threshold] = merged([results(1.0), unknown]).thresholds
     assert (threshold.measured, threshold.passed) == (None, False)
+
+
+def off_at(place: int) -> Results:
+    """A run with two gates, one of which is off."""
+    found = results(1.0, 1.0)
+    verdicts = [Verdict.OFF if number == place else Verdict.WITHIN for number in range(2)]
+    cells = [
+        replace(cell, door=door, verdict=verdict)
+        for cell, door, verdict in zip(found.matrix, ("proxy", "interceptor"), verdicts, strict=True)
+    ]
+    return replace(found, matrix=tuple(cells), thresholds=tuple(counted.thresholds(cells)))
+
+
+def test_counts_are_of_the_places_that_are_shown() -> None:
+    off = next(each for each in merged([off_at(0), off_at(1)]).thresholds if each.name == "off_cells")
+    assert (off.measured, off.passed) == (2, False)
+
+
+def test_a_threshold_that_only_a_later_repetition_has_is_kept_and_not_passed() -> None:
+    later = Threshold("early_messages", 0, 5, False, "messages", "too early")
+    more = replace(results(1.0), thresholds=(*results(1.0).thresholds, later))
+    found = {each.name: each for each in merged([results(1.0), more]).thresholds}
+    assert (found["early_messages"].measured, found["early_messages"].passed) == (None, False)
 
 
 def test_merged_results_survive_json_and_are_shown() -> None:

@@ -16,8 +16,7 @@ import grpc
 from tests.grpc.driver.courier import FOLLOW, SEND, Post, message
 
 from sluicegate_reports.registry import Extension, Kind, System
-from sluicegate_reports.runner.clients import Delivery, RefusedError
-from sluicegate_reports.runner.clients.base import OnDelivery
+from sluicegate_reports.runner.clients.base import Delivery, OnDelivery, RefusedError
 from sluicegate_reports.runner.plan import ArmPlan, ConsumerPlan, ProducerPlan
 
 REPORTS = Extension(

@@ -3,8 +3,7 @@
 import asyncio
 from dataclasses import dataclass, field
 
-from sluicegate_reports.runner.clients import Delivery, FailedError, RefusedError
-from sluicegate_reports.runner.clients.base import OnDelivery
+from sluicegate_reports.runner.clients.base import Delivery, FailedError, OnDelivery, RefusedError
 from sluicegate_reports.runner.plan import ArmPlan, ConsumerPlan, ProducerPlan
 
 

@@ -50,17 +50,21 @@ WITH told AS (
 lane AS (
   SELECT bool_or(log) AS logged, 1e6 * $burst / $rate AS full_us FROM told),
 slots AS (
-  SELECT slot, max(greatest(until_us, CASE WHEN limited THEN at_us END)) AS until_us,
+  SELECT slot, max(CASE WHEN log OR $saturated OR NOT logged
+                        THEN greatest(until_us, CASE WHEN limited THEN at_us END) END) AS until_us,
          coalesce(sum(asked), 0) AS asked, coalesce(sum(answered), 0) AS answered,
          coalesce(sum(amount) FILTER (passed AND NOT log), 0) AS came
-  FROM range($length // 100000) every(slot) LEFT JOIN told ON at_us // 100000 = slot GROUP BY slot),
+  FROM range($length // 100000) every(slot) CROSS JOIN lane LEFT JOIN told ON at_us // 100000 = slot
+  GROUP BY slot),
 moments AS (
   SELECT slot, max(until_us) OVER so_far AS until_us, sum(asked - answered) OVER so_far > 0 AS waiting,
          sum(came) OVER (ORDER BY slot ROWS BETWEEN 9 PRECEDING AND CURRENT ROW) = 0 AS nothing
   FROM slots WINDOW so_far AS (ORDER BY slot ROWS UNBOUNDED PRECEDING))
-SELECT slot, coalesce(until_us + full_us > slot * 100000, false) OR held AS pressed,
+SELECT slot, coalesce(until_us + full_us > slot * 100000 + CASE WHEN $saturated THEN 0 ELSE 99999 END, false)
+         OR held AS pressed,
        CASE WHEN held THEN 0 ELSE greatest(slot * 100000 + 100000 - coalesce(until_us, 0), 0) END AS idle_us
-FROM (SELECT *, CASE WHEN logged THEN waiting AND nothing ELSE waiting OR $operation <> 'publish' END AS held
+FROM (SELECT *, $saturated AND CASE WHEN logged THEN waiting AND nothing
+                                    ELSE waiting OR $operation <> 'publish' END AS held
       FROM moments, lane)
 """
 _SUMS = """
@@ -164,7 +168,9 @@ late AS (
     SELECT max(us) FROM told
     WHERE abs(slot - at_us // 100000) <= 2 OR abs(slot - sent_us // 100000) <= 2) AS others_us
   FROM arm WHERE event = 'received' AND sent_us IS NOT NULL AND topic = $topic AND scenario = $phase)
-SELECT count(*), count(*) FILTER (ms < -1), min(ms), quantile_disc(ms, 0.5), quantile_disc(ms, 0.99),
+SELECT count(*), CASE WHEN (SELECT min(at_us - sent_us) FROM arm WHERE event = 'received') >= -1000
+                      THEN count(*) FILTER (ms < -1) END,
+       min(ms), quantile_disc(ms, 0.5), quantile_disc(ms, 0.99),
        quantile_disc(greatest(ms - coalesce(others_us, 0) / 1000, 0), 0.99), max(ms)
 FROM late
 """
@@ -261,7 +267,8 @@ def _flows(base: duckdb.DuckDBPyConnection, trial: Trial, first: bool, ahead_us:
         # A gate's clock is known to some ms, and before a first trial nothing else is decided.
         edges = {"log": log, "early": 100_000 if first and log else 0, "ahead": ahead_us if log else 0}
         base.execute(f"CREATE OR REPLACE TEMP TABLE {table} AS {_FLOW}", {**given, **edges})
-    base.execute(_PRESSURE, {**rates, "operation": trial.measured.operation})
+    pressure = {"operation": trial.measured.operation, "saturated": trial.saturated}
+    base.execute(_PRESSURE, {**rates, **pressure})
     return rates
 
 

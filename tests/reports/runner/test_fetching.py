@@ -91,7 +91,7 @@ def test_what_is_fetched_is_found_and_not_fetched_again(machine: Machine, run: R
         f"fetching Kafka with Maven into {machine.kafka}",
         f"kafka: {machine.kafka}",
     ]
-    assert jars.kafka() == f"{machine.kafka}/*"
+    assert jars.classpath(jars.KAFKA) == f"{machine.kafka}/*"
     assert jars.version(jars.KAFKA, "first") == "1.0"
     assert run("kafka").output == f"kafka: {machine.kafka}\n"
     assert machine.times_fetched() == 1
@@ -133,7 +133,7 @@ def test_a_fetch_that_fails_leaves_nothing_that_looks_complete(machine: Machine,
     assert "error: Maven did not fetch Kafka: could not transfer kafka-tools" in done.output
     assert not machine.kafka.exists()
     with pytest.raises(UnavailableError, match="compare fetch kafka"):
-        jars.kafka()
+        jars.classpath(jars.KAFKA)
 
 
 def test_a_missing_maven_is_reported_once_for_each_with_the_remedy(run: Run) -> None:

@@ -69,7 +69,7 @@ def test_a_system_of_a_package_is_played_by_its_clients_through_the_proxy(tmp_pa
     assert {trial.policy for trial in made.run.trials} == {"max_message_size"}
 
 
-def test_a_system_without_an_address_is_told_with_the_remedy(tmp_path: Path) -> None:
+def test_a_system_without_an_address_is_reported_with_the_remedy(tmp_path: Path) -> None:
     done = compare(tmp_path)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "give its address by --at courier=HOST:PORT" in " ".join(done.stdout.split())

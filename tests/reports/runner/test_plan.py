@@ -5,10 +5,8 @@ from pathlib import Path
 
 from sluicegate_reports.runner.driver import read_plan, write_plan
 from sluicegate_reports.runner.pacing import Stretch
-from sluicegate_reports.runner.plan import ArmPlan, Target, make_plan
+from sluicegate_reports.runner.plan import ArmPlan, make_plan
 from sluicegate_reports.runner.scenario import Scenario
-
-TARGET = Target("run", "kafka", "proxy", "kafka", "kafka", "proxy-1", ("127.0.0.1:1",), {}, "observations")
 
 
 def plan_of(**more: object) -> ArmPlan:
@@ -19,7 +17,18 @@ def plan_of(**more: object) -> ArmPlan:
         "phases": [{"name": "one", "duration": "2s"}, {"name": "two", "duration": "3s"}],
         **more,
     }
-    return make_plan(Scenario.model_validate(content), TARGET)
+    return make_plan(
+        Scenario.model_validate(content),
+        "kafka",
+        "proxy-1",
+        run="run",
+        system="kafka",
+        door="proxy",
+        client="kafka",
+        addresses=("127.0.0.1:1",),
+        options={},
+        directory="observations",
+    )
 
 
 def test_equal_clients_are_numbered_and_phases_follow_each_other() -> None:

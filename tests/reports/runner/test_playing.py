@@ -15,7 +15,9 @@ from tests.reports.runner.fakes import Behaviour, Driver
 from tests.reports.runner.test_plan import plan_of
 from tests.reports.runner.virtual import VirtualLoop
 
+from sluicegate_reports.observations import Event
 from sluicegate_reports.runner import playing, watching
+from sluicegate_reports.runner.payload import Stamp
 from sluicegate_reports.runner.playing import Clock, play
 from sluicegate_reports.runner.watching import Watch
 
@@ -114,6 +116,22 @@ def test_a_client_that_never_gets_an_answer_records_its_last_error_at_the_end(tm
     ] * 2
 
 
+def test_a_client_records_the_time_since_its_first_attempt_without_an_answer(tmp_path: Path) -> None:
+    rows = told(tmp_path, Behaviour(fail_attach=1), producers=source())
+    assert [row["latency_ns"] >= 8_000_000_000 for row in rows.of("attached")] == [True]
+
+
+def test_a_client_that_starts_after_the_end_records_nothing(tmp_path: Path) -> None:
+    late = {"start": "5s"}
+    assert not told(tmp_path, Behaviour(), producers=source(**late), consumers=[{**READER, **late}])
+
+
+def test_a_refused_client_does_not_retry_after_its_stop(tmp_path: Path) -> None:
+    stay = {"stop": 200, "retry": 150}
+    rows = told(tmp_path, Behaviour(refuse_attach=9), producers=source(**stay), consumers=[])
+    assert [row["event"] for row in rows] == ["attach_refused"] * 2
+
+
 def test_a_refused_client_that_does_not_retry_sends_nothing(tmp_path: Path) -> None:
     rows = told(tmp_path, Behaviour(refuse_attach=1), producers=source())
     assert [row["event"] for row in rows] == ["attach_refused"]
@@ -191,3 +209,30 @@ def test_a_delay_is_recorded_only_where_clients_can_request_one(
 ) -> None:
     rows = told(tmp_path, Behaviour(), can, producers=source(delay=250))
     assert {row["delay_ms"] for row in rows.of("sent")} == told_ms
+
+
+class LosesItsCore:
+    """A clock whose reader stands still for 6 ms before each look at it."""
+
+    def __init__(self) -> None:
+        self.now_ns = 0
+
+    def monotonic_ns(self) -> int:
+        self.now_ns += 6_000_000
+        return self.now_ns
+
+    def time_ns(self) -> int:
+        return self.monotonic_ns()
+
+
+def test_a_process_that_loses_its_core_makes_no_message_look_sent_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the clock of a gate that decided meanwhile would seem to be another one."""
+    plan = replace(plan_of(producers=source(), phases=PHASES), directory=str(tmp_path))
+    monkeypatch.setattr(watching, "time", LosesItsCore())
+    with Watch(plan) as watch:
+        watch.answered(plan.producers[0], Stamp(0, 0, 0, 0), None, began_ns=0)
+        watch.attached(plan.producers[0], Event.ATTACHED, None, began_ns=0)
+    for row in written(tmp_path):
+        assert row["time"].timestamp() * 1e9 - row["latency_ns"] <= 0

@@ -97,7 +97,7 @@ def test_a_policy_that_was_not_tried_says_why(
 def test_a_rate_over_all_topics_is_reported_as_missing() -> None:
     consumers = [{"name": "reader", "topic": "orders"}]
     found = tried(plan_of(consumers=consumers), connection_rate_limit=5)
-    assert all("over all topics" in each.missing for each in found)
+    assert all("applies to all topics" in each.missing for each in found)
 
 
 def test_times_keep_their_microseconds() -> None:

@@ -32,14 +32,14 @@ def most(late: Lag) -> dict[str, Any]:
     return found
 
 
-def test_what_the_log_let_pass_and_clients_did_not_see_is_on_its_way() -> None:
+def test_messages_that_the_log_admits_and_no_client_saw_are_in_transit() -> None:
     rows = [flow(0.5, 10), flow(1.5, 10), flow(2.5, 10), seen(0.6, 10), seen(3.1, 20)]
     _, _, late = lagging(rows)
     assert list(zip(late.behind, late.after, strict=True))[:5] == [(0, 0), (0, 10), (10, 20), (20, 0), (0, 0)]
     assert (most(late)["first_behind"], most(late)["behind"]) == (0, 20)
 
 
-def test_what_clients_caught_up_with_is_no_error_of_a_window() -> None:
+def test_a_backlog_that_clients_catch_up_on_is_no_error_of_a_window() -> None:
     # 10 a second; what is due from 3 s to 5 s clients see at 5 s, so that two seconds from then on bring 40.
     due_s = [n / 10 + 0.05 for n in range(100)]
     came_s = [5 + (at_s - 3) / 100 if 3 < at_s < 5 else at_s for at_s in due_s]
@@ -65,7 +65,7 @@ def test_without_a_log_only_what_follows_a_stand_still_is_late() -> None:
     assert most(late)["behind"] == 20
 
 
-def test_what_earlier_phases_left_on_its_way_comes_in_the_next() -> None:
+def test_messages_in_transit_at_the_end_of_a_phase_arrive_in_the_next() -> None:
     phases = [
         trial("max_dispatch_rate", end=frames.at(4)),
         trial("max_dispatch_rate", start=frames.at(4), end=frames.at(8), phase="next"),
@@ -81,7 +81,7 @@ def test_what_earlier_phases_left_on_its_way_comes_in_the_next() -> None:
     assert list(lag.lag(sums[1], of[1], carried[1], 2.0, 4.0).behind) == [7, 0, 0, 0]
 
 
-def test_answers_after_the_end_are_on_their_way(spark: SparkSession) -> None:
+def test_answers_after_the_end_are_in_transit(spark: SparkSession) -> None:
     told = [(9.9, 0.1), (10.1, 0.2), (10.2, 0.1), (10.0, 0.01)]
     rows = [{"at": at_s, "latency_ns": int(lasted_s * 1e9)} for at_s, lasted_s in told]
     (topic,) = frames.topics(spark, seen=rows)

@@ -15,7 +15,7 @@ from sluicegate_reports.transforms.packed import COLUMNS, TEXTS, Piece, Topic, t
 from sluicegate_reports.transforms.packing import Kept, Source, packed
 
 _FAULTS = list(library())[:3]
-KEPT = Kept(frozenset({"kafka"}), frozenset({("kafka", "proxy", "left-out")}))
+KEPT = Kept(frozenset({"kafka"}), frozenset({("kafka", "proxy", "left-out")}), "r1")
 
 
 def values(piece: Piece, name: str) -> list[Any]:
@@ -70,6 +70,13 @@ def test_spark_and_its_processes_read_the_same(spark: SparkSession, run: Path) -
     assert all(decided and seen for (_, _, topic), (decided, seen) in of_files.items() if topic)
     assert {topic for _, _, topic in of_files} >= {fault.name for fault in _FAULTS}
     assert "left-out" not in {topic for _, _, topic in of_files}
+
+
+@pytest.mark.parametrize("by_spark", [True, False])
+def test_rows_of_another_run_are_not_packed(spark: SparkSession, run: Path, by_spark: bool) -> None:
+    log = reading.read_observations(spark, run / "observations")
+    source = Source(log.frame, () if by_spark else log.paths, Kept(run="r0"))
+    assert not packed(None, source).count()
 
 
 def test_a_file_that_is_damaged_inside_is_told_from_other_failures(spark: SparkSession, run: Path) -> None:

@@ -13,9 +13,9 @@ from sluicegate_reports.transforms.slots import Slots
 S = 1_000_000
 
 
-def slots_of(rows: list[frames.Row]) -> tuple[dict[str, Slots], Lane]:
+def slots_of(rows: list[frames.Row], **changes: Any) -> tuple[dict[str, Slots], Lane]:
     """Slots of a second, and the lane: 10 a second."""
-    (lane,) = lanes.lanes([trial("max_dispatch_rate")])
+    (lane,) = lanes.lanes([trial("max_dispatch_rate", **changes)])
     return {source: each for (_, source), each in frames.slots(rows, S).items()}, lane
 
 
@@ -55,3 +55,13 @@ def test_a_window_in_which_nothing_could_be_admitted_has_no_error() -> None:
     # No client asks from 2 s to 4 s: the bucket loses 10 tokens and keeps 10, all of this window.
     found = worst([flow(1.0, 1, "held", until_us=2 * S), flow(6.0)])
     assert (found["pressed"], found["below"], found["unused"]) == (1, None, pytest.approx(1.0))
+
+
+@pytest.mark.parametrize(("saturated", "pressed"), [(True, [1, 2, 5]), (False, [1])])
+def test_clients_that_ask_for_less_are_pressed_only_by_what_the_log_tells(
+    saturated: bool, pressed: list[int]
+) -> None:
+    # A full bucket lasts from 1.5 s to 2.5 s; of clients that ask for less a slot counts if it is whole.
+    rows = [*held_until(1.5), flow(5.0, 1, "refused", source="clients")]
+    found = pressure.pressure(*slots_of(rows, saturated=saturated))
+    assert [slot for slot, under in enumerate(found.pressed) if under] == pressed

@@ -50,7 +50,7 @@ def test_skew_of_batches_and_windows(spark: SparkSession) -> None:
     [((0, 1, 2), (0, 2), 3), ((0, 2), (0, 1, 2), 2)],
     ids=["more in the log", "more answers"],
 )
-def test_skew_where_one_of_the_two_tells_of_more_messages(
+def test_skew_where_one_of_the_two_records_more_messages(
     spark: SparkSession, decided: tuple[int, ...], answered: tuple[int, ...], pairs: int
 ) -> None:
     # Whichever of them is the one too many, each message was sent before it was decided, and told after.

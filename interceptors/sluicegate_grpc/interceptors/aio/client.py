@@ -3,8 +3,9 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 import grpc
 from google.protobuf.descriptor import ServiceDescriptor
@@ -13,21 +14,23 @@ from grpc import aio
 from sluicegate.model import MethodMap, Role
 from sluicegate_grpc.interceptors.aio.call_waits import ListSubscriptions, Paced, finish
 from sluicegate_grpc.interceptors.aio.streams import Police, Requests, StreamStream, StreamUnary, fail
-from sluicegate_grpc.interceptors.client_side import ClientPolicies, anonymous
-from sluicegate_grpc.interceptors.enforcer import Attachment, Engine, RefusedError
+from sluicegate_grpc.interceptors.client_side import ClientPolicies
+from sluicegate_grpc.interceptors.enforcer import Attachment, Engine
 from sluicegate_grpc.interceptors.policed import Policed, encoded
 from sluicegate_grpc.semantics.calls import Caller, Id
 from sluicegate_grpc.semantics.fields import Missing, Values
+from sluicegate_grpc.semantics.status import RefusedError
 
 Details: TypeAlias = aio.ClientCallDetails
 Continue: TypeAlias = "Callable[[Details, Any], Awaitable[Any]]"
+Opened = TypeVar("Opened")
 
 
 def policy_client_interceptors(
     engine: Engine,
     methods: MethodMap,
     *,
-    principal: "Callable[[aio.Metadata | None], str]" = anonymous,
+    principal: "Callable[[aio.Metadata | None], str] | None" = None,
     ghost_release_s: float = 30,
     list_subscriptions: ListSubscriptions | None = None,
     services: Sequence[ServiceDescriptor] = (),
@@ -37,7 +40,7 @@ def policy_client_interceptors(
     There are four, as grpc.aio uses an interceptor only for the first kind of call that it supports. Use
     those of one call for one channel, or for several that are one client.
 
-    The parameters are those of `ClientPolicies`; `list_subscriptions` is asynchronous.
+    The parameters are those of `Policies`; `list_subscriptions` is asynchronous.
     """
     client = _Client(
         engine,
@@ -61,10 +64,22 @@ class _Client(ClientPolicies["aio.Metadata | None", ListSubscriptions]):
 
         :raises RefusedError: if it is refused.
         """
-        if policed.method.role is not Role.PUBLISH:
-            self.enforcer.note(policed, values, caller)
-        elif (waiting := self.enforcer.publish(policed, values, caller)) is not None:
+        if (waiting := self.enforcer.police(policed, values, caller)) is not None:
             await finish(waiting)
+
+    async def attach(self, policed: Policed, values: Values | Missing, caller: Caller) -> Attachment:
+        """Let a producer or consumer attach.
+
+        :raises RefusedError: if it is refused.
+        """
+        return await finish(self.enforcer.attach(policed, values, caller), self.lists)
+
+    async def open(self, policed: Policed, values: Values | Missing, caller: Caller) -> Paced:
+        """Open a stream of messages.
+
+        :raises RefusedError: if it is refused.
+        """
+        return Paced(await finish(self.enforcer.open(policed, values, caller), self.lists))
 
     def each(self, policed: Policed, caller: Caller) -> Police:
         """Polices each request of a stream."""
@@ -141,7 +156,7 @@ class _Client(ClientPolicies["aio.Metadata | None", ListSubscriptions]):
         :raises AioRpcError: if it is refused here.
         """
         try:
-            attachment: Attachment = await finish(self.enforcer.attach(policed, values, caller), self.lists)
+            attachment = await self.attach(policed, values, caller)
         except RefusedError as refused:
             fail(refused.refusal)
         try:
@@ -164,10 +179,9 @@ class _Client(ClientPolicies["aio.Metadata | None", ListSubscriptions]):
         :raises AioRpcError: if it is refused here.
         """
         try:
-            delivery = await finish(self.enforcer.open(policed, values, caller), self.lists)
+            paced = await self.open(policed, values, caller)
         except RefusedError as refused:
             fail(refused.refusal)
-        paced = Paced(delivery)
         try:
             call = await proceed()
         except BaseException:
@@ -211,9 +225,16 @@ class _StreamUnary(_Kind, aio.StreamUnaryClientInterceptor):
         if policed is None:
             return await continuation(client_call_details, request_iterator)
         if policed.attaches:
-            attaching = _Attaching(client, policed, client.caller(client_call_details))
-            sent = Requests(request_iterator, first=attaching.begin)
-            return StreamUnary(await continuation(client_call_details, sent), sent, attaching.end)
+            attach = partial(client.attach, policed, caller=client.caller(client_call_details))
+            opening = _Opening(policed, attach, Attachment.failed)
+            sent = Requests(request_iterator, first=opening.begin)
+
+            def ended(response: Any) -> None:
+                if response is not None and opening.opened is not None:
+                    opening.opened.answered(encoded(response))
+                opening.end()
+
+            return StreamUnary(await continuation(client_call_details, sent), sent, ended)
         caller = client.stream_caller(client_call_details)
         sent = Requests(request_iterator, each=client.each(policed, caller))
         call = await continuation(client_call_details, sent)
@@ -229,64 +250,40 @@ class _StreamStream(_Kind, aio.StreamStreamClientInterceptor):
         if policed is None:
             return await continuation(client_call_details, request_iterator)
         if policed.method.role is Role.DISPATCH:
-            opening = _Opening(client, policed, client.caller(client_call_details))
+            open_stream = partial(client.open, policed, caller=client.caller(client_call_details))
+            opening = _Opening(policed, open_stream, Paced.close)
             sent = Requests(request_iterator, first=opening.begin)
             call = await continuation(client_call_details, sent)
-            return StreamStream(call, sent, opening.end, lambda: opening.paced)
+            return StreamStream(call, sent, opening.end, lambda: opening.opened)
         caller = client.stream_caller(client_call_details)
         sent = Requests(request_iterator, each=client.each(policed, caller))
         call = await continuation(client_call_details, sent)
         return StreamStream(call, sent, lambda: client.enforcer.stream_ended(caller))
 
 
-class _Attaching:
-    """A producer or consumer that attaches by the first request of a stream."""
+@dataclass(eq=False)
+class _Opening(Generic[Opened]):
+    """What the first request of a stream opens: an attachment, or a stream of messages."""
 
-    def __init__(self, client: _Client, policed: Policed, caller: Caller) -> None:
-        self._client = client
-        self._policed = policed
-        self._caller = caller
-        self._attachment: Attachment | None = None
-        self._has_ended = False
-
-    async def begin(self, request: Any) -> None:
-        """Decide the attachment by the first request."""
-        waiting = self._client.enforcer.attach(self._policed, self._policed.read_sent(request), self._caller)
-        self._attachment = await finish(waiting, self._client.lists)
-        if self._has_ended:
-            self._attachment.failed()
-
-    def end(self, response: Any) -> None:
-        """The call has ended."""
-        self._has_ended = True
-        if self._attachment is not None:
-            if response is not None:
-                self._attachment.answered(encoded(response))
-            self._attachment.failed()
-
-
-class _Opening:
-    """A stream of messages to a consumer that begins with the first request."""
-
-    def __init__(self, client: _Client, policed: Policed, caller: Caller) -> None:
-        self._client = client
-        self._policed = policed
-        self._caller = caller
-        self._has_ended = False
-        self.paced: Paced | None = None
+    policed: Policed
+    decide: Callable[[Values | Missing], Awaitable[Opened]]
+    """Decides it by the request's values."""
+    release: Callable[[Opened], None]
+    """Gives it up."""
+    opened: Opened | None = None
+    has_ended: bool = False
 
     async def begin(self, request: Any) -> None:
-        """Decide the attachment by the first request."""
-        waiting = self._client.enforcer.open(self._policed, self._policed.read_sent(request), self._caller)
-        self.paced = Paced(await finish(waiting, self._client.lists))
-        if self._has_ended:
-            self.paced.close()
+        """Decide the first request."""
+        self.opened = await self.decide(self.policed.read_sent(request))
+        if self.has_ended:
+            self.release(self.opened)
 
     def end(self) -> None:
         """The call has ended."""
-        self._has_ended = True
-        if self.paced is not None:
-            self.paced.close()
+        self.has_ended = True
+        if self.opened is not None:
+            self.release(self.opened)
 
 
 async def _paced(call: Any, paced: Paced) -> AsyncIterator[Any]:

@@ -2,6 +2,8 @@
 
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any, NoReturn, TypeAlias
 
 import grpc
@@ -10,12 +12,12 @@ from grpc import aio
 from sluicegate.model import Role
 from sluicegate_grpc.interceptors.aio.call_waits import ListSubscriptions, Paced, finish
 from sluicegate_grpc.interceptors.codes import CODES, DETAILS
-from sluicegate_grpc.interceptors.enforcer import Attachment, RefusedError
+from sluicegate_grpc.interceptors.enforcer import Attachment
 from sluicegate_grpc.interceptors.policed import Policed
 from sluicegate_grpc.interceptors.server_side import Handler, Read, Serialize, ServerPolicies, is_ok
 from sluicegate_grpc.semantics.calls import Caller, Id
 from sluicegate_grpc.semantics.fields import Missing, Values
-from sluicegate_grpc.semantics.status import Refusal
+from sluicegate_grpc.semantics.status import Refusal, RefusedError
 
 Context: TypeAlias = "aio.ServicerContext[Any, Any]"
 
@@ -23,7 +25,7 @@ Context: TypeAlias = "aio.ServicerContext[Any, Any]"
 class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], aio.ServerInterceptor):
     """Applies policies to the calls of a server: `grpc.aio.server(interceptors=[...])`.
 
-    Its parameters are those of `ServerPolicies`; `list_subscriptions` is asynchronous.
+    Its parameters are those of `Policies`; `list_subscriptions` is asynchronous.
     """
 
     async def intercept_service(
@@ -41,30 +43,22 @@ class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], aio.Se
     def _unary_unary(self, behavior: Any, policed: Policed, serialize: Serialize) -> Any:
         behavior = _asynchronous(behavior, policed)
 
-        async def publish(request: Read, context: Context) -> Any:
+        async def call(request: Read, context: Context) -> Any:
+            values, message = request
+            if policed.attaches:
+                async with self._attaching(policed, values, context, serialize) as attached:
+                    return attached(await behavior(message, context))
             caller = self._caller(context)
-            await self._police(policed, request[0], caller, context)
-            producer = self.enforcer.unconfirmed(policed, request[0], caller)
-            if producer is None:
-                return await behavior(request[1], context)
-            return await self._proving(behavior(request[1], context), producer, context)
-
-        async def attach(request: Read, context: Context) -> Any:
-            return await self._attach(
-                policed, request[0], context, serialize, lambda: behavior(request[1], context)
-            )
-
-        async def note(request: Read, context: Context) -> Any:
-            caller = self._caller(context)
-            await self._police(policed, request[0], caller, context)
-            response = await behavior(request[1], context)
+            await self._police(policed, values, caller, context)
+            producer = self.enforcer.unconfirmed(policed, values, caller)
+            if producer is not None:
+                return await self._proving(behavior(message, context), producer, context)
+            response = await behavior(message, context)
             if policed.method.role is Role.DETACH and is_ok(context):
-                self.enforcer.left(policed, request[0], caller)
+                self.enforcer.left(policed, values, caller)
             return response
 
-        if policed.attaches:
-            return attach
-        return publish if policed.method.role is Role.PUBLISH else note
+        return call
 
     # -- streams --------------------------------------------------------------------------------------
 
@@ -72,15 +66,15 @@ class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], aio.Se
         respond = _responding(behavior, policed)
 
         async def call(request: Read, context: Context) -> None:
+            values, message = request
             if policed.method.role is Role.DISPATCH:
-                await self._deliver(
-                    policed, request[0], context, serialize, lambda own: respond(request[1], own)
-                )
+                async with self._delivering(policed, values, context) as paced:
+                    await respond(message, _Context(context, serialize, None, paced))
                 return
             caller = self._caller(context)
-            await self._police(policed, request[0], caller, context)
-            producer = self.enforcer.unconfirmed(policed, request[0], caller)
-            await self._proving(respond(request[1], _Context(context, serialize)), producer, context)
+            await self._police(policed, values, caller, context)
+            producer = self.enforcer.unconfirmed(policed, values, caller)
+            await self._proving(respond(message, _Context(context, serialize)), producer, context)
 
         return call
 
@@ -94,13 +88,8 @@ class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], aio.Se
                 return
             values, first = await _first(reads)
             requests = _Requests(self, None, reads, context, self._caller(context), first)
-            await self._deliver(
-                policed,
-                values,
-                context,
-                serialize,
-                lambda own: respond(requests, own.reading(requests)),
-            )
+            async with self._delivering(policed, values, context) as paced:
+                await respond(requests, _Context(context, serialize, requests, paced))
 
         return call
 
@@ -112,55 +101,49 @@ class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], aio.Se
                 values, first = await _first(reads)
                 requests = _Requests(self, None, reads, context, self._caller(context), first)
                 own = _Context(context, serialize, requests)
-                return await self._attach(
-                    policed, values, context, serialize, lambda: behavior(requests, own)
-                )
+                async with self._attaching(policed, values, context, serialize) as attached:
+                    return attached(await behavior(requests, own))
             requests = _Requests(self, policed, reads, context, self._stream_caller(context))
             own = _Context(context, serialize, requests)
             return await requests.during(behavior(requests, own))
 
         return call
 
-    async def _deliver(
-        self,
-        policed: Policed,
-        values: Values | Missing,
-        context: Context,
-        serialize: Serialize,
-        respond: "Callable[[_Context], Awaitable[None]]",
-    ) -> None:
-        """Run a handler whose responses are messages to a consumer."""
+    @asynccontextmanager
+    async def _delivering(
+        self, policed: Policed, values: Values | Missing, context: Context
+    ) -> AsyncIterator[Paced]:
+        """Admit a stream of messages to a consumer, which its handler sends within the block."""
         try:
             waiting = self.enforcer.open(policed, values, self._caller(context))
-            paced = Paced(await finish(waiting, self._lists))
+            paced = Paced(await finish(waiting, self.lists))
         except RefusedError as refused:
             await abort(context, refused.refusal)
         has_left = True
         try:
-            await respond(_Context(context, serialize, paced=paced))
+            yield paced
             has_left = False
         finally:
             paced.close(has_left=has_left)
 
-    async def _attach(
-        self,
-        policed: Policed,
-        values: Values | Missing,
-        context: Context,
-        serialize: Serialize,
-        respond: Callable[[], Awaitable[Any]],
-    ) -> Any:
-        """Run a handler by which a producer or consumer attaches."""
+    @asynccontextmanager
+    async def _attaching(
+        self, policed: Policed, values: Values | Missing, context: Context, serialize: Serialize
+    ) -> AsyncIterator[Callable[[Any], Any]]:
+        """Admit a producer or consumer; its handler runs within the block, and hands its response over."""
         try:
             waiting = self.enforcer.attach(policed, values, self._caller(context))
-            attachment: Attachment = await finish(waiting, self._lists)
+            attachment: Attachment = await finish(waiting, self.lists)
         except RefusedError as refused:
             await abort(context, refused.refusal)
-        try:
-            response = await respond()
+
+        def attached(response: Any) -> Any:
             if is_ok(context):
                 attachment.answered(serialize(response))
             return response
+
+        try:
+            yield attached
         finally:
             attachment.failed()
 
@@ -179,48 +162,36 @@ class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], aio.Se
     ) -> None:
         """Let a message of a publisher pass, or record another; a refused one ends the call."""
         try:
-            if policed.method.role is not Role.PUBLISH:
-                self.enforcer.note(policed, values, caller)
-            elif (waiting := self.enforcer.publish(policed, values, caller)) is not None:
+            if (waiting := self.enforcer.police(policed, values, caller)) is not None:
                 await finish(waiting)
         except RefusedError as refused:
             await abort(context, refused.refusal)
 
 
+@dataclass(eq=False)
 class _Requests:
-    """The requests of a stream, each of which passes the policies before the handler sees it.
+    """The requests of a stream, each of which passes the policies before the handler sees it."""
 
-    :param policed: the method; None if its requests pass.
-    :param first: a request that was read already.
-    """
-
-    def __init__(
-        self,
-        interceptor: PolicyServerInterceptor,
-        policed: Policed | None,
-        reads: AsyncIterator[Read],
-        context: Context,
-        caller: Caller,
-        first: Any = None,
-    ) -> None:
-        self._interceptor = interceptor
-        self._policed = policed
-        self._reads = reads
-        self._context = context
-        self._caller = caller
-        self._first = first
+    interceptor: PolicyServerInterceptor
+    policed: Policed | None
+    """The method; None if its requests pass."""
+    reads: AsyncIterator[Read]
+    context: Context
+    caller: Caller
+    first: Any = None
+    """A request that was read already."""
 
     def __aiter__(self) -> "_Requests":
         return self
 
     async def __anext__(self) -> Any:
-        if self._first is not None:
-            first, self._first = self._first, None
+        if self.first is not None:
+            first, self.first = self.first, None
             return first
-        values, request = await anext(self._reads)
-        if self._policed is not None:
-            police = self._interceptor._police  # noqa: SLF001 - of this file
-            await police(self._policed, values, self._caller, self._context)
+        values, request = await anext(self.reads)
+        if self.policed is not None:
+            police = self.interceptor._police  # noqa: SLF001 - of this file
+            await police(self.policed, values, self.caller, self.context)
         return request
 
     async def read(self) -> Any:
@@ -234,36 +205,23 @@ class _Requests:
         try:
             return await handler
         finally:
-            self._interceptor.enforcer.stream_ended(self._caller)
+            self.interceptor.enforcer.stream_ended(self.caller)
 
 
+@dataclass(eq=False)
 class _Context:
-    """The context of a call, with policies on its reads and writes; everything else is the server's own.
+    """The context of a call, with policies on its reads and writes; everything else is the server's own."""
 
-    :param serialize: makes bytes of a response.
-    :param requests: what is read.
-    :param paced: paces the responses, if they are messages.
-    """
-
-    def __init__(
-        self,
-        context: Context,
-        serialize: Serialize,
-        requests: _Requests | None = None,
-        paced: Paced | None = None,
-    ) -> None:
-        self._context = context
-        self._serialize = serialize
-        self._requests = requests
-        self._paced = paced
+    _context: Context
+    _serialize: Serialize
+    """Makes bytes of a response."""
+    _requests: _Requests | None = None
+    """What is read."""
+    _paced: Paced | None = None
+    """Paces the responses, if they are messages."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._context, name)
-
-    def reading(self, requests: _Requests) -> "_Context":
-        """The same, with requests to read."""
-        self._requests = requests
-        return self
 
     async def write(self, response: Any) -> None:
         """As `ServicerContext.write`."""

@@ -13,9 +13,8 @@ from grpc import aio
 
 from sluicegate_grpc.interceptors.aio.call_waits import Paced
 from sluicegate_grpc.interceptors.codes import CODES, DETAILS
-from sluicegate_grpc.interceptors.enforcer import RefusedError
 from sluicegate_grpc.interceptors.policed import encoded
-from sluicegate_grpc.semantics.status import Refusal
+from sluicegate_grpc.semantics.status import Refusal, RefusedError
 
 Police = Callable[[Any], Awaitable[None]]
 """Lets a request pass, or raises RefusedError; None instead of a request if there is none."""

@@ -10,7 +10,7 @@ import grpc
 
 from sluicegate.model import Role
 from sluicegate_grpc.interceptors.client_side import ClientPolicies
-from sluicegate_grpc.interceptors.enforcer import Attachment, RefusedError
+from sluicegate_grpc.interceptors.enforcer import Attachment
 from sluicegate_grpc.interceptors.policed import Policed, encoded
 from sluicegate_grpc.interceptors.sync.call_waits import (
     EndedError,
@@ -22,7 +22,7 @@ from sluicegate_grpc.interceptors.sync.call_waits import (
 from sluicegate_grpc.interceptors.sync.refused import PolicyRpcError
 from sluicegate_grpc.semantics.calls import Caller
 from sluicegate_grpc.semantics.fields import Missing, Values
-from sluicegate_grpc.semantics.status import Refusal
+from sluicegate_grpc.semantics.status import Refusal, RefusedError
 
 Metadata: TypeAlias = "tuple[tuple[str, str | bytes], ...] | None"
 Continue: TypeAlias = "Callable[[Any, Any], Any]"
@@ -40,7 +40,7 @@ class PolicyClientInterceptor(
     A call that has to wait blocks its thread, an attaching call blocks until its
     response, even as a future.
 
-    Its parameters are those of `ClientPolicies`.
+    Its parameters are those of `Policies`.
     """
 
     def intercept_unary_unary(
@@ -126,9 +126,7 @@ class PolicyClientInterceptor(
 
         :raises RefusedError: if it is refused.
         """
-        if policed.method.role is not Role.PUBLISH:
-            self.enforcer.note(policed, values, caller)
-        elif (waiting := self.enforcer.publish(policed, values, caller)) is not None:
+        if (waiting := self.enforcer.police(policed, values, caller)) is not None:
             finish(waiting, patience)
 
     def _proceed(
@@ -235,7 +233,8 @@ class _Answers(_Call):
         try:
             return next(self._call)
         except grpc.RpcError:
-            self._sent.raise_if_refused()
+            if self._sent.refusal is not None:
+                raise PolicyRpcError(self._sent.refusal) from None
             raise
 
 
@@ -274,14 +273,6 @@ class _Requests:
         """The call has ended: release the producers that only it attached, and send nothing more."""
         self._patience.end()
         self._interceptor.enforcer.stream_ended(self._caller)
-
-    def raise_if_refused(self) -> None:
-        """Raise the refusal that cancelled the stream.
-
-        :raises PolicyRpcError: if a request was refused.
-        """
-        if self.refusal is not None:
-            raise PolicyRpcError(self.refusal)
 
 
 def _first(requests: Any) -> tuple[Any, Iterator[Any]]:

@@ -10,7 +10,7 @@ import grpc
 
 from sluicegate.model import Role
 from sluicegate_grpc.interceptors.codes import CODES, DETAILS
-from sluicegate_grpc.interceptors.enforcer import Attachment, RefusedError
+from sluicegate_grpc.interceptors.enforcer import Attachment
 from sluicegate_grpc.interceptors.policed import Policed
 from sluicegate_grpc.interceptors.server_side import Handler, Read, Serialize, ServerPolicies, is_ok
 from sluicegate_grpc.interceptors.sync.call_waits import (
@@ -22,7 +22,7 @@ from sluicegate_grpc.interceptors.sync.call_waits import (
 )
 from sluicegate_grpc.semantics.calls import Caller, Id
 from sluicegate_grpc.semantics.fields import Missing, Values
-from sluicegate_grpc.semantics.status import Refusal
+from sluicegate_grpc.semantics.status import Refusal, RefusedError
 
 Context: TypeAlias = grpc.ServicerContext
 
@@ -30,7 +30,7 @@ Context: TypeAlias = grpc.ServicerContext
 class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], grpc.ServerInterceptor):
     """Applies policies to the calls of a server: `grpc.server(..., interceptors=[...])`.
 
-    Its parameters are those of `ServerPolicies`.
+    Its parameters are those of `Policies`.
     """
 
     def intercept_service(
@@ -47,30 +47,23 @@ class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], grpc.S
     # -- the four kinds of calls ----------------------------------------------------------------------
 
     def _unary_unary(self, behavior: Any, policed: Policed, serialize: Serialize) -> Any:
-        def publish(request: Read, context: Context) -> Any:
+        def call(request: Read, context: Context) -> Any:
+            values, message = request
+            if policed.attaches:
+                with self._attaching(policed, values, context, serialize) as attached:
+                    return attached(behavior(message, context))
             caller = self._caller(context)
-            self._police(policed, request[0], caller, context)
-            producer = self.enforcer.unconfirmed(policed, request[0], caller)
-            if producer is None:
-                return behavior(request[1], context)
-            with self._proving(producer, context):
-                return behavior(request[1], context)
-
-        def attach(request: Read, context: Context) -> Any:
-            respond = partial(behavior, request[1], context)
-            return self._attach(policed, request[0], context, serialize, respond)
-
-        def note(request: Read, context: Context) -> Any:
-            caller = self._caller(context)
-            self._police(policed, request[0], caller, context)
-            response = behavior(request[1], context)
+            self._police(policed, values, caller, context)
+            producer = self.enforcer.unconfirmed(policed, values, caller)
+            if producer is not None:
+                with self._proving(producer, context):
+                    return behavior(message, context)
+            response = behavior(message, context)
             if policed.method.role is Role.DETACH and is_ok(context):
-                self.enforcer.left(policed, request[0], caller)
+                self.enforcer.left(policed, values, caller)
             return response
 
-        if policed.attaches:
-            return attach
-        return publish if policed.method.role is Role.PUBLISH else note
+        return call
 
     def _unary_stream(self, behavior: Any, policed: Policed, serialize: Serialize) -> Any:
         def call(request: Read, context: Context) -> Iterator[bytes]:
@@ -111,8 +104,8 @@ class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], grpc.S
         def call(reads: Iterator[Read], context: Context) -> Any:
             if policed.attaches:
                 values, requests = _first(reads)
-                respond = partial(behavior, requests, context)
-                return self._attach(policed, values, context, serialize, respond)
+                with self._attaching(policed, values, context, serialize) as attached:
+                    return attached(behavior(requests, context))
             return behavior(self._policed_requests(policed, reads, context), context)
 
         return call
@@ -122,9 +115,7 @@ class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], grpc.S
     def _police(self, policed: Policed, values: Values | Missing, caller: Caller, context: Context) -> None:
         """Let a message of a publisher pass, or record another; a refused one ends the call."""
         try:
-            if policed.method.role is not Role.PUBLISH:
-                self.enforcer.note(policed, values, caller)
-            elif (waiting := self.enforcer.publish(policed, values, caller)) is not None:
+            if (waiting := self.enforcer.police(policed, values, caller)) is not None:
                 finish(waiting, Patience(context.add_callback))
         except (RefusedError, EndedError) as error:
             _end(context, error)
@@ -147,26 +138,25 @@ class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], grpc.S
             self._police(policed, values, caller, context)
             yield request
 
-    def _attach(
-        self,
-        policed: Policed,
-        values: Values | Missing,
-        context: Context,
-        serialize: Serialize,
-        respond: Callable[[], Any],
-    ) -> Any:
-        """Run a handler by which a producer or consumer attaches."""
+    @contextmanager
+    def _attaching(
+        self, policed: Policed, values: Values | Missing, context: Context, serialize: Serialize
+    ) -> Iterator[Callable[[Any], Any]]:
+        """Admit a producer or consumer; its handler runs within the block, and hands its response over."""
         try:
             waiting = self.enforcer.attach(policed, values, self._caller(context))
-            attachment: Attachment = finish(waiting, Patience(context.add_callback), self._lists)
+            attachment: Attachment = finish(waiting, Patience(context.add_callback), self.lists)
         except (RefusedError, EndedError) as error:
             _end(context, error)
-        try:
-            response = respond()
+
+        def attached(response: Any) -> Any:
             # Handlers continue when their call is cancelled, so check whether the client still waits.
             if is_ok(context) and context.is_active():
                 attachment.answered(serialize(response))
             return response
+
+        try:
+            yield attached
         finally:
             attachment.failed()
 
@@ -182,7 +172,7 @@ class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], grpc.S
         patience = Patience(context.add_callback)
         try:
             waiting = self.enforcer.open(policed, values, self._caller(context))
-            delivery = finish(waiting, patience, self._lists)
+            delivery = finish(waiting, patience, self.lists)
         except (RefusedError, EndedError) as error:
             _end(context, error)
         paced = Paced(delivery, patience)

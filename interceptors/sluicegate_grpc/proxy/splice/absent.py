@@ -4,8 +4,10 @@ A connection that is just closed says the same to a client, but not which broker
 answered the connection ends, so that the next one probes the broker again.
 """
 
+from dataclasses import dataclass, field
+
 from sluicegate.broker import Close, Command, PauseReading, ToClient, WakeAt
-from sluicegate_grpc.proxy.splice.blocks import trailers
+from sluicegate_grpc.proxy.splice.blocks import ending
 from sluicegate_grpc.proxy.splice.frames import (
     ACK,
     CONTINUATION,
@@ -20,36 +22,32 @@ from sluicegate_grpc.proxy.splice.frames import (
     WireError,
     frame,
     goaway,
-    header_frames,
+    malformed,
     read_head,
     rst_stream,
 )
 from sluicegate_grpc.proxy.splice.settings import greeting
 from sluicegate_grpc.proxy.splice.shared import Limits
+from sluicegate_grpc.semantics.status import UNAVAILABLE, Refusal
 
-_UNAVAILABLE = 14
 _PATIENCE_NS = 5_000_000_000
 """How long a client that asks for nothing is kept."""
 
 
+@dataclass(slots=True, eq=False)
 class Absent:
-    """Answers one client in place of a broker.
+    """Answers one client in place of a broker."""
 
-    :param text: the status text of its requests.
-    :param limits: what its clients may do.
-    :param is_greeted: True if SETTINGS were sent to the client already.
-    """
-
-    __slots__ = ("_data", "_is_greeted", "_last", "_limits", "_out", "_text", "_until_ns")
-
-    def __init__(self, text: str, limits: Limits, *, is_greeted: bool) -> None:
-        self._text = text
-        self._limits = limits
-        self._is_greeted = is_greeted
-        self._data = b""
-        self._last = 0
-        self._out: list[bytes] = []
-        self._until_ns = 0
+    text: str
+    """The status text of its requests."""
+    limits: Limits
+    """What its clients may do."""
+    is_greeted: bool
+    """True if SETTINGS were sent to the client already."""
+    _data: bytes = b""
+    _last: int = 0
+    _out: list[bytes] = field(default_factory=list)
+    _until_ns: int = 0
 
     @property
     def held_bytes(self) -> int:
@@ -61,8 +59,8 @@ class Absent:
 
         :param data: without the preface.
         """
-        if not self._is_greeted:
-            self._out.append(greeting(self._limits))
+        if not self.is_greeted:
+            self._out.append(greeting(self.limits))
         self._until_ns = now_ns + _PATIENCE_NS
         return [WakeAt(self._until_ns), *self.receive(data)]
 
@@ -73,10 +71,8 @@ class Absent:
             while len(data) - at >= HEAD:
                 high, low, kind, flags, stream = read_head(data, at)
                 stop = at + HEAD + (high << 8 | low)
-                if stop - at - HEAD > self._limits.frame_bytes:
-                    raise WireError(
-                        ErrorCode.FRAME_SIZE_ERROR, "frame_malformed", "a frame that is too large"
-                    )
+                if stop - at - HEAD > self.limits.frame_bytes:
+                    raise malformed("a frame that is too large", ErrorCode.FRAME_SIZE_ERROR)
                 if stop > len(data):
                     break
                 self._frame(kind, flags, stream & STREAM_MASK, data[at + HEAD : stop])
@@ -85,14 +81,14 @@ class Absent:
             return self._end(error.code, error.counter, str(error))
         self._data = data[at:]
         if self._last:
-            return self._end(ErrorCode.NO_ERROR, "upstream_unreachable", self._text)
+            return self._end(ErrorCode.NO_ERROR, "upstream_unreachable", self.text)
         return self._take()
 
     def wake(self, now_ns: int) -> list[Command]:
         """Close a client without requests."""
         if now_ns < self._until_ns:
             return [WakeAt(self._until_ns)]
-        return self._end(ErrorCode.NO_ERROR, "upstream_unreachable", self._text)
+        return self._end(ErrorCode.NO_ERROR, "upstream_unreachable", self.text)
 
     def _frame(self, kind: int, flags: int, stream: int, payload: bytes) -> None:
         if kind == SETTINGS and not flags & ACK:
@@ -101,9 +97,7 @@ class Absent:
             self._out.append(frame(PING, ACK, 0, payload))
         elif kind in (HEADERS, CONTINUATION) and flags & END_HEADERS and stream > self._last:
             self._last = stream
-            self._out.append(
-                header_frames(stream, trailers(_UNAVAILABLE, self._text, b"", alone=True), end=True)
-            )
+            self._out.append(ending(stream, Refusal(UNAVAILABLE, self.text), alone=True))
             if kind == CONTINUATION or not flags & END_STREAM:
                 # RFC 9113 section 8.1: the response is whole, and the rest of the request is not wanted.
                 self._out.append(rst_stream(stream, ErrorCode.NO_ERROR))

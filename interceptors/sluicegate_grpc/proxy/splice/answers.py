@@ -4,22 +4,15 @@ All other responses pass unread.
 """
 
 from collections.abc import Callable
-from typing import Protocol
 
-from sluicegate_grpc.proxy.splice.blocks import value_alone
 from sluicegate_grpc.proxy.splice.connection_state import Connection
 from sluicegate_grpc.proxy.splice.delivering import Delivering
-from sluicegate_grpc.proxy.splice.messages import (
-    PREFIX,
-    UnknownEncodingError,
-    UnreadableError,
-    inflated,
-    read_prefix,
-)
+from sluicegate_grpc.proxy.splice.messages import PREFIX, UnreadableError, read_prefix
 from sluicegate_grpc.proxy.splice.requests import Request
-from sluicegate_grpc.proxy.splice.resuming import Resumable
+from sluicegate_grpc.proxy.splice.resumable import Resumable
 from sluicegate_grpc.proxy.splice.rewriting import Rewriting
 from sluicegate_grpc.proxy.splice.shared import Rewrite
+from sluicegate_grpc.proxy.splice.watcher import Watcher
 from sluicegate_grpc.semantics.calls import Attaching, Id, Stream
 from sluicegate_grpc.semantics.fields import Values
 
@@ -27,89 +20,57 @@ _MAX_ANSWER = 65_536
 """Of an answer that is only read; a longer one is taken to say nothing."""
 
 
-class Watcher(Protocol):
-    """Handles the broker's frames of one stream."""
-
-    def data(self, data: bytes, at: int, stop: int, flags: int, now_ns: int) -> None:
-        """A DATA frame."""
-
-    def head(self, block: bytes) -> None:
-        """The response's headers, which pass."""
-
-    def trailers(self, block: bytes, frames: bytes, now_ns: int) -> bool:
-        """The end of the response; True if it passes unchanged."""
-
-    def ended(self, now_ns: int, *, by_client: bool) -> None:
-        """The stream was reset before its end."""
-
-
-class Answer:
+class Answer(Watcher):
     """A response that is read and passes unchanged.
 
-    :param connection: where it comes.
-    :param stream: its id.
     :param request: what it answers.
-    :param succeeded: called with its message and the time once the broker reports success.
-    :param failed: called with the time if it fails, and with whether the broker has reported that.
+    :param done: called with its message (None if the call failed), the time, and whether the broker has
+        reported the end; else the outcome is unknown.
     """
 
-    __slots__ = ("_block", "_connection", "_content", "_failed", "_request", "_stream", "_succeeded")
+    __slots__ = ("_content", "_done", "_request")
 
     def __init__(
         self,
         connection: Connection,
         stream: int,
         request: Request,
-        succeeded: Callable[[bytes, int], None],
-        failed: Callable[[int, bool], None],
+        done: Callable[[bytes | None, int, bool], None] = lambda message, now_ns, is_reported: None,
     ) -> None:
-        self._connection = connection
-        self._stream = stream
+        super().__init__(connection, stream)
         self._request = request
-        self._succeeded = succeeded
-        self._failed = failed
-        self._block = b""
+        self._done = done
         self._content = b""
 
     def data(self, data: bytes, at: int, stop: int, flags: int, now_ns: int) -> None:
         """Read the frame and let it pass."""
-        down = self._connection.down
-        begin, end = down.through(data, at, stop, flags, self._stream)
+        begin, end = self._down.through(data, at, stop, flags, self._stream)
         if len(self._content) + end - begin <= _MAX_ANSWER:
             self._content += data[begin:end]
 
-    def head(self, block: bytes) -> None:
-        """Read the message encoding."""
-        self._block = block
-
     def trailers(self, block: bytes, frames: bytes, now_ns: int) -> bool:
         """Read the status of the call."""
-        limit = self._connection.shared.limits.header_list_bytes
-        if value_alone(block, "grpc-status", limit) != "0":
-            self._failed(now_ns, True)
+        if self._header(block, "grpc-status") != "0":
+            self._done(None, now_ns, True)
             return True
         if self._request.credentials:
-            self._connection.shared.accept(self._request.credentials)
-        self._succeeded(self._message(limit), now_ns)
+            self._shared.accept(self._request.credentials)
+        self._done(self._message(), now_ns, True)
         return True
 
-    def _message(self, limit: int) -> bytes:
+    def _message(self) -> bytes:
         content = self._content
         if len(content) < PREFIX:
             return b""
         packed, size = read_prefix(content)
-        message = content[PREFIX : PREFIX + size]
-        if not packed:
-            return message
         try:
-            encoding = value_alone(self._block, "grpc-encoding", limit)
-            return inflated(message, encoding, _MAX_ANSWER)
-        except (UnknownEncodingError, UnreadableError):
+            return self._plain(content[PREFIX : PREFIX + size], packed, _MAX_ANSWER)
+        except UnreadableError:
             return b""
 
     def ended(self, now_ns: int, *, by_client: bool) -> None:
         """The stream was reset: the outcome is unknown."""
-        self._failed(now_ns, False)
+        self._done(None, now_ns, False)
 
 
 class Answers:
@@ -140,24 +101,21 @@ class Answers:
     def accept(self, stream: int, request: Request) -> None:
         """Watch whether the broker accepts a call with new credentials."""
         if stream not in self.watchers:
-            self._watch(stream, Answer(self._connection, stream, request, _nothing, _nothing_either))
+            self._watch(stream, Answer(self._connection, stream, request))
 
     def prove(self, stream: int, request: Request, producer: Id) -> None:
         """Watch whether the broker knows a producer whose name is only claimed, or that can be resumed."""
         calls = self._connection.shared.calls
 
-        def succeeded(message: bytes, now_ns: int) -> None:
-            calls.publish_answered(producer, now_ns, is_known=True)
-
-        def failed(now_ns: int, is_known: bool) -> None:
-            calls.publish_answered(producer, now_ns, is_known=False)
+        def done(message: bytes | None, now_ns: int, is_reported: bool) -> None:
+            calls.publish_answered(producer, now_ns, is_known=message is not None)
 
         if stream in self.watchers:
             return
         answer: Watcher | None = None
         aliases = self._connection.shared.aliases
         if aliases is None or producer in calls.unconfirmed or request.credentials:
-            answer = Answer(self._connection, stream, request, succeeded, failed)
+            answer = Answer(self._connection, stream, request, done)
         if aliases is not None and isinstance(producer, int):
             answer = Resumable(self._connection, stream, request, producer, aliases, answer, self.watchers)
         if answer is not None:
@@ -167,31 +125,32 @@ class Answers:
         """Read the id that the broker gives a producer or consumer, if it accepts it."""
         calls = self._connection.shared.calls
 
-        def succeeded(message: bytes, now_ns: int) -> None:
-            called = None
+        def done(message: bytes | None, now_ns: int, is_reported: bool) -> None:
+            if message is None:
+                calls.failed(attaching, now_ns, is_known=is_reported)
+                return
+            broker_id = None
             if request.known_method.attachment:
                 values = request.plans.response.read(message, 0, len(message))
-                called = values.attachment if isinstance(values, Values) else None
-            calls.attached(attaching, called, now_ns)
+                broker_id = values.attachment if isinstance(values, Values) else None
+            calls.attached(attaching, broker_id, now_ns)
 
-        def failed(now_ns: int, is_known: bool) -> None:
-            calls.failed(attaching, now_ns, is_known=is_known)
-
-        self._watch(stream, Answer(self._connection, stream, request, succeeded, failed))
+        self._watch(stream, Answer(self._connection, stream, request, done))
 
     def detach(self, stream: int, request: Request, leave: Callable[[int], None]) -> None:
         """Watch whether the broker detaches a producer or consumer."""
 
-        def succeeded(message: bytes, now_ns: int) -> None:
-            leave(now_ns)
+        def done(message: bytes | None, now_ns: int, is_reported: bool) -> None:
+            if message is not None:
+                leave(now_ns)
 
-        self._watch(stream, Answer(self._connection, stream, request, succeeded, _nothing_either))
+        self._watch(stream, Answer(self._connection, stream, request, done))
 
     def rewrite(self, stream: int, request: Request, rewrite: Rewrite) -> None:
         """Rewrite the response of a call."""
         self._watch(stream, Rewriting(self._connection, stream, rewrite))
 
-    def tells_of(self, stream: int, topic: str) -> None:
+    def note_topic(self, stream: int, topic: str) -> None:
         """Note which topic a rewritten response is about."""
         watcher = self.watchers.get(stream)
         if isinstance(watcher, Rewriting):
@@ -203,18 +162,11 @@ class Answers:
         delivery.on_acknowledged(lambda: self.ready.add(watcher))
         self._watch(stream, watcher)
 
-    def over(self, stream: int, now_ns: int) -> None:
-        """The broker has reset a stream."""
+    def reset(self, stream: int, now_ns: int, *, by_client: bool) -> None:
+        """The client has reset a stream, or the gateway in its place; or else the broker has."""
         watcher = self.watchers.pop(stream, None)
         if watcher is not None:
-            watcher.ended(now_ns, by_client=False)
-        self._down.over(stream)
-
-    def cancelled(self, stream: int, now_ns: int) -> None:
-        """The client has reset a stream."""
-        watcher = self.watchers.pop(stream, None)
-        if watcher is not None:
-            watcher.ended(now_ns, by_client=True)
+            watcher.ended(now_ns, by_client=by_client)
         self._down.over(stream)
 
     def go_on(self, now_ns: int) -> None:
@@ -225,13 +177,5 @@ class Answers:
     def closed(self, now_ns: int) -> None:
         """The connection is closed."""
         for stream in tuple(self.watchers):
-            self.cancelled(stream, now_ns)
+            self.reset(stream, now_ns, by_client=True)
         self.ready.clear()
-
-
-def _nothing(message: bytes, now_ns: int) -> None:
-    """Ignore the result."""
-
-
-def _nothing_either(now_ns: int, is_known: bool) -> None:
-    """Ignore the result."""

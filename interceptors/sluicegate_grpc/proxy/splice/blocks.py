@@ -12,10 +12,11 @@ from urllib.parse import quote
 
 from hpack import Decoder, HPACKError, OversizedHeaderListError
 
-from sluicegate_grpc.proxy.splice.frames import ErrorCode, WireError
+from sluicegate_grpc.proxy.splice.frames import ErrorCode, WireError, header_frames
+from sluicegate_grpc.semantics.status import Refusal
 
 NO_TABLE = b"\x20"
-"""Says that there is no table (RFC 7541 section 6.3): who asked for a smaller one waits for such a word."""
+"""A table size of 0 (RFC 7541 section 6.3): the update that a peer waits for which wants no table."""
 _MAX_UPDATES = 2
 _LONG_UPDATE = 0x3F
 _LAST_STATIC_INDEX = 61
@@ -37,7 +38,7 @@ class RequestBlocks:
     def __init__(self, max_list_bytes: int) -> None:
         self._decoder = Decoder(max_list_bytes)
         self.is_plain = False
-        """True once there is no table: what a block says can then be told by its bytes alone."""
+        """True once there is no table, so that equal blocks have equal headers."""
 
     def read(self, block: bytes) -> tuple[list[tuple[str, str]], bool]:
         """The headers of a block, and whether a decoder without dynamic table would read the same.
@@ -209,12 +210,16 @@ def trailers(code: int, text: str, details: bytes, *, alone: bool) -> bytes:
     parts.append(literal(b"grpc-status", str(code).encode()))
     parts.append(literal(b"grpc-message", quote(text, safe=_UNQUOTED).encode()))
     if details:
-        parts.append(literal(b"grpc-status-details-bin", _base64(details)))
+        parts.append(literal(b"grpc-status-details-bin", b2a_base64(details, newline=False).rstrip(b"=")))
     return b"".join(parts)
 
 
+def ending(stream: int, refusal: Refusal, *, alone: bool) -> bytes:
+    """The frames that end a call with a refusal.
+
+    :param alone: True if the response has no other headers.
+    """
+    return header_frames(stream, trailers(refusal.code, refusal.text, refusal.details, alone=alone), end=True)
+
+
 _UNQUOTED: Final = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
-
-
-def _base64(data: bytes) -> bytes:
-    return b2a_base64(data, newline=False).rstrip(b"=")

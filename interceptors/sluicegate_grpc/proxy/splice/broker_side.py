@@ -1,6 +1,6 @@
 """Handles the broker's frames (RFC 9113 section 6)."""
 
-from sluicegate_grpc.proxy.splice.answers import Answers, Watcher
+from sluicegate_grpc.proxy.splice.answers import Answers
 from sluicegate_grpc.proxy.splice.blocks import NO_TABLE
 from sluicegate_grpc.proxy.splice.calling import Calling
 from sluicegate_grpc.proxy.splice.connection_state import Connection
@@ -23,6 +23,7 @@ from sluicegate_grpc.proxy.splice.frames import (
 )
 from sluicegate_grpc.proxy.splice.settings import for_clients
 from sluicegate_grpc.proxy.splice.sides import Block, Side
+from sluicegate_grpc.proxy.splice.watcher import Watcher
 
 
 class BrokerSide(Side):
@@ -149,7 +150,7 @@ class BrokerSide(Side):
             self._frames.cut(at, stop)
             return
         self._calling.over(stream, now_ns, reset=True)
-        self._answers.over(stream, now_ns)
+        self._answers.reset(stream, now_ns, by_client=False)
 
     def _goaway(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
         """Drop streams above the last id of a GOAWAY, which the client repeats elsewhere."""

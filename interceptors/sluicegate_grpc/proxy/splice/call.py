@@ -4,9 +4,9 @@ from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from sluicegate.engine.timers import Timer
 from sluicegate.model import Operation
 from sluicegate.sessions.admission import Hold
+from sluicegate.sessions.timers import Timer
 from sluicegate_grpc.proxy.splice.flow import Chunk, Outlet
 from sluicegate_grpc.proxy.splice.messages import PREFIX
 from sluicegate_grpc.proxy.splice.requests import Request
@@ -21,13 +21,13 @@ class Step(Enum):
     """The progress of a call."""
 
     READING = auto()
-    """A message begins, or has come in part."""
+    """A message is incomplete."""
     WAITING = auto()
     """A message waits for its decision."""
     PASSING = auto()
-    """The rest of a message goes on that was let go."""
+    """The rest of an admitted message passes."""
     FREE = auto()
-    """Nothing that is still to come matters."""
+    """Later bytes are not looked at."""
 
 
 @dataclass(slots=True, eq=False)
@@ -44,36 +44,36 @@ class Call:
     caller: Caller
     """Who makes it."""
     outlet: Outlet
-    """Its way to the broker."""
+    """Its outlet to the broker."""
     place: int
-    """Where in the bytes read now its headers stood."""
+    """The offset of its headers in the bytes being read."""
     is_up: bool = False
     """True once the broker knows of it."""
     frames: bytes = b""
     """Its header block, until it goes to the broker."""
     credit: int = 0
-    """How far the client has opened its window for the answer until then."""
+    """The window that the client has opened for the response until then."""
     is_answered: bool = False
     """True once the client got response headers."""
     has_ended: bool = False
-    """True once the client has said all."""
+    """True once the client has ended the request."""
     end: bytes = b""
-    """The frame by which it did, if that is none of DATA."""
+    """The frame that ended it, if that was not DATA."""
     step: Step = Step.READING
     chunks: deque[Chunk] = field(default_factory=deque)
-    """What is not decided."""
+    """Undecided bytes."""
     size: int = 0
-    """Bytes of it."""
+    """Their number."""
     received: int = 0
-    """Bytes that have come, since the call is looked at."""
+    """Bytes received while the call is read."""
     left: int = 0
-    """Bytes still to come of a message that was let go."""
+    """Bytes still to come of an admitted message."""
     tail: Tail | None = None
-    """What watches them."""
+    """Checks them."""
     op: Operation | None = None
     """A publish that waits."""
     producer: Id | None = None
-    """Its producer, if that counts by its own word alone."""
+    """Its producer, if it counts by an unconfirmed claim."""
     attaching: Attaching | None = None
     """A producer or consumer that waits to attach."""
     delivery: Stream | None = None

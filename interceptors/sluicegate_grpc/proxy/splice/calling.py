@@ -7,7 +7,7 @@ from sluicegate.model.methods import Path
 from sluicegate_grpc.proxy.splice.answers import Answers
 from sluicegate_grpc.proxy.splice.call import Call, Step
 from sluicegate_grpc.proxy.splice.connection_state import Connection
-from sluicegate_grpc.proxy.splice.deciding import Deciding, RefusedError
+from sluicegate_grpc.proxy.splice.deciding import Deciding
 from sluicegate_grpc.proxy.splice.ended_calls import Refusals
 from sluicegate_grpc.proxy.splice.floods import Flood
 from sluicegate_grpc.proxy.splice.frames import (
@@ -38,8 +38,6 @@ from sluicegate_grpc.semantics.fields import Missing, Values
 _WHOLE = END_STREAM | PADDED
 _EAGER_BYTES = 65_536
 """A message of which more has come is looked at again only when it is whole."""
-_RESOURCE_EXHAUSTED = 8
-_UNIMPLEMENTED = 12
 
 
 class Calling:
@@ -233,7 +231,7 @@ class Calling:
         if self._refusals.forget(stream) or unknown:
             self._up.cut(at, stop)
         self._up.over(stream)
-        self._answers.cancelled(stream, now_ns)
+        self._answers.reset(stream, now_ns, by_client=True)
 
     # -- messages -------------------------------------------------------------------------------------
 
@@ -278,7 +276,7 @@ class Calling:
                 values = call.request.plans.request.read(data, PREFIX, PREFIX + there, PREFIX + size)
         except UnknownEncodingError:
             text = f"Compression {call.request.encoding!r} is not known to the gateway. Use gzip or deflate."
-            return self._refuse(call, status.Refusal(_UNIMPLEMENTED, text, b""), now_ns)
+            return self._refuse(call, status.Refusal(status.UNIMPLEMENTED, text), now_ns)
         except UnreadableError:
             values = Missing.MALFORMED
         if values is Missing.MORE:
@@ -339,14 +337,14 @@ class Calling:
         if size > self._most:
             self._shared.count("message_too_large")
             text = f"Message of {size} bytes cannot be read by the gateway, which keeps up to {self._most}"
-            self._refuse(call, status.Refusal(_RESOURCE_EXHAUSTED, text, b""), now_ns)
+            self._refuse(call, status.Refusal(status.RESOURCE_EXHAUSTED, text), now_ns)
         return False
 
     def _judge(self, call: Call, decide: Callable[[], int], now_ns: int) -> bool:
         """Forward a message if it is allowed; False if it is held or refused."""
         try:
             wait_ns = decide()
-        except RefusedError as error:
+        except status.RefusedError as error:
             return self._refuse(call, error.refusal, now_ns)
         if wait_ns == 0:
             self._deciding.let_go(call, now_ns)
@@ -383,7 +381,6 @@ class Calling:
     def _refuse(self, call: Call, refusal: status.Refusal, now_ns: int) -> bool:
         """Refuse a call; always False."""
         self._shared.count("call_refused")
-        self.holding.forget(call, now_ns)
-        self._answers.cancelled(call.stream, now_ns)
+        self.holding.end(call, now_ns)
         self._refusals.refuse(call, refusal)
         return False

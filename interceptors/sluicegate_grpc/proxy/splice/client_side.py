@@ -5,7 +5,7 @@ from sluicegate_grpc.proxy.splice.blocks import NO_TABLE
 from sluicegate_grpc.proxy.splice.calling import Calling
 from sluicegate_grpc.proxy.splice.connection_state import Connection
 from sluicegate_grpc.proxy.splice.ended_calls import Refusals
-from sluicegate_grpc.proxy.splice.floods import Allowance, Flood
+from sluicegate_grpc.proxy.splice.floods import Flood
 from sluicegate_grpc.proxy.splice.frames import (
     ACK,
     CONTINUATION,
@@ -19,18 +19,17 @@ from sluicegate_grpc.proxy.splice.frames import (
     SETTINGS,
     WINDOW_UPDATE,
     ErrorCode,
-    WireError,
     goaway,
     header_frames,
     idle,
+    malformed,
 )
 from sluicegate_grpc.proxy.splice.requests import Request, RequestReader
 from sluicegate_grpc.proxy.splice.settings import for_brokers
 from sluicegate_grpc.proxy.splice.shared import Address
 from sluicegate_grpc.proxy.splice.sides import Block, Side
-from sluicegate_grpc.semantics.status import Refusal
+from sluicegate_grpc.semantics.status import PERMISSION_DENIED, Refusal
 
-_PERMISSION_DENIED = 7
 _MISROUTED = "forbidden_broker_refused"
 _WINDOWS_EACH = 64
 """WINDOW_UPDATE frames by which a client may answer what came from the broker in one read."""
@@ -59,7 +58,7 @@ class ClientSide(Side):
         limits = connection.shared.limits
         self._pings = Flood("pings", limits.pings)
         self._pongs = Flood("pings", limits.pings)
-        self._windows = Allowance("window_updates", limits.windows)
+        self._windows = Flood("window_updates", limits.window_updates)
         self._empty = empty
         self.broker: Side
         """The other side."""
@@ -91,19 +90,16 @@ class ClientSide(Side):
         request = self._reader.read(block)
         holding = self._holding
         told = self.broker.waits_for_update
-        if stream <= holding.last or not request.is_plain or told or self._goes_away:
-            self._frames.cut(at, stop)
-            frames = data[at:stop]
-            if request.block or told:
-                frames = self._anew(request, block, flags, stream)
-            self._headers(request, frames, flags, stream, now_ns)
-        elif not stream & 1:
-            raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", f"a request on stream {stream}")
-        elif len(self._open) < self._streams.room or self._streams.grow():
+        passes = stream > holding.last and stream & 1 and request.is_plain
+        passes = passes and not (told or self._goes_away)
+        if passes and (len(self._open) < self._streams.room or self._streams.grow()):
             holding.opened(stream, request, at, stop, flags)
-        else:
-            self._frames.cut(at, stop)
-            self._one_too_many(flags, stream, now_ns)
+            return
+        self._frames.cut(at, stop)
+        frames = data[at:stop]
+        if request.block or told:
+            frames = self._anew(request, block, flags, stream)
+        self._headers(request, frames, flags, stream, now_ns)
 
     def apart(self, block: Block, stream: int, now_ns: int) -> None:
         """A request's headers in several frames."""
@@ -124,7 +120,7 @@ class ClientSide(Side):
             self._trailers(request, frames, flags, stream, now_ns)
             return
         if not stream & 1:
-            raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", f"a request on stream {stream}")
+            raise malformed(f"a request on stream {stream}")
         if self._goes_away or self._leads_elsewhere(request.broker):
             self._send_elsewhere(flags, stream)
             return
@@ -164,7 +160,7 @@ class ClientSide(Side):
         if self._connection.shared.route(broker) is not None:
             return None
         text = f"Broker {broker[:200]} is not known to this gateway."
-        return _MISROUTED, Refusal(_PERMISSION_DENIED, text, b"")
+        return _MISROUTED, Refusal(PERMISSION_DENIED, text)
 
     def _leads_elsewhere(self, broker: str) -> bool:
         """Whether the connection leads to another broker than a request asks for."""
@@ -210,7 +206,7 @@ class ClientSide(Side):
                 self._refusals.forget(stream)
         elif stream > holding.highest:
             text = f"headers on stream {stream}, which is closed"
-            raise WireError(ErrorCode.STREAM_CLOSED, "frame_malformed", text)
+            raise malformed(text, ErrorCode.STREAM_CLOSED)
         elif not self._frames.is_behind(frames, stream, end=bool(flags & END_STREAM)):
             self._frames.insert(frames)
 
@@ -235,7 +231,7 @@ class ClientSide(Side):
     def _reset(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
         self._refusals.resets.count(now_ns)
         if stop - at != HEAD + 4:
-            raise WireError(ErrorCode.FRAME_SIZE_ERROR, "frame_malformed", "RST_STREAM of another size")
+            raise malformed("RST_STREAM of a wrong size", ErrorCode.FRAME_SIZE_ERROR)
         if stream > self._holding.last:
             raise idle(stream)
         self._calling.reset(data, at, stop, stream, now_ns)
@@ -255,7 +251,7 @@ class ClientSide(Side):
             self.window(data, at, stop, stream)
 
     def _push(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
-        raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", "PUSH_PROMISE from a client")
+        raise malformed("PUSH_PROMISE from a client")
 
     def _other(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
         """PRIORITY, GOAWAY and unknown frames pass."""

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterator
 
-from sluicegate.engine.timers import Timer, Timers
 from sluicegate.model import ANONYMOUS
+from sluicegate.sessions.timers import Timer, Timers
 from sluicegate_grpc.proxy.splice.frame_stream import FrameStream
 from sluicegate_grpc.proxy.splice.requests import Request
 from sluicegate_grpc.proxy.splice.shared import Shared
@@ -44,15 +44,15 @@ class Connection:
         self.down = FrameStream(budget)
         """From the broker to the client."""
         self.up.back, self.down.back = self.down, self.up
-        self.streams = Streams(budget, shared.limits.streams)
-        """Those of requests that the broker has yet to answer to the end."""
+        self.streams = Streams(budget, shared.limits.max_streams)
+        """Requests whose responses have not ended."""
         self.has_news = False
         """True if there is something new to wait for."""
         self.new_questions: list[object] = []
-        """What the front is to be asked."""
+        """Questions for the front."""
         self._questions: dict[object, list[Callable[[int], None]]] = {}
         self.timers = Timers()
-        """What is to be done later."""
+        """Scheduled calls."""
         self._callers: dict[str, Caller] = {}
 
     # -- who calls ------------------------------------------------------------------------------------

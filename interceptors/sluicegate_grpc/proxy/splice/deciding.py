@@ -12,20 +12,13 @@ from sluicegate_grpc.semantics import status
 from sluicegate_grpc.semantics.calls import Attaching, Caller, Id
 from sluicegate_grpc.semantics.calls.publishing import unknown_id
 from sluicegate_grpc.semantics.fields import Values
+from sluicegate_grpc.semantics.status import RefusedError
 
 ASKED = -1
 """It is not known yet how long to wait: the front was asked."""
 NEW_TOPIC_WORK = 100
 """Further work of a call whose topic is new to the gate, some 200 us; see `frame_stream.WORK_PER_TURN`."""
 _ATTACHING = frozenset({Role.ATTACH_PRODUCER, Role.SUBSCRIBE})
-
-
-class RefusedError(Exception):
-    """A call is refused."""
-
-    def __init__(self, refusal: status.Refusal) -> None:
-        super().__init__(refusal.text)
-        self.refusal = refusal
 
 
 class Deciding:
@@ -74,7 +67,7 @@ class Deciding:
         if role is Role.ACKNOWLEDGE:
             calls.acknowledge(method, values, call.caller, now_ns)
         elif role is Role.LOOKUP:
-            self._answers.tells_of(call.stream, values.topic)
+            self._answers.note_topic(call.stream, values.topic)
         elif role is Role.KEEP_ALIVE:
             calls.touch(values.attachment, call.caller, now_ns)
         else:

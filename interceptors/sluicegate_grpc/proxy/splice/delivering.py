@@ -5,37 +5,27 @@ bounds how much the broker sends, and the connection's window is given back, so 
 """
 
 from collections import deque
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
 
-from sluicegate.engine.delivery_time import DelayRule, due_ms
 from sluicegate.engine.gate import Gate
-from sluicegate.engine.timers import Timer
 from sluicegate.engine.wait_queue import LONGEST_WAIT_NS
 from sluicegate.model import Action
-from sluicegate_grpc.proxy.splice.blocks import value_alone
+from sluicegate.sessions.timers import Timer
 from sluicegate_grpc.proxy.splice.connection_state import Connection
 from sluicegate_grpc.proxy.splice.flow import Chunk
 from sluicegate_grpc.proxy.splice.frames import HEAD, unpadded
-from sluicegate_grpc.proxy.splice.messages import (
-    PREFIX,
-    UnknownEncodingError,
-    UnreadableError,
-    inflated,
-    read_prefix,
-)
+from sluicegate_grpc.proxy.splice.messages import PREFIX, UnreadableError, read_prefix
 from sluicegate_grpc.proxy.splice.requests import Request
+from sluicegate_grpc.proxy.splice.watcher import Watcher
 from sluicegate_grpc.semantics.calls import Stream
 from sluicegate_grpc.semantics.fields import Missing, Plan, Values
 
-if TYPE_CHECKING:
-    from sluicegate_grpc.proxy.splice.answers import Watcher
-
 _UNACKED = "max_unacked_messages_per_consumer"
 _UNACKED_WAIT_NS = 20_000_000
-"""Acknowledgements may come by another connection without notice; it doubles while none come."""
+"""Acknowledgements on another connection are not signalled here; the wait doubles while none come."""
 _MAX_UNACKED_WAIT_NS = 320_000_000
 _GIVEN_UP = frozenset({"1", "4"})
-"""CANCELLED and DEADLINE_EXCEEDED: it was the client that ended the stream, and the broker told first."""
+"""CANCELLED and DEADLINE_EXCEEDED: the client has ended the stream, and the broker reports it first."""
 _LEAST_WAIT_NS = 1_000_000
 _NS_PER_MS = 1_000_000
 _FIRST_BYTES = 128
@@ -43,21 +33,19 @@ _EAGER_BYTES = 65_536
 _DROP = -1
 
 
+@dataclass(slots=True, eq=False)
 class Message:
     """One message that is buffered, at least in part."""
 
-    __slots__ = ("chunks", "is_known", "seen_ms", "size", "there", "values")
-
-    def __init__(self) -> None:
-        self.chunks: list[Chunk] = []  # a tenth of a deque, as nearly always there is one
-        self.there = 0
-        """Bytes that have come, with the prefix."""
-        self.size = 0
-        """Bytes that it has, with the prefix; 0 until that has come."""
-        self.is_known = False
-        """True once it was read, or cannot be."""
-        self.values: Values | None = None
-        self.seen_ms = -1
+    chunks: list[Chunk] = field(default_factory=list)  # a tenth of a deque, as nearly always there is one
+    there: int = 0
+    """Bytes that have come, with the prefix."""
+    size: int = 0
+    """Bytes that it has, with the prefix; 0 until that has come."""
+    is_known: bool = False
+    """True once it was read, or cannot be."""
+    values: Values | None = None
+    seen_ms: int = -1
 
     @property
     def lacks(self) -> int:
@@ -71,11 +59,9 @@ class Message:
         return b"".join(chunk.payload for chunk in self.chunks)
 
 
-class Delivering:
+class Delivering(Watcher):
     """The messages of one stream.
 
-    :param connection: where it comes.
-    :param stream: its id.
     :param request: what it answers.
     :param delivery: the consumer.
     :param watchers: of the connection: it stays among them while messages wait after the broker's end of the
@@ -83,10 +69,7 @@ class Delivering:
     """
 
     __slots__ = (
-        "_block",
-        "_connection",
         "_delivery",
-        "_down",
         "_drops",
         "_end",
         "_flow",
@@ -96,8 +79,6 @@ class Delivering:
         "_patience_ns",
         "_queue",
         "_request",
-        "_shared",
-        "_stream",
         "_timer",
         "_watchers",
     )
@@ -108,34 +89,26 @@ class Delivering:
         stream: int,
         request: Request,
         delivery: Stream,
-        watchers: "dict[int, Watcher]",
+        watchers: dict[int, Watcher],
     ) -> None:
-        self._connection = connection
-        self._shared = connection.shared
-        self._down = connection.down
+        super().__init__(connection, stream)
         self._flow = connection.down.flow
-        self._stream = stream
         self._outlet = self._flow.open(stream)
         self._request = request
         self._delivery = delivery
         self._queue: deque[Message] = deque()
         self._left = 0
-        """Bytes still to come of a message that was let go."""
+        """Bytes still to come of an admitted message."""
         self._drops = 0
-        """Bytes still to come of one that was dropped."""
+        """Bytes still to come of a dropped message."""
         self._end = b""
         """The stream's trailers, while messages wait."""
         self._is_given_up = False
         self._patience_ns = _UNACKED_WAIT_NS
-        self._block = b""
         self._timer: Timer | None = None
         self._watchers = watchers
 
     # -- what the broker sends ------------------------------------------------------------------------
-
-    def head(self, block: bytes) -> None:
-        """Read the message encoding."""
-        self._block = block
 
     def data(self, data: bytes, at: int, stop: int, flags: int, now_ns: int) -> None:
         """A DATA frame."""
@@ -151,8 +124,7 @@ class Delivering:
         self._down.cut(at, stop)
         padding = stop - at - HEAD - (end - begin)
         if padding:
-            self._down.grant(0, padding)
-            self._down.grant(self._stream, padding)
+            self._down.refund(self._stream, padding)
         if passed > begin:
             self._flow.send(self._outlet, self._flow.wait(data[begin:passed]))
         if passed < end:
@@ -207,8 +179,7 @@ class Delivering:
         if self._drops:
             dropped = min(self._drops, end - at)
             self._drops -= dropped
-            self._down.grant(0, dropped)
-            self._down.grant(self._stream, dropped)
+            self._down.refund(self._stream, dropped)
             at += dropped
         while at < end:
             if not self._queue or not self._queue[-1].lacks:
@@ -231,7 +202,7 @@ class Delivering:
 
     def trailers(self, block: bytes, frames: bytes, now_ns: int) -> bool:
         """The broker ends the stream; the trailers follow the waiting messages."""
-        status = value_alone(block, "grpc-status", self._shared.limits.header_list_bytes)
+        status = self._header(block, "grpc-status")
         self._is_given_up = status in _GIVEN_UP
         if not self._queue and not self._outlet.items:
             self._finished(now_ns)
@@ -248,8 +219,7 @@ class Delivering:
     def ended(self, now_ns: int, *, by_client: bool) -> None:
         """The stream was reset: the broker redelivers what is not acknowledged."""
         for message in self._queue:
-            for chunk in message.chunks:
-                self._flow.drop(self._outlet, chunk, over=True)
+            self._flow.discard(self._outlet, message.chunks)
         self._queue.clear()
         self._end = b""
         self._finished(now_ns, has_left=by_client)
@@ -311,11 +281,9 @@ class Delivering:
             return plan.read(content, PREFIX, len(content), message.size)
         if not whole:
             return Missing.MORE
-        limits = self._shared.limits
         try:
-            encoding = value_alone(self._block, "grpc-encoding", limits.header_list_bytes)
-            plain = inflated(content[PREFIX:], encoding, limits.message_bytes)
-        except (UnknownEncodingError, UnreadableError):
+            plain = self._plain(content[PREFIX:], content[0], self._shared.limits.message_bytes)
+        except UnreadableError:
             # It counts as what it is on the wire; whether its consumer can read it is not known here.
             return Missing.MALFORMED
         return plan.read(plain, 0, len(plain))
@@ -331,21 +299,14 @@ class Delivering:
         stream = self._delivery
         rule = gate.delay
         if rule is not None:
-            early_ms = self._early_ms(rule, values, seen_ms, now_ns)
+            wall_ms = self._shared.services.wall_ms(now_ns)
+            early_ms = stream.early_ms(rule, values, wall_ms if seen_ms < 0 else seen_ms, wall_ms)
             if early_ms > 0:
                 return early_ms * _NS_PER_MS
-        op = stream.op
-        op.messages = 1
-        op.bytes = op.largest = size if values is None else values.payload
-        counts = values is not None and stream.counts_unacked(gate)
-        if counts and values is not None:
-            stream.sending(values.position, now_ns)
-        decision = gate.dispatch(op, now_ns)
-        if decision is None or decision.action is Action.REWRITE:
-            if counts and values is not None:
-                stream.sent(values.position, now_ns)
+        decision = stream.decide(gate, values, size, now_ns)
+        if decision is None:
             return 0
-        if decision.action is Action.DROP and not op.reliable:
+        if decision.action is Action.DROP and not stream.op.reliable:
             self._shared.count("dispatch_dropped")
             return _DROP
         if decision.reasons[0].policy == _UNACKED:
@@ -353,18 +314,6 @@ class Delivering:
             self._patience_ns = min(2 * wait_ns, _MAX_UNACKED_WAIT_NS)
             return wait_ns
         return max(decision.delay_ns, _LEAST_WAIT_NS) if decision.delay_ns else LONGEST_WAIT_NS
-
-    def _early_ms(self, rule: DelayRule, values: Values | None, seen_ms: int, now_ns: int) -> int:
-        wall_ms = self._shared.services.wall_ms(now_ns)
-        first_ms = wall_ms if seen_ms < 0 else seen_ms
-        published_ms = -1
-        if values is not None:
-            published_ms = values.published or -1
-            position = values.position
-            if position and (published_ms < 0 or rule.clock == "receive_time"):
-                number = position if isinstance(position, int) else hash(position)
-                first_ms = self._shared.first_seen.ms((self._delivery.op.topic, number, 0), first_ms)
-        return due_ms(rule, published_ms, first_ms) - wall_ms
 
     def _wake(self, wait_ns: int, now_ns: int) -> None:
         at_ns = now_ns + min(wait_ns, LONGEST_WAIT_NS)

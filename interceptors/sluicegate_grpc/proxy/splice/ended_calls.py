@@ -1,10 +1,11 @@
 """Calls that the gateway ends itself, and late frames of their streams from either side."""
 
-from sluicegate_grpc.proxy.splice.blocks import trailers
+from sluicegate_grpc.proxy.splice.blocks import ending
 from sluicegate_grpc.proxy.splice.call import Call
 from sluicegate_grpc.proxy.splice.connection_state import Connection
 from sluicegate_grpc.proxy.splice.floods import Flood
-from sluicegate_grpc.proxy.splice.frames import END_STREAM, HEAD, ErrorCode, header_frames, rst_stream
+from sluicegate_grpc.proxy.splice.frame_stream import FrameStream
+from sluicegate_grpc.proxy.splice.frames import END_STREAM, HEAD, ErrorCode, rst_stream
 from sluicegate_grpc.semantics.status import Refusal
 
 _MAX_STREAMS = 4_096
@@ -23,7 +24,7 @@ class Refusals:
         """Streams that the client resets, or makes the gateway reset."""
         self.discarded: dict[int, bool] = {}
         """Streams whose remaining client frames are discarded; True if the client was not asked to stop."""
-        self.cancelled: dict[int, None] = {}
+        self.cancelled: dict[int, bool] = {}
         """Streams that were reset towards the broker, whose late frames are discarded."""
 
     def refuse(self, call: Call, refusal: Refusal) -> None:
@@ -39,9 +40,8 @@ class Refusals:
     def answer(self, stream: int, refusal: Refusal, *, alone: bool) -> None:
         """Send the trailers of a refused call."""
         self._streams.ended(stream)
-        block = trailers(refusal.code, refusal.text, refusal.details, alone=alone)
         self._down.over(stream)
-        self._down.insert(header_frames(stream, block, end=True))
+        self._down.insert(ending(stream, refusal, alone=alone))
 
     def reset(self, stream: int, code: ErrorCode) -> None:
         """Reset a stream towards the client."""
@@ -52,12 +52,8 @@ class Refusals:
     def cancel_upstream(self, stream: int) -> None:
         """Reset a stream towards the broker."""
         self._up.insert(rst_stream(stream, ErrorCode.CANCEL))
-        self.cancelled[stream] = None
-        self._down.watched.add(stream)
-        if len(self.cancelled) > _MAX_STREAMS:
-            oldest = next(iter(self.cancelled))
-            del self.cancelled[oldest]
-            self._down.watched.discard(oldest)
+        self.cancelled[stream] = True
+        _watch(self._down, self.cancelled, stream)
 
     def discard_rest(self, stream: int, *, is_open: bool = False) -> None:
         """Discard the client's remaining frames of a stream.
@@ -65,11 +61,7 @@ class Refusals:
         :param is_open: True if the client may continue to send, so that its window must be refilled.
         """
         self.discarded[stream] = is_open
-        self._up.watched.add(stream)
-        if len(self.discarded) > _MAX_STREAMS:
-            oldest = next(iter(self.discarded))
-            del self.discarded[oldest]
-            self._up.watched.discard(oldest)
+        _watch(self._up, self.discarded, stream)
 
     def discard_data(self, at: int, stop: int, flags: int, stream: int) -> None:
         """Discard a DATA frame of the client, and refill its window."""
@@ -98,3 +90,12 @@ class Refusals:
         if end:
             self.cancelled.pop(stream, None)
             self._down.watched.discard(stream)
+
+
+def _watch(frames: FrameStream, streams: dict[int, bool], stream: int) -> None:
+    """Look at the late frames of a stream; the oldest of too many streams is left alone."""
+    frames.watched.add(stream)
+    if len(streams) > _MAX_STREAMS:
+        oldest = next(iter(streams))
+        del streams[oldest]
+        frames.watched.discard(oldest)

@@ -10,7 +10,7 @@ Bytes that may be sent and find no room at the receiver wait in their stream's o
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -53,54 +53,38 @@ class Outlet:
     window: int
     """The receiver's, for this stream."""
     debt: int = 0
-    """Bytes sent on for which the sender had leave again before."""
+    """Bytes forwarded after their sender had regained the credit for them."""
     ahead: int = 0
-    """Bytes kept for which the sender has leave again."""
+    """Kept bytes whose credit the sender has regained."""
     ends: bool = False
-    """True once nothing can come behind what it has."""
+    """True once its last frame is among `items`."""
     items: "deque[Chunk | bytes]" = field(default_factory=deque)
-    """Chunks, and frames (the stream's trailers) that are to go behind them."""
+    """Chunks, and frames (the stream's trailers) that follow them."""
 
 
+@dataclass(slots=True, eq=False)
 class Flow:
-    """One direction.
+    """One direction."""
 
-    :param budget: bytes that all sessions may keep together.
-    :param emit: sends a frame to the receiver.
-    :param grant: grants the sender credit: stream (0 for the connection) and bytes.
-    """
-
-    __slots__ = (
-        "_budget",
-        "_emit",
-        "_grant",
-        "blocked",
-        "debt",
-        "held_bytes",
-        "initial",
-        "outlets",
-        "uncredited",
-        "window",
-    )
-
-    def __init__(
-        self, budget: Budget, emit: Callable[[bytes], None], grant: Callable[[int, int], None]
-    ) -> None:
-        self._budget = budget
-        self._emit = emit
-        self._grant = grant
-        self.window = _DEFAULT_WINDOW
-        """What the receiver still takes on the connection."""
-        self.initial = _DEFAULT_WINDOW
-        """What it takes on a new stream."""
-        self.debt = 0
-        self.outlets: dict[int, Outlet] = {}
-        """Streams whose windows are followed."""
-        self.blocked: dict[int, Outlet] = {}
-        """Those of them that wait for the connection's window alone."""
-        self.held_bytes = 0
-        self.uncredited = 0
-        """Bytes kept for which the sender has no leave again."""
+    budget: Budget
+    """Bytes that all sessions may keep together."""
+    emit: Callable[[bytes], None]
+    """Sends a frame to the receiver."""
+    grant: Callable[[int, int], None]
+    """Grants the sender credit: stream (0 for the connection) and bytes."""
+    window: int = _DEFAULT_WINDOW
+    """What the receiver still takes on the connection."""
+    initial: int = _DEFAULT_WINDOW
+    """What it takes on a new stream."""
+    debt: int = 0
+    """Bytes forwarded after their sender had regained the credit for them."""
+    outlets: dict[int, Outlet] = field(default_factory=dict)
+    """Streams whose windows are followed."""
+    blocked: dict[int, Outlet] = field(default_factory=dict)
+    """Those of them that wait for the connection's window alone."""
+    held_bytes: int = 0
+    uncredited: int = 0
+    """Kept bytes whose credit the sender has not regained."""
 
     # -- the receiver's windows -----------------------------------------------------------------------
 
@@ -155,9 +139,7 @@ class Flow:
 
     def close(self, outlet: Outlet) -> None:
         """A stream has ended: discard its waiting bytes."""
-        for item in outlet.items:
-            if isinstance(item, Chunk):
-                self.drop(outlet, item, over=True)
+        self.discard(outlet, [item for item in outlet.items if isinstance(item, Chunk)])
         outlet.items.clear()
         self.outlets.pop(outlet.stream, None)
         self.blocked.pop(outlet.stream, None)
@@ -193,17 +175,17 @@ class Flow:
         """
         size = len(payload)
         if padding:
-            self._grant(0, padding)
-            self._grant(outlet.stream, padding)
+            self.grant(0, padding)
+            self.grant(outlet.stream, padding)
         # Unread bytes are bounded by their sender's window; a partial frame is not.
-        if not self._budget.take(size, spare=self._budget.limit // 4):
+        if not self.budget.take(size, spare=self.budget.limit // 4):
             return self.wait(payload)
         self.held_bytes += size
-        self._grant(0, size)
+        self.grant(0, size)
         if outlet.ahead + size > ahead:
             return Chunk(payload, Credit.CONNECTION)
         outlet.ahead += size
-        self._grant(outlet.stream, size)
+        self.grant(outlet.stream, size)
         return Chunk(payload, Credit.STREAM)
 
     def advance(self, outlet: Outlet, chunk: Chunk) -> None:
@@ -211,37 +193,39 @@ class Flow:
         if chunk.credit is Credit.CONNECTION:
             chunk.credit = Credit.STREAM
             outlet.ahead += len(chunk.payload)
-            self._grant(outlet.stream, len(chunk.payload))
+            self.grant(outlet.stream, len(chunk.payload))
 
     def own(self, outlet: Outlet, payload: bytes) -> Chunk:
         """Send bytes of the gateway's own, which no sender was charged for.
 
         :raises NoRoomError: if there is no room for them.
         """
-        if not self._budget.take(len(payload)):
+        if not self.budget.take(len(payload)):
             raise NoRoomError
         self.held_bytes += len(payload)
         outlet.ahead += len(payload)
         return Chunk(payload, Credit.STREAM)
 
-    def drop(self, outlet: Outlet, chunk: Chunk, *, over: bool = False) -> None:
-        """Discard withheld bytes; their sender regains the credit for them.
+    def drop(self, outlet: Outlet, chunk: Chunk) -> None:
+        """Discard withheld bytes; their sender regains the credit for them."""
+        self.discard(outlet, [chunk])
+        if chunk.credit is not Credit.STREAM:
+            self.grant(outlet.stream, len(chunk.payload))
 
-        :param over: True if the stream has ended, so that only the connection matters.
-        """
-        size = len(chunk.payload)
-        self._let_go(outlet, chunk, size)
-        if chunk.credit is Credit.NONE:
-            self._grant(0, size)
-        if chunk.credit is not Credit.STREAM and not over:
-            self._grant(outlet.stream, size)
+    def discard(self, outlet: Outlet, chunks: Iterable[Chunk]) -> None:
+        """Discard bytes of a stream that has ended: their sender regains the credit for the connection."""
+        for chunk in chunks:
+            size = len(chunk.payload)
+            self._let_go(outlet, chunk, size)
+            if chunk.credit is Credit.NONE:
+                self.grant(0, size)
 
     def _let_go(self, outlet: Outlet, chunk: Chunk, size: int) -> None:
         self.held_bytes -= size
         if chunk.credit is Credit.NONE:
             self.uncredited -= size
         else:
-            self._budget.give(size)
+            self.budget.give(size)
         if chunk.credit is Credit.STREAM:
             outlet.ahead -= size
 
@@ -263,7 +247,7 @@ class Flow:
         while items:
             item = items[0]
             if isinstance(item, bytes):
-                self._emit(item)
+                self.emit(item)
             elif not self._send_chunk(outlet, item):
                 if outlet.window > 0:
                     self.blocked[outlet.stream] = outlet
@@ -291,7 +275,7 @@ class Flow:
         self._let_go(outlet, chunk, room)
         if room:
             for frame in data_frames(outlet.stream, chunk.payload):
-                self._emit(frame)
+                self.emit(frame)
         if rest is not None:
             chunk.payload = rest.payload
             return False

@@ -6,6 +6,7 @@ edits of the bytes read, so a read without edits is forwarded as one buffer.
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from sluicegate.broker import Buffer
@@ -24,6 +25,7 @@ from sluicegate_grpc.proxy.splice.frames import (
     ErrorCode,
     WireError,
     frame,
+    malformed,
     read_head,
     unpadded,
     window_update,
@@ -47,70 +49,48 @@ _JOINED_BYTES = 16_384
 """Parts that are smaller together are sent as one."""
 
 
+@dataclass(slots=True, eq=False)
 class FrameStream:
-    """The frames of one direction.
+    """The frames of one direction."""
 
-    :param budget: bytes that all sessions may keep together.
-    """
-
-    __slots__ = (
-        "_began_ns",
-        "_budget",
-        "_charged",
-        "_edits",
-        "_grants",
-        "_handlers",
-        "_held_frames",
-        "_need",
-        "_rest",
-        "_walked",
-        "at",
-        "await_turn",
-        "back",
-        "continued",
-        "data",
-        "flow",
-        "max_frame",
-        "reads",
-        "told",
-        "waits_for_turn",
-        "watched",
-    )
-
-    back: "FrameStream"
+    budget: Budget
+    """Bytes that all sessions may keep together."""
+    flow: Flow = field(init=False)
+    back: "FrameStream" = field(init=False)
     """The other direction: what its sender is told goes there."""
-    await_turn: Callable[[], None]
+    await_turn: Callable[[], None] = field(init=False)
     """Has the rest of the frames looked at in a turn of their own."""
+    watched: set[int] = field(default_factory=set)
+    """Streams whose DATA frames are looked at."""
+    continued: int = _NOTHING_YET
+    """The stream whose header block is not complete, which only CONTINUATION may follow; 0 for none."""
+    unacknowledged: deque[bytes] = field(default_factory=deque)
+    """SETTINGS of the receiver's that the sender has not acknowledged."""
+    max_frame: int = LEAST_MAX_FRAME
+    """Payload of a frame that the receiver takes."""
+    at: int = 0
+    """Where in the bytes read the frame begins that is looked at now."""
+    data: bytes = b""
+    """The bytes that are looked at now."""
+    reads: int = 0
+    """How often bytes have come."""
+    waits_for_turn: bool = False
+    """True while frames that have come are not looked at until their turn comes."""
+    _handlers: tuple[Handler, ...] = ()
+    _charged: int = 0
+    """Work that a handler asked to count beside its frame."""
+    _walked: int = 0
+    _edits: list[tuple[int, int, bytes]] = field(default_factory=list)
+    _grants: dict[int, int] = field(default_factory=dict)
+    _rest: Pieces = field(init=False)
+    _need: int = 0
+    _began_ns: int = 0
+    _held_frames: int = 0
+    """Bytes of header blocks that wait."""
 
-    def __init__(self, budget: Budget) -> None:
-        self._budget = budget
-        self.flow = Flow(budget, self.insert, self.grant)
-        self._handlers: tuple[Handler, ...] = ()
-        self.watched: set[int] = set()
-        """Streams whose DATA frames are looked at."""
-        self.continued = _NOTHING_YET
-        """The stream whose header block is not complete, which only CONTINUATION may follow; 0 for none."""
-        self.told: deque[bytes] = deque()
-        """SETTINGS of the receiver's that the sender has not acknowledged."""
-        self.max_frame = LEAST_MAX_FRAME
-        """Payload of a frame that the receiver takes."""
-        self.at = 0
-        """Where in the bytes read the frame begins that is looked at now."""
-        self.data = b""
-        """The bytes that are looked at now."""
-        self.reads = 0
-        """How often bytes have come."""
-        self.waits_for_turn = False
-        """True while frames that have come are not looked at until their turn comes."""
-        self._charged = 0
-        """Work that a handler asked to count beside its frame."""
-        self._walked = 0
-        self._edits: list[tuple[int, int, bytes]] = []
-        self._grants: dict[int, int] = {}
-        self._rest = Pieces(budget)
-        self._need = self._began_ns = 0
-        self._held_frames = 0
-        """Bytes of header blocks that wait."""
+    def __post_init__(self) -> None:
+        self.flow = Flow(self.budget, self.insert, self.grant)
+        self._rest = Pieces(self.budget)
 
     @property
     def held_bytes(self) -> int:
@@ -216,16 +196,14 @@ class FrameStream:
 
     def _out_of_place(self, kind: int) -> None:
         if self.continued != _NOTHING_YET:
-            raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", "a header block was left open")
+            raise malformed("a header block was left open")
         if kind != SETTINGS:  # RFC 9113 section 3.4
-            raise WireError(
-                ErrorCode.PROTOCOL_ERROR, "frame_malformed", "the first frame is none of SETTINGS"
-            )
+            raise malformed("the first frame is not SETTINGS")
         self.continued = 0
 
     def _checked(self, size: int) -> int:
         if size > self.max_frame:
-            text = f"a frame of {size} bytes, {self.max_frame} are the most"
+            text = f"a frame of {size} bytes, over the limit of {self.max_frame}"
             raise WireError(ErrorCode.FRAME_SIZE_ERROR, "frame_too_large", text)
         return self.max_frame
 
@@ -234,13 +212,13 @@ class FrameStream:
 
         :raises NoRoomError: if there is no room for them.
         """
-        if not self._budget.take(size):
+        if not self.budget.take(size):
             raise NoRoomError
         self._held_frames += size
 
     def let_go(self, size: int) -> None:
         """Release memory of header blocks."""
-        self._budget.give(size)
+        self.budget.give(size)
         self._held_frames -= size
 
     def drop(self) -> None:
@@ -282,8 +260,7 @@ class FrameStream:
         begin, end = unpadded(data, at, stop, flags)
         self.cut(at, stop)
         self.watched.add(stream)
-        self.grant(0, size - (end - begin))
-        self.grant(stream, size - (end - begin))
+        self.refund(stream, size - (end - begin))
         flow.send(outlet, flow.wait(data[begin:end]))
         if flags & END_STREAM:
             self.ends(outlet, frame(DATA, END_STREAM, stream))
@@ -328,6 +305,11 @@ class FrameStream:
         """Grant the sender credit, on a stream or (0) on the connection."""
         if amount:
             self._grants[stream] = self._grants.get(stream, 0) + amount
+
+    def refund(self, stream: int, amount: int) -> None:
+        """Grant the sender credit on a stream and on the connection."""
+        self.grant(0, amount)
+        self.grant(stream, amount)
 
     def settle(self) -> None:
         """Send the sender's new credit."""

@@ -1,5 +1,6 @@
 """HTTP/2 frames: their numbers, and those that the gateway makes itself (RFC 9113)."""
 
+from collections.abc import Iterator
 from enum import IntEnum
 from struct import Struct
 
@@ -58,9 +59,14 @@ class WireError(Exception):
         self.counter = counter
 
 
+def malformed(text: str, code: ErrorCode = ErrorCode.PROTOCOL_ERROR) -> WireError:
+    """A frame breaks the protocol."""
+    return WireError(code, "frame_malformed", text)
+
+
 def idle(stream: int) -> WireError:
     """A frame arrived on an idle stream (RFC 9113 section 5.1)."""
-    return WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", f"stream {stream} was never opened")
+    return malformed(f"stream {stream} was never opened")
 
 
 def frame(kind: int, flags: int, stream: int, payload: Buffer = b"") -> bytes:
@@ -88,6 +94,20 @@ def header_frames(stream: int, block: bytes, *, end: bool) -> bytes:
     return b"".join(frames)
 
 
+def whole_frames(data: bytes, at: int = 0) -> Iterator[tuple[int, int, int, int, int]]:
+    """The frames that are all there: kind, flags, stream, and where each begins and ends.
+
+    :param at: where the first one begins.
+    """
+    while len(data) - at >= HEAD:
+        high, low, kind, flags, stream = read_head(data, at)
+        stop = at + HEAD + (high << 8 | low)
+        if stop > len(data):
+            return
+        yield kind, flags, stream & STREAM_MASK, at, stop
+        at = stop
+
+
 def window_update(stream: int, amount: int) -> bytes:
     """A WINDOW_UPDATE frame."""
     return frame(WINDOW_UPDATE, 0, stream, amount.to_bytes(4, "big"))
@@ -99,7 +119,7 @@ def window_amount(data: Buffer, at: int, stop: int) -> int:
     :raises WireError: if it is of another size.
     """
     if stop - at != HEAD + 4:
-        raise WireError(ErrorCode.FRAME_SIZE_ERROR, "frame_malformed", "WINDOW_UPDATE of another size")
+        raise malformed("WINDOW_UPDATE of a wrong size", ErrorCode.FRAME_SIZE_ERROR)
     return int.from_bytes(data[at + HEAD : stop], "big") & MAX_WINDOW
 
 
@@ -122,13 +142,11 @@ def unpadded(data: Buffer, at: int, stop: int, flags: int) -> tuple[int, int]:
     start, end = at + HEAD, stop
     if flags & PADDED:
         if start >= stop:
-            raise WireError(
-                ErrorCode.FRAME_SIZE_ERROR, "frame_malformed", "a padded frame without a pad length"
-            )
+            raise malformed("a padded frame without a pad length", ErrorCode.FRAME_SIZE_ERROR)
         end -= data[start]
         start += 1
     if data[at + 3] == HEADERS and flags & HAS_PRIORITY:
         start += 5
     if start > end:
-        raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", "more padding than frame")
+        raise malformed("more padding than frame")
     return start, end

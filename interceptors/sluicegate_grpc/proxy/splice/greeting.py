@@ -6,13 +6,12 @@ from sluicegate_grpc.proxy.splice.blocks import read_alone
 from sluicegate_grpc.proxy.splice.frames import (
     CONTINUATION,
     END_HEADERS,
-    HEAD,
     HEADERS,
     PREFACE,
     ErrorCode,
     WireError,
-    read_head,
     unpadded,
+    whole_frames,
 )
 from sluicegate_grpc.proxy.splice.shared import Limits
 
@@ -60,13 +59,9 @@ class Opening:
         :raises WireError: if they cannot be read.
         """
         data = self._early.joined()
-        while len(data) - self._at >= HEAD:
-            high, low, kind, flags, _ = read_head(data, self._at)
-            stop = self._at + HEAD + (high << 8 | low)
-            if stop > len(data):
-                break
+        for kind, flags, _, at, stop in whole_frames(data, self._at):
             if kind in (HEADERS, CONTINUATION):
-                begin, end = unpadded(data, self._at, stop, flags if kind == HEADERS else 0)
+                begin, end = unpadded(data, at, stop, flags if kind == HEADERS else 0)
                 self._block += data[begin:end]
                 if flags & END_HEADERS:
                     return dict(reversed(read_alone(self._block, self._limits.header_list_bytes)))

@@ -77,7 +77,7 @@ class GrpcSession:
         self._shared = shared
         self._gates = shared.services.gates
         self._policy_changes = self._gates.changes
-        """How many there had been when this session last went by them."""
+        """The number of policy changes that this session has applied."""
         self._connection = connection = Connection(shared, peer)
         self._up = connection.up
         self._down = connection.down
@@ -100,7 +100,7 @@ class GrpcSession:
         """Answers in place of a broker that cannot be connected."""
         self._dialling = self._has_dialled = False
         self._preface = b""
-        """What has come of the client's preface; the whole of it once it was seen."""
+        """The client's preface, as far as it has come."""
         self._preface_ns = 0
         """When it began to come."""
         self._closing: Close | None = None
@@ -144,7 +144,10 @@ class GrpcSession:
         """Bytes from the client."""
         # <hot> Runs for every read.
         if not self._is_open:
-            return self._begin(data, now_ns) if self._absent is None else self._absent.receive(data)
+            if self._absent is not None:
+                return self._absent.receive(data)
+            self._guarded(partial(self._opened, data), now_ns)
+            return self._finish(now_ns)
         try:
             self._walk_up(data, now_ns)
         except (WireError, NoRoomError) as error:
@@ -188,7 +191,7 @@ class GrpcSession:
         self._is_open = True
         data = opening.take()
         self._up.insert(data[: len(PREFACE)])
-        self._guarded(self._walk_up, data[len(PREFACE) :], now_ns)
+        self._guarded(partial(self._walk_up, data[len(PREFACE) :]), now_ns)
         if self._stands_in:
             self._connection.at(now_ns + _STAND_IN_NS, self._try_again)
         return self._finish(now_ns)
@@ -214,17 +217,13 @@ class GrpcSession:
         if self._absent is not None:
             return self._absent.wake(now_ns)
         self._follow_policies()
-        self._guarded(self._run_due, b"", now_ns)
+        self._guarded(self._run_due, now_ns)
         return self._finish(now_ns)
 
     def answered(self, question: object, answer: object, now_ns: int) -> Sequence[Command]:
         """Handle the front's answer; an exception if it has none."""
         self._follow_policies()
-
-        def answered(data: bytes, now_ns: int) -> None:
-            self._connection.answered(question, now_ns)
-
-        self._guarded(answered, b"", now_ns)
+        self._guarded(partial(self._connection.answered, question), now_ns)
         return self._finish(now_ns)
 
     @property
@@ -262,18 +261,14 @@ class GrpcSession:
 
     # -- the beginning ----------------------------------------------------------------------------------
 
-    def _begin(self, data: bytes, now_ns: int) -> Sequence[Command]:
-        """Handle bytes of a client before its HTTP/2 preface or its broker's connection."""
-        self._guarded(self._opened, data, now_ns)
-        return self._finish(now_ns)
-
     def _opened(self, data: bytes, now_ns: int) -> None:
+        """Handle bytes of a client before its HTTP/2 preface or its broker's connection."""
         lacks = len(PREFACE) - len(self._preface)
         if lacks:
             self._preface_ns = self._preface_ns or now_ns
             self._preface += data[:lacks]
             if not PREFACE.startswith(self._preface):
-                text = "not HTTP/2 with prior knowledge; is the client to speak TLS?"
+                text = "not HTTP/2 with prior knowledge; does the client have to use TLS?"
                 raise WireError(ErrorCode.PROTOCOL_ERROR, "not_http2", text)
         opening = self._opening
         if opening is not None:
@@ -302,11 +297,11 @@ class GrpcSession:
 
     # -- making commands ------------------------------------------------------------------------------
 
-    def _guarded(self, walk: Callable[[bytes, int], None], data: bytes, now_ns: int) -> None:
+    def _guarded(self, work: Callable[[int], None], now_ns: int) -> None:
         if self._closing is not None:
             return
         try:
-            walk(data, now_ns)
+            work(now_ns)
         except (WireError, NoRoomError) as error:
             self._broken(error)
 
@@ -319,7 +314,7 @@ class GrpcSession:
             self._down.insert(goaway(last, error.code, str(error)))
             self._closing = Close(error.counter, f"{error} from or for {self.client}")
         else:
-            self._down.insert(goaway(last, ErrorCode.ENHANCE_YOUR_CALM, "no room"))
+            self._down.insert(goaway(last, ErrorCode.ENHANCE_YOUR_CALM, "out of buffer memory"))
             self._closing = Close("buffer_budget_used_up", "all clients together hold too many bytes")
 
     def _follow_policies(self) -> None:
@@ -351,7 +346,7 @@ class GrpcSession:
 
         self._connection.ask(NextTurn(), turn)
 
-    def _run_due(self, data: bytes, now_ns: int) -> None:
+    def _run_due(self, now_ns: int) -> None:
         self._connection.timers.run_due(now_ns)
         self._holding.settle(b"", now_ns)
 

@@ -62,11 +62,11 @@ class Holding:
         self._up = connection.up
         self._open = connection.streams.ids
         self.calls: dict[int, Call] = {}
-        """Requests that are looked at, by stream."""
+        """Requests that are read, by stream."""
         self.marks: dict[int, Mark] = {}
-        """Where in the bytes read now the headers stand of requests whose first message is yet to come."""
+        """Requests whose first message is yet to come: where their headers are in the bytes being read."""
         self._extras: dict[int, list[tuple[int, int]]] = {}
-        """By stream: places of frames behind those headers that belong to them."""
+        """By stream: places of window updates behind those headers."""
         self._held: list[int] = []
         """Streams whose headers wait, in their order."""
         self._fresh: list[Call] = []
@@ -127,8 +127,7 @@ class Holding:
             self._up.hold(len(frames))
         except NoRoomError:
             self._shared.count("stream_refused")
-            self.forget(call, now_ns)
-            self._answers.cancelled(call.stream, now_ns)
+            self.end(call, now_ns)
             self._refusals.reset(call.stream, ErrorCode.REFUSED_STREAM)
             return
         call.frames = frames
@@ -220,21 +219,25 @@ class Holding:
         if call.frames:
             self._up.let_go(len(call.frames))
             call.frames = b""
-        for chunk in call.chunks:
-            self._up.flow.drop(call.outlet, chunk, over=True)
-        call.chunks.clear()
+        if call.chunks:
+            self._up.flow.discard(call.outlet, call.chunks)
+            call.chunks.clear()
 
     def forget(self, call: Call, now_ns: int) -> None:
         """Stop reading a call, and discard its waiting bytes."""
         self.leave(call, now_ns)
         self._up.over(call.stream)
 
+    def end(self, call: Call, now_ns: int) -> None:
+        """Stop reading a call that the gateway ends, and watching its response."""
+        self.forget(call, now_ns)
+        self._answers.reset(call.stream, now_ns, by_client=True)
+
     def broken(self, call: Call, code: ErrorCode, now_ns: int) -> None:
         """Reset a call whose client breaks the protocol (RFC 9113 section 5.4.2)."""
         self._refusals.resets.count(now_ns)
         self._shared.count("malformed_calls")
-        self.forget(call, now_ns)
-        self._answers.cancelled(call.stream, now_ns)
+        self.end(call, now_ns)
         self._refusals.reset(call.stream, code)
         if call.has_ended:
             self._refusals.forget(call.stream)

@@ -14,7 +14,7 @@ class UnreadableError(Exception):
     """A message cannot be read by the gateway: its compression is invalid, or it is too large."""
 
 
-class UnknownEncodingError(Exception):
+class UnknownEncodingError(UnreadableError):
     """A message is compressed in a way that the gateway does not know."""
 
 

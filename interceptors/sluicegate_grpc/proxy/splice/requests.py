@@ -10,17 +10,15 @@ from sluicegate_grpc.proxy.splice.blocks import RequestBlocks, Volatile, check_u
 from sluicegate_grpc.proxy.splice.shared import Headers, Plans, Shared
 from sluicegate_grpc.proxy.splice.wellformed import is_method, is_wellformed
 from sluicegate_grpc.semantics.fields import Plan
-from sluicegate_grpc.semantics.status import Refusal
+from sluicegate_grpc.semantics.status import PERMISSION_DENIED, UNIMPLEMENTED, Refusal
 
 _LENGTH = re.compile(r"[0-9]{1,15}")
 _NOTHING = Plans(*(Plan({}),) * 5)
 _VOLATILE = Volatile("grpc-timeout")
-"""Clients with deadlines send what is left of them."""
+"""The remaining time of a call, which is another one in each request."""
 _MAX_KNOWN = 1_024
 _MAX_KNOWN_BYTES = 8_192
 """Of a header block that is remembered."""
-_PERMISSION_DENIED = 7
-_UNIMPLEMENTED = 12
 
 
 @dataclass(slots=True)
@@ -34,25 +32,25 @@ class Request:
     is_publish: bool = False
     plans: Plans = _NOTHING
     encoding: str = ""
-    """How its compressed messages are."""
+    """The compression of its messages (`grpc-encoding`)."""
     length: int | None = None
     """Bytes of all its DATA, if it tells."""
     credentials: bytes = b""
-    """A digest of the words by which the broker knows its sender; empty if there are none."""
+    """A digest of its `authorization`; empty without a principal."""
     principal: str = ANONYMOUS
     """The principal that the credentials claim."""
     authorization: str = field(default="", repr=False)
-    """The very words, if the gate is to act in its sender's name."""
+    """Its `authorization`, if the gateway may act on behalf of its client."""
     broker: str = ""
     """The broker that it is for, if it names one."""
     block: bytes = b""
-    """Its headers for the broker; empty if they may go as they came."""
+    """Its headers encoded for the broker; empty if they pass unchanged."""
     is_malformed: bool = False
-    """True if servers may read something else in its headers than the gate."""
+    """True if a server may read its headers otherwise than the gateway."""
     are_trailers: bool = False
     """True if they may end a request."""
     refusal: tuple[str, Refusal] | None = None
-    """Why it cannot go on, whatever the policies say: what is counted, and what is answered."""
+    """Why it is refused whatever the policies say: the counter, and the answer."""
     is_plain: bool = True
     """True if its headers may pass without being looked at again."""
 
@@ -120,11 +118,11 @@ class RequestReader:
         request.is_malformed = not is_wellformed(headers)
         request.are_trailers = request.is_malformed and not any(name.startswith(":") for name in found)
         request.refusal = self._refusal(request.path, found)
-        words = [value for name, value in headers if name == "authorization"]
-        if len(words) == 1 and (principal := shared.principal(headers)):
-            request.credentials, request.principal = sha256(words[0].encode()).digest(), principal
-        if shared.aliases is not None and len(words) == 1:
-            request.authorization = words[0]
+        authorization = [value for name, value in headers if name == "authorization"]
+        if len(authorization) == 1 and (principal := shared.principal(headers)):
+            request.credentials, request.principal = sha256(authorization[0].encode()).digest(), principal
+        if shared.aliases is not None and len(authorization) == 1:
+            request.authorization = authorization[0]
         if shared.methods.route_header:
             request.broker = found.get(shared.methods.route_header, "")
         request.is_plain = not (request.is_malformed or request.refusal or request.broker)
@@ -138,11 +136,14 @@ class RequestReader:
     def _refusal(self, path: str, found: Mapping[str, str]) -> tuple[str, Refusal] | None:
         for name in self._shared.forbidden:
             if name in found:
-                text = f"Metadata {name} is not for clients."
-                return "forbidden_header_refused", Refusal(_PERMISSION_DENIED, text, b"")
+                text = f"Clients may not send the metadata {name}."
+                return "forbidden_header_refused", Refusal(PERMISSION_DENIED, text)
         if not is_method(path):
-            text = f"{path[:200]!r} is no path of a method."
-            return "malformed_path", Refusal(_UNIMPLEMENTED, text, b"")
-        if not self._shared.knows(path) and (refusal := self._shared.unknown_methods.meet(path)) is not None:
+            text = f"{path[:200]!r} is not the path of a method."
+            return "malformed_path", Refusal(UNIMPLEMENTED, text)
+        if (
+            not self._shared.knows(path)
+            and (refusal := self._shared.unknown_methods.refusal(path)) is not None
+        ):
             return "unknown_method_refused", refusal
         return None

@@ -2,129 +2,100 @@
 
 from collections import deque
 
-from sluicegate_grpc.proxy.splice.blocks import trailers, value_alone
+from sluicegate_grpc.proxy.splice.blocks import ending
 from sluicegate_grpc.proxy.splice.connection_state import Connection
 from sluicegate_grpc.proxy.splice.flow import Chunk
-from sluicegate_grpc.proxy.splice.frames import (
-    END_STREAM,
-    HEAD,
-    ErrorCode,
-    WireError,
-    header_frames,
-    unpadded,
-)
-from sluicegate_grpc.proxy.splice.messages import (
-    PREFIX,
-    UnknownEncodingError,
-    UnreadableError,
-    inflated,
-    read_prefix,
-    with_prefix,
-)
+from sluicegate_grpc.proxy.splice.frames import END_STREAM, HEAD, ErrorCode, WireError, unpadded
+from sluicegate_grpc.proxy.splice.messages import PREFIX, UnreadableError, read_prefix, with_prefix
 from sluicegate_grpc.proxy.splice.shared import Rewrite
+from sluicegate_grpc.proxy.splice.watcher import Watcher
 from sluicegate_grpc.semantics.status import Refusal
 
 
-class Rewriting:
+class Rewriting(Watcher):
     """A response that is buffered until its message is complete, then rewritten.
 
-    :param connection: where it comes.
-    :param stream: its id.
     :param rewrite: makes the message.
     """
 
-    __slots__ = ("_block", "_chunks", "_connection", "_outlet", "_refusal", "_rewrite", "_size", "topic")
+    __slots__ = ("_chunks", "_outlet", "_refusal", "_rewrite", "_size", "topic")
 
     def __init__(self, connection: Connection, stream: int, rewrite: Rewrite) -> None:
-        self._connection = connection
+        super().__init__(connection, stream)
         self._outlet = connection.down.flow.open(stream)
         self._rewrite = rewrite
         self.topic = ""
-        """Of which it tells; empty if it is not known."""
+        """The topic that was looked up; empty if it is not known."""
         self._chunks: deque[Chunk] = deque()
         self._size = 0
-        self._block = b""
         self._refusal: Refusal | None = None
-        """By what the call ends, whatever the broker says."""
-
-    def head(self, block: bytes) -> None:
-        """Read the message encoding."""
-        self._block = block
+        """Ends the call, whatever the status of the broker."""
 
     def data(self, data: bytes, at: int, stop: int, flags: int, now_ns: int) -> None:
         """Buffer the response until it is complete.
 
         :raises WireError: if it is too large or cannot be read, as it must not pass unread.
         """
-        down, limit = self._connection.down, self._connection.shared.limits.message_bytes
+        down, limit = self._down, self._shared.limits.message_bytes
         begin, end = unpadded(data, at, stop, flags)
         down.cut(at, stop)
         self._size += end - begin
         if self._size > limit:
-            raise _unreadable(f"an answer of over {limit} bytes")
+            raise _unreadable(f"a response of over {limit} bytes")
         padding = stop - at - HEAD - (end - begin)
         self._chunks.append(down.flow.keep(self._outlet, data[begin:end], padding, limit))
-        while self._size >= PREFIX and self._tell(now_ns):
+        while self._size >= PREFIX and self._rewrite_message(now_ns):
             pass
         if flags & END_STREAM:
-            raise _unreadable("an answer without trailers")
+            raise _unreadable("a response without trailers")
 
-    def _tell(self, now_ns: int) -> bool:
+    def _rewrite_message(self, now_ns: int) -> bool:
         """Send the rewritten message; False if it is incomplete."""
         content = b"".join(chunk.payload for chunk in self._chunks)
         packed, size = read_prefix(content)
         stop = PREFIX + size
         if len(content) < stop:
             return False
-        message = self._plain(content[PREFIX:stop], packed)
-        told = self._rewrite(message)
+        try:
+            message = self._plain(content[PREFIX:stop], packed, self._shared.limits.message_bytes)
+        except UnreadableError:
+            encoding = self._header(self._block, "grpc-encoding")
+            raise _unreadable(f"a response with the compression {encoding!r}") from None
+        rewritten = self._rewrite(message)
         if self.topic:
-            self._connection.shared.looked_up(self.topic, message, now_ns)
-        flow = self._connection.down.flow
+            self._shared.looked_up(self.topic, message, now_ns)
+        flow = self._down.flow
         for chunk in self._chunks:
             flow.drop(self._outlet, chunk)
         self._chunks.clear()
-        if isinstance(told, Refusal):
-            self._refusal = told
+        if isinstance(rewritten, Refusal):
+            self._refusal = rewritten
         else:
-            shown = content[:stop] if told is None else with_prefix(told)
+            shown = content[:stop] if rewritten is None else with_prefix(rewritten)
             flow.send(self._outlet, flow.own(self._outlet, shown))
         self._size = len(content) - stop
         if self._size:
             self._chunks.append(flow.own(self._outlet, content[stop:]))
         return self._size >= PREFIX
 
-    def _plain(self, message: bytes, packed: int) -> bytes:
-        if not packed:
-            return message
-        limits = self._connection.shared.limits
-        encoding = value_alone(self._block, "grpc-encoding", limits.header_list_bytes)
-        try:
-            return inflated(message, encoding, limits.message_bytes)
-        except (UnknownEncodingError, UnreadableError):
-            raise _unreadable(f"an answer that is compressed by {encoding!r}") from None
-
     def trailers(self, block: bytes, frames: bytes, now_ns: int) -> bool:
         """The end of the response; the rest of a truncated message is discarded."""
-        flow = self._connection.down.flow
-        for chunk in self._chunks:
-            flow.drop(self._outlet, chunk, over=True)
-        self._chunks.clear()
+        self._drop()
         if self._refusal is not None:
-            refusal, stream = self._refusal, self._outlet.stream
-            end = trailers(refusal.code, refusal.text, refusal.details, alone=False)
-            self._connection.down.ends(self._outlet, header_frames(stream, end, end=True))
+            self._down.ends(self._outlet, ending(self._stream, self._refusal, alone=False))
             return False
         if not self._outlet.items:
-            self._connection.down.over(self._outlet.stream)
+            self._down.over(self._stream)
             return True
-        self._connection.down.ends(self._outlet, frames)
+        self._down.ends(self._outlet, frames)
         return False
 
     def ended(self, now_ns: int, *, by_client: bool) -> None:
         """The stream was reset."""
-        for chunk in self._chunks:
-            self._connection.down.flow.drop(self._outlet, chunk, over=True)
+        self._drop()
+
+    def _drop(self) -> None:
+        self._down.flow.discard(self._outlet, self._chunks)
         self._chunks.clear()
 
 

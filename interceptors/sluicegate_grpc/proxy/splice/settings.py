@@ -7,7 +7,14 @@ request that is refused need not go to the broker, and the gateway's own answers
 from collections.abc import Iterator, Mapping
 from struct import Struct
 
-from sluicegate_grpc.proxy.splice.frames import LEAST_MAX_FRAME, SETTINGS, ErrorCode, WireError, frame
+from sluicegate_grpc.proxy.splice.frames import (
+    LEAST_MAX_FRAME,
+    SETTINGS,
+    ErrorCode,
+    WireError,
+    frame,
+    malformed,
+)
 from sluicegate_grpc.proxy.splice.shared import Limits
 
 TABLE_SIZE = 1
@@ -27,14 +34,14 @@ def entries(payload: bytes) -> Iterator[tuple[int, int]]:
     :raises WireError: if it is cut off, has too many, or asks for an invalid frame size.
     """
     if len(payload) % _ENTRY.size:
-        raise WireError(ErrorCode.FRAME_SIZE_ERROR, "frame_malformed", f"SETTINGS of {len(payload)} bytes")
+        raise malformed(f"SETTINGS of {len(payload)} bytes", ErrorCode.FRAME_SIZE_ERROR)
     if len(payload) > _MAX_ENTRIES * _ENTRY.size:
         text = f"SETTINGS with over {_MAX_ENTRIES} entries"
         raise WireError(ErrorCode.ENHANCE_YOUR_CALM, "settings_flood", text)
     for name, value in _ENTRY.iter_unpack(payload):
         if name == MAX_FRAME and not LEAST_MAX_FRAME <= value <= _LARGEST_FRAME:
             text = f"SETTINGS_MAX_FRAME_SIZE of {value} bytes"
-            raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", text)
+            raise malformed(text)
         yield name, value
 
 
@@ -45,7 +52,7 @@ def shrinks_table(payload: bytes) -> bool:
 
 def for_clients(limits: Limits) -> Mapping[int, int]:
     """Upper bounds of a broker's settings towards clients."""
-    return {TABLE_SIZE: 0, MAX_STREAMS: limits.streams, MAX_FRAME: limits.frame_bytes}
+    return {TABLE_SIZE: 0, MAX_STREAMS: limits.max_streams, MAX_FRAME: limits.frame_bytes}
 
 
 def for_brokers(limits: Limits) -> Mapping[int, int]:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from sluicegate.broker import Services
-from sluicegate.engine.delivery_time import FirstSeen
 from sluicegate.model import Method, MethodMap
 from sluicegate_grpc.proxy.edits import Edits
 from sluicegate_grpc.proxy.splice.resuming import Aliases
@@ -38,14 +37,14 @@ class Limits:
     frame_bytes: int = 65_536
     """Payload of a frame; both sides are told so (SETTINGS_MAX_FRAME_SIZE). At least 16,384."""
     message_bytes: int = 16 * 1024 * 1024
-    """A message that has to be there as a whole before it can be decided, and what it may inflate to."""
+    """Size of a message that must be complete before it can be decided, also after decompression."""
     stream_bytes: int = 8 * 1024 * 1024
-    """What is withheld of one stream, beyond what its receiver's window lets come."""
-    streams: int = 4_000
+    """Bytes withheld of one stream, beyond its receiver's window."""
+    max_streams: int = 4_000
     """Requests that are open at once; clients are told so (SETTINGS_MAX_CONCURRENT_STREAMS)."""
     resets: int = 1_000
     """Streams that a client resets, or makes the gate reset (CVE-2023-44487, CVE-2025-8671)."""
-    windows: int = 10_000
+    window_updates: int = 10_000
     """WINDOW_UPDATE frames, besides some for each read from the broker."""
     pings: int = 1_000
     settings: int = 100
@@ -86,26 +85,25 @@ class Shared:
     question: Callable[[str], object] | None = None
     """What to ask the front for a topic's subscriptions; it tells `calls.listed` before it answers."""
     principal: Callable[[Headers], str | None] = lambda headers: None
-    """Who a request says it is from; worth nothing until the broker has accepted a call with these words."""
+    """The principal that a request claims; it counts once the broker has accepted the same credentials."""
     counts: Counter[str] = field(default_factory=Counter)
     sessions: int = 0
     """Connections open now."""
-    first_seen: FirstSeen = field(default_factory=FirstSeen)
     edits: Edits = field(default_factory=Edits)
     """What is changed in the headers of every request."""
     forbidden: frozenset[str] = frozenset()
-    """Metadata (lower case) by which a client would say that it is more than a client; it is refused."""
+    """Metadata keys (lower case) that only brokers may send; requests with one of them are refused."""
     unknown_methods: UnknownMethods = field(default_factory=lambda: UnknownMethods("pass"))
-    """What becomes of calls of methods that the map does not name."""
+    """The rule for methods that the map does not name."""
     aliases: Aliases | None = None
     """Ids of producers that were recreated at the new owner of their topic; None if they are not."""
     broker: str = "the broker"
-    """What clients are told of that cannot be connected."""
+    """The broker's name in errors for clients."""
     accepted: dict[bytes, None] = field(default_factory=dict)
     """Digests of credentials with which the broker has accepted a call, the oldest first."""
 
     known_requests: "dict[bytes, Request]" = field(default_factory=dict)
-    """What header blocks say, by their bytes."""
+    """Parsed header blocks, by their bytes."""
     _plans: dict[str, "Plans"] = field(default_factory=dict)
 
     def plans(self, path: str, method: Method) -> "Plans":

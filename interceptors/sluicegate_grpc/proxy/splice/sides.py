@@ -1,6 +1,7 @@
 """Handling common to both sides: fragmented header blocks, windows and settings."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from struct import Struct
 
 from sluicegate_grpc.proxy.splice.connection_state import Connection
@@ -18,12 +19,13 @@ from sluicegate_grpc.proxy.splice.frames import (
     ErrorCode,
     WireError,
     frame,
+    malformed,
     unpadded,
     window_update,
 )
 from sluicegate_grpc.proxy.splice.settings import INITIAL_WINDOW, MAX_FRAME, bounded, entries, shrinks_table
 
-_MAX_TOLD = 1_000
+_MAX_UNACKNOWLEDGED = 1_000
 _HAS_MORE = PADDED | HAS_PRIORITY
 """A HEADERS frame holds more than its block."""
 
@@ -31,21 +33,18 @@ _HAS_MORE = PADDED | HAS_PRIORITY
 _read_amount = Struct(">I").unpack_from
 
 
+@dataclass(slots=True)
 class Block:
-    """A header block that comes in several frames.
+    """A header block that comes in several frames."""
 
-    :param flags: of its HEADERS frame.
-    :param frames: the frames received so far.
-    :param content: of the block.
-    """
-
-    __slots__ = ("content", "flags", "frames", "pieces")
-
-    def __init__(self, flags: int, frames: bytes, content: bytes) -> None:
-        self.flags = flags
-        self.frames = frames
-        self.content = content
-        self.pieces = 0
+    flags: int
+    """Of its HEADERS frame."""
+    frames: bytes
+    """The frames received so far."""
+    content: bytes
+    """Of the block."""
+    pieces: int = 0
+    """CONTINUATION frames among them."""
 
 
 class Side:
@@ -78,9 +77,9 @@ class Side:
             begin, end = unpadded(data, at, stop, flags)
             if flags & HAS_PRIORITY and _read_amount(data, begin - 5)[0] & STREAM_MASK == stream:
                 text = f"stream {stream} depends on itself"  # RFC 7540 5.3.1; RFC 9113 has no priorities
-                raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", text)
+                raise malformed(text)
         if not stream:
-            raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", "HEADERS on no stream")
+            raise malformed("HEADERS on stream 0")
         if flags & END_HEADERS:
             self.block(data, at, stop, data[begin:end], flags, stream, now_ns)
             return
@@ -93,7 +92,7 @@ class Side:
         """A CONTINUATION frame: the block is handled and forwarded once it is complete."""
         block = self._block
         if block is None:
-            raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", "CONTINUATION of nothing")
+            raise malformed("CONTINUATION without HEADERS")
         self._frames.cut(at, stop)
         self._frames.hold(stop - at)
         block.pieces += 1
@@ -128,56 +127,54 @@ class Side:
         """
         self._settings_flood.count(now_ns)
         if stream:
-            raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", f"SETTINGS on stream {stream}")
+            raise malformed(f"SETTINGS on stream {stream}")
         if flags & ACK:
             if stop - at > HEAD:
-                raise WireError(
-                    ErrorCode.FRAME_SIZE_ERROR, "frame_malformed", "SETTINGS acknowledged with more"
-                )
+                raise malformed("a SETTINGS acknowledgement with a payload", ErrorCode.FRAME_SIZE_ERROR)
             self._acknowledged(stop)
             return
         payload = data[at + HEAD : stop]
-        told = bounded(payload, self._most, first=not self.had_settings)
+        forwarded = bounded(payload, self._most, first=not self.had_settings)
         self.had_settings = True
         self.waits_for_update = self.waits_for_update or shrinks_table(payload)
-        if told != payload:
-            self._frames.replace(at, stop, frame(SETTINGS, 0, 0, told))
-        waiting = self._frames.back.told
-        waiting.append(told)
-        if len(waiting) > _MAX_TOLD:
+        if forwarded != payload:
+            self._frames.replace(at, stop, frame(SETTINGS, 0, 0, forwarded))
+        waiting = self._frames.back.unacknowledged
+        waiting.append(forwarded)
+        if len(waiting) > _MAX_UNACKNOWLEDGED:
             raise WireError(
-                ErrorCode.ENHANCE_YOUR_CALM, "settings_flood", "SETTINGS that nobody acknowledges"
+                ErrorCode.ENHANCE_YOUR_CALM, "settings_flood", "SETTINGS that are not acknowledged"
             )
 
     def _acknowledged(self, stop: int) -> None:
         """The other side's settings apply from here on, to withheld bytes too (section 6.5.3)."""
         frames = self._frames
         frames.at = stop
-        told = dict(entries(frames.told.popleft() if frames.told else b""))
-        if INITIAL_WINDOW in told:
-            frames.flow.initial_changed(told[INITIAL_WINDOW])
-        frames.max_frame = max(frames.max_frame, told.get(MAX_FRAME, 0))
+        forwarded = dict(entries(frames.unacknowledged.popleft() if frames.unacknowledged else b""))
+        if INITIAL_WINDOW in forwarded:
+            frames.flow.initial_changed(forwarded[INITIAL_WINDOW])
+        frames.max_frame = max(frames.max_frame, forwarded.get(MAX_FRAME, 0))
 
     def window(self, data: bytes, at: int, stop: int, stream: int) -> None:
         """A WINDOW_UPDATE frame, less the credit that the other side has already.
 
-        :raises WireError: if it is none.
+        :raises WireError: if it is malformed.
         """
         # <hot> Runs once or twice for every call.
         if stop - at != HEAD + 4:
-            raise WireError(ErrorCode.FRAME_SIZE_ERROR, "frame_malformed", "WINDOW_UPDATE of another size")
+            raise malformed("WINDOW_UPDATE of a wrong size", ErrorCode.FRAME_SIZE_ERROR)
         amount = _read_amount(data, at + HEAD)[0] & MAX_WINDOW
         if not amount and not stream:
-            raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", "WINDOW_UPDATE of nothing")
+            raise malformed("WINDOW_UPDATE of 0")
         flow = self._frames.back.flow
         if not (flow.debt or flow.outlets):  # nothing is corrected, as nearly always
             if not stream:
                 flow.opened(amount)
             return
-        told = flow.updated(stream, amount)
-        if told == amount:
+        forwarded = flow.updated(stream, amount)
+        if forwarded == amount:
             return
-        if told:
-            self._frames.replace(at, stop, window_update(stream, told))
+        if forwarded:
+            self._frames.replace(at, stop, window_update(stream, forwarded))
         else:
             self._frames.cut(at, stop)

@@ -49,10 +49,10 @@ class Attaching(Admission):
     Report the response with `Calls.attached` or `Calls.failed`. After a refusal neither is needed.
 
     :param place: what is to be attached; None if there is no room for one more.
-    :param caller: whose it is to be.
+    :param caller: attaches it.
     :param attach: adds the producer or consumer.
     :param create: creates the subscription if there is none; None for a producer.
-    :param known: True if it calls itself attached already.
+    :param known: True if it claims to be attached already.
     """
 
     __slots__ = ("caller", "decision", "ended", "known", "place", "reliable", "taken")

@@ -1,35 +1,32 @@
 """Attachments: one place for each producer and consumer, however often its client attached it."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
 
 from sluicegate.model import Operation, OperationKind
 
 Id: TypeAlias = int | str | tuple[str, int | str]
-"""What a broker calls a producer or consumer that it let attach; if it does not, topic and name."""
+"""The id that a broker gives a producer or consumer when it attaches; if it gives none, topic and name."""
 Position: TypeAlias = int | bytes
-"""What tells a message within its subscription."""
+"""Identifies a message within its subscription."""
 Key: TypeAlias = tuple[str, str, str]
 """Topic, subscription (empty for a producer) and name."""
 
 
+@dataclass(slots=True, eq=False)
 class Caller:
-    """One principal on one connection.
+    """One principal on one connection."""
 
-    :param principal: authenticated name.
-    :param client: identifies its connection, such as the peer's address.
-    :param exempt: whether counts and rates do not apply to it.
-    """
-
-    __slots__ = ("client", "exempt", "places", "principal")
-
-    def __init__(self, principal: str, client: str, exempt: bool = False) -> None:
-        self.principal = principal
-        self.client = client
-        self.exempt = exempt
-        self.places: dict[Place, None] = {}
-        """What it attached or used, in that order."""
+    principal: str
+    """Its authenticated name."""
+    client: str
+    """Identifies its connection, such as the peer's address."""
+    exempt: bool = False
+    """Whether counts and rates do not apply to it."""
+    places: "dict[Place, None]" = field(default_factory=dict)
+    """What it attached or used, in that order."""
 
     def operation(self, kind: OperationKind, key: Key) -> Operation:
         """An operation of this caller's.
@@ -60,56 +57,38 @@ class Part(Enum):
     """The broker let it attach by this caller."""
 
 
+@dataclass(slots=True, eq=False)
 class Place:
-    """One producer or consumer.
+    """One producer or consumer."""
 
-    :param kind: ATTACH_PRODUCER or ATTACH_CONSUMER.
-    :param key: its counted identity.
-    """
-
-    __slots__ = (
-        "callers",
-        "held",
-        "ids",
-        "key",
-        "kind",
-        "on_acknowledged",
-        "outstanding",
-        "pending",
-        "publisher",
-        "publishing",
-        "refs",
-        "seen_ns",
-        "settled",
-        "streams",
-    )
-
-    def __init__(self, kind: OperationKind, key: Key) -> None:
-        self.kind = kind
-        self.key = key
-        self.ids: set[Id] = set()
-        """What the broker calls it."""
-        self.held = False
-        """True while it is counted."""
-        self.settled = False
-        """True once the broker let it attach."""
-        self.pending: dict[Caller, int] = {}
-        """Calls that attach it and are under way, by caller."""
-        self.streams = 0
-        """Open streams by which it is delivered to."""
-        self.seen_ns = 0
-        self.callers: dict[Caller, Part] = {}
-        """Whose it is."""
-        self.refs: dict[str, Operation] = {}
-        """By what it was attached, by client."""
-        self.publisher: Caller | None = None
-        """Whose operation `publishing` is."""
-        self.publishing: Operation | None = None
-        """Used for one publish after the other, as making one costs more than deciding it."""
-        self.outstanding: dict[Position, None] = {}
-        """Positions of what was delivered and is not acknowledged."""
-        self.on_acknowledged: dict[object, Callable[[], None]] = {}
-        """Callbacks for when there is room again, by stream."""
+    kind: OperationKind
+    """ATTACH_PRODUCER or ATTACH_CONSUMER."""
+    key: Key
+    """Its counted identity."""
+    ids: set[Id] = field(default_factory=set)
+    """The ids that the broker gave it."""
+    held: bool = False
+    """True while it is counted."""
+    settled: bool = False
+    """True once the broker let it attach."""
+    pending: dict[Caller, int] = field(default_factory=dict)
+    """Calls that attach it and are under way, by caller."""
+    streams: int = 0
+    """Open streams by which it is delivered to."""
+    seen_ns: int = 0
+    """When its client was last heard of."""
+    callers: dict[Caller, Part] = field(default_factory=dict)
+    """The callers that keep it attached."""
+    refs: dict[str, Operation] = field(default_factory=dict)
+    """The operations that attached it, by client."""
+    publisher: Caller | None = None
+    """Whose operation `publishing` is."""
+    publishing: Operation | None = None
+    """Used for one publish after the other, as making one costs more than deciding it."""
+    outstanding: dict[Position, None] = field(default_factory=dict)
+    """Positions of what was delivered and is not acknowledged."""
+    on_acknowledged: dict[object, Callable[[], None]] = field(default_factory=dict)
+    """Callbacks for when there is room again, by stream."""
 
     @property
     def topic(self) -> str:
@@ -161,28 +140,18 @@ class Places:
     :param limit: bound on those that are kept; those that no longer count are evicted first.
     """
 
-    __slots__ = ("_by_key", "_by_topic", "_consumers", "_producers", "_released", "limit")
-
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self._by_key: dict[tuple[OperationKind, Key], Place] = {}
         self._by_topic: dict[str, dict[Place, None]] = {}
-        self._producers: dict[Id, Place] = {}
-        self._consumers: dict[Id, Place] = {}
+        self.producers: dict[Id, Place] = {}
+        """By the ids that the broker gave them."""
+        self.consumers: dict[Id, Place] = {}
+        """By the ids that the broker gave them."""
         self._released: dict[Place, None] = {}
 
     def __len__(self) -> int:
         return len(self._by_key)
-
-    @property
-    def producers(self) -> dict[Id, Place]:
-        """By the ids that the broker gave them."""
-        return self._producers
-
-    @property
-    def consumers(self) -> dict[Id, Place]:
-        """By the ids that the broker gave them."""
-        return self._consumers
 
     def of_topic(self, topic: str) -> tuple[Place, ...]:
         """All places of a topic."""
@@ -220,26 +189,26 @@ class Places:
             self._by_topic.setdefault(place.topic, {})[place] = None
         return place
 
-    def name(self, place: Place, called: Id) -> Place | None:
+    def name(self, place: Place, broker_id: Id) -> Place | None:
         """Note the broker's id of a place.
 
         :return: another place that had this id, which is the same producer or consumer.
         """
         ids = self._ids(place)
-        before = ids.get(called)
-        ids[called] = place
-        place.ids.add(called)
+        before = ids.get(broker_id)
+        ids[broker_id] = place
+        place.ids.add(broker_id)
         if before is None or before is place:
             return None
-        before.ids.discard(called)
+        before.ids.discard(broker_id)
         return before
 
-    def unname(self, place: Place, called: Id) -> None:
+    def unname(self, place: Place, broker_id: Id) -> None:
         """Remove an id from a place."""
-        place.ids.discard(called)
+        place.ids.discard(broker_id)
         ids = self._ids(place)
-        if ids.get(called) is place:
-            del ids[called]
+        if ids.get(broker_id) is place:
+            del ids[broker_id]
 
     def taken(self, place: Place) -> None:
         """A place is counted."""
@@ -256,7 +225,7 @@ class Places:
             place.left_by(caller)
         place.refs.clear()
         place.publisher = place.publishing = None
-        if any(not isinstance(called, tuple) for called in place.ids):
+        if any(not isinstance(broker_id, tuple) for broker_id in place.ids):
             self._released[place] = None
         else:
             self.forget(place)
@@ -271,8 +240,8 @@ class Places:
             if not of_topic:
                 del self._by_topic[place.topic]
         ids = self._ids(place)
-        for called in place.ids:
-            ids.pop(called, None)
+        for broker_id in place.ids:
+            ids.pop(broker_id, None)
 
     def _make_room(self) -> bool:
         oldest = next((place for place in self._released if not place.in_use), None)
@@ -282,4 +251,4 @@ class Places:
         return True
 
     def _ids(self, place: Place) -> dict[Id, Place]:
-        return self._producers if place.kind is OperationKind.ATTACH_PRODUCER else self._consumers
+        return self.producers if place.kind is OperationKind.ATTACH_PRODUCER else self.consumers

@@ -3,11 +3,12 @@
 from collections.abc import Callable, Iterable
 from itertools import islice
 
+from sluicegate.engine.delivery_time import FirstSeen
 from sluicegate.engine.gate import Gate
 from sluicegate.model import Action, Decision, Method, MethodMap, Operation, OperationKind, Role
 from sluicegate.sessions.admission import allowed
 from sluicegate_grpc.semantics.calls.attach_call import Attaching, lost_place, no_room, refused
-from sluicegate_grpc.semantics.calls.attachments import Caller, Id, Key, Part, Place, Places, Position
+from sluicegate_grpc.semantics.calls.attachments import Caller, Id, Key, Part, Place, Places
 from sluicegate_grpc.semantics.calls.owners import Owners
 from sluicegate_grpc.semantics.calls.publishing import (
     UNNAMED,
@@ -53,16 +54,17 @@ class Calls:
         """`(topic, exempt, now_ns)`: the gate of a topic."""
         self.ghosts_released = 0
         self.unknown_ids = 0
-        """Calls by ids that no one here was given."""
+        """Calls with ids that are unknown here."""
         self.unconfirmed = Unconfirmed()
         """Producers whose id the broker has not confirmed; see `publish_answered`."""
         self._ghost_release_ns = ghost_release_ns
         self._places = Places(max_attachments)
         self._producers = self._places.producers
         self._by_attaching = any(method.role is Role.ATTACH_PRODUCER for method in methods.methods.values())
-        self._topics = Topics(list_valid_ns)
-        self._unacked = Unacked(gates)
-        self.owners = Owners(gates, self._places, self._topics, self._release)
+        self.topics = Topics(list_valid_ns)
+        self.unacked = Unacked(gates)
+        self.first_seen = FirstSeen()
+        self.owners = Owners(gates, self._places, self.topics, self._release)
         self._look_ns = 0
         self._nameless = 0
 
@@ -109,7 +111,7 @@ class Calls:
             attaching.decision = no_room(attaching.topic, self._places.limit)
             return attaching.decision
         gate = self.gate(attaching.topic, attaching.caller.exempt, now_ns)
-        topics = self._topics
+        topics = self.topics
         if topics.are_listed:
             if attaching.lists_first(gate, topics.listings, now_ns):
                 return None
@@ -131,7 +133,7 @@ class Calls:
         :param names: all of them; None if the broker could not list them, which keeps the last list.
         :param asked_ns: when the list was requested; subscriptions admitted since are added.
         """
-        self._topics.listings.answered(topic, now_ns)
+        self.topics.listings.answered(topic, now_ns)
         if names is not None:
             self.gate(topic, False, now_ns).state.learn_subscriptions(names, asked_ns)
 
@@ -160,7 +162,7 @@ class Calls:
         if attachment is not None:
             self._named(place, attachment, now_ns)
         if attaching.reliable is not None:
-            self._topics.learn_reliable(attaching.topic, attaching.reliable)
+            self.topics.learn_reliable(attaching.topic, attaching.reliable)
 
     def _named(self, place: Place, attachment: Id, now_ns: int) -> None:
         claim = self.unconfirmed.pop(attachment, None)
@@ -189,9 +191,9 @@ class Calls:
                 gate.detach(ref)
         if not place.pending and not place.settled:
             self._release(place, now_ns)
-        if attaching.created and not is_known and self._topics.are_listed:
+        if attaching.created and not is_known and self.topics.are_listed:
             attaching.confirmed(gate)  # it may exist: the next list shows it
-            self._topics.listings.outdated(attaching.topic)
+            self.topics.listings.outdated(attaching.topic)
         attaching.withdraw(gate, now_ns)
 
     # -- publishing -----------------------------------------------------------------------------------
@@ -204,8 +206,8 @@ class Calls:
         :return: the operation, to be kept only if it is delayed, and None if it may proceed; or `UNNAMED`.
         """
         # <hot> Runs for every publish.
-        called = values.producer if self._by_attaching else (values.topic, values.producer)
-        place = self._producers.get(called) if method.producer else None
+        broker_id = values.producer if self._by_attaching else (values.topic, values.producer)
+        place = self._producers.get(broker_id) if method.producer else None
         if place is None or not place.held:
             found = self._unattached(place, method, values, caller, now_ns)
             if not isinstance(found, Place):
@@ -254,9 +256,9 @@ class Calls:
 
     def _drop_unconfirmed(self, place: Place, caller: Caller, now_ns: int) -> None:
         """Drop a caller's unconfirmed claim on a place."""
-        for called, attaching in self.unconfirmed.of(place):
+        for broker_id, attaching in self.unconfirmed.of(place):
             if attaching.caller is caller:
-                self.publish_answered(called, now_ns, is_known=False)
+                self.publish_answered(broker_id, now_ns, is_known=False)
 
     def _unattached(
         self, place: Place | None, method: Method, values: Values, caller: Caller, now_ns: int
@@ -266,9 +268,9 @@ class Calls:
         It may have attached before this process started: then the topic and
         name that it claims count until the broker responds.
         """
-        called = self._called_by(method, values, caller)
+        broker_id = self._id_or_connection(method, values, caller)
         if method.by_connection:
-            place = self._producers.get(called)
+            place = self._producers.get(broker_id)
             if place is not None and place.held:
                 return place
         key = place.key if place is not None else key_of(method, values, caller, has_ids=self._by_attaching)
@@ -278,11 +280,11 @@ class Calls:
         attaching = self._attaching(_PRODUCER, key, caller, known=comes_back)
         decision = self.again(attaching, now_ns)
         if decision is None and attaching.place is not None:
-            self._places.name(attaching.place, called)
+            self._places.name(attaching.place, broker_id)
             if place is None and self._by_attaching:
-                self.unconfirmed[called] = attaching
+                self.unconfirmed[broker_id] = attaching
             else:
-                self.attached(attaching, called, now_ns)
+                self.attached(attaching, broker_id, now_ns)
             return attaching.place
         self.failed(attaching, now_ns)
         if decision is not None and decision.action is _DELAY:
@@ -292,8 +294,8 @@ class Calls:
 
     def unconfirmed_by(self, method: Method, values: Values, caller: Caller) -> Id | None:
         """The id of an unconfirmed producer whose publish was forwarded."""
-        called = self._called_by(method, values, caller) if self.unconfirmed else None
-        return called if called in self.unconfirmed else None
+        broker_id = self._id_or_connection(method, values, caller) if self.unconfirmed else None
+        return broker_id if broker_id in self.unconfirmed else None
 
     def publish_answered(self, producer: Id, now_ns: int, *, is_known: bool) -> None:
         """The broker has answered the message of an unconfirmed producer.
@@ -310,13 +312,17 @@ class Calls:
             self._places.unname(attaching.place, producer)
             self.failed(attaching, now_ns)
 
-    def _called(self, values: Values) -> Id:
+    def _producer_id(self, values: Values) -> Id:
         """The key of a producer: its id, or topic and name if it was given none."""
         return values.producer if self._by_attaching else (values.topic, values.producer)
 
-    def _called_by(self, method: Method, values: Values, caller: Caller) -> Id:
-        """The same, of a producer that may be a connection."""
-        return (values.topic, f"connection {caller.client}") if method.by_connection else self._called(values)
+    def _id_or_connection(self, method: Method, values: Values, caller: Caller) -> Id:
+        """The key of a producer that may be a connection."""
+        return (
+            (values.topic, f"connection {caller.client}")
+            if method.by_connection
+            else self._producer_id(values)
+        )
 
     def _uncounted(
         self, method: Method, values: Values, caller: Caller, now_ns: int
@@ -366,10 +372,6 @@ class Calls:
         if has_left and not place.in_use:
             self._release(place, now_ns)
 
-    def is_reliable(self, topic: str) -> bool:
-        """Whether a topic is reliable; True if that is unknown."""
-        return self._topics.is_reliable(topic)
-
     # -- acknowledgements -----------------------------------------------------------------------------
 
     def acknowledge(self, method: Method, values: Values, caller: Caller, now_ns: int) -> None:
@@ -379,15 +381,7 @@ class Calls:
         if place is not None:
             self._used(place, caller, now_ns)
             topic, subscription, _ = place.key
-        self.acknowledged(topic, subscription, values.position, now_ns)
-
-    def acknowledged(self, topic: str, subscription: str, position: Position, now_ns: int) -> None:
-        """A delivered message no longer counts as unacknowledged for its consumer."""
-        self._unacked.acknowledged((topic, subscription), position, now_ns)
-
-    def delivered(self, place: Place, position: Position, now_ns: int) -> None:
-        """A message was delivered to a consumer that is to acknowledge it."""
-        self._unacked.delivered(place, position, now_ns)
+        self.unacked.acknowledged((topic, subscription), values.position, now_ns)
 
     # -- staying and leaving --------------------------------------------------------------------------
 
@@ -401,8 +395,8 @@ class Calls:
     def detach(self, method: Method, values: Values, caller: Caller, now_ns: int) -> None:
         """A producer or consumer has detached, and the broker confirmed it."""
         if method.attachment or method.producer:
-            called = self._called(values) if method.producer else values.attachment
-            self._leave(self._producers.get(called), now_ns)
+            broker_id = self._producer_id(values) if method.producer else values.attachment
+            self._leave(self._producers.get(broker_id), now_ns)
         if method.attachment or method.consumer:
             consumers = self._places.consumers
             self._leave(consumers.get(values.consumer if method.consumer else values.attachment), now_ns)
@@ -443,8 +437,8 @@ class Calls:
         gate = self.gate(place.topic, False, now_ns)
         for op in place.refs.values():
             gate.detach(op)
-        for called, attaching in self.unconfirmed.of(place):
-            self.unconfirmed.pop(called)
+        for broker_id, attaching in self.unconfirmed.of(place):
+            self.unconfirmed.pop(broker_id)
             attaching.end()
-        self._unacked.forget(place)
+        self.unacked.forget(place)
         self._places.released(place)

@@ -1,6 +1,7 @@
 """Which broker serves which topic, as lookups show, and what follows when that changes."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from sluicegate.engine.gate import Gate
 from sluicegate.model import Action, Decision, Operation, OperationKind
@@ -11,6 +12,7 @@ _MAX_TOPICS = 10_000
 _UNDECIDED = Decision(Action.ALLOW, ())
 
 
+@dataclass(eq=False)
 class Owners:
     """The owner of each topic, as look-ups name it.
 
@@ -24,63 +26,42 @@ class Owners:
     Where the gateway recreates producers (`keep_ns`), a producer whose connection is open keeps its place
     for that long: it goes on at the new owner without attaching, and another producer must not take the only
     place while it is silent.
-
-    :param gates: as for `Calls`.
-    :param places: who is attached.
-    :param topics: what is known of topics; the list of subscriptions of one that moved is outdated.
-    :param release: releases a place.
     """
 
-    __slots__ = (
-        "_gates",
-        "_kept",
-        "_owners",
-        "_places",
-        "_release",
-        "_topics",
-        "changes",
-        "keep_ns",
-        "on_change",
-        "released",
-    )
-
-    def __init__(
-        self,
-        gates: Callable[[str, bool, int], Gate],
-        places: Places,
-        topics: Topics,
-        release: Callable[[Place, int], None],
-    ) -> None:
-        self.changes = 0
-        """Topics that have moved."""
-        self.released = 0
-        """Producers and consumers that no longer count, as their topic has moved."""
-        self.on_change: Callable[[str, str, str], None] = lambda topic, before, owner: None
-        """Called with a topic that has moved, its old owner and its new one."""
-        self.keep_ns = 0
-        """How long producers of a topic that has moved keep their places while they are silent."""
-        self._gates = gates
-        self._places = places
-        self._topics = topics
-        self._release = release
-        self._owners: dict[str, str] = {}
-        self._kept: dict[Place, int] = {}
-        """Since when producers keep their places at a new owner, the oldest first."""
+    gates: Callable[[str, bool, int], Gate]
+    """As for `Calls`."""
+    places: Places
+    """Who is attached."""
+    topics: Topics
+    """What is known of topics; the list of subscriptions of one that moved is outdated."""
+    release: Callable[[Place, int], None]
+    """Releases a place."""
+    changes: int = 0
+    """Topics that have moved."""
+    released: int = 0
+    """Producers and consumers that no longer count, as their topic has moved."""
+    on_change: Callable[[str, str, str], None] = lambda topic, before, owner: None
+    """Called with a topic that has moved, its old owner and its new one."""
+    keep_ns: int = 0
+    """How long producers of a topic that has moved keep their places while they are silent."""
+    _owners: dict[str, str] = field(default_factory=dict)
+    _kept: dict[Place, int] = field(default_factory=dict)
+    """Since when producers keep their places at a new owner, the oldest first."""
 
     def owner(self, topic: str) -> str:
         """The last known owner of a topic; empty if none is known."""
         return self._owners.get(topic, "")
 
-    def producer(self, called: Id) -> Key | None:
+    def producer(self, broker_id: Id) -> Key | None:
         """The counted identity of a producer with an id."""
-        place = self._places.producers.get(called)
+        place = self.places.producers.get(broker_id)
         return place.key if place is not None else None
 
-    def renamed(self, called: Id, created: Id) -> None:
+    def renamed(self, broker_id: Id, created: Id) -> None:
         """A producer was recreated; its broker has given it a new id."""
-        place = self._places.producers.get(called)
+        place = self.places.producers.get(broker_id)
         if place is not None:
-            self._places.name(place, created)
+            self.places.name(place, created)
 
     def learned(self, topic: str, owner: str, now_ns: int) -> None:
         """A lookup has named the owner of a topic."""
@@ -99,21 +80,21 @@ class Owners:
                 return
             del self._kept[place]
             if place.held and not place.pending and place.seen_ns <= since_ns:
-                self._release(place, now_ns)
+                self.release(place, now_ns)
                 self.released += 1
 
     def _changed(self, topic: str, before: str, owner: str, now_ns: int) -> None:
         self.changes += 1
-        for place in self._places.of_topic(topic):
+        for place in self.places.of_topic(topic):
             if not place.held or place.pending:
                 continue
             if self.keep_ns and place.kind is OperationKind.ATTACH_PRODUCER:
                 self._kept.pop(place, None)
                 self._kept[place] = now_ns
             else:
-                self._release(place, now_ns)
+                self.release(place, now_ns)
                 self.released += 1
-        self._topics.listings.outdated(topic)
+        self.topics.listings.outdated(topic)
         op = Operation(OperationKind.OWNER_CHANGED, topic, "", f"{before} -> {owner}")
-        self._gates(topic, False, now_ns).record(op, _UNDECIDED, now_ns)
+        self.gates(topic, False, now_ns).record(op, _UNDECIDED, now_ns)
         self.on_change(topic, before, owner)

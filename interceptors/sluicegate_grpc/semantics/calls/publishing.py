@@ -17,7 +17,7 @@ UNNAMED = LostPlace(
 
 
 class Unconfirmed(dict[Id, Attaching]):
-    """Producers that counts by an unconfirmed claim, by the ids that they say they were given.
+    """Producers that count by an unconfirmed claim, by the ids that they claim.
 
     Each is an attachment under way. The broker's answer to the message ends it: see `Calls.publish_answered`.
     """
@@ -25,10 +25,10 @@ class Unconfirmed(dict[Id, Attaching]):
     def of(self, place: Place) -> Iterator[tuple[Id, Attaching]]:
         """The callers that claim to be the producer of a place."""
         if self:
-            for called in tuple(place.ids):
-                attaching = self.get(called)
+            for broker_id in tuple(place.ids):
+                attaching = self.get(broker_id)
                 if attaching is not None:
-                    yield called, attaching
+                    yield broker_id, attaching
 
 
 def key_of(method: Method, values: Values, caller: Caller, *, has_ids: bool) -> Key | None:
@@ -46,13 +46,13 @@ def key_of(method: Method, values: Values, caller: Caller, *, has_ids: bool) -> 
     return values.topic, "", values.name or (f"id {values.producer}" if has_ids else str(values.producer))
 
 
-def unknown_id(what: str, called: Id) -> LostPlace:
+def unknown_id(what: str, broker_id: Id) -> LostPlace:
     """The error for a call of an unknown producer or consumer.
 
     :param what: `producer` or `consumer`.
-    :param called: the id that the call gives.
+    :param broker_id: the id that the call gives.
     """
-    text = f"The {what} with id {called} does not exist. Create it again."
+    text = f"The {what} with id {broker_id} does not exist. Create it again."
     return LostPlace(Action.REJECT, (Reason("", Outcome.PRECONDITION, text),))
 
 

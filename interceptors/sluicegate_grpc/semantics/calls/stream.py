@@ -3,10 +3,12 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from sluicegate.engine.delivery_time import DelayRule, due_ms
 from sluicegate.engine.gate import Gate
-from sluicegate.model import Decision, Operation, OperationKind
+from sluicegate.model import Action, Decision, Operation, OperationKind
 from sluicegate_grpc.semantics.calls.attach_call import Attaching
-from sluicegate_grpc.semantics.calls.attachments import Caller, Place, Position
+from sluicegate_grpc.semantics.calls.attachments import Caller, Place
+from sluicegate_grpc.semantics.fields import Values
 
 if TYPE_CHECKING:
     from sluicegate_grpc.semantics.calls.calls import Calls
@@ -19,7 +21,7 @@ class Stream:
 
     :param calls: what it belongs to.
     :param place: the consumer; None if there is no room for one more.
-    :param caller: whose it is.
+    :param caller: opened it.
     :param attaching: if the consumer must attach first.
     :param whole: True if the consumer is there for as long as this stream, and no longer.
     """
@@ -37,7 +39,7 @@ class Stream:
         """Must go through the gate before the stream does, if it is not None: see `decision`."""
         key = place.key if place is not None else ("", "", "")
         self.op: Operation = caller.operation(OperationKind.DISPATCH, key)
-        """The operation of every message: set `messages`, `bytes` and `largest`, then ask the gate."""
+        """The operation of every message."""
         self.open = True
         if place is not None:
             place.streams += 1
@@ -50,21 +52,52 @@ class Stream:
     def gate(self, now_ns: int) -> Gate:
         """The topic's gate; not to be kept over a wait."""
         op = self.op
-        op.reliable = self._calls.is_reliable(op.topic)
+        op.reliable = self._calls.topics.is_reliable(op.topic)
         return self._calls.gate(op.topic, self.caller.exempt, now_ns)
 
     def counts_unacked(self, gate: Gate) -> bool:
-        """Whether `sending` and `sent` are to be called for each message."""
+        """Whether messages count as unacknowledged until their consumer acknowledges them."""
         return self.open and self.op.reliable and gate.asks(OperationKind.ACKNOWLEDGE)
 
-    def sending(self, position: Position, now_ns: int) -> None:
-        """A message is about to be decided; if it was delivered before, it does not count from then."""
-        self._calls.acknowledged(self.op.topic, self.op.subscription, position, now_ns)
+    def early_ms(self, rule: DelayRule, values: Values | None, seen_ms: int, wall_ms: int) -> int:
+        """How long before its delivery time a message is; 0 or less if it is due.
 
-    def sent(self, position: Position, now_ns: int) -> None:
-        """A message was let through, and is not acknowledged yet."""
-        if self._place is not None:
-            self._calls.delivered(self._place, position, now_ns)
+        :param values: what was read of it; None if it cannot be read.
+        :param seen_ms: when it arrived, by the wall clock; one that comes again counts from the first time.
+        :param wall_ms: the wall clock now.
+        """
+        published_ms = -1
+        if values is not None:
+            published_ms = values.published or -1
+            position = values.position
+            if position and (published_ms < 0 or rule.clock == "receive_time"):
+                number = position if isinstance(position, int) else hash(position)
+                seen_ms = self._calls.first_seen.ms((self.op.topic, number, 0), seen_ms)
+        return due_ms(rule, published_ms, seen_ms) - wall_ms
+
+    def decide(self, gate: Gate, values: Values | None, size: int, now_ns: int) -> Decision | None:
+        """Decide a message, and charge it if it may be sent.
+
+        :param gate: the topic's, now.
+        :param values: what was read of it; None if it cannot be read.
+        :param size: its bytes, which count as its payload then.
+        :return: None if it may be sent.
+        """
+        # <hot> Runs for every message.
+        op = self.op
+        op.messages = 1
+        op.bytes = op.largest = size if values is None else values.payload
+        place = self._place
+        if values is None or place is None or not self.counts_unacked(gate):
+            decision = gate.dispatch(op, now_ns)
+            return None if decision is None or decision.action is Action.REWRITE else decision
+        # One that was delivered before no longer counts from then.
+        self._calls.unacked.acknowledged((op.topic, op.subscription), values.position, now_ns)
+        decision = gate.dispatch(op, now_ns)
+        if decision is not None and decision.action is not Action.REWRITE:
+            return decision
+        self._calls.unacked.delivered(place, values.position, now_ns)
+        return None
 
     def on_acknowledged(self, tell: Callable[[], None]) -> None:
         """Have it told, until the stream is closed, whenever its consumer has acknowledged something."""

@@ -14,8 +14,6 @@ class Topics:
     :param list_valid_ns: how long a list of a topic's subscriptions stays valid; None without lists.
     """
 
-    __slots__ = ("_reliable", "_unreliable", "are_listed", "listings")
-
     def __init__(self, list_valid_ns: int | None) -> None:
         self.are_listed = list_valid_ns is not None
         """Whether someone lists subscriptions."""

@@ -18,8 +18,6 @@ class Unacked:
     :param gates: `(topic, exempt, now_ns) -> Gate`.
     """
 
-    __slots__ = ("_delivered", "_gates")
-
     def __init__(self, gates: Callable[[str, bool, int], Gate]) -> None:
         self._gates = gates
         self._delivered: dict[tuple[str, str], dict[Position, Place]] = {}

@@ -12,7 +12,7 @@ from sluicegate_danube.failover import keys
 from sluicegate_danube.failover.absences import Absences
 from sluicegate_danube.failover.durable import incomplete
 from sluicegate_danube.failover.election import Election
-from sluicegate_danube.failover.failovers import Failovers, counted, some, told
+from sluicegate_danube.failover.failovers import Failovers, counted, some, summary
 from sluicegate_danube.failover.figures import Figures
 from sluicegate_danube.failover.foreign import ForeignWrites
 from sluicegate_danube.failover.load_manager import LeadershipLostError, LoadManager
@@ -81,13 +81,6 @@ class Controller:
         if listing.replaces(self.view.revision):
             self._replace(listing)
         self._answered()
-
-    async def keep(self) -> None:
-        """Renew the lease; due every third of its time.
-
-        :raises StoreError: if the store cannot be used.
-        """
-        await self.election.keep()
 
     async def turn(self) -> None:
         """Campaign if there is no leader, and do all that there is to do if this controller leads.
@@ -164,7 +157,7 @@ class Controller:
             figures.incomplete = dict(
                 Counter(policy=len(lacking.without_policy), schema=len(lacking.without_schema))
             )
-            log.warning("%s", told(failover, now_ns, lacking))
+            log.warning("%s", summary(failover, now_ns, lacking))
         self._measure()
 
     def _to_be_taken(self, broker: int) -> set[str]:
@@ -176,7 +169,7 @@ class Controller:
             self.figures.leading = leading
             self._failovers.clear()
             self._foreign.clear()
-            log.info("controller %d %s", self.election.controller, "leads" if leading else "leads no longer")
+            log.info("controller %d %s", self.election.controller, "leads" if leading else "no longer leads")
 
     def _replace(self, listing: Listing) -> None:
         self.view = ClusterView.of(listing)

@@ -8,6 +8,7 @@ if the key is still as this controller wrote it, however late the change arrives
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from sluicegate.store.metadata.metadata_store import Entry, LeaseExpiredError, MetadataStore, Put, Unchanged
 from sluicegate_danube.failover.keys import FOREIGN_WRITER, LEADER, controller_key
@@ -22,36 +23,25 @@ class ForeignLoadManagerError(Exception):
     """Another load manager is at work, which would move topics too."""
 
 
+@dataclass(eq=False)
 class Election:
-    """One controller's part in the election.
+    """One controller's part in the election."""
 
-    :param store: the cluster's metadata.
-    :param controller: its id, which no broker and no other controller has.
-    :param ttl_s: of its lease: how long after its death another one takes over.
-    :param now_ns: monotonic time.
-    :param about: what others can read about it.
-    :param take_over: take the leader's key from another load manager.
-    """
-
-    def __init__(
-        self,
-        store: MetadataStore,
-        controller: int,
-        ttl_s: int,
-        now_ns: Callable[[], int],
-        about: str = "",
-        *,
-        take_over: bool = False,
-    ) -> None:
-        self.controller = controller
-        self._store = store
-        self._ttl_s = ttl_s
-        self._now_ns = now_ns
-        self._about = json.dumps({"about": about}).encode()
-        self._take_over = take_over
-        self._lease: int | None = None
-        self._kept_ns = 0
-        self._fence: Unchanged | None = None
+    store: MetadataStore
+    """The cluster's metadata."""
+    controller: int
+    """Its id, which no broker and no other controller has."""
+    ttl_s: int
+    """Time of its lease: how long after its death another one takes over."""
+    now_ns: Callable[[], int]
+    """Monotonic time."""
+    about: str = ""
+    """What others can read about it."""
+    take_over: bool = field(default=False, kw_only=True)
+    """Whether it takes the leader's key from another load manager."""
+    _lease: int | None = None
+    _kept_ns: int = 0
+    _fence: Unchanged | None = None
 
     @property
     def fence(self) -> Unchanged | None:
@@ -60,7 +50,7 @@ class Election:
         A controller that could not renew its lease for as long as that lasts no longer takes itself for the
         leader. That saves work in vain; what makes a change safe is the condition.
         """
-        if self._now_ns() - self._kept_ns >= self._ttl_s * _NS:
+        if self.now_ns() - self._kept_ns >= self.ttl_s * _NS:
             self._fence = None
         return self._fence
 
@@ -69,12 +59,12 @@ class Election:
 
         :raises ForeignLoadManagerError: if there is one, and take-over was not requested.
         """
-        if self._take_over:
+        if self.take_over:
             return
-        leader = await self._store.get(LEADER)
+        leader = await self.store.get(LEADER)
         if leader is not None and await self._is_foreign(leader):
             raise ForeignLoadManagerError(_led_by(leader))
-        written = await self._store.get(FOREIGN_WRITER)
+        written = await self.store.get(FOREIGN_WRITER)
         if written is not None:
             raise ForeignLoadManagerError(
                 f"another load manager wrote {written.value.decode(errors='replace')} within the last "
@@ -98,12 +88,12 @@ class Election:
 
     async def _stand(self) -> None:
         lease = await self._join()
-        leader = await self._store.get(LEADER)
+        leader = await self.store.get(LEADER)
         if leader is None or (not self._is_mine(leader) and await self._may_take(leader)):
             known = leader.modified if leader is not None else 0
             mine = Put(LEADER, str(self.controller).encode(), lease)
-            await self._store.transact([Unchanged(LEADER, known)], [mine])
-            leader = await self._store.get(LEADER)
+            await self.store.transact([Unchanged(LEADER, known)], [mine])
+            leader = await self.store.get(LEADER)
         led = leader is not None and self._is_mine(leader)
         self._fence = Unchanged(LEADER, leader.modified) if leader is not None and led else None
 
@@ -114,9 +104,9 @@ class Election:
         """
         if self._lease is None:
             return
-        asked_ns = self._now_ns()
+        asked_ns = self.now_ns()
         try:
-            await self._store.keep_alive(self._lease)
+            await self.store.keep_alive(self._lease)
         except LeaseExpiredError:
             self.forget()
             return
@@ -127,7 +117,7 @@ class Election:
         lease = self._lease
         self.forget()
         if lease is not None:
-            await self._store.revoke(lease)
+            await self.store.revoke(lease)
 
     def forget(self) -> None:
         """Start again with another lease: the old one has expired, or the leader's key has another holder."""
@@ -138,15 +128,16 @@ class Election:
 
         :param key: what it wrote.
         """
-        lease = await self._store.grant(_FOREIGN_S)
-        await self._store.put(FOREIGN_WRITER, key.encode(), lease)
+        lease = await self.store.grant(_FOREIGN_S)
+        await self.store.put(FOREIGN_WRITER, key.encode(), lease)
 
     async def _join(self) -> int:
         """Register, with a lease."""
         if self._lease is None:
-            self._kept_ns = self._now_ns()
-            lease = await self._store.grant(self._ttl_s)
-            await self._store.put(controller_key(self.controller), self._about, lease)
+            self._kept_ns = self.now_ns()
+            lease = await self.store.grant(self.ttl_s)
+            about = json.dumps({"about": self.about}).encode()
+            await self.store.put(controller_key(self.controller), about, lease)
             self._lease = lease
         return self._lease
 
@@ -157,20 +148,20 @@ class Election:
         """Whether the leader's key is to be taken from its holder."""
         if not await self._is_foreign(leader):
             return False
-        if not self._take_over:
+        if not self.take_over:
             raise ForeignLoadManagerError(_led_by(leader))
         return True
 
     async def _is_foreign(self, leader: Entry) -> bool:
         try:
-            if await self._store.get(controller_key(leader_id(leader.value))) is not None:
+            if await self.store.get(controller_key(leader_id(leader.value))) is not None:
                 return False
         except ValueShapeError:
             return True
         # A controller's two keys go together. If it has just died, the leader's key has expired too.
-        return await self._store.get(LEADER) == leader
+        return await self.store.get(LEADER) == leader
 
 
 def _led_by(leader: Entry) -> str:
     who = leader.value[:40].decode(errors="replace")
-    return f"another load manager leads: {LEADER} says {who}, which is no failover controller"
+    return f"another load manager leads: {LEADER} says {who}, which is not a failover controller"

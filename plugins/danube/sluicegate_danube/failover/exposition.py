@@ -1,6 +1,7 @@
 """A controller's figures as Prometheus metrics, over HTTP."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
+from dataclasses import fields
 from time import monotonic_ns
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
@@ -15,36 +16,6 @@ from sluicegate_danube.failover.figures import Figures
 
 _PREFIX = "sluicegate_danube_failover_"
 _NS = 1_000_000_000
-_COUNTERS = {
-    "failovers": "Dead brokers whose topics all have a new owner.",
-    "topics_released": "Topics taken from a broker.",
-    "owners_changed": "Topics given to a broker.",
-    "conflicts": "Moves left for the next turn, as the cluster had changed.",
-    "store_errors": "Calls that the metadata store did not answer, or refused.",
-    "foreign_writes": "Assignments that another load manager wrote while this controller led.",
-    "registered_again": "Registrations of brokers under an id that was in use.",
-}
-_GAUGES: Mapping[str, tuple[str, Callable[[Figures], float]]] = {
-    "leader": ("1 if this controller acts.", lambda figures: figures.leading),
-    "last_failover_timestamp_seconds": (
-        "When the last failover was complete, Unix time; 0 if there was none.",
-        lambda figures: figures.last_failover_s,
-    ),
-    "last_failover_duration_seconds": (
-        "From the absence of the last dead broker until its last topic had a new owner.",
-        lambda figures: figures.last_failover_took_s,
-    ),
-    "strange_keys": ("Keys and values of no known shape.", lambda figures: figures.strange_keys),
-}
-_LABELLED: Mapping[str, tuple[str, str, Callable[[Figures], Mapping[str, int]]]] = {
-    "brokers": ("Brokers by state.", "state", lambda figures: figures.brokers),
-    "topics": ("Topics by state.", "state", lambda figures: figures.topics),
-    "incomplete_topics": (
-        "Topics of the last failover without an entry that brokers look for.",
-        "entry",
-        lambda figures: figures.incomplete,
-    ),
-}
 
 
 class FailoverCollector(Collector):
@@ -60,15 +31,17 @@ class FailoverCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         """All metrics."""
         figures = self._figures
-        for name, text in _COUNTERS.items():
-            yield CounterMetricFamily(_PREFIX + name, text, value=getattr(figures, name))
-        for name, (text, read) in _GAUGES.items():
-            yield GaugeMetricFamily(_PREFIX + name, text, value=read(figures))
-        for name, (text, label, counts) in _LABELLED.items():
-            family = GaugeMetricFamily(_PREFIX + name, text, labels=[label])
-            for value, count in sorted(counts(figures).items()):
-                family.add_metric([value], count)
-            yield family
+        for figure in fields(figures):
+            told, value = figure.metadata, getattr(figures, figure.name)
+            if "label" in told:
+                family = GaugeMetricFamily(_PREFIX + told["metric"], told["text"], labels=[told["label"]])
+                for state, count in sorted(value.items()):
+                    family.add_metric([state], count)
+                yield family
+            elif "metric" in told:
+                yield GaugeMetricFamily(_PREFIX + told["metric"], told["text"], value=value)
+            elif told:
+                yield CounterMetricFamily(_PREFIX + figure.name, told["text"], value=value)
         text = "Time since the metadata store last answered."
         age = GaugeMetricFamily(f"{_PREFIX}store_age_seconds", text)
         if figures.store_answered_ns is not None:

@@ -66,24 +66,24 @@ def _broker(view: ClusterView, broker: int) -> dict[str, Any]:
     }
 
 
-def lines(said: Mapping[str, Any]) -> Iterator[str]:
+def lines(state: Mapping[str, Any]) -> Iterator[str]:
     """The same for people."""
-    leader = said["leader"]
+    leader = state["leader"]
     yield f"leader: {leader['id']} ({leader['kind']})" if leader else "leader: none"
-    waiting = len(said["controllers"]) - (leader is not None and leader["kind"] == "controller")
+    waiting = len(state["controllers"]) - (leader is not None and leader["kind"] == "controller")
     yield f"controllers that stand by: {waiting}"
-    for broker in said["brokers"]:
+    for broker in state["brokers"]:
         where = f" at {broker['address']}" if broker["address"] else ""
         yield f"broker {broker['id']}{where}: {broker['state']}, {broker['topics']} topics"
-    topics = said["topics"]
+    topics = state["topics"]
     yield f"topics: {topics['owned']} owned, {len(topics['unassigned'])} unassigned"
     for name, what in _FAULTS.items():
         for topic in topics[name]:
             yield f"{topic}: {what}"
-    for problem in said["problems"]:
+    for problem in state["problems"]:
         yield f"{problem['key']}: {problem['problem']}"
-    if said["foreign_write"]:
-        yield f"{said['foreign_write']}: written by another load manager within the last minute"
+    if state["foreign_write"]:
+        yield f"{state['foreign_write']}: written by another load manager within the last minute"
 
 
 _FAULTS = {

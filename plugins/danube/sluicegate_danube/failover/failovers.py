@@ -26,7 +26,7 @@ class Failover:
 
 
 class Failovers:
-    """Those of one leader. The next one finishes its moves without knowing whose topics they were."""
+    """The failovers of one leader; a later leader finishes the moves without knowing them."""
 
     def __init__(self) -> None:
         self._running: dict[int, Failover] = {}
@@ -64,7 +64,7 @@ class Failovers:
                     yield failover
 
 
-def told(failover: Failover, now_ns: int, lacking: Incomplete) -> str:
+def summary(failover: Failover, now_ns: int, lacking: Incomplete) -> str:
     """A failover in one line."""
     took_s = (now_ns - failover.since_ns) / _NS
     where = counted(failover.given)

@@ -1,38 +1,54 @@
-"""What a failover controller counts, as plain numbers."""
+"""What a failover controller counts, each figure with what its metric says."""
 
 from dataclasses import dataclass, field
+from typing import Any
+
+
+def _counter(text: str) -> Any:
+    """A figure that only grows; its metric has the same name.
+
+    :param text: what it says.
+    """
+    return field(default=0, metadata={"text": text})
+
+
+def _gauge(metric: str, text: str, default: float = 0) -> Any:
+    return field(default=default, metadata={"metric": metric, "text": text})
+
+
+def _labelled(metric: str, label: str, text: str) -> Any:
+    """One figure for each value of a label."""
+    return field(default_factory=dict, metadata={"metric": metric, "label": label, "text": text})
 
 
 @dataclass(slots=True)
 class Figures:
     """Counters only grow; the others say how things are."""
 
-    leading: bool = False
-    """Whether this controller acts."""
-    failovers: int = 0
-    """Dead brokers whose topics all have a new owner."""
-    topics_released: int = 0
-    """Topics that were taken from a broker."""
-    owners_changed: int = 0
-    """Topics that were given to a broker."""
-    last_failover_s: float = 0.0
-    """When the last one was complete, Unix time; 0 if there was none."""
-    last_failover_took_s: float = 0.0
-    """From the moment at which the broker was seen to be gone, the grace included."""
-    conflicts: int = 0
-    """Moves left for the next turn, as something they rest on had changed."""
-    store_errors: int = 0
+    failovers: int = _counter("Dead brokers whose topics all have a new owner.")
+    topics_released: int = _counter("Topics taken from a broker.")
+    owners_changed: int = _counter("Topics given to a broker.")
+    conflicts: int = _counter("Moves left for the next turn, as the cluster had changed.")
+    store_errors: int = _counter("Calls that the metadata store did not answer, or refused.")
+    foreign_writes: int = _counter("Assignments that another load manager wrote while this controller led.")
+    registered_again: int = _counter("Registrations of brokers under an id that was in use.")
+    leading: bool = _gauge("leader", "1 if this controller acts.", False)
+    last_failover_s: float = _gauge(
+        "last_failover_timestamp_seconds",
+        "When the last failover was complete, Unix time; 0 if there was none.",
+    )
+    last_failover_took_s: float = _gauge(
+        "last_failover_duration_seconds",
+        "From the absence of the last dead broker until its last topic had a new owner.",
+    )
+    strange_keys: int = _gauge("strange_keys", "Keys and values of no known shape.")
+    brokers: dict[str, int] = _labelled("brokers", "state", "Brokers by state.")  # noqa: RUF009 - a field
+    """active, inactive (alive, to be given no topics), dead (gone, and still owners)"""
+    topics: dict[str, int] = _labelled("topics", "state", "Topics by state.")  # noqa: RUF009 - a field
+    """owned, unassigned, owned_twice, unlisted (a dead broker's, no durable entries)"""
+    incomplete: dict[str, int] = _labelled(  # noqa: RUF009 - a field
+        "incomplete_topics", "entry", "Topics of the last failover without an entry that brokers look for."
+    )
+    """policy, schema"""
     store_answered_ns: int | None = None
     """When the store last answered, monotonic; None if it never did."""
-    foreign_writes: int = 0
-    """Assignments that another than this controller wrote while it led."""
-    registered_again: int = 0
-    """Registrations under an id that was in use."""
-    brokers: dict[str, int] = field(default_factory=dict)
-    """Brokers by state: active, inactive (alive, to be given no topics), dead (gone, and still owners)."""
-    topics: dict[str, int] = field(default_factory=dict)
-    """Topics by state: owned, unassigned, owned_twice, unlisted (a dead broker's, no durable entries)."""
-    strange_keys: int = 0
-    """Keys and values of no known shape."""
-    incomplete: dict[str, int] = field(default_factory=dict)
-    """Topics of the last failover by the entry that they lack: policy, schema."""

@@ -39,7 +39,6 @@ EMPTY = b"null"
 """The value of an entry that says nothing but its key."""
 MAX_BROKER = 2**64 - 1
 
-_DECIMAL = re.compile(r"0|[1-9][0-9]{0,19}")
 _TOPIC = re.compile(r"/[^/]+/[^/]+")
 
 
@@ -138,6 +137,33 @@ Key: TypeAlias = (
     | Ignored
     | Unknown
 )
+_SHAPES: tuple[tuple[str, Callable[..., Key]], ...] = (
+    ("/cluster/brokers/{broker}/{namespace}/{topic}", Assignment),
+    ("/cluster/brokers/{broker}/state", State),
+    ("/cluster/unassigned/{namespace}/{topic}", Unassigned),
+    ("/cluster/register/{broker}", Registration),
+    ("/cluster/load/{broker}", Load),
+    (LEADER, Leader),
+    ("/cluster/{name}", lambda name: Ignored(CLUSTER + name)),
+    ("/topics/{namespace}/{topic}/{part}", TopicEntry),
+    ("/namespaces/{name}/{part}", NamespaceEntry),
+    ("/sluicegate/failover/controllers/{broker}", Controller),
+)
+_FIELDS = {
+    "{broker}": r"(?P<broker>0|[1-9][0-9]{0,19})",
+    "/{namespace}/{topic}": r"(?P<topic>/[^/]+/[^/]+)",
+    "{name}": r"(?P<name>[^/]+)",
+    "/{part}": r"(?:/(?P<part>.+))?",
+}
+
+
+def _pattern(shape: str) -> re.Pattern[str]:
+    for field, pattern in _FIELDS.items():
+        shape = shape.replace(field, pattern)
+    return re.compile(shape, re.DOTALL)
+
+
+_PATTERNS = [(_pattern(shape), kind) for shape, kind in _SHAPES]
 
 
 def registration_key(broker: int) -> str:
@@ -198,83 +224,21 @@ def namespace_topic_key(topic: str) -> str:
 
 def parse(key: str) -> Key:
     """What a key stands for. No key is an error: one of no known shape is `Unknown`."""
-    for prefix, read in _READERS:
-        if key.startswith(prefix):
-            return read(key, key.removeprefix(prefix))
-    if key == LEADER:
-        return Leader()
-    if key.startswith(CLUSTER) and re.fullmatch("[^/]+", key.removeprefix(CLUSTER)):
-        return Ignored(key)
-    return Unknown(key, "expected a key of a Danube cluster")
+    for pattern, kind in _PATTERNS:
+        found = pattern.fullmatch(key)
+        if found is not None and int(found.groupdict().get("broker") or 0) <= MAX_BROKER:
+            named = found.groupdict(default="").items()
+            return kind(*(int(value) if name == "broker" else value for name, value in named))
+    shapes = [shape for shape, _ in _SHAPES if key.startswith(_prefix(shape))]
+    closest = max(shapes, key=lambda shape: len(_prefix(shape)), default="a key of a Danube cluster")
+    return Unknown(key, f"expected {closest}")
+
+
+def _prefix(shape: str) -> str:
+    return shape.partition("{")[0]
 
 
 def _checked(topic: str) -> str:
     if not _TOPIC.fullmatch(topic):
         raise ValueError(f"expected /namespace/topic, got {topic!r}")
     return topic
-
-
-def _number(text: str) -> int | None:
-    number = int(text) if _DECIMAL.fullmatch(text) else MAX_BROKER + 1
-    return number if number <= MAX_BROKER else None
-
-
-def _by_id(kind: Callable[[int], Key]) -> Callable[[str, str], Key]:
-    """Reads keys that are a prefix and an id."""
-
-    def read(key: str, rest: str) -> Key:
-        number = _number(rest)
-        return kind(number) if number is not None else _no_number(key, rest)
-
-    return read
-
-
-def _of_broker(key: str, rest: str) -> Key:
-    number, slash, path = rest.partition("/")
-    broker = _number(number)
-    if broker is None:
-        return _no_number(key, number)
-    if path == "state":
-        return State(broker)
-    topic = slash + path
-    return Assignment(broker, topic) if _TOPIC.fullmatch(topic) else _no_topic(key, topic)
-
-
-def _unassigned(key: str, rest: str) -> Key:
-    topic = f"/{rest}"
-    return Unassigned(topic) if _TOPIC.fullmatch(topic) else _no_topic(key, topic)
-
-
-def _topic_entry(key: str, rest: str) -> Key:
-    namespace, _, path = rest.partition("/")
-    name, slash, part = path.partition("/")
-    topic = f"/{namespace}/{name}"
-    if not _TOPIC.fullmatch(topic) or bool(slash) != bool(part):
-        return _no_topic(key, f"/{rest}")
-    return TopicEntry(topic, part)
-
-
-def _namespace_entry(key: str, rest: str) -> Key:
-    namespace, slash, part = rest.partition("/")
-    if not namespace or bool(slash) != bool(part):
-        return Unknown(key, "expected a namespace")
-    return NamespaceEntry(namespace, part)
-
-
-def _no_number(key: str, text: str) -> Unknown:
-    return Unknown(key, f"expected an id from 0 to {MAX_BROKER}, got {text!r}")
-
-
-def _no_topic(key: str, text: str) -> Unknown:
-    return Unknown(key, f"expected /namespace/topic, got {text!r}")
-
-
-_READERS = (
-    (REGISTRATIONS, _by_id(Registration)),
-    (BROKERS, _of_broker),
-    (UNASSIGNED, _unassigned),
-    (LOADS, _by_id(Load)),
-    (TOPICS, _topic_entry),
-    (NAMESPACES, _namespace_entry),
-    (CONTROLLERS, _by_id(Controller)),
-)

@@ -1,13 +1,14 @@
 """Carries out moves: takes topics from dead brokers, and gives topics without an owner to live ones."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
 
 from sluicegate.store.metadata.metadata_store import Delete, MetadataStore, Put, Unchanged
 from sluicegate_danube.failover.durable import unlisted
 from sluicegate_danube.failover.figures import Figures
 from sluicegate_danube.failover.keys import assignment_key
 from sluicegate_danube.failover.moves import Move, batches, clear, conditions_of, give, release
-from sluicegate_danube.failover.ranking import Ranking
+from sluicegate_danube.failover.preview import preview
 from sluicegate_danube.failover.values import PlacementHint
 from sluicegate_danube.failover.view import ClusterView
 
@@ -16,28 +17,20 @@ class LeadershipLostError(Exception):
     """The leader's key is no longer what this controller wrote."""
 
 
+@dataclass(frozen=True)
 class LoadManager:
     """Plans on a view of the cluster, and changes the store only where the view is still right.
 
     Each method can be interrupted: the next call does the rest.
-
-    :param store: the cluster's metadata.
-    :param fence: what every change rests on besides its own conditions: the leader's key.
-    :param figures: where to count.
-    :param on_assign: told of the key of each assignment before it is written.
     """
 
-    def __init__(
-        self,
-        store: MetadataStore,
-        fence: Sequence[Unchanged],
-        figures: Figures,
-        on_assign: Callable[[str], None] = lambda key: None,
-    ) -> None:
-        self._store = store
-        self._fence = fence
-        self._figures = figures
-        self._on_assign = on_assign
+    store: MetadataStore
+    """The cluster's metadata."""
+    fence: Sequence[Unchanged]
+    """Conditions of every change besides its own: the leader's key is as this controller wrote it."""
+    figures: Figures
+    on_assign: Callable[[str], None] = lambda key: None
+    """Called with the key of each assignment before it is written."""
 
     async def delete_topic_allocation(
         self,
@@ -58,9 +51,9 @@ class LoadManager:
         wanted = sorted(owned if topics is None else owned & set(topics))
         # Planned before the first await, as the view changes meanwhile.
         moves = [release(view, broker, topic, hint) for topic in wanted]
-        alone = await unlisted(self._store, wanted)
+        alone = await unlisted(self.store, wanted)
         done = await self._commit([move for move in moves if move.topic not in alone])
-        self._figures.topics_released += len(done)
+        self.figures.topics_released += len(done)
         return [move.topic for move in done], alone
 
     async def assign(self, view: ClusterView, only: Collection[str] | None = None) -> list[Move]:
@@ -71,9 +64,9 @@ class LoadManager:
         """
         moves = plan(view, only)
         for move in moves:
-            self._on_assign(assignment_key(move.broker, move.topic))
+            self.on_assign(assignment_key(move.broker, move.topic))
         done = await self._commit(moves)
-        self._figures.owners_changed += len(done)
+        self.figures.owners_changed += len(done)
         return done
 
     async def clear_up(self, view: ClusterView) -> bool:
@@ -95,7 +88,7 @@ class LoadManager:
         :return: those that were made.
         """
         done: list[Move] = []
-        for batch in batches(moves, self._fence):
+        for batch in batches(moves, self.fence):
             if await self._transact(batch):
                 done += batch
                 continue
@@ -103,16 +96,16 @@ class LoadManager:
             # Something that one of them rests on has changed: the others are made one by one.
             if len(batch) > 1:
                 done += [move for move in batch if await self._transact([move])]
-        self._figures.conflicts += len(moves) - len(done)
+        self.figures.conflicts += len(moves) - len(done)
         return done
 
     async def _transact(self, batch: Sequence[Move]) -> bool:
         changes: list[Put | Delete] = [change for move in batch for change in move.changes]
-        return await self._store.transact(conditions_of(batch, self._fence), changes)
+        return await self.store.transact(conditions_of(batch, self.fence), changes)
 
     async def _check_fence(self) -> None:
-        for condition in self._fence:
-            entry = await self._store.get(condition.key)
+        for condition in self.fence:
+            entry = await self.store.get(condition.key)
             if entry is None or entry.modified != condition.modified:
                 raise LeadershipLostError(f"{condition.key} is not as this controller wrote it")
 
@@ -122,13 +115,5 @@ def plan(view: ClusterView, only: Collection[str] | None = None) -> list[Move]:
 
     :param only: leave out others.
     """
-    ranking = Ranking(view)
-    moves = []
-    waiting = view.unassigned.keys() - view.owners.keys()
-    for topic in sorted(waiting if only is None else waiting & set(only)):
-        hint = view.hint(topic)
-        broker = ranking.get_next_broker(hint) if hint is not None else None
-        if broker is not None:
-            ranking.give(broker)
-            moves.append(give(view, broker, topic))
-    return moves
+    moves = preview(view, (), only)
+    return [give(view, move.target, move.topic) for move in moves if move.target is not None]

@@ -1,6 +1,6 @@
-"""What a failover would move, without moving it."""
+"""Plans which topic goes to which broker."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from sluicegate_danube.failover.ranking import Ranking
@@ -19,15 +19,21 @@ class Planned:
     """The broker that it is given to; None if no broker may have it."""
 
 
-def preview(view: ClusterView, chosen: Iterable[tuple[str, int, PlacementHint]]) -> list[Planned]:
-    """The moves of chosen topics, then those of topics that wait.
+def preview(
+    view: ClusterView,
+    chosen: Iterable[tuple[str, int, PlacementHint]],
+    only: Collection[str] | None = None,
+) -> list[Planned]:
+    """The moves of chosen topics, then those of topics that wait, have no owner and an entry of known shape.
 
     :param chosen: topic, present owner, and what its entry would ask for.
+    :param only: leave out other topics that wait.
     """
     ranking, planned = Ranking(view), []
     hints: list[tuple[str, int | None, PlacementHint]] = list(chosen)
-    waiting = sorted(view.unassigned.keys() - view.owners.keys())
-    hints += [(topic, None, hint) for topic in waiting if (hint := view.hint(topic)) is not None]
+    waiting = view.unassigned.keys() - view.owners.keys()
+    wanted = sorted(waiting if only is None else waiting & set(only))
+    hints += [(topic, None, hint) for topic in wanted if (hint := view.hint(topic)) is not None]
     for topic, source, hint in hints:
         target = ranking.get_next_broker(hint)
         if target is not None:

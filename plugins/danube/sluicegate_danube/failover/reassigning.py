@@ -14,7 +14,7 @@ from sluicegate_danube.failover.view import ClusterView
 
 
 class CannotReassignError(Exception):
-    """The cluster has not what was asked for."""
+    """The cluster does not have what was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Wanted:
 
 @dataclass(slots=True)
 class Reassigned:
-    """What came of it."""
+    """The result of a reassignment."""
 
     moved: list[Planned] = field(default_factory=list)
     """Topics that have a new owner now."""
@@ -80,7 +80,7 @@ async def reassign(store: MetadataStore, wanted: Wanted, election: Election) -> 
     Where a load manager leads, it assigns what this enters as unassigned. Where none does, this becomes the
     leader for as long as it takes.
 
-    :raises CannotReassignError: if the cluster has not what is asked for.
+    :raises CannotReassignError: if the cluster does not have what is asked for.
     :raises StoreError: if the store cannot be used.
     """
     view = ClusterView.of(await store.list(keys.CLUSTER))

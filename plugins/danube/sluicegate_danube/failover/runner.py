@@ -66,7 +66,7 @@ class _Worker:
         """Renew the lease, in parallel to all other work."""
         while True:
             await asyncio.sleep(self._renewal_s)
-            await self._tried(self._controller.keep)
+            await self._tried(self._controller.election.keep)
 
     async def act(self) -> None:
         """Take a turn whenever there may be something to do."""

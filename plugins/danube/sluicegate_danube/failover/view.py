@@ -47,7 +47,7 @@ class ClusterView:
         """The view of one listing of `/cluster/`."""
         view = cls()
         for entry in listing.entries:
-            view._set(entry.key, entry)
+            view.update(entry.key, entry)
         view.revision = listing.revision
         return view
 
@@ -55,7 +55,7 @@ class ClusterView:
         """Take over the changes of one revision; those of a revision that is known change nothing."""
         for event in events:
             if event.revision > self.revision:
-                self._set(event.key, event.entry)
+                self.update(event.key, event.entry)
         if events:
             self.revision = max(self.revision, events[-1].revision)
 
@@ -72,6 +72,10 @@ class ClusterView:
                 if known is not None and event.revision > self.revision and known.lease != event.entry.lease:
                     found.append(key.broker)
         return found
+
+    def owner(self, topic: str) -> int | None:
+        """The broker to which a topic is assigned, if it is alive and its address is known."""
+        return next((broker for broker in self.owners.get(topic, ()) if broker in self._addresses), None)
 
     def address(self, broker: int) -> str:
         """Where clients reach a broker, or that it is not known."""
@@ -118,8 +122,8 @@ class ClusterView:
             for other, where in self._addresses.items()
         )
 
-    def _set(self, key: str, entry: Entry | None) -> None:
-        """Apply the new value of a key."""
+    def update(self, key: str, entry: Entry | None) -> None:
+        """Apply the new value of a key; None if it is gone."""
         self.problems.pop(key, None)
         match keys.parse(key):
             case keys.Registration(broker):

@@ -5,14 +5,11 @@ import grpc.aio
 from sluicegate_danube.admin.client import METHOD, SERVICE
 from sluicegate_danube.admin.topics_pb2 import SubscriptionListResponse, TopicRequest
 from sluicegate_danube.reference.answering import Context, answering
-from sluicegate_danube.reference.node import Node
+from sluicegate_danube.reference.node import Service
 
 
-class Admin:
+class Admin(Service):
     """danube_admin.TopicAdmin of one broker. Danube has it on a port of its own."""
-
-    def __init__(self, node: Node) -> None:
-        self._node = node
 
     @answering
     def list_subscriptions(self, request: TopicRequest, _: Context) -> SubscriptionListResponse:

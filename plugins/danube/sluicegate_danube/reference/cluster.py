@@ -2,6 +2,7 @@
 
 import re
 import secrets
+from collections.abc import Collection
 
 from danube.proto import DanubeApi_pb2 as pb
 from grpc import StatusCode
@@ -15,7 +16,7 @@ from sluicegate_danube.reference.subscription import CallLater, Subscription
 from sluicegate_danube.reference.topic import Topic
 
 _NAME = re.compile(r"/[\w-]*/[\w-]*")
-PARTITION = re.compile(r"-part-\d+")
+_PARTITION = re.compile(r"-part-\d+")
 """What follows a topic's name in those of its partitions."""
 
 
@@ -51,10 +52,16 @@ class Cluster:
 
         :raises RefusedError: if the name is invalid.
         """
-        if self.find(name) is not None:
+        self.find(name)
+        topics = self.topic_names()
+        if name in topics:
             return [name]
-        found = (each for each in self.topics if each.startswith(name))
-        return sorted(each for each in found if PARTITION.fullmatch(each, len(name)))
+        found = (each for each in topics if each.startswith(name))
+        return sorted(each for each in found if _PARTITION.fullmatch(each, len(name)))
+
+    def topic_names(self) -> Collection[str]:
+        """The names of all topics of the cluster."""
+        return self.topics.keys()
 
     def served(self, name: str, broker: int) -> Topic | None:
         """A topic that a broker serves; None if there is no such topic.

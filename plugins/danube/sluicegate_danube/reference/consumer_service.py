@@ -9,15 +9,12 @@ from grpc import StatusCode
 
 from sluicegate_danube.reference.answering import Context, answering
 from sluicegate_danube.reference.broker_errors import RefusedError
-from sluicegate_danube.reference.node import Node
+from sluicegate_danube.reference.node import Service
 from sluicegate_danube.reference.subscription import Subscription
 
 
-class Consuming(services.ConsumerServiceServicer):  # type: ignore[misc]  # generated without types
+class Consuming(Service, services.ConsumerServiceServicer):  # type: ignore[misc]  # generated without types
     """danube.ConsumerService of one broker."""
-
-    def __init__(self, node: Node) -> None:
-        self._node = node
 
     @answering
     def Subscribe(self, request: pb.ConsumerRequest, context: Context) -> pb.ConsumerResponse:  # noqa: N802

@@ -2,35 +2,34 @@
 
 import asyncio
 from collections import deque
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from danube.proto import DanubeApi_pb2 as pb
 
 
+@dataclass(eq=False)
 class Consumer:
-    """A consumer of a subscription. It keeps its id when its client reconnects with the same name.
+    """A consumer of a subscription. It keeps its id when its client reconnects with the same name."""
 
-    :param consumer_id: what its stream and its health checks name.
-    :param name: the name that its client chose.
-    :param subscription: the subscription's name.
-    :param filters: glob patterns of routing keys (KeyShared); none: any key.
-    """
-
-    def __init__(self, consumer_id: int, name: str, subscription: str, filters: tuple[str, ...]) -> None:
-        self.consumer_id = consumer_id
-        self.name = name
-        self.subscription = subscription
-        self.attached = True
-        """False from the end of its stream until it comes again."""
-        self._filters = filters
-        self._waiting: deque[pb.StreamMessage] = deque()
-        self._waiting_bytes = 0
-        self._session = 0
-        self._changed = asyncio.Event()
+    consumer_id: int
+    """What its stream and its health checks name."""
+    name: str
+    """The name that its client chose."""
+    subscription: str
+    """The subscription's name."""
+    filters: tuple[str, ...]
+    """Glob patterns of routing keys (KeyShared); none: any key."""
+    attached: bool = True
+    """False from the end of its stream until it comes again."""
+    _waiting: deque[pb.StreamMessage] = field(default_factory=deque)
+    _waiting_bytes: int = 0
+    _session: int = 0
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def accepts(self, key: str) -> bool:
         """Whether messages of a routing key may go to it."""
-        return not self._filters or any(fnmatchcase(key, pattern) for pattern in self._filters)
+        return not self.filters or any(fnmatchcase(key, pattern) for pattern in self.filters)
 
     def has_room(self, messages: int, size: int) -> bool:
         """Whether fewer than so many messages and bytes are queued.

@@ -6,14 +6,11 @@ from grpc import StatusCode
 
 from sluicegate_danube.reference.answering import Context, answering
 from sluicegate_danube.reference.broker_errors import RefusedError
-from sluicegate_danube.reference.node import Node
+from sluicegate_danube.reference.node import Service
 
 
-class Discovery(services.DiscoveryServicer):  # type: ignore[misc]  # generated without types
+class Discovery(Service, services.DiscoveryServicer):  # type: ignore[misc]  # generated without types
     """danube.Discovery of one broker, which knows the owner of every topic of the cluster."""
-
-    def __init__(self, node: Node) -> None:
-        self._node = node
 
     @answering
     def TopicLookup(  # noqa: N802
@@ -43,11 +40,8 @@ class Discovery(services.DiscoveryServicer):  # type: ignore[misc]  # generated 
         return pb.TopicPartitionsResponse(request_id=request.request_id, partitions=found)
 
 
-class Health(services.HealthCheckServicer):  # type: ignore[misc]  # generated without types
+class Health(Service, services.HealthCheckServicer):  # type: ignore[misc]  # generated without types
     """danube.HealthCheck of one broker."""
-
-    def __init__(self, node: Node) -> None:
-        self._node = node
 
     @answering
     def HealthCheck(self, request: pb.HealthCheckRequest, context: Context) -> pb.HealthCheckResponse:  # noqa: N802

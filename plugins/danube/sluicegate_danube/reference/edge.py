@@ -8,33 +8,22 @@ from google.protobuf.message import DecodeError
 
 from sluicegate_danube.reference.answering import Context
 from sluicegate_danube.reference.broker_errors import RefusedError
-from sluicegate_danube.reference.node import Node
-from sluicegate_danube.wire import bytes_field, fields, text_field, varint, varint_field
+from sluicegate_danube.reference.node import Node, Service
+from sluicegate_danube.sluicegate_danube_pb2 import EdgeResponse, ReplicateAck, ReplicateBatch
 
 SERVICE = "danube.edge.EdgeReplicatorService"
-_TOPIC, _MESSAGES, _LAST = 1, 2, 3
-"""Fields of ReplicateBatch; the first and the last of a ReplicateAck say the same as 1 and 2."""
 
 
-def batch(topic: str, messages: list[pb.StreamMessage], last: int) -> bytes:
-    """An encoded ReplicateBatch.
-
-    :param last: the edge's offset of the last message, by which a batch that comes again is known.
-    """
-    encoded = b"".join(bytes_field(_MESSAGES, message.SerializeToString()) for message in messages)
-    return text_field(_TOPIC, topic) + encoded + varint_field(_LAST, last)
-
-
-class Edge:
+class Edge(Service):
     """The service of one broker, as Danube 0.15.1 has it: it asks for no producer, and enforces nothing."""
 
     def __init__(self, node: Node) -> None:
-        self._node = node
+        super().__init__(node)
         self._last: dict[str, int] = {}
 
     async def register(self, request: bytes, _: Context) -> bytes:
         """RegisterEdge: its topics are created when their first batch arrives."""
-        return varint_field(1, 1) + varint_field(3, 1)
+        return EdgeResponse(accepted=True, is_new=True).SerializeToString()
 
     async def heartbeat(self, request: bytes, _: Context) -> bytes:
         """EdgeHeartbeat: answers that nothing has changed."""
@@ -47,24 +36,18 @@ class Edge:
                 yield self._store(request)
             except RefusedError as error:
                 await context.abort(error.code, error.text)
-            except (ValueError, DecodeError) as error:
+            except DecodeError as error:
                 await context.abort(grpc.StatusCode.INTERNAL, f"ingestion failed: {error}")
 
     def _store(self, request: bytes) -> bytes:
-        topic, last, messages = "", 0, []
-        for field, _, _, begin, end in fields(request):
-            if field == _TOPIC:
-                topic = request[begin:end].decode()
-            elif field == _MESSAGES:
-                messages.append(pb.StreamMessage.FromString(request[begin:end]))
-            elif field == _LAST:
-                last = varint(request, begin)[0]
-        if last > self._last.get(topic, 0):
-            found = self._node.cluster.find(topic) or self._node.cluster.make(topic, True)
+        batch = ReplicateBatch.FromString(request)
+        messages = [pb.StreamMessage.FromString(message) for message in batch.messages]
+        if batch.last_offset > self._last.get(batch.topic, 0):
+            found = self._node.cluster.find(batch.topic) or self._node.cluster.make(batch.topic, True)
             for message in messages:
                 found.publish(message)
-            self._last[topic] = last
-        return text_field(1, topic) + varint_field(2, last)
+            self._last[batch.topic] = batch.last_offset
+        return ReplicateAck(topic=batch.topic, last_offset=batch.last_offset).SerializeToString()
 
     def add_to(self, server: grpc.aio.Server) -> None:
         """Register it with a server."""

@@ -43,3 +43,10 @@ class Node:
         if topic is None:
             return None
         return topic.owner == self.serving(context), self.connect_url(topic), self.urls[topic.owner]
+
+
+class Service:
+    """A gRPC service of one broker."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node

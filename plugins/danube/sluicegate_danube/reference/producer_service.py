@@ -6,15 +6,12 @@ from grpc import StatusCode
 
 from sluicegate_danube.reference.answering import Context, answering
 from sluicegate_danube.reference.broker_errors import RefusedError
-from sluicegate_danube.reference.node import Node
+from sluicegate_danube.reference.node import Service
 from sluicegate_danube.reference.topic import Topic
 
 
-class Producing(services.ProducerServiceServicer):  # type: ignore[misc]  # generated without types
+class Producing(Service, services.ProducerServiceServicer):  # type: ignore[misc]  # generated without types
     """danube.ProducerService of one broker."""
-
-    def __init__(self, node: Node) -> None:
-        self._node = node
 
     @answering
     def CreateProducer(self, request: pb.ProducerRequest, context: Context) -> pb.ProducerResponse:  # noqa: N802

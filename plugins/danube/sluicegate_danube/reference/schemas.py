@@ -110,10 +110,10 @@ class Schemas:
         :param mode: the subject's own if empty.
         """
         if schema_type not in TYPES:
-            return [f"{schema_type!r} is none of {', '.join(TYPES)}"]
+            return [f"{schema_type!r} is not one of {', '.join(TYPES)}"]
         new = _read(schema_type, definition)
         if new is None:
-            return [f"the definition is no JSON, as {schema_type} is"]
+            return [f"the definition is not JSON, as {schema_type} requires"]
         subject = self._subjects.get(name)
         mode = mode or (subject.mode if subject is not None else "none")
         if subject is None or mode == "none":

@@ -1,8 +1,8 @@
 """Subscriptions: one that keeps each message until it is acknowledged, and one that does not."""
 
+from abc import abstractmethod
 from bisect import insort
 from collections.abc import Callable
-from typing import Protocol
 
 from danube.proto import DanubeApi_pb2 as pb
 
@@ -15,14 +15,21 @@ CallLater = Callable[[float, Callable[[int], None], int], object]
 """Calls a function with an offset, that many seconds later."""
 
 
-class Subscription(Protocol):
-    """The interface of both kinds to a topic."""
+class Subscription:
+    """What both kinds of subscriptions do.
 
-    kind: int
-    """ConsumerRequest.SubscriptionType."""
-    consumers: dict[str, Consumer]
-    """By name, the one that has been there longest first."""
+    :param kind: ConsumerRequest.SubscriptionType.
+    :param choose: chooses the consumer of a message.
+    """
 
+    def __init__(self, kind: int, choose: Choose, settings: Settings) -> None:
+        self.kind = kind
+        self.consumers: dict[str, Consumer] = {}
+        """By name, the one that has been there longest first."""
+        self._choose = choose
+        self._settings = settings
+
+    @abstractmethod
     def publish(self, message: pb.StreamMessage) -> None:
         """A message was published."""
 
@@ -31,9 +38,14 @@ class Subscription(Protocol):
 
         :returns: the number of its session.
         """
+        self.consumers.setdefault(consumer.name, consumer)
+        return consumer.take_over()
 
     def leave(self, consumer: Consumer) -> None:
-        """A consumer's stream ended."""
+        """A consumer's stream ended; after reconnecting it is the last in the order."""
+        if self.consumers.pop(consumer.name, None) is not None:
+            self.consumers[consumer.name] = consumer
+        consumer.leave()
 
     def acknowledge(self, offset: int) -> None:
         """A consumer acknowledges a message."""
@@ -43,66 +55,40 @@ class Subscription(Protocol):
 
     def needed_from(self) -> int | None:
         """Offset from which on messages are still needed; None if none are."""
+        return None
+
+    def _present(self) -> list[Consumer]:
+        return [consumer for consumer in self.consumers.values() if consumer.attached]
 
 
-class Unreliable:
-    """Delivers messages to attached consumers and keeps nothing.
-
-    :param choose: chooses the consumer of a message.
-    """
+class Unreliable(Subscription):
+    """Delivers messages to attached consumers and keeps nothing."""
 
     def __init__(self, kind: int, choose: Choose, settings: Settings) -> None:
-        self.kind = kind
-        self.consumers: dict[str, Consumer] = {}
+        super().__init__(kind, choose, settings)
         self.dropped = 0
         """Messages for which there was no consumer, or none with room."""
-        self._choose = choose
-        self._settings = settings
 
     def publish(self, message: pb.StreamMessage) -> None:
         """Deliver it to the first consumer that has room, or drop it."""
         room = (self._settings.queue_messages, self._settings.queue_bytes)
-        for consumer in self._choose(message, _present(self.consumers)):
+        for consumer in self._choose(message, self._present()):
             if consumer.has_room(*room):
                 consumer.give(message)
                 return
         self.dropped += 1
 
-    def attach(self, consumer: Consumer) -> int:
-        """Attach a consumer that is new, or whose client has reconnected."""
-        self.consumers.setdefault(consumer.name, consumer)
-        return consumer.take_over()
 
-    def leave(self, consumer: Consumer) -> None:
-        """A consumer's stream ended; after reconnecting it is the last in the order."""
-        _to_the_end(self.consumers, consumer)
-        consumer.leave()
-
-    def acknowledge(self, offset: int) -> None:
-        """Nothing is kept."""
-
-    def refuse(self, offset: int, delay_s: float) -> None:
-        """Nothing is kept."""
-
-    def needed_from(self) -> int | None:
-        """Nothing is kept."""
-        return None
-
-
-class Reliable:
+class Reliable(Subscription):
     """Redelivers each message until it is acknowledged. It starts with messages published after its creation.
 
-    :param choose: chooses the consumer of a message.
     :param log: the topic's messages.
     """
 
     def __init__(
         self, kind: int, choose: Choose, settings: Settings, log: Log, call_later: CallLater
     ) -> None:
-        self.kind = kind
-        self.consumers: dict[str, Consumer] = {}
-        self._choose = choose
-        self._settings = settings
+        super().__init__(kind, choose, settings)
         self._log = log
         self._call_later = call_later
         self._cursor = log.end
@@ -129,8 +115,7 @@ class Reliable:
 
     def attach(self, consumer: Consumer) -> int:
         """Attach a consumer that is new, or whose client has reconnected: redeliver what it had."""
-        self.consumers.setdefault(consumer.name, consumer)
-        session = consumer.take_over()
+        session = super().attach(consumer)
         consumer.clear()
         self._take_back(consumer)
         self._pump()
@@ -138,8 +123,7 @@ class Reliable:
 
     def leave(self, consumer: Consumer) -> None:
         """A consumer's stream ended: other consumers get what it has not acknowledged, or it waits."""
-        _to_the_end(self.consumers, consumer)
-        consumer.leave()
+        super().leave(consumer)
         self._take_back(consumer)
         self._pump()
 
@@ -174,7 +158,7 @@ class Reliable:
 
     def _pump(self) -> None:
         """Deliver what can be delivered."""
-        present = _present(self.consumers)
+        present = self._present()
         while present and len(self._given) + len(self._refused) < self._settings.max_unacked:
             offset = self._again.pop(0) if self._again else self._cursor
             if offset == self._log.end:
@@ -186,12 +170,3 @@ class Reliable:
                 self._given[offset] = consumer
                 consumer.give(message)
                 break
-
-
-def _present(consumers: dict[str, Consumer]) -> list[Consumer]:
-    return [consumer for consumer in consumers.values() if consumer.attached]
-
-
-def _to_the_end(consumers: dict[str, Consumer], consumer: Consumer) -> None:
-    if consumers.pop(consumer.name, None) is not None:
-        consumers[consumer.name] = consumer

@@ -66,7 +66,7 @@ class Topic:
     def _made(self, kind: int) -> Subscription:
         choose = chooser(kind)
         if choose is None:
-            text = f"{kind} is no type of subscription"
+            text = f"{kind} is not a type of subscription"
             raise RefusedError(StatusCode.INVALID_ARGUMENT, text)
         if self.reliable:
             return Reliable(kind, choose, self._settings, self.log, self._call_later)

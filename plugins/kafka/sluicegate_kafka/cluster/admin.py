@@ -4,6 +4,7 @@ ListGroups has no error for a client that may not see all groups: it leaves out 
 And aiokafka ignores the error of a whole OffsetFetch response.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -25,8 +26,10 @@ _DESCRIBE = 1 << 8
 _RETENTION_BYTES = "retention.bytes"
 _OF_CLUSTER = frozenset({"bootstrap_servers", "retry_backoff_ms"})
 """Options that a single connection does not have."""
+_AT_ONCE = 16
+"""Groups that are asked about at the same time."""
 _REPLICAS = 3
-"""Of a topic that the gate makes, where there are as many brokers."""
+"""Replicas of a topic that the gateway creates, if there are as many brokers."""
 
 
 class _Rights(Response):  # type: ignore[misc]
@@ -91,23 +94,26 @@ class Admin(AIOKafkaAdminClient):  # type: ignore[misc]
             probe.close()
             raise
 
-    async def may_see_all_groups(self) -> bool:
-        """Whether a list of groups is complete, not only of those that this client may see."""
+    async def committed(self, most: int | None = None) -> Mapping[str, Mapping[Partition, int]]:
+        """The offsets that each group has committed; none of a group that no longer exists.
+
+        :param most: groups that are asked about; all if None.
+        :raises PermissionError: if the broker would leave out groups that the gateway may not see.
+        :raises aiokafka.errors.KafkaError: if the broker does not answer.
+        """
         rights = await self._send_request(_AskRights())
-        return bool(rights.cluster_authorized_operations & _DESCRIBE)
+        if not rights.cluster_authorized_operations & _DESCRIBE:
+            raise PermissionError("the gateway's login needs Describe on the cluster, groups and topics")
+        groups = [group[0] for group in await self.list_consumer_groups()][:most]
+        slots = asyncio.Semaphore(_AT_ONCE)
 
-    async def topics_of(self, group: str) -> set[str]:
-        """Topics for which a group has committed offsets; none if the group no longer exists.
+        async def offsets(group: str) -> Mapping[Partition, int]:
+            async with slots:
+                return await self._offsets_of(group)
 
-        :raises aiokafka.errors.KafkaError: if the broker does not answer.
-        """
-        return {topic for topic, _ in await self.offsets_of(group)}
+        return dict(zip(groups, await asyncio.gather(*map(offsets, groups)), strict=True))
 
-    async def offsets_of(self, group: str) -> Mapping[Partition, int]:
-        """The offsets that a group has committed; none if the group no longer exists.
-
-        :raises aiokafka.errors.KafkaError: if the broker does not answer.
-        """
+    async def _offsets_of(self, group: str) -> Mapping[Partition, int]:
         coordinator = await self.find_coordinator(group)
         response: Any = await self._send_request(OffsetFetchRequest(group, None), coordinator)
         if response.error_code not in (errors.NONE, errors.GROUP_ID_NOT_FOUND):

@@ -17,9 +17,8 @@ from sluicegate_kafka.cluster.login import login_options
 from sluicegate_kafka.config import KafkaConfig
 
 MOST_TOPICS = 1_000
-"""Topics asked about in one reading, in the order in which the gate met them."""
+"""Topics asked about in one reading, in the order in which the gateway first saw them."""
 MOST_GROUPS = 1_000
-_AT_ONCE = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,36 +99,23 @@ class KafkaBacklogs:
             return {}
         options = login_options(self._config, self._context.tls_for)
         async with admin_client(options) as admin:
-            if not await admin.may_see_all_groups():
-                raise PermissionError("the gateway's login needs Describe on the cluster, groups and topics")
+            committed = await admin.committed(MOST_GROUPS)
             partitions = await admin.partitions_of(known)
-            sizes = await self._sizes(admin, partitions)
-            committed = await _committed(admin)
+            sizes = await _sizes(admin, partitions)
             retention = await admin.retention_bytes({topic for topic, _ in partitions})
         logs = await _logs(options, partitions, sizes)
-        return backlogs(logs, committed, retention, self._config.pressure.backlog)
-
-    async def _sizes(self, admin: Any, partitions: Collection[tuple[str, int]]) -> dict[tuple[str, int], int]:
-        """Bytes of each partition: the largest of its replicas, which is at least the leader's size."""
-        nodes = await admin.node_ids()
-        sizes: dict[tuple[str, int], int] = {}
-        for found in await asyncio.gather(*(admin.log_dirs(node, partitions) for node in nodes)):
-            for each in found:
-                for partition, size in each.sizes.items():
-                    sizes[partition] = max(size, sizes.get(partition, 0))
-        return sizes
+        return backlogs(logs, committed.values(), retention, self._config.pressure.backlog)
 
 
-async def _committed(admin: Any) -> list[Mapping[tuple[str, int], int]]:
-    groups = [group[0] for group in await admin.list_consumer_groups()][:MOST_GROUPS]
-    slots = asyncio.Semaphore(_AT_ONCE)
-
-    async def offsets(group: str) -> Mapping[tuple[str, int], int]:
-        async with slots:
-            found: Mapping[tuple[str, int], int] = await admin.offsets_of(group)
-            return found
-
-    return await asyncio.gather(*map(offsets, groups))
+async def _sizes(admin: Any, partitions: Collection[tuple[str, int]]) -> dict[tuple[str, int], int]:
+    """Bytes of each partition: the largest of its replicas, which is at least the leader's size."""
+    nodes = await admin.node_ids()
+    sizes: dict[tuple[str, int], int] = {}
+    for found in await asyncio.gather(*(admin.log_dirs(node, partitions) for node in nodes)):
+        for each in found:
+            for partition, size in each.sizes.items():
+                sizes[partition] = max(size, sizes.get(partition, 0))
+    return sizes
 
 
 async def _logs(

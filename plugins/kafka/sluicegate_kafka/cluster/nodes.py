@@ -52,8 +52,3 @@ class Nodes:
         return Listener(
             f"node-{node_id}", self._listen_host, self._port_base + node_id, (self._upstream[node_id],)
         )
-
-    @property
-    def known(self) -> Mapping[int, Address]:
-        """Broker addresses by node id."""
-        return self._upstream

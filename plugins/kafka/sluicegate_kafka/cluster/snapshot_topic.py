@@ -69,7 +69,7 @@ class SnapshotTopic:
             numbers = [number for _, number in await admin.partitions_of([self._topic])]
         if not numbers:
             raise NoSuchTopicError(
-                f"there is no topic {self._topic!r}; a gate with publish_snapshots makes it"
+                f"there is no topic {self._topic!r}; a gateway with publish_snapshots creates it"
             )
         # Offsets are kept here and not in the broker, as each gateway has to see all snapshots.
         consumer = AIOKafkaConsumer(**options, enable_auto_commit=False, auto_offset_reset="earliest")

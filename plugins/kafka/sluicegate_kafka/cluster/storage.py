@@ -30,7 +30,7 @@ class ClusterVolumes:
         self._context = context
         self._told: dict[int, str] = {}
         storage = config.storage
-        # A node that hangs must not use up the time of the whole reading.
+        # One node that hangs does not use up the time for all of them.
         self._patience_s = min(storage.timeout, max(storage.interval, 1_000) * 0.8) / 1000 if storage else 0.0
 
     async def read(self) -> Mapping[str, BrokerUsage]:
@@ -87,7 +87,7 @@ class ClusterVolumes:
         remedy = ""
         if type(error).__name__ == "ClusterAuthorizationFailedError":
             remedy = "; the gateway's own login needs the operation Describe on the cluster"
-        self._context.log.warning("broker %d does not tell its log directories: %s%s", node, text, remedy)
+        self._context.log.warning("cannot read the log directories of broker %d: %s%s", node, text, remedy)
 
 
 _quotas: WeakKeyDictionary[BrokerContext, StorageQuota] = WeakKeyDictionary()

@@ -13,7 +13,6 @@ from sluicegate.config.tls import context_for_broker
 from sluicegate_kafka.cluster.login import login_options
 from sluicegate_kafka.config import KafkaConfig
 
-_AT_ONCE = 16
 _FIRST_WAIT_NS = 1_000_000_000
 _LONGEST_WAIT_NS = 30_000_000_000
 
@@ -65,18 +64,11 @@ class Upstream:
         :raises Exception: whatever the client library raises if the broker cannot be reached.
         """
         async with self._asking() as admin:
-            if not await admin.may_see_all_groups():
-                raise PermissionError("the gateway's login needs Describe on the cluster, groups and topics")
-            groups = {group[0] for group in await admin.list_consumer_groups()}
-            found: dict[str, set[str]] = {}
-            slots = asyncio.Semaphore(_AT_ONCE)
-
-            async def offsets(group: str) -> None:
-                async with slots:
-                    for topic in await admin.topics_of(group):
-                        found.setdefault(topic, set()).add(group)
-
-            await asyncio.gather(*(offsets(group) for group in groups))
+            committed = await admin.committed()
+        found: dict[str, set[str]] = {}
+        for group, offsets in committed.items():
+            for topic, _ in offsets:
+                found.setdefault(topic, set()).add(group)
         return found
 
     @asynccontextmanager

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from sluicegate_kafka.codec.api_keys import ApiKey
-from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import response_body
 from sluicegate_kafka.codec.primitives import Cursor, guarded, write_string, write_uvarint
 from sluicegate_kafka.codec.produce_responses import node_endpoints
@@ -18,7 +17,7 @@ AddressMap: TypeAlias = Callable[[int, str, int], tuple[str, int]]
 """`(node_id, host, port)` as the broker says it -> what the client shall see."""
 
 _NO_ENTITY: Final = -1
-"""Node id of a coordinator that could not be told; its address is empty."""
+"""Node id of an unknown coordinator; its address is empty."""
 _FIND_COORDINATOR_BATCHED = 4
 _pack_i32 = struct.Struct(">i").pack
 
@@ -55,13 +54,6 @@ class _Splice:
         return b"".join(self.parts)
 
 
-def _metadata_brokers(cursor: Cursor, version: int) -> int:
-    """Move to the brokers of a Metadata response; returns their number."""
-    if version >= 3:
-        cursor.i32()  # throttle time
-    return cursor.array_length()
-
-
 @guarded
 def rewrite_metadata(frame: bytes, version: int, address_map: AddressMap) -> bytes:
     """A Metadata response with the gateway's addresses.
@@ -73,7 +65,9 @@ def rewrite_metadata(frame: bytes, version: int, address_map: AddressMap) -> byt
     """
     splice = _Splice(response_body(frame, ApiKey.METADATA, version), address_map)
     cursor = splice.cursor
-    for _ in range(_metadata_brokers(cursor, version)):
+    if version >= 3:
+        cursor.i32()  # throttle time
+    for _ in range(cursor.array_length()):
         splice.address()
         if version >= 1:
             cursor.nullable_string()  # rack
@@ -130,19 +124,13 @@ def rewrite_describe_cluster(frame: bytes, version: int, address_map: AddressMap
 
 
 @guarded
-def rewrite_node_endpoints(frame: bytes, api_key: int, version: int, address_map: AddressMap) -> bytes:
+def rewrite_node_endpoints(frame: bytes, version: int, address_map: AddressMap) -> bytes:
     """A Produce response with the gateway's addresses in its NodeEndpoints (KIP-951).
 
-    Of the versions that the gateway offers, only those of Produce from 10 carry addresses; Fetch does from
-    16.
+    Fetch responses have them from version 16 on, which the gateway does not offer.
 
-    :param api_key: Produce or Fetch.
-    :raises ProtocolError: when it is malformed, or a Fetch response of a version that is not offered.
+    :raises ProtocolError: when it is malformed.
     """
-    if api_key == ApiKey.FETCH and version < 16:
-        return frame
-    if api_key != ApiKey.PRODUCE:
-        raise ProtocolError(f"broker addresses in API key {api_key} version {version}, which is not offered")
     parts: list[bytes] = []
     done = 0
     for size_offset, start, end in node_endpoints(frame, version):

@@ -1,9 +1,11 @@
-"""API keys, and from which version on each API is flexible (compact types, tagged fields, header v2)."""
+"""API keys, the versions of each API that the gateway reads, and the APIs that it does not offer."""
 
 from collections.abc import Mapping
 from enum import IntEnum
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
+
+from sluicegate_kafka.codec.errors import ProtocolError
 
 
 class ApiKey(IntEnum):
@@ -103,97 +105,62 @@ class ApiKey(IntEnum):
 NEVER: Final = 32_768
 """Above every version: an API without flexible versions."""
 
-FIRST_FLEXIBLE: Final[Mapping[int, int]] = MappingProxyType(
+
+class Versions(NamedTuple):
+    """The versions of an API that the gateway reads."""
+
+    lowest: int
+    highest: int
+    first_flexible: int
+    """From this version on it has compact types, tagged fields and the longer headers."""
+
+
+READ: Final[Mapping[int, Versions]] = MappingProxyType(
     {
-        ApiKey.PRODUCE: 9,
-        ApiKey.FETCH: 12,
-        ApiKey.LIST_OFFSETS: 6,
-        ApiKey.METADATA: 9,
-        ApiKey.OFFSET_COMMIT: 8,
-        ApiKey.OFFSET_FETCH: 6,
-        ApiKey.FIND_COORDINATOR: 3,
-        ApiKey.JOIN_GROUP: 6,
-        ApiKey.HEARTBEAT: 4,
-        ApiKey.LEAVE_GROUP: 4,
-        ApiKey.SYNC_GROUP: 4,
-        ApiKey.DESCRIBE_GROUPS: 5,
-        ApiKey.LIST_GROUPS: 3,
-        ApiKey.SASL_HANDSHAKE: NEVER,
-        ApiKey.API_VERSIONS: 3,
-        ApiKey.CREATE_TOPICS: 5,
-        ApiKey.DELETE_TOPICS: 4,
-        ApiKey.DELETE_RECORDS: 2,
-        ApiKey.INIT_PRODUCER_ID: 2,
-        ApiKey.OFFSET_FOR_LEADER_EPOCH: 4,
-        ApiKey.ADD_PARTITIONS_TO_TXN: 3,
-        ApiKey.ADD_OFFSETS_TO_TXN: 3,
-        ApiKey.END_TXN: 3,
-        ApiKey.WRITE_TXN_MARKERS: 1,
-        ApiKey.TXN_OFFSET_COMMIT: 3,
-        ApiKey.DESCRIBE_ACLS: 2,
-        ApiKey.CREATE_ACLS: 2,
-        ApiKey.DELETE_ACLS: 2,
-        ApiKey.DESCRIBE_CONFIGS: 4,
-        ApiKey.ALTER_CONFIGS: 2,
-        ApiKey.ALTER_REPLICA_LOG_DIRS: 2,
-        ApiKey.DESCRIBE_LOG_DIRS: 2,
-        ApiKey.SASL_AUTHENTICATE: 2,
-        ApiKey.CREATE_PARTITIONS: 2,
-        ApiKey.CREATE_DELEGATION_TOKEN: 2,
-        ApiKey.RENEW_DELEGATION_TOKEN: 2,
-        ApiKey.EXPIRE_DELEGATION_TOKEN: 2,
-        ApiKey.DESCRIBE_DELEGATION_TOKEN: 2,
-        ApiKey.DELETE_GROUPS: 2,
-        ApiKey.ELECT_LEADERS: 2,
-        ApiKey.INCREMENTAL_ALTER_CONFIGS: 1,
-        ApiKey.ALTER_PARTITION_REASSIGNMENTS: 0,
-        ApiKey.LIST_PARTITION_REASSIGNMENTS: 0,
-        ApiKey.OFFSET_DELETE: NEVER,
-        ApiKey.DESCRIBE_CLIENT_QUOTAS: 1,
-        ApiKey.ALTER_CLIENT_QUOTAS: 1,
-        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: 0,
-        ApiKey.ALTER_USER_SCRAM_CREDENTIALS: 0,
-        ApiKey.VOTE: 0,
-        ApiKey.BEGIN_QUORUM_EPOCH: 1,
-        ApiKey.END_QUORUM_EPOCH: 1,
-        ApiKey.DESCRIBE_QUORUM: 0,
-        ApiKey.ALTER_PARTITION: 2,
-        ApiKey.UPDATE_FEATURES: 0,
-        ApiKey.ENVELOPE: 0,
-        ApiKey.FETCH_SNAPSHOT: 0,
-        ApiKey.DESCRIBE_CLUSTER: 0,
-        ApiKey.DESCRIBE_PRODUCERS: 0,
-        ApiKey.BROKER_REGISTRATION: 0,
-        ApiKey.BROKER_HEARTBEAT: 0,
-        ApiKey.UNREGISTER_BROKER: 0,
-        ApiKey.DESCRIBE_TRANSACTIONS: 0,
-        ApiKey.LIST_TRANSACTIONS: 0,
-        ApiKey.ALLOCATE_PRODUCER_IDS: 0,
-        ApiKey.CONSUMER_GROUP_HEARTBEAT: 0,
-        ApiKey.CONSUMER_GROUP_DESCRIBE: 0,
-        ApiKey.CONTROLLER_REGISTRATION: 0,
-        ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: 0,
-        ApiKey.PUSH_TELEMETRY: 0,
-        ApiKey.ASSIGN_REPLICAS_TO_DIRS: 0,
-        ApiKey.LIST_CONFIG_RESOURCES: 0,
-        ApiKey.DESCRIBE_TOPIC_PARTITIONS: 0,
-        ApiKey.SHARE_GROUP_HEARTBEAT: 1,
-        ApiKey.SHARE_GROUP_DESCRIBE: 1,
-        ApiKey.SHARE_FETCH: 1,
-        ApiKey.SHARE_ACKNOWLEDGE: 1,
-        ApiKey.ADD_RAFT_VOTER: 0,
-        ApiKey.REMOVE_RAFT_VOTER: 0,
-        ApiKey.UPDATE_RAFT_VOTER: 0,
-        ApiKey.INITIALIZE_SHARE_GROUP_STATE: 0,
-        ApiKey.READ_SHARE_GROUP_STATE: 0,
-        ApiKey.WRITE_SHARE_GROUP_STATE: 0,
-        ApiKey.DELETE_SHARE_GROUP_STATE: 0,
-        ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: 0,
-        ApiKey.STREAMS_GROUP_HEARTBEAT: 0,
-        ApiKey.STREAMS_GROUP_DESCRIBE: 0,
-        ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: 0,
-        ApiKey.ALTER_SHARE_GROUP_OFFSETS: 0,
-        ApiKey.DELETE_SHARE_GROUP_OFFSETS: 0,
+        # Produce 13 and Fetch 13+ name topics by id only; the names that policies need are in 12.
+        ApiKey.PRODUCE: Versions(3, 12, 9),
+        ApiKey.FETCH: Versions(4, 12, 12),
+        ApiKey.METADATA: Versions(0, 13, 9),
+        # Their version 10 names topics by id only.
+        ApiKey.OFFSET_COMMIT: Versions(2, 9, 8),
+        ApiKey.OFFSET_FETCH: Versions(0, 9, 6),
+        ApiKey.FIND_COORDINATOR: Versions(0, 6, 3),
+        ApiKey.JOIN_GROUP: Versions(0, 9, 6),
+        ApiKey.LEAVE_GROUP: Versions(0, 5, 4),
+        ApiKey.HEARTBEAT: Versions(0, 4, 4),
+        ApiKey.SYNC_GROUP: Versions(0, 5, 4),
+        # Version 0 is followed by tokens without a Kafka header, which look like requests.
+        ApiKey.SASL_HANDSHAKE: Versions(1, 1, NEVER),
+        ApiKey.SASL_AUTHENTICATE: Versions(0, 2, 2),
+        ApiKey.API_VERSIONS: Versions(0, 4, 3),
+        ApiKey.TXN_OFFSET_COMMIT: Versions(0, 5, 3),
+        ApiKey.DESCRIBE_QUORUM: Versions(0, 2, 0),
+        ApiKey.DESCRIBE_CLUSTER: Versions(0, 2, 0),
+        ApiKey.CONSUMER_GROUP_HEARTBEAT: Versions(0, 1, 0),
     }
 )
-"""The first flexible version of each API; for keys that are not listed it is unknown."""
+"""All APIs that the gateway reads; requests and responses of others pass unread, in any version."""
+
+HIDDEN: Final[frozenset[int]] = frozenset(
+    {
+        # Share groups and streams groups join and fetch by other APIs, which bypass the policies.
+        ApiKey.SHARE_GROUP_HEARTBEAT,
+        ApiKey.SHARE_FETCH,
+        ApiKey.SHARE_ACKNOWLEDGE,
+        ApiKey.STREAMS_GROUP_HEARTBEAT,
+        # A broker's request in another principal's name.
+        ApiKey.ENVELOPE,
+    }
+)
+"""APIs that are neither advertised nor passed, as they would bypass policies."""
+
+
+def check_version(api_key: ApiKey, version: int) -> None:
+    """Refuse a version that the gateway does not read.
+
+    :raises ProtocolError: if it is one.
+    """
+    lowest, highest, _ = READ[api_key]
+    if not lowest <= version <= highest:
+        name = api_key.name.lower()
+        raise ProtocolError(f"{name} version {version}, expected {lowest} to {highest}")

@@ -23,7 +23,7 @@ PartitionsById: TypeAlias = Mapping[bytes, frozenset[int]]
 """Partitions by topic id."""
 
 METADATA_BY_ID: Final = 12
-"""The first Metadata version that tells topics by their ids alone (KIP-516)."""
+"""The first Metadata version that finds topics by their ids alone (KIP-516)."""
 _ID_BYTES = 16
 _LEFT: Final = -1
 """Member epoch of a heartbeat that leaves the group for good."""

@@ -14,7 +14,7 @@ LZ4: Final = 3
 ZSTD: Final = 4
 
 _STREAMS: Final = {GZIP: "gzip", LZ4: "lz4", ZSTD: "zstd"}
-"""Codecs whose data tell their end, by pyarrow's names; its lz4 is the frame format, as Kafka's is."""
+"""Codecs whose data mark their own end, by pyarrow's names; its lz4 is the frame format, as Kafka's is."""
 _CHUNK = 1 << 20
 _XERIAL = b"\x82SNAPPY\0"
 """How snappy-java's framing starts: this, two version numbers, then lengths and blocks of raw snappy."""

@@ -5,14 +5,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
+from sluicegate_kafka.codec.api_keys import READ, ApiKey, check_version
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.primitives import MALFORMED, Cursor, skip_tags
 from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices
 
-VERSIONS: Final = (4, 12)
-"""Lowest and highest version read here; 13 and later name topics by id only."""
-FIRST_FLEXIBLE: Final = 12
+FIRST_FLEXIBLE: Final = READ[ApiKey.FETCH].first_flexible
 FIRST_WITH_SESSION: Final = 7
 
 MAX_ENTRIES: Final = 1_000_000
@@ -22,8 +21,9 @@ Entry = TypeVar("Entry")
 FetchTopics: TypeAlias = list[tuple[str, list[tuple[int, int]]]]
 """Topics with pairs of partition and fetch offset."""
 
-_LIMITS = struct.Struct(">iiii").unpack_from
-_SESSION = struct.Struct(">ii").unpack_from
+_MAX_WAIT = struct.Struct(">4xi").unpack_from
+_LIMIT_BYTES = 17
+"""Replica id, longest wait, least and most bytes, isolation level."""
 
 # partition, leader epoch (9+), offset, last fetched epoch (12+), log start offset (5+), max bytes
 _PARTITION_BY_VERSION = tuple(
@@ -35,22 +35,16 @@ _PARTITION_BY_VERSION = tuple(
         + ("8x" if version >= 5 else "")
         + "4x"
     )
-    for version in range(VERSIONS[1] + 1)
+    for version in range(READ[ApiKey.FETCH].highest + 1)
 )
 
 
 class FetchRequest(NamedTuple):
     """A Fetch request."""
 
-    version: int
-    replica_id: int
-    """-1 for consumers; a broker's id for replication."""
     max_wait_ms: int
-    min_bytes: int
-    max_bytes: int
-    session_id: int
-    """0 for none; versions before 7 have no sessions."""
     session_epoch: int
+    """-1 without a session; versions before 7 have none."""
     topics: FetchTopics
     forgotten: list[tuple[str, list[int]]]
     """What an incremental request takes out of its session."""
@@ -64,15 +58,14 @@ def fetch_request_slices(frame: bytes, head: RequestHead) -> Slices[FetchRequest
     :raises ProtocolError: when it is malformed, of another version, or does not end where its frame ends.
     """
     version = head.version
-    if not VERSIONS[0] <= version <= VERSIONS[1]:
-        raise ProtocolError(f"Fetch version {version}, expected {VERSIONS[0]} to {VERSIONS[1]}")
+    check_version(ApiKey.FETCH, version)
     try:
-        replica_id, max_wait_ms, min_bytes, max_bytes = _LIMITS(frame, head.body)
-        cursor = Cursor(frame, head.body + 17, version >= FIRST_FLEXIBLE)
-        session_id, session_epoch = 0, -1
+        (max_wait_ms,) = _MAX_WAIT(frame, head.body)
+        cursor = Cursor(frame, head.body + _LIMIT_BYTES, version >= FIRST_FLEXIBLE)
+        session_epoch = -1
         if version >= FIRST_WITH_SESSION:
-            session_id, session_epoch = _SESSION(frame, cursor.at)
-            cursor.at += 8
+            cursor.i32()  # session id
+            session_epoch = cursor.i32()
         topics = yield from _by_topic(cursor, partial(_partitions, cursor, _PARTITION_BY_VERSION[version]))
         forgotten: list[tuple[str, list[int]]] = []
         if version >= FIRST_WITH_SESSION:
@@ -84,9 +77,7 @@ def fetch_request_slices(frame: bytes, head: RequestHead) -> Slices[FetchRequest
         raise ProtocolError(f"a truncated Fetch request: {error}") from error
     if cursor.at != head.end:
         raise ProtocolError(f"a Fetch request of {cursor.at - head.start} bytes in {head.end - head.start}")
-    return FetchRequest(
-        version, replica_id, max_wait_ms, min_bytes, max_bytes, session_id, session_epoch, topics, forgotten
-    )
+    return FetchRequest(max_wait_ms, session_epoch, topics, forgotten)
 
 
 def _by_topic(cursor: Cursor, read: Callable[[int], list[Entry]]) -> Slices[list[tuple[str, list[Entry]]]]:

@@ -4,10 +4,10 @@ import struct
 from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
-from sluicegate_kafka.codec.api_keys import ApiKey
+from sluicegate_kafka.codec.api_keys import ApiKey, check_version
 from sluicegate_kafka.codec.errors import ProtocolError
-from sluicegate_kafka.codec.fetch_requests import FIRST_FLEXIBLE, FIRST_WITH_SESSION, VERSIONS
-from sluicegate_kafka.codec.frames import response_body_offset
+from sluicegate_kafka.codec.fetch_requests import FIRST_FLEXIBLE, FIRST_WITH_SESSION
+from sluicegate_kafka.codec.frames import response_body
 from sluicegate_kafka.codec.primitives import (
     MALFORMED,
     Cursor,
@@ -54,9 +54,7 @@ class FetchResponse(NamedTuple):
     """A Fetch response."""
 
     version: int
-    throttle_ms: int
     error: int
-    session_id: int
     topics: list[FetchTopic]
 
 
@@ -67,14 +65,14 @@ def fetch_response_slices(frame: bytes, version: int) -> Slices[FetchResponse]:
     :param version: of the request that it answers.
     :raises ProtocolError: when it is malformed, of another version, or does not end where its frame ends.
     """
-    if not VERSIONS[0] <= version <= VERSIONS[1]:
-        raise ProtocolError(f"Fetch version {version}, expected {VERSIONS[0]} to {VERSIONS[1]}")
+    check_version(ApiKey.FETCH, version)
     try:
-        cursor = Cursor(frame, response_body_offset(ApiKey.FETCH, version, frame), version >= FIRST_FLEXIBLE)
-        throttle_ms = cursor.i32()
-        error, session_id = 0, 0
+        cursor = response_body(frame, ApiKey.FETCH, version)
+        cursor.i32()  # throttle time
+        error = 0
         if version >= FIRST_WITH_SESSION:
-            error, session_id = cursor.i16(), cursor.i32()
+            error = cursor.i16()
+            cursor.i32()  # session id
         topics: list[FetchTopic] = []
         read = 0
         for _ in range(cursor.array_length()):
@@ -95,7 +93,7 @@ def fetch_response_slices(frame: bytes, version: int) -> Slices[FetchResponse]:
         raise ProtocolError(f"a truncated Fetch response: {error_}") from error_
     if cursor.at != len(frame):
         raise ProtocolError(f"a Fetch response of {cursor.at} bytes in a frame of {len(frame)}")
-    return FetchResponse(version, throttle_ms, error, session_id, topics)
+    return FetchResponse(version, error, topics)
 
 
 def _partitions(cursor: Cursor, count: int, version: int) -> list[FetchPartition]:

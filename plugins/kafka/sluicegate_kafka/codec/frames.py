@@ -4,12 +4,13 @@ import struct
 from functools import partial
 from typing import NamedTuple
 
-from sluicegate_kafka.codec.api_keys import FIRST_FLEXIBLE, NEVER, ApiKey
+from sluicegate_kafka.codec.api_keys import NEVER, READ, ApiKey
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.primitives import MALFORMED, Cursor, skip_tags
 
 _HEAD = struct.Struct(">hhih")
 _pack_i32 = struct.Struct(">i").pack
+_FIRST_FLEXIBLE = {int(api_key): versions.first_flexible for api_key, versions in READ.items()}
 
 
 class RequestHead(NamedTuple):
@@ -32,8 +33,8 @@ _head_of = partial(tuple.__new__, RequestHead)  # half the time of a call with s
 
 
 def is_flexible(api_key: int, version: int) -> bool:
-    """True if this version of an API uses compact types and tagged fields; False for unknown APIs."""
-    return version >= FIRST_FLEXIBLE.get(api_key, NEVER)
+    """True if this version of an API that is read here has compact types and tagged fields."""
+    return version >= _FIRST_FLEXIBLE.get(api_key, NEVER)
 
 
 def parse_request_head(frame: bytes, start: int = 0, end: int | None = None) -> RequestHead:
@@ -55,7 +56,7 @@ def parse_request_head(frame: bytes, start: int = 0, end: int | None = None) -> 
             at += size
         if api_key < 0 or version < 0:
             raise ProtocolError(f"API key {api_key} version {version}, expected none below 0")
-        if version >= FIRST_FLEXIBLE.get(api_key, NEVER):
+        if version >= _FIRST_FLEXIBLE.get(api_key, NEVER):
             at = at + 1 if frame[at] == 0 else skip_tags(frame, at)
     except MALFORMED as error:
         raise ProtocolError(f"no request header: {error}") from error
@@ -64,22 +65,18 @@ def parse_request_head(frame: bytes, start: int = 0, end: int | None = None) -> 
     return _head_of((api_key, version, correlation_id, client_id, at, start, end))
 
 
-def response_header_is_flexible(api_key: int, version: int) -> bool:
+def _response_header_is_flexible(api_key: int, version: int) -> bool:
     """True if the response header carries tagged fields; ApiVersions never does (KIP-511)."""
     return api_key != ApiKey.API_VERSIONS and is_flexible(api_key, version)
 
 
-def response_body_offset(api_key: int, version: int, frame: bytes | None = None) -> int:
+def response_body_offset(api_key: int, version: int, frame: bytes) -> int:
     """Where a response's body starts, in a frame without its length.
 
-    :param frame: the response; if omitted, the header is assumed to have no tagged fields, as brokers send
-        it.
     :raises ProtocolError: when the header does not fit.
     """
-    if not response_header_is_flexible(api_key, version):
+    if not _response_header_is_flexible(api_key, version):
         return 4
-    if frame is None:
-        return 5
     try:
         return skip_tags(frame, 4)
     except MALFORMED as error:
@@ -97,5 +94,5 @@ def response_body(frame: bytes, api_key: int, version: int) -> Cursor:
 
 def response_head(api_key: int, version: int, correlation_id: int) -> bytes:
     """The header of a response that the gateway makes itself."""
-    tags = b"\0" if response_header_is_flexible(api_key, version) else b""
+    tags = b"\0" if _response_header_is_flexible(api_key, version) else b""
     return _pack_i32(correlation_id) + tags

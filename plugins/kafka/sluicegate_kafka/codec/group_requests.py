@@ -6,7 +6,7 @@ clients with newer fields are served too.
 
 from typing import Final, NamedTuple
 
-from sluicegate_kafka.codec.api_keys import ApiKey
+from sluicegate_kafka.codec.api_keys import ApiKey, check_version
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import RequestHead, is_flexible
 from sluicegate_kafka.codec.primitives import Cursor, guarded
@@ -19,15 +19,6 @@ MAX_NAMES: Final = 10_000
 """Names of topics in one request that are read, some 0.4 us each."""
 _VERSION_BYTES = 2
 _CONSUMER = "consumer"
-_READ: Final[dict[int, tuple[int, int]]] = {
-    ApiKey.OFFSET_COMMIT: (2, 9),
-    ApiKey.JOIN_GROUP: (0, 9),
-    ApiKey.LEAVE_GROUP: (0, 5),
-    ApiKey.HEARTBEAT: (0, 4),
-    ApiKey.SYNC_GROUP: (0, 5),
-    ApiKey.TXN_OFFSET_COMMIT: (0, 5),
-    ApiKey.CONSUMER_GROUP_HEARTBEAT: (0, 1),
-}
 
 
 class JoinGroup(NamedTuple):
@@ -40,15 +31,12 @@ class JoinGroup(NamedTuple):
     """The name of a static member."""
     topics: tuple[str, ...]
     """What it subscribes to; empty for protocols other than `consumer`."""
-    protocol_type: str
 
 
 class OffsetCommit(NamedTuple):
     """Offsets that a group stores."""
 
     group: str
-    member_id: str
-    """Empty for a group without members."""
     topics: tuple[str, ...]
     partitions: tuple[tuple[int, ...], ...]
     """Partitions of each topic."""
@@ -73,11 +61,9 @@ def group_cursor(frame: bytes, head: RequestHead, api_key: ApiKey) -> Cursor:
 
     :raises ProtocolError: when it is of another API or version, or too large.
     """
-    low, high = _READ[api_key]
-    if head.api_key != api_key or not low <= head.version <= high:
-        raise ProtocolError(
-            f"API key {head.api_key} version {head.version}, expected {api_key} in {low} to {high}"
-        )
+    if head.api_key != api_key:
+        raise ProtocolError(f"API key {head.api_key}, expected {api_key}")
+    check_version(api_key, head.version)
     if head.end - head.start > MAX_GROUP_REQUEST:
         raise ProtocolError(
             f"a group request of {head.end - head.start} bytes, expected up to {MAX_GROUP_REQUEST}"
@@ -113,7 +99,7 @@ def join_group_slices(frame: bytes, head: RequestHead) -> Slices[JoinGroup]:
             left -= len(names)
             known = metadata[_VERSION_BYTES:end]
         cursor.tags()
-    return JoinGroup(group, member_id, instance_id, tuple(topics), protocol_type)
+    return JoinGroup(group, member_id, instance_id, tuple(topics))
 
 
 def _subscription(metadata: bytes, most: int) -> Slices[tuple[list[str], int]]:
@@ -157,40 +143,27 @@ def read_leave_group(frame: bytes, head: RequestHead) -> tuple[str, tuple[str, .
 
 
 @guarded_slices
-def offset_commit_slices(frame: bytes, head: RequestHead) -> Slices[OffsetCommit]:
-    """Read an OffsetCommit request, versions 2 to 9; yields between two slices.
+def commit_slices(frame: bytes, head: RequestHead) -> Slices[OffsetCommit]:
+    """Read an OffsetCommit request, versions 2 to 9, or a TxnOffsetCommit, 0 to 5; yields between two slices.
 
     :raises ProtocolError: when it is malformed.
     """
-    cursor = group_cursor(frame, head, ApiKey.OFFSET_COMMIT)
+    is_txn = head.api_key == ApiKey.TXN_OFFSET_COMMIT
+    cursor = group_cursor(frame, head, ApiKey.TXN_OFFSET_COMMIT if is_txn else ApiKey.OFFSET_COMMIT)
+    if is_txn:
+        cursor.string()  # transactional id
     group = cursor.string()
-    cursor.i32()  # generation
-    member_id = cursor.string()
-    if head.version >= 7:
-        cursor.nullable_string()  # instance id
-    if head.version <= 4:
-        cursor.i64()  # retention
-    topics, partitions = yield from _committed(cursor, leader_epoch=head.version >= 6)
-    return OffsetCommit(group, member_id, topics, partitions)
-
-
-@guarded_slices
-def txn_offset_commit_slices(frame: bytes, head: RequestHead) -> Slices[OffsetCommit]:
-    """Read a TxnOffsetCommit request, versions 0 to 5; yields between two slices.
-
-    :raises ProtocolError: when it is malformed.
-    """
-    cursor = group_cursor(frame, head, ApiKey.TXN_OFFSET_COMMIT)
-    cursor.string()  # transactional id
-    group = cursor.string()
-    cursor.skip(8 + 2)  # producer id and epoch
-    member_id = ""
-    if head.version >= 3:
+    if is_txn:
+        cursor.skip(8 + 2)  # producer id and epoch
+    if not is_txn or head.version >= 3:
         cursor.i32()  # generation
-        member_id = cursor.string()
+        cursor.string()  # member id
+    if head.version >= (3 if is_txn else 7):
         cursor.nullable_string()  # instance id
-    topics, partitions = yield from _committed(cursor, leader_epoch=head.version >= 2)
-    return OffsetCommit(group, member_id, topics, partitions)
+    if not is_txn and head.version <= 4:
+        cursor.i64()  # retention
+    topics, partitions = yield from _committed(cursor, leader_epoch=head.version >= (2 if is_txn else 6))
+    return OffsetCommit(group, topics, partitions)
 
 
 def _committed(

@@ -6,16 +6,11 @@ from collections.abc import Collection
 from sluicegate_kafka.codec.api_keys import ApiKey
 from sluicegate_kafka.codec.errors import NONE, UNKNOWN_MEMBER_ID
 from sluicegate_kafka.codec.frames import RequestHead, is_flexible, response_body, response_head
-from sluicegate_kafka.codec.group_requests import (
-    OffsetCommit,
-    offset_commit_slices,
-    txn_offset_commit_slices,
-)
+from sluicegate_kafka.codec.group_requests import commit_slices
 from sluicegate_kafka.codec.primitives import (
     guarded,
     with_length,
     write_array_length,
-    write_nullable_string,
     write_string,
 )
 from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices, at_once, guarded_slices
@@ -94,42 +89,21 @@ def heartbeat_error(frame: bytes, version: int) -> int:
     return cursor.i16()
 
 
-def refuse_consumer_group_heartbeat(
-    version: int, correlation_id: int, code: int, text: str | None = None
-) -> bytes:
-    """A ConsumerGroupHeartbeat response with an error; a frame with its length.
-
-    :param version: of the request.
-    :param correlation_id: of the request.
-    :param code: the error code.
-    :param text: a human-readable text; None for none.
-    """
-    # no member id, epoch 0, interval 0, no assignment
-    body = [_NOT_THROTTLED, _i16(code), write_nullable_string(text, flexible=True), b"\0", bytes(8), b"\xff"]
+def refuse_consumer_group_heartbeat(version: int, correlation_id: int, code: int) -> bytes:
+    """A ConsumerGroupHeartbeat response with an error; a frame with its length."""
+    # no text, no member id, epoch 0, interval 0, no assignment
+    body = [_NOT_THROTTLED, _i16(code), b"\0\0", bytes(8), b"\xff"]
     return _response(ApiKey.CONSUMER_GROUP_HEARTBEAT, version, correlation_id, body)
 
 
-def refuse_offset_commit(frame: bytes, head: RequestHead, code: int) -> bytes:
-    """The answer to an OffsetCommit request with an error for every partition; a frame with its length.
+def refuse_commit(frame: bytes, head: RequestHead, code: int) -> bytes:
+    """The answer to an OffsetCommit or TxnOffsetCommit request with an error for every partition.
 
+    :returns: a frame with its length.
     :raises ProtocolError: when the request is malformed.
     """
-    return _refuse_commit(ApiKey.OFFSET_COMMIT, head, at_once(offset_commit_slices(frame, head)), code, 3)
-
-
-def refuse_txn_offset_commit(frame: bytes, head: RequestHead, code: int) -> bytes:
-    """The answer to a TxnOffsetCommit request with an error for every partition; a frame with its length.
-
-    :raises ProtocolError: when the request is malformed.
-    """
-    return _refuse_commit(
-        ApiKey.TXN_OFFSET_COMMIT, head, at_once(txn_offset_commit_slices(frame, head)), code, 0
-    )
-
-
-def _refuse_commit(
-    api_key: ApiKey, head: RequestHead, commit: OffsetCommit, code: int, throttled: int
-) -> bytes:
+    api_key, commit = ApiKey(head.api_key), at_once(commit_slices(frame, head))
+    throttled = 3 if api_key == ApiKey.OFFSET_COMMIT else 0
     flexible = is_flexible(api_key, head.version)
     tags = b"\0" if flexible else b""
     body = [_throttled(head.version, throttled), write_array_length(len(commit.topics), flexible)]
@@ -163,8 +137,8 @@ def join_group_result(frame: bytes, version: int) -> tuple[int, str]:
 
 
 @guarded
-def consumer_group_heartbeat_result(frame: bytes, version: int) -> tuple[int, str, int]:
-    """The error code, member id (empty if none) and member epoch in a ConsumerGroupHeartbeat response.
+def consumer_group_heartbeat_result(frame: bytes, version: int) -> tuple[int, str]:
+    """The error code and member id (empty if none) in a ConsumerGroupHeartbeat response.
 
     :param frame: the response without its length.
     :param version: of the request that it answers.
@@ -174,8 +148,7 @@ def consumer_group_heartbeat_result(frame: bytes, version: int) -> tuple[int, st
     cursor.i32()  # throttle time
     error = cursor.i16()
     cursor.nullable_string()  # error message
-    member_id = cursor.nullable_string() or ""
-    return error, member_id, cursor.i32()
+    return error, cursor.nullable_string() or ""
 
 
 @guarded_slices

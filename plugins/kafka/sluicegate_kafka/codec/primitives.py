@@ -7,20 +7,6 @@ from typing import Final, ParamSpec, TypeVar
 
 from sluicegate_kafka.codec.errors import ProtocolError
 
-__all__ = [
-    "MALFORMED",
-    "Cursor",
-    "ProtocolError",
-    "guarded",
-    "read_uvarint",
-    "skip_tags",
-    "with_length",
-    "write_array_length",
-    "write_nullable_string",
-    "write_string",
-    "write_uvarint",
-]
-
 MALFORMED: Final = (IndexError, struct.error, UnicodeDecodeError)
 """What reading past the end or decoding a hostile string raises."""
 

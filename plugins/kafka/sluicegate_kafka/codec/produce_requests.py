@@ -3,8 +3,9 @@
 import struct
 from collections.abc import Sequence
 from functools import partial
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
+from sluicegate_kafka.codec.api_keys import READ, ApiKey, check_version
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.primitives import (
@@ -15,19 +16,16 @@ from sluicegate_kafka.codec.primitives import (
     write_array_length,
 )
 from sluicegate_kafka.codec.records import measure_records
-from sluicegate_kafka.codec.slices import Slices, at_once
+from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices, at_once
 
-VERSIONS: Final = (3, 12)
-"""Lowest and highest version read here; 13 names topics by id only."""
-FIRST_FLEXIBLE: Final = 9
+_, _HIGHEST, FIRST_FLEXIBLE = READ[ApiKey.PRODUCE]
 
 MAX_ENTRIES: Final = 20_000
 """Topics, and partitions of all topics, in one request. Clients send 1 MiB unless told otherwise, in which
 there is room for 14,000 batches."""
-ENTRIES_PER_SLICE: Final = 1_000
-"""Topics and partitions that are read in one slice: about a millisecond."""
 
-_ACKS_TIMEOUT = struct.Struct(">hi").unpack_from
+_ACKS = struct.Struct(">h4x").unpack_from
+"""The time-out behind it is skipped."""
 _i16 = struct.Struct(">h").unpack_from
 _i32 = struct.Struct(">i").unpack_from
 _INDEX_SIZE = struct.Struct(">ii").unpack_from
@@ -74,19 +72,15 @@ class ProduceTopic(NamedTuple):
 class ProduceRequest(NamedTuple):
     """A Produce request."""
 
-    version: int
+    frame: bytes
+    """The buffer that it was read from, to which all offsets refer."""
+    head: RequestHead
     acks: int
-    timeout_ms: int
-    transactional_id: str | None
     topics: list[ProduceTopic]
     topics_offset: int
     """Where the length of the topic array stands."""
     topics_end: int
     """Offset after the last topic."""
-    start: int
-    """Where the request starts, after its length."""
-    end: int
-    """Offset after the request."""
 
 
 # Half the time of calls with so many arguments.
@@ -107,6 +101,7 @@ def scan_slices(frame: bytes, head: RequestHead) -> Slices[ProduceRequest]:
     :returns: a generator that yields between two slices.
     :raises ProtocolError: when it is malformed, of another version, or does not end where its frame ends.
     """
+    check_version(ApiKey.PRODUCE, head.version)
     try:
         is_flexible = head.version >= FIRST_FLEXIBLE
         return (yield from (_scan_flexible if is_flexible else _scan_legacy)(frame, head))
@@ -119,9 +114,7 @@ def _scan_flexible(frame: bytes, head: RequestHead) -> Slices[ProduceRequest]:
 
     Offsets only grow, so comparing the last one with the frame's end covers all of them.
     """
-    if head.version > VERSIONS[1]:
-        raise ProtocolError(f"Produce version {head.version}, expected {VERSIONS[0]} to {VERSIONS[1]}")
-    start, count, at = _flexible_start(frame, head)
+    acks, topics_offset, count, at = _flexible_start(frame, head)
     if not 0 < count <= MAX_ENTRIES:
         raise ProtocolError(f"{count - 1} topics in a Produce request")
     topics: list[ProduceTopic] = []
@@ -137,7 +130,7 @@ def _scan_flexible(frame: bytes, head: RequestHead) -> Slices[ProduceRequest]:
         left -= len(topic.partitions)
         read += 1 + len(topic.partitions)
         at = topic.end
-    return _whole(frame, head, start, topics, at)
+    return _whole(frame, head, acks, topics_offset, topics, at)
 
 
 def scan_plain(frame: bytes, head: RequestHead) -> ProduceRequest | None:
@@ -147,52 +140,48 @@ def scan_plain(frame: bytes, head: RequestHead) -> ProduceRequest | None:
     :param head: the request's header.
     :raises ProtocolError: when it is malformed, or does not end where its frame ends.
     """
-    if not FIRST_FLEXIBLE <= head.version <= VERSIONS[1]:
+    if not FIRST_FLEXIBLE <= head.version <= _HIGHEST:
         return None
     try:
-        start, count, at = _flexible_start(frame, head)
+        acks, topics_offset, count, at = _flexible_start(frame, head)
         if count != 2 or (topic := _flexible_topic(frame, at)) is None:
             return None
-        return _whole(frame, head, start, [topic], topic.end)
+        return _whole(frame, head, acks, topics_offset, [topic], topic.end)
     except MALFORMED as error:
         raise ProtocolError(f"a truncated Produce request: {error}") from error
 
 
-_Start: TypeAlias = tuple[int, int, str | None, int]
-"""Acks, time-out, transactional id, and where the length of the topics stands."""
-
-
-def _flexible_start(frame: bytes, head: RequestHead) -> tuple[_Start, int, int]:
-    """The fields before the topics, the number of topics plus one, and where they begin."""
+def _flexible_start(frame: bytes, head: RequestHead) -> tuple[int, int, int, int]:
+    """Acks, where the length of the topics stands, the number of topics plus one, and where they begin."""
     at = head.body
     size = frame[at]
     at += 1
-    transactional_id = None
-    if size:
+    if size:  # transactional id
         if size > 127:
             size, at = read_uvarint(frame, at - 1)
         at += size - 1
-        transactional_id = str(frame[at - size + 1 : at], "utf-8")
-    acks, timeout_ms = _ACKS_TIMEOUT(frame, at)
+    (acks,) = _ACKS(frame, at)
     topics_offset = at = at + 6
     count = frame[at]
     at += 1
     if count > 127:
         count, at = read_uvarint(frame, at - 1)
-    return (acks, timeout_ms, transactional_id, topics_offset), count, at
+    return acks, topics_offset, count, at
 
 
 def _whole(
-    frame: bytes, head: RequestHead, start: _Start, topics: list[ProduceTopic], topics_end: int
+    frame: bytes,
+    head: RequestHead,
+    acks: int,
+    topics_offset: int,
+    topics: list[ProduceTopic],
+    topics_end: int,
 ) -> ProduceRequest:
     """The request, if it ends behind its topics."""
     at = topics_end + 1 if frame[topics_end] == 0 else skip_tags(frame, topics_end)
     if at != head.end:
         raise ProtocolError(f"a Produce request of {at - head.start} bytes in {head.end - head.start}")
-    acks, timeout_ms, transactional_id, offset = start
-    return _request_of(
-        (head.version, acks, timeout_ms, transactional_id, topics, offset, topics_end, head.start, head.end)
-    )
+    return _request_of((frame, head, acks, topics, topics_offset, topics_end))
 
 
 def _flexible_name(frame: bytes, start: int) -> tuple[str, int, int]:
@@ -303,16 +292,11 @@ def _topic(
 
 def _scan_legacy(frame: bytes, head: RequestHead) -> Slices[ProduceRequest]:
     """Versions 3 to 8."""
-    if head.version < VERSIONS[0]:
-        raise ProtocolError(f"Produce version {head.version}, expected {VERSIONS[0]} to {VERSIONS[1]}")
     at = head.body
     (size,) = _i16(frame, at)
     at += 2
-    transactional_id = None
-    if size >= 0:
-        transactional_id = str(frame[at : at + size], "utf-8")
-        at += size
-    acks, timeout_ms = _ACKS_TIMEOUT(frame, at)
+    at += max(size, 0)  # transactional id
+    (acks,) = _ACKS(frame, at)
     topics_offset = at = at + 6
     (count,) = _i32(frame, at)
     at += 4
@@ -331,9 +315,7 @@ def _scan_legacy(frame: bytes, head: RequestHead) -> Slices[ProduceRequest]:
         at = topic.end
     if at != head.end:
         raise ProtocolError(f"a Produce request of {at - head.start} bytes in {head.end - head.start}")
-    return ProduceRequest(
-        head.version, acks, timeout_ms, transactional_id, topics, topics_offset, at, head.start, head.end
-    )
+    return ProduceRequest(frame, head, acks, topics, topics_offset, at)
 
 
 def _legacy_topic(frame: bytes, start: int, most: int) -> Slices[ProduceTopic]:
@@ -360,21 +342,18 @@ def _legacy_topic(frame: bytes, start: int, most: int) -> Slices[ProduceTopic]:
     return (yield from _topic(frame, name, start, at, partitions, records))
 
 
-def subset_produce(frame: bytes, request: ProduceRequest, keep: Sequence[int]) -> bytes:
+def subset_produce(request: ProduceRequest, keep: Sequence[int]) -> bytes:
     """The same request with only some of its topics.
 
-    :param frame: the buffer that the request was read from.
-    :param request: what `scan_produce` found in it.
     :param keep: places of the topics to keep.
     :returns: a frame with its length.
     """
-    view = memoryview(frame)
-    topics = request.topics
+    view, head, topics = memoryview(request.frame), request.head, request.topics
     return with_length(
         [
-            view[request.start : request.topics_offset],
-            write_array_length(len(keep), request.version >= FIRST_FLEXIBLE),
+            view[head.start : request.topics_offset],
+            write_array_length(len(keep), head.version >= FIRST_FLEXIBLE),
             *(view[topics[place].start : topics[place].end] for place in keep),
-            view[request.topics_end : request.end],
+            view[request.topics_end : head.end],
         ]
     )

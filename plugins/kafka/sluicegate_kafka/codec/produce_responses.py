@@ -4,9 +4,8 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
-from sluicegate_kafka.codec.api_keys import ApiKey
-from sluicegate_kafka.codec.errors import ProtocolError
-from sluicegate_kafka.codec.frames import response_body_offset, response_head
+from sluicegate_kafka.codec.api_keys import ApiKey, check_version
+from sluicegate_kafka.codec.frames import response_body, response_head
 from sluicegate_kafka.codec.primitives import (
     Cursor,
     guarded,
@@ -16,14 +15,15 @@ from sluicegate_kafka.codec.primitives import (
     write_string,
     write_uvarint,
 )
-from sluicegate_kafka.codec.produce_requests import FIRST_FLEXIBLE, VERSIONS
+from sluicegate_kafka.codec.produce_requests import FIRST_FLEXIBLE
 
 Refused: TypeAlias = tuple[str, Sequence[int], int, str]
 """Topic, its partitions, the error code and a text for people."""
 
 _FIRST_WITH_LOG_START = 5
 _FIRST_WITH_MESSAGE = 8
-_FIRST_WITH_ENDPOINTS = 10
+FIRST_WITH_ENDPOINTS = 10
+"""The first version whose response may carry broker addresses (KIP-951)."""
 _ENDPOINTS_TAG = 0
 _PARTITION = struct.Struct(">ihqqq")
 _STORED = struct.Struct(">ihq").unpack_from
@@ -54,10 +54,8 @@ def scan_produce_response(frame: bytes, version: int) -> ProduceResponse:
     :param version: of the request that it answers.
     :raises ProtocolError: when it is malformed or of a version that is not read here.
     """
-    if not VERSIONS[0] <= version <= VERSIONS[1]:
-        raise ProtocolError(f"Produce version {version}, expected {VERSIONS[0]} to {VERSIONS[1]}")
-    flexible = version >= FIRST_FLEXIBLE
-    cursor = Cursor(frame, response_body_offset(ApiKey.PRODUCE, version, frame), flexible)
+    check_version(ApiKey.PRODUCE, version)
+    cursor = response_body(frame, ApiKey.PRODUCE, version)
     count = cursor.array_length()
     topics_start = cursor.at
     for _ in range(count):
@@ -90,13 +88,11 @@ def appended(frame: bytes, version: int, only: tuple[str, int] | None = None) ->
     :param only: topic and partition, if the request had one batch.
     :raises ProtocolError: when it is malformed or of a version that is not read here.
     """
-    if not VERSIONS[0] <= version <= VERSIONS[1]:
-        raise ProtocolError(f"Produce version {version}, expected {VERSIONS[0]} to {VERSIONS[1]}")
-    flexible = version >= FIRST_FLEXIBLE
-    if only is not None and flexible and len(frame) == plain_response_length(only[0]):
+    check_version(ApiKey.PRODUCE, version)
+    if only is not None and version >= FIRST_FLEXIBLE and len(frame) == plain_response_length(only[0]):
         partition, error, offset = _STORED(frame, len(frame) - _PLAIN_END)
         return [(*only, offset)] if partition == only[1] and error == 0 and offset >= 0 else []
-    cursor = Cursor(frame, response_body_offset(ApiKey.PRODUCE, version, frame), flexible)
+    cursor = response_body(frame, ApiKey.PRODUCE, version)
     stored: list[tuple[str, int, int]] = []
     for _ in range(cursor.array_length()):
         topic = cursor.string()
@@ -129,7 +125,7 @@ def has_node_endpoints(frame: bytes, version: int) -> bool:
     :param version: of the request that it answers.
     :raises ProtocolError: when it is malformed.
     """
-    if version < _FIRST_WITH_ENDPOINTS:
+    if version < FIRST_WITH_ENDPOINTS:
         return False
     return any(tag == _ENDPOINTS_TAG for tag, *_ in scan_produce_response(frame, version).tags)
 
@@ -147,7 +143,7 @@ def plain_response_length(topic: str) -> int:
 def node_endpoints(frame: bytes, version: int) -> Iterator[tuple[int, int, int]]:
     """Where NodeEndpoints stand in a Produce response: offset of the size, start and end of the value."""
     for tag, size_offset, start, end in scan_produce_response(frame, version).tags:
-        if tag == _ENDPOINTS_TAG and version >= _FIRST_WITH_ENDPOINTS:
+        if tag == _ENDPOINTS_TAG and version >= FIRST_WITH_ENDPOINTS:
             yield size_offset, start, end
 
 

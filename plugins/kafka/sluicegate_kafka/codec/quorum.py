@@ -4,7 +4,7 @@ Controllers are not reachable through the gateway, so there is no address to put
 """
 
 from sluicegate_kafka.codec.api_keys import ApiKey
-from sluicegate_kafka.codec.frames import response_body_offset
+from sluicegate_kafka.codec.frames import response_body
 from sluicegate_kafka.codec.primitives import Cursor, guarded, write_array_length
 
 _FIRST_WITH_NODES = 2
@@ -22,7 +22,7 @@ def without_listeners(frame: bytes, version: int) -> bytes:
     """
     if version < _FIRST_WITH_NODES:
         return frame
-    cursor = Cursor(frame, response_body_offset(ApiKey.DESCRIBE_QUORUM, version, frame), flexible=True)
+    cursor = response_body(frame, ApiKey.DESCRIBE_QUORUM, version)
     cursor.i16()  # error
     cursor.nullable_string()
     for _ in range(cursor.array_length()):

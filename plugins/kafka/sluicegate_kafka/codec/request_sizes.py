@@ -15,7 +15,7 @@ LOGIN_BYTES: Final = 512 * 1024
 LIST_BYTES: Final = 8 * 1024 * 1024
 """Lists with an entry for each of a hundred thousand partitions, and what group leaders assign."""
 OTHER_BYTES: Final = 1024 * 1024
-"""All other requests, and those of APIs that the gate does not know."""
+"""All other requests, and those of APIs that the gateway does not know."""
 
 _LOGIN = (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 _LISTS = (

@@ -2,15 +2,11 @@
 
 import struct
 from collections.abc import Collection, Mapping
-from typing import Final
 
-from sluicegate_kafka.codec.api_keys import ApiKey
+from sluicegate_kafka.codec.api_keys import READ, ApiKey, Versions
 from sluicegate_kafka.codec.errors import UNSUPPORTED_VERSION
 from sluicegate_kafka.codec.frames import RequestHead, is_flexible, response_head
 from sluicegate_kafka.codec.primitives import Cursor, guarded, with_length, write_array_length
-
-API_VERSIONS_RANGE: Final = (0, 4)
-"""Versions of ApiVersions itself that are read here."""
 
 _FETCH_KNOWN = range(7, 19)
 """Fetch versions with a top-level error in a layout that is known."""
@@ -21,7 +17,7 @@ _i32 = struct.Struct(">i")
 
 @guarded
 def restrict_api_versions(
-    frame: bytes, version: int, limits: Mapping[int, tuple[int, int]], hidden: Collection[int]
+    frame: bytes, version: int, limits: Mapping[int, Versions], hidden: Collection[int]
 ) -> bytes:
     """An ApiVersions response that offers only what both the broker and the gateway understand.
 
@@ -45,7 +41,7 @@ def restrict_api_versions(
         cursor.skip(_RANGE.size)
         cursor.tags()
         if key in limits:
-            low, high = max(low, limits[key][0]), min(high, limits[key][1])
+            low, high = max(low, limits[key].lowest), min(high, limits[key].highest)
         if key not in hidden and low <= high:
             kept += [_RANGE.pack(key, low, high), frame[start + _RANGE.size : cursor.at]]
     return b"".join(
@@ -63,7 +59,7 @@ def unsupported_version_response(api_key: int, version: int, correlation_id: int
         the connection then.
     """
     if api_key == ApiKey.API_VERSIONS:
-        low, high = API_VERSIONS_RANGE
+        low, high, _ = READ[ApiKey.API_VERSIONS]
         body = _i32.pack(correlation_id) + _i16.pack(UNSUPPORTED_VERSION) + _i32.pack(1)
         return with_length([body, _RANGE.pack(ApiKey.API_VERSIONS, low, high)])
     if api_key == ApiKey.FETCH and version in _FETCH_KNOWN:

@@ -25,7 +25,7 @@ _REWRITES: Mapping[int, Rewrite] = {
 }
 
 _OPENING_NS = 50_000_000
-"""How long an answer with a new broker in it waits, so that the gate listens for it before clients come."""
+"""How long a response with a new broker is held: the gateway listens for it before clients connect."""
 
 
 class Addressing:

@@ -4,7 +4,7 @@ from sluicegate.broker import Buffer
 from sluicegate_kafka.codec.api_keys import ApiKey
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import RequestHead, parse_request_head
-from sluicegate_kafka.codec.groups import (
+from sluicegate_kafka.codec.sasl import (
     is_accepted,
     principal_of,
     sasl_authenticate_result,
@@ -29,7 +29,7 @@ class Handshake:
         self._shared = shared
         self._connection = connection
         self._begun = False
-        """Whether the first token has come: only that one says who the client claims to be."""
+        """Whether the first token has arrived: only that one names the client."""
         self._mechanism = ""
         self._claimed: str | None = None
         self._is_accepted = False

@@ -1,4 +1,4 @@
-"""Where in the Kafka room a stack tells what the event loop is busy with; see `sluicegate.engine.holders`."""
+"""Names the work of the Kafka room that a stack shows; see `sluicegate.engine.holders`."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import NamedTuple
 
-from sluicegate.broker import PASS, Ask, Buffer, Close, Command, NextTurn, ToClient, ToUpstream
-from sluicegate.sessions.pieces import NoRoomError
+from sluicegate.broker import PASS, Buffer, Close, Command, NextTurn, ToClient, ToUpstream
+from sluicegate.sessions.pieces import ALL, NO_ROOM, NoRoomError, Pieces
 from sluicegate_kafka.codec.errors import ProtocolError
-from sluicegate_kafka.session.requests.partial import Partial, no_room
-from sluicegate_kafka.session.requests.pending import Outstanding, Owed, correlation_id_of
+from sluicegate_kafka.session.requests.connection import Connection
+from sluicegate_kafka.session.requests.pending import Owed, correlation_id_of
 from sluicegate_kafka.session.requests.sliced import Made, SlicedResponse
 from sluicegate_kafka.session.shared.shared import Shared
 
@@ -20,11 +20,9 @@ _read_response = Struct(">ii").unpack_from
 _MIN_RESPONSE = 4
 _RESPONSE_HEAD = 8
 RESPONSES_PER_TURN = 50
-"""Responses that are looked at in one turn of the event loop: 35 us each where addresses are rewritten."""
+"""Responses that are read in one turn of the event loop: 35 us each where addresses are rewritten."""
 _BYTES_SHIFT = 9
-"""So many bytes of them, as a power of two, count as one more: lists take long, and batches little."""
-_FOR_EVER = 2**62
-"""More bytes than ever come: what is kept meanwhile is not looked at."""
+"""As a power of two, the bytes of a response that count as one more response: long lists take long."""
 
 
 def as_commands(
@@ -52,16 +50,12 @@ class _Reading(NamedTuple):
     """The response without its length."""
     whole: Buffer
 
-    def is_asked(self, question: object) -> bool:
-        """Whether a question is for its next slice."""
-        return question is self.turn.question
-
 
 class ResponseStream:
     """The broker-to-client direction of a connection; the session is the rest.
 
     :param shared: the front's state.
-    :param outstanding: responses that are owed to the client.
+    :param connection: the client's connection.
     """
 
     __slots__ = (
@@ -69,24 +63,24 @@ class ResponseStream:
         "_most_owed",
         "_partial_response",
         "_reading",
-        "_resting",
         "_shared",
         "_skip_upstream",
+        "connection",
         "outstanding",
     )
 
-    def __init__(self, shared: Shared, outstanding: Outstanding) -> None:
+    def __init__(self, shared: Shared, connection: Connection) -> None:
         self._shared = shared
-        self.outstanding = outstanding
-        self._partial_response = Partial(shared.budget)
+        self.connection = connection
+        self.outstanding = connection.outstanding
+        """Responses that are owed to the client."""
+        self._partial_response = Pieces(shared.budget)
         self._skip_upstream = 0
         self._reading: _Reading | None = None
-        """While there is one, it is kept in `_partial_response`, and behind it what comes."""
-        self._resting: NextTurn | None = None
-        """Asked while responses wait in `_partial_response` for their turn to be looked at."""
+        """While there is one, `_partial_response` holds it and the bytes that arrive after it."""
         self._most_owed = shared.max_requests_in_flight
         self._is_full = False
-        """True while so many responses are owed that no further request is looked at."""
+        """True while so many responses are owed that no further request is read."""
 
     @abstractmethod
     def _answers(self, now_ns: int) -> list[Command]:
@@ -130,7 +124,7 @@ class ResponseStream:
         except ProtocolError as error:
             out.append(Close("malformed_response", str(error)))
         except NoRoomError:
-            out.append(no_room())
+            out.append(Close(*NO_ROOM))
         return out
 
     def _drain(self, data: bytes, now_ns: int) -> Sequence[Command]:
@@ -143,7 +137,7 @@ class ResponseStream:
 
     @property
     def _is_drained(self) -> bool:
-        """True if few enough responses are owed to look at further requests."""
+        """True if few enough responses are owed to read further requests."""
         return len(self.outstanding) <= self._most_owed // 2
 
     def _resume_if_drained(self, now_ns: int, out: list[Command]) -> None:
@@ -178,7 +172,7 @@ class ResponseStream:
         try:
             whole = self._partial_response.add(data)
         except NoRoomError:
-            return [no_room()]
+            return [Close(*NO_ROOM)]
         if whole is None:
             return []
         return as_commands(ToClient, whole, self.receive_upstream(whole, now_ns))
@@ -225,7 +219,7 @@ class ResponseStream:
             if left > 0:
                 self._expect_rest(data[at:])
             else:
-                self._rest(data[at:], out)
+                self._rest(data[at:], now_ns, out)
 
     def _expect_rest(self, rest: bytes) -> None:
         """Keep the start of a response that is needed whole until the rest arrives."""
@@ -234,15 +228,14 @@ class ResponseStream:
             raise ProtocolError(f"response of {need!r} bytes from the broker is too large to read")
         self._partial_response.begin(rest, need)
 
-    def _rest(self, rest: bytes, out: list[Command]) -> None:
+    def _rest(self, rest: bytes, now_ns: int, out: list[Command]) -> None:
         """Keep the rest after many responses until other clients have had their turn."""
-        self._partial_response.begin(rest, _FOR_EVER)
-        self._resting = NextTurn()
-        out.append(Ask(self._resting))
+        self._partial_response.begin(rest, ALL)
+        self.connection.questions.ask(NextTurn(), self._look_on)
+        out.extend(self._answers(now_ns))
 
     def _look_on(self, now_ns: int, out: list[Command]) -> None:
         """Resume the responses that waited for their turn."""
-        self._resting = None
         rest = self._partial_response.all()
         out.extend(as_commands(ToClient, rest, self.receive_upstream(rest, now_ns)))
 
@@ -274,14 +267,17 @@ class ResponseStream:
 
     def _begin_reading(self, reading: _Reading, rest: bytes, now_ns: int, out: list[Command]) -> None:
         """Keep a response until its last slice is done, and the bytes after it."""
-        self._partial_response.begin(reading.frame, _FOR_EVER)
+        self._partial_response.begin(reading.frame, ALL)
         if rest:
             self._partial_response.add(rest)
+        self.connection.questions.ask(NextTurn(), self._read_on)
         out.extend(self._answers(now_ns))
-        out.append(Ask(reading.turn.question))
 
-    def _read_on(self, reading: _Reading, now_ns: int, out: list[Command]) -> None:
+    def _read_on(self, now_ns: int, out: list[Command]) -> None:
         """Do the next slice of a response; after the last one, resume with the bytes after it."""
+        reading = self._reading
+        if reading is None:
+            return
         try:
             made = reading.turn.go_on(now_ns)
         except ProtocolError as error:
@@ -289,7 +285,7 @@ class ResponseStream:
             out.append(Close("malformed_response", str(error)))
             return
         if isinstance(made, SlicedResponse):
-            out.append(Ask(reading.turn.question))
+            self.connection.questions.ask(NextTurn(), self._read_on)
             return
         self._reading = None
         rest = self._partial_response.behind_first()
@@ -300,7 +296,6 @@ class ResponseStream:
 
     def _give_up_reading(self) -> None:
         """Discard the rest of a response, and the bytes after it."""
-        self._resting = None
         if self._reading is not None:
             self._reading.turn.give_up()
             self._reading = None

@@ -1,7 +1,7 @@
 """One Kafka client connection: splits the streams into frames and passes each to its handler.
 
-Rules of this file: no IO, no clock, no policy. It knows frames, their order, and who handles which API;
-what a Produce, Fetch or group request means is told by `producing`, `fetching` and `grouping`.
+Rules of this file: no IO, no clock, no policy. It knows frames, their order, and the handler of each API;
+`producing`, `fetching` and `grouping` know what a Produce, Fetch or group request means.
 """
 
 from collections.abc import Sequence
@@ -9,17 +9,15 @@ from struct import Struct
 
 from sluicegate.broker import (
     PASS,
-    Ask,
     Close,
     Command,
-    NextTurn,
     PauseReading,
     ResumeReading,
     ToUpstream,
     WakeAt,
 )
-from sluicegate.sessions.pieces import NoRoomError
-from sluicegate_kafka.codec.api_keys import ApiKey
+from sluicegate.sessions.pieces import NO_ROOM, NoRoomError, Pieces
+from sluicegate_kafka.codec.api_keys import HIDDEN, READ, ApiKey
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import parse_request_head
 from sluicegate_kafka.codec.request_sizes import TooLargeError, bad_length
@@ -30,22 +28,23 @@ from sluicegate_kafka.session.groups.grouping import Grouping
 from sluicegate_kafka.session.handshake import OPENING, Handshake
 from sluicegate_kafka.session.producing.producing import Producing
 from sluicegate_kafka.session.requests.connection import Connection, Handler
-from sluicegate_kafka.session.requests.partial import Partial, no_room
-from sluicegate_kafka.session.requests.reading_ahead import ReadAhead
 from sluicegate_kafka.session.requests.suspended import Suspended, next_turn
 from sluicegate_kafka.session.responses import ResponseStream, as_commands, close_last
 from sluicegate_kafka.session.shared.listing import ListGroups
 from sluicegate_kafka.session.shared.shared import Shared
-from sluicegate_kafka.session.shared.supported import HIDDEN, SUPPORTED
 
 _read_head = Struct(">ihhi").unpack_from
 """Length, api key, api version, correlation id: what every request starts with."""
 _HEAD = 12
 _MIN_REQUEST = 8
 _REQUESTS_PER_TURN = 25
-"""Requests looked at in one turn of the event loop. What is in flight bounds neither those that owe no
-response nor those that the gate answers itself. A Produce takes 5 us, or 150 us if its topic is new to the
-gate; a join that is refused takes 70 us."""
+"""Requests read in one turn of the event loop: requests without a response, and those that the gateway
+answers itself, are not bounded by what is in flight. A Produce takes 5 us, or 150 us if the gate of its topic
+has to be compiled; a join that is refused takes 70 us."""
+
+
+_AHEAD_BYTES = 256 * 1024
+"""Bytes that are read ahead, so that a client that hangs up is noticed."""
 
 
 class KafkaSession(ResponseStream):
@@ -53,6 +52,7 @@ class KafkaSession(ResponseStream):
 
     __slots__ = (
         "_ahead",
+        "_ahead_paused",
         "_frame_ns",
         "_handlers",
         "_last_api",
@@ -62,7 +62,6 @@ class KafkaSession(ResponseStream):
         "_suspended",
         "_suspended_bytes",
         "_wake_ns",
-        "connection",
         "fetching",
         "grouping",
         "handshake",
@@ -70,8 +69,8 @@ class KafkaSession(ResponseStream):
     )
 
     def __init__(self, shared: Shared, peer: str, node: str = "", now_ns: int = 0) -> None:
-        self.connection = connection = Connection(peer, node, now_ns, shared.budget)
-        super().__init__(shared, connection.outstanding)
+        connection = Connection(peer, node, now_ns, shared.budget)
+        super().__init__(shared, connection)
         self.handshake = Handshake(shared, connection)
         self.producing = Producing(shared, connection)
         self.grouping = Grouping(shared, connection)
@@ -85,9 +84,12 @@ class KafkaSession(ResponseStream):
             **self.handshake.handlers,
             **addressing.handlers,
         }
-        self._partial_request = Partial(shared.budget)
+        self._partial_request = Pieces(shared.budget)
         self._skip_client = 0
-        self._ahead = ReadAhead(shared.budget)
+        self._ahead = Pieces(shared.budget)
+        """What the client sent behind a request that is held, not yet parsed."""
+        self._ahead_paused = False
+        """Whether the client is not read from any more."""
         self._suspended: Suspended | None = None
         self._suspended_bytes = 0
         self._sizes = shared.request_sizes
@@ -165,7 +167,7 @@ class KafkaSession(ResponseStream):
             out.extend(self._answers(now_ns))  # to the requests before it
             out.append(Close(counter, f"{error} from {self.client}"))
         except NoRoomError:
-            out.append(no_room())
+            out.append(Close(*NO_ROOM))
         return close_last(out) if len(out) > 1 else out
 
     def _requests(  # noqa: C901 - one loop
@@ -224,7 +226,7 @@ class KafkaSession(ResponseStream):
     def _handle(self, handler: Handler, data: bytes, start: int, stop: int, now_ns: int) -> bool | Suspended:
         """Pass a request to the handler of its API, if that supports its version."""
         _, api_key, version, _ = _read_head(data, start - 4)
-        lowest, highest = SUPPORTED[api_key]
+        lowest, highest, _ = READ[api_key]
         if not lowest <= version <= highest:
             return self.handshake.refuse_version(data[start:stop], api_key, version)
         head = parse_request_head(data, start, stop)
@@ -263,7 +265,7 @@ class KafkaSession(ResponseStream):
         if not self._shared.budget.take(len(why.frame)):
             if why.refuse is None:
                 why.abandon(now_ns)
-                out.append(no_room())
+                out.append(Close(*NO_ROOM))
             else:
                 why.refuse(now_ns)
             return False
@@ -271,11 +273,11 @@ class KafkaSession(ResponseStream):
         self._suspended = why
         if rest:
             out.extend(self._read_ahead(rest))
-        out.extend(self._answers(now_ns))
-        if why.question is not None:
-            out.append(Ask(why.question))
-        else:
+        if why.question is None:
             self._wake(why.wake_ns, out)
+        else:
+            self.connection.questions.ask(why.question, self._retry)
+        out.extend(self._answers(now_ns))
         return True
 
     def _end_suspension(self) -> Suspended | None:
@@ -292,14 +294,13 @@ class KafkaSession(ResponseStream):
         out.extend(self._read_ahead(rest))
 
     def _read_ahead(self, data: bytes) -> list[Command]:
-        ahead = self._ahead
         try:
-            ahead.keep(data)
+            self._ahead.keep(data)
         except NoRoomError:
-            return [no_room()]
-        if ahead.is_paused or not (self._is_full or ahead.is_enough):
+            return [Close(*NO_ROOM)]
+        if self._ahead_paused or not (self._is_full or self._ahead.size >= _AHEAD_BYTES):
             return []
-        ahead.is_paused = True
+        self._ahead_paused = True
         return [PauseReading()]
 
     def wake(self, now_ns: int, client_gone: bool) -> Sequence[Command]:
@@ -323,14 +324,8 @@ class KafkaSession(ResponseStream):
         out: list[Command] = []
         if isinstance(answer, Exception) and isinstance(question, ListGroups):
             self._shared.listing.learned(None, now_ns, now_ns)
-        reading, held = self._reading, self._suspended
-        if reading is not None and reading.is_asked(question):
-            self._read_on(reading, now_ns, out)
-        elif question is self._resting:
-            self._look_on(now_ns, out)
-        elif held is not None and (held.question is question or not isinstance(question, NextTurn)):
-            self._retry(now_ns, out)
-        self.grouping.answered(question, now_ns)
+        for resume in self.connection.questions.answered(question):
+            resume(now_ns, out)
         out.extend(self._answers(now_ns))
         self._resume_if_drained(now_ns, out)
         return close_last(out)
@@ -359,8 +354,8 @@ class KafkaSession(ResponseStream):
         if self._ahead.size:
             backlog = self._ahead.all()
             out.extend(as_commands(ToUpstream, backlog, self.receive_client(backlog, now_ns)))
-        if self._ahead.is_paused and self._suspended is None and not self._is_full:
-            self._ahead.is_paused = False
+        if self._ahead_paused and self._suspended is None and not self._is_full:
+            self._ahead_paused = False
             out.append(ResumeReading())
 
     def _wake(self, at_ns: int, out: list[Command]) -> None:
@@ -373,7 +368,7 @@ class KafkaSession(ResponseStream):
         """Responses whose turn and time have come; none while another is sent in pieces."""
         connection, outstanding = self.connection, self.outstanding
         out: list[Command] = []
-        if connection.injected or connection.questions:
+        if connection.injected or connection.questions.new:
             out += connection.asked(mid_request=self._skip_client > 0)
         if self._skip_upstream or not outstanding.finished:
             return out
@@ -404,7 +399,7 @@ class KafkaSession(ResponseStream):
         self._partial_response.drop()
         self._ahead.drop()
         self.outstanding.drop()
-        self._shared.forget(self.connection)
+        self._shared.releases.pop(self.connection, None)
         yield from self.producing.parting(now_ns)
         yield from self.fetching.parting(now_ns)
         yield from self.grouping.parting()

@@ -16,8 +16,8 @@ MOST_TOPICS = 1_000
 """Topics asked about in one reading, those asked longest ago first."""
 _AT_ONCE = 8
 _READING_NS = 2_000_000_000
-"""After so long no more topics are asked about in one reading: the next one begins with those left out. A
-reading that takes too long is given up by the controller, which would then never learn anything."""
+"""After so long a reading asks about no more topics, and the next one begins with those left out: the
+controller gives up a reading that takes too long, and would never get a result."""
 _QUOTAS_NS = 60_000_000_000
 """How long quotas hold that had to be asked for by themselves."""
 _GIB = 1 << 30

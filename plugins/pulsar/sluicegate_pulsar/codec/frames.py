@@ -180,6 +180,12 @@ _COMMANDS: Final = {
     if field.message_type is not None
 }
 """By type: the command's field, and whether it can hold texts."""
+_HOLDERS: Final = {
+    field.message_type.full_name: field
+    for field in BaseCommand.DESCRIPTOR.fields
+    if field.message_type is not None
+}
+"""The field of a command that holds a message, by the message's name; no two hold the same."""
 
 
 def _check_text(message: Message) -> None:
@@ -230,6 +236,18 @@ def check_sum(data: bytes, parts: Parts) -> bool:
     if parts.checksum == ABSENT:
         return True
     return bool(_crc(bytes(data[parts.checksum + 4 : parts.stop])) == _u32(data, parts.checksum)[0])
+
+
+def command_of(message: Message) -> BaseCommand:
+    """The command that holds a message, whose type follows from it."""
+    field = _HOLDERS[message.DESCRIPTOR.full_name]
+    made: BaseCommand = cast("Any", BaseCommand)(type=field.number, **{field.name: message})
+    return made
+
+
+def frame_of(message: Message) -> bytes:
+    """A frame of the command that holds a message, without a payload."""
+    return command_frame(command_of(message))
 
 
 def command_frame(command: BaseCommand) -> bytes:

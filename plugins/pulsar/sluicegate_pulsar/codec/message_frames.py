@@ -28,14 +28,8 @@ _parse = MessageMetadata.FromString
 class MessageHead(NamedTuple):
     """What the gateway asks about a MESSAGE."""
 
-    consumer_id: int
     ledger_id: int
     entry_id: int
-    partition: int
-    """-1 for none."""
-    batch_index: int
-    """-1 for the whole entry."""
-    redelivery_count: int
     messages: int
     """How many permits it takes: the messages in the entry that are not acknowledged yet."""
     metadata: MetadataHead
@@ -88,7 +82,7 @@ def times_of(data: bytes, start: int, stop: int) -> tuple[int, int] | None:
     :param data: a buffer that holds the frame.
     :param start: offset of the frame's size.
     :param stop: offset after the frame.
-    :returns: the delivery time is 0 where there is none; None where it takes `read_message` to tell, as the
+    :returns: the delivery time is 0 where there is none; None where `read_message` has to be used, as the
         frame is unusual or malformed, or a piece of a message.
     """
     try:
@@ -119,16 +113,4 @@ def read_message(data: bytes, start: int, stop: int) -> MessageHead:
     messages = metadata.num_messages_in_batch
     if message.ack_set:  # a bit in 64-bit words for each message of a batch that is left
         messages = min(messages, sum((word & _MASK64).bit_count() for word in message.ack_set))
-    return _head_of(
-        (
-            message.consumer_id,
-            message_id.ledger_id,
-            message_id.entry_id,
-            message_id.partition,
-            message_id.batch_index,
-            message.redelivery_count,
-            messages,
-            metadata,
-            parts,
-        )
-    )
+    return _head_of((message_id.ledger_id, message_id.entry_id, messages, metadata, parts))

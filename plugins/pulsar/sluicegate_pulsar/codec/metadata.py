@@ -22,7 +22,7 @@ _DELIVER_AT: Final = 19
 _DELIVER_AT_TAG = bytes((0x98, 0x01))
 _MASK64 = 2**64 - 1
 _MAX_FIELDS = 5_000
-"""Fields of metadata that are looked at one by one; each property of a message is one."""
+"""Fields of metadata that are walked one by one; each property of a message is one."""
 _MESSAGES_PER_SLICE = 2_000
 """Messages of a batch that are walked in one slice: some 1.2 ms."""
 _JOINED = 16 * 1024
@@ -65,11 +65,6 @@ class MetadataHead:
         return max(self._metadata.num_messages_in_batch, 1)
 
     @property
-    def uncompressed_size(self) -> int:
-        """Bytes of the payload before compression; 0 if unset."""
-        return self._metadata.uncompressed_size
-
-    @property
     def compression(self) -> int:
         """A value of MessageMetadata.CompressionType; may be an unknown one."""
         return self._metadata.compression
@@ -107,12 +102,6 @@ class MetadataHead:
         text: str | bytes = self._metadata.uuid
         # protobuf hands out bytes where a text is not UTF-8
         return text if isinstance(text, str) else text.decode(errors="backslashreplace")
-
-    @property
-    def marker_type(self) -> int | None:
-        """The kind of a marker, which brokers write and clients never see; None for messages."""
-        metadata = self._metadata
-        return metadata.marker_type if metadata.HasField("marker_type") else None
 
 
 def read_metadata(data: bytes, start: int, stop: int) -> MetadataHead:
@@ -246,7 +235,7 @@ def largest_message(
     :param data: the buffer that holds the frame.
     :param parts: what `split` found in it.
     :param head: what `read_metadata` found in it.
-    :param limit: only as much is walked as is needed to tell whether a message is over it.
+    :param limit: the walk ends once it is known whether a message is over it.
     :returns: a generator that yields between two slices.
     :raises ProtocolError: when the messages of a batch reach past its end.
     """

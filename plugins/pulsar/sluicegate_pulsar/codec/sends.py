@@ -51,13 +51,13 @@ class SendHead(NamedTuple):
 SendFields: TypeAlias = tuple[int, int, int, bool, tuple[int, int] | None, int, int, int]
 """What a `SendHead` is made of, which the hot path reads by position."""
 _Rest: TypeAlias = tuple[int, bool, tuple[int, int] | None]
-_head_of = partial(tuple.__new__, SendHead)  # half the time of a call with so many arguments
+head_of = partial(tuple.__new__, SendHead)  # half the time of a call with so many arguments
 _parts = partial(tuple.__new__, Parts)
 
 
 def read_send(data: bytes, start: int, stop: int) -> SendHead:
     """As `send_fields`, with names."""
-    return _head_of(send_fields(data, start, stop))
+    return head_of(send_fields(data, start, stop))
 
 
 def send_fields(data: bytes, start: int, stop: int) -> SendFields:

@@ -48,7 +48,7 @@ _FILE = click.option(
     "-c",
     "--config",
     "file",
-    type=click.Path(),
+    type=click.Path(readable=False),  # the reader names the reason and a remedy
     metavar="FILE",
     default="gateway.yaml",
     show_default=True,
@@ -147,7 +147,7 @@ def _set(kind: _Kind, open_policies: OpenPolicies) -> click.Command:
 
         A fixed delay beats the longest delay, and both beat what producers ask for. A running gateway applies
         the change within a second. The broker's own policies are left alone: where one of them allows less
-        than the fixed delay, set the delay through the gateway's web listener instead, which sees to that.
+        than the fixed delay, set the delay through the gateway's web listener instead: it adjusts both.
         """
         given: dict[str, PolicyValue | None] = {
             _FIXED: fixed_delay,

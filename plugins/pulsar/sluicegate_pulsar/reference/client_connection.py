@@ -6,11 +6,12 @@ from struct import Struct
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import parse_command
+from sluicegate_pulsar.codec.own_frames import NO_REQUEST
 from sluicegate_pulsar.reference.broker import LABEL, Broker
 from sluicegate_pulsar.reference.broker_errors import RefusedError
 from sluicegate_pulsar.reference.connected_consumers import Consuming
 from sluicegate_pulsar.reference.connected_producers import Producing
-from sluicegate_pulsar.reference.link import NOBODY, Link
+from sluicegate_pulsar.reference.link import Link
 from sluicegate_pulsar.reference.lookups import Lookups
 
 _PROTOCOL_VERSION = 20
@@ -39,7 +40,7 @@ class Connection:
         self._consuming = consuming = Consuming(self._link)
         base = pb.BaseCommand
         self._handlers: dict[int, _Handler] = {
-            base.PING: lambda c, f, now: self._link.answer(base(type=base.PONG, pong=pb.Pong())),
+            base.PING: lambda c, f, now: self._link.answer(pb.Pong()),
             base.PONG: lambda c, f, now: None,
             base.LOOKUP: lambda c, f, now: lookups.lookup(c.lookup),
             base.PARTITIONED_METADATA: lambda c, f, now: lookups.partitions(c.partitioned_metadata),
@@ -82,7 +83,7 @@ class Connection:
 
     def ping(self) -> None:
         """Send a PING to the client."""
-        self._link.answer(pb.BaseCommand(type=pb.BaseCommand.PING, ping=pb.Ping()))
+        self._link.answer(pb.Ping())
 
     def lost(self, now_ms: int) -> None:
         """The socket is closed: detach its producers and consumers."""
@@ -111,7 +112,7 @@ class Connection:
             token = request.auth_data.decode(errors="replace")
             principal = settings.tokens.get(token) if request.auth_method_name == "token" else None
             if principal is None:
-                self._link.refuse(NOBODY, RefusedError(pb.AUTHENTICATION_ERROR, "Failed to authenticate"))
+                self._link.refuse(NO_REQUEST, RefusedError(pb.AUTHENTICATION_ERROR, "Failed to authenticate"))
                 raise ProtocolError("no token of this broker")
         else:
             principal = ""
@@ -123,7 +124,7 @@ class Connection:
             protocol_version=min(request.protocol_version, _PROTOCOL_VERSION),
             max_message_size=settings.max_message_size,
         )
-        self._link.answer(pb.BaseCommand(type=pb.BaseCommand.CONNECTED, connected=connected))
+        self._link.answer(connected)
 
 
 def _request_id(command: "pb.BaseCommand") -> int:
@@ -132,4 +133,4 @@ def _request_id(command: "pb.BaseCommand") -> int:
         request_id = getattr(value, "request_id", None)
         if isinstance(request_id, int):
             return request_id
-    return NOBODY
+    return NO_REQUEST

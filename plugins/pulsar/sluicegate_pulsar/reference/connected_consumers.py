@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.frames import MAGIC_BROKER_ENTRY
+from sluicegate_pulsar.codec.own_frames import close_consumer
 from sluicegate_pulsar.reference.broker_errors import RefusedError
 from sluicegate_pulsar.reference.consumers import Command, Consumer, Deliver, Disconnect, TellActive
-from sluicegate_pulsar.reference.link import NOBODY, Link
+from sluicegate_pulsar.reference.link import Link
 from sluicegate_pulsar.reference.stored_entry import Entry
 from sluicegate_pulsar.reference.subscription import Subscription
 from sluicegate_pulsar.reference.topic import Topic
@@ -77,7 +78,7 @@ class Consuming:
         else:
             self._broker.carry_out(subscription, commands)
         if request.HasField("request_id"):
-            self._link.answer(pb.BaseCommand(type=pb.BaseCommand.ACK_RESPONSE, ack_response=response))
+            self._link.answer(response)
 
     def redeliver(self, request: "pb.RedeliverUnacknowledgedMessages", now_ms: int) -> None:
         """REDELIVER_UNACKNOWLEDGED_MESSAGES; ignored for a consumer that is closed."""
@@ -114,8 +115,7 @@ class Consuming:
             last_message_id=attached.topic.last_id(),
             consumer_mark_delete_position=mark_delete,
         )
-        kind = pb.BaseCommand.GET_LAST_MESSAGE_ID_RESPONSE
-        self._link.answer(pb.BaseCommand(type=kind, get_last_message_id_response=response))
+        self._link.answer(response)
 
     def detach(self, request: "pb.CloseConsumer", now_ms: int) -> None:
         """CLOSE_CONSUMER.
@@ -149,8 +149,7 @@ class Consuming:
             self._deliver(command)
         elif isinstance(command, TellActive):
             change = pb.ActiveConsumerChange(consumer_id=consumer.id, is_active=command.active)
-            kind = pb.BaseCommand.ACTIVE_CONSUMER_CHANGE
-            self._link.answer(pb.BaseCommand(type=kind, active_consumer_change=change))
+            self._link.answer(change)
         else:
             self._disconnect(command)
 
@@ -195,8 +194,7 @@ class Consuming:
         if attached is None:
             return
         self._end_of_reader(attached)
-        close = pb.CloseConsumer(consumer_id=command.consumer.id, request_id=NOBODY)
-        self._link.answer(pb.BaseCommand(type=pb.BaseCommand.CLOSE_CONSUMER, close_consumer=close))
+        self._link.send(close_consumer(command.consumer.id))
 
     def _end_of_reader(self, attached: _Attached) -> None:
         if not attached.subscription.durable and not attached.subscription.consumers:
@@ -215,7 +213,7 @@ class Consuming:
         data = entry.data
         if self._link.wants_entry_metadata:
             data = _entry_metadata(entry) + data
-        self._link.answer_with(pb.BaseCommand(type=pb.BaseCommand.MESSAGE, message=message), data)
+        self._link.deliver(message, data)
 
 
 def _entry_metadata(entry: Entry) -> bytes:

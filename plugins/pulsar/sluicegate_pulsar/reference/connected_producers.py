@@ -5,8 +5,9 @@ from google.protobuf.message import DecodeError
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import check_sum, split
+from sluicegate_pulsar.codec.own_frames import close_producer, send_error
 from sluicegate_pulsar.reference.broker_errors import RefusedError
-from sluicegate_pulsar.reference.link import NOBODY, Link
+from sluicegate_pulsar.reference.link import Link
 from sluicegate_pulsar.reference.topic import Producer, Topic
 
 
@@ -53,7 +54,7 @@ class Producing:
         )
         if request.HasField("schema"):
             success.schema_version = topic.schema_version(request.schema)
-        self._link.answer(pb.BaseCommand(type=pb.BaseCommand.PRODUCER_SUCCESS, producer_success=success))
+        self._link.answer(success)
 
     def send(self, request: "pb.Send", frame: bytes, now_ms: int) -> None:
         """SEND: store, confirm, deliver.
@@ -81,7 +82,7 @@ class Producing:
             message_id=topic.id_of(entry.number),
             highest_sequence_id=request.highest_sequence_id,
         )
-        self._link.answer(pb.BaseCommand(type=pb.BaseCommand.SEND_RECEIPT, send_receipt=receipt))
+        self._link.answer(receipt)
         self._broker.pump(topic, now_ms)
 
     def detach(self, request: "pb.CloseProducer") -> None:
@@ -105,8 +106,7 @@ class Producing:
         if known is None:
             return
         known[1].detach(producer)
-        close = pb.CloseProducer(producer_id=producer.id, request_id=NOBODY)
-        self._link.answer(pb.BaseCommand(type=pb.BaseCommand.CLOSE_PRODUCER, close_producer=close))
+        self._link.send(close_producer(producer.id))
 
     def lost(self) -> None:
         """The connection is closed."""
@@ -115,13 +115,7 @@ class Producing:
         self._producers.clear()
 
     def _refuse(self, request: "pb.Send", refused: RefusedError) -> None:
-        error = pb.SendError(
-            producer_id=request.producer_id,
-            sequence_id=request.sequence_id,
-            error=refused.code,
-            message=refused.text,
-        )
-        self._link.answer(pb.BaseCommand(type=pb.BaseCommand.SEND_ERROR, send_error=error))
+        self._link.send(send_error(request.producer_id, request.sequence_id, refused.code, refused.text))
 
 
 def _metadata_of(raw: bytes) -> "pb.MessageMetadata":

@@ -26,7 +26,7 @@ class Consumer:
     ranges: tuple[tuple[int, int], ...] = ()
     """Hash ranges, bounds included, that it wants on a Key_Shared subscription; else the broker divides."""
     epoch: int = 0
-    """Counts the consumer's resets, so that it can tell messages sent before one."""
+    """Counts the consumer's resets; messages that were sent before one carry a lower number."""
     permits: int = field(default=0, init=False)
     """Messages that it can take now. An entry of many messages may take it below 0."""
 
@@ -38,7 +38,7 @@ class Deliver:
     consumer: Consumer
     entry: Entry
     redeliveries: int
-    """How often it was delivered in vain."""
+    """How often it was delivered without being acknowledged."""
 
 
 @dataclass(frozen=True, slots=True)

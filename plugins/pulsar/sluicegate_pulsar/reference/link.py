@@ -3,14 +3,15 @@
 from collections.abc import Callable
 from struct import Struct
 
+from google.protobuf.message import Message
+
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
-from sluicegate_pulsar.codec.frames import command_frame
+from sluicegate_pulsar.codec.frames import command_of, frame_of
+from sluicegate_pulsar.codec.own_frames import error, success
 from sluicegate_pulsar.reference.broker import Broker
 from sluicegate_pulsar.reference.broker_errors import RefusedError
 
 _sizes = Struct(">II").pack
-NOBODY = (1 << 64) - 1
-"""The request id of what no request asked for."""
 
 
 class Link:
@@ -26,21 +27,19 @@ class Link:
         self.wants_entry_metadata = False
         """True if MESSAGE frames are to carry broker entry metadata."""
 
-    def answer(self, command: "pb.BaseCommand") -> None:
-        """Send a command."""
-        self.send(command_frame(command))
+    def answer(self, message: Message) -> None:
+        """Send the command that holds a message."""
+        self.send(frame_of(message))
 
-    def answer_with(self, command: "pb.BaseCommand", data: bytes) -> None:
-        """Send a command followed by what a producer sent, with its checksum unchanged."""
-        raw = command.SerializeToString()
+    def deliver(self, message: "pb.Message", data: bytes) -> None:
+        """Send a MESSAGE followed by what a producer sent, with its checksum unchanged."""
+        raw = command_of(message).SerializeToString()
         self.send(b"".join((_sizes(len(raw) + 4 + len(data), len(raw)), raw, data)))
 
     def succeed(self, request_id: int) -> None:
         """Answer that a request succeeded."""
-        success = pb.Success(request_id=request_id)
-        self.answer(pb.BaseCommand(type=pb.BaseCommand.SUCCESS, success=success))
+        self.send(success(request_id))
 
     def refuse(self, request_id: int, refused: RefusedError) -> None:
         """Answer that a request failed, and why."""
-        error = pb.Error(request_id=request_id, error=refused.code, message=refused.text)
-        self.answer(pb.BaseCommand(type=pb.BaseCommand.ERROR, error=error))
+        self.send(error(request_id, refused.code, refused.text))

@@ -29,7 +29,7 @@ class Lookups:
             response.broker_service_url = self._broker.service_url
             response.authoritative = True
             response.proxy_through_service_url = False
-        self._link.answer(pb.BaseCommand(type=pb.BaseCommand.LOOKUP_RESPONSE, lookup_response=response))
+        self._link.answer(response)
 
     def partitions(self, request: "pb.PartitionedMetadata") -> None:
         """PARTITIONED_METADATA: 0 for a topic without partitions, and for one that does not exist yet."""
@@ -42,8 +42,7 @@ class Lookups:
         else:
             response.response = pb.PartitionedMetadataResponse.SUCCESS
             response.partitions = self._broker.partitions.get(name.full, 0)
-        kind = pb.BaseCommand.PARTITIONED_METADATA_RESPONSE
-        self._link.answer(pb.BaseCommand(type=kind, partitioned_metadata_response=response))
+        self._link.answer(response)
 
     def topics(self, request: "pb.GetTopicsOfNamespace") -> None:
         """GET_TOPICS_OF_NAMESPACE: all of the requested kind; the client applies its pattern itself."""
@@ -52,8 +51,7 @@ class Lookups:
             persistent = request.mode == pb.GetTopicsOfNamespace.PERSISTENT
             if request.mode == pb.GetTopicsOfNamespace.ALL or topic.name.persistent == persistent:
                 response.topics.append(topic.name.full)
-        kind = pb.BaseCommand.GET_TOPICS_OF_NAMESPACE_RESPONSE
-        self._link.answer(pb.BaseCommand(type=kind, get_topics_of_namespace_response=response))
+        self._link.answer(response)
 
     def schema(self, request: "pb.GetSchema") -> None:
         """GET_SCHEMA: the schema of a version, else the latest."""
@@ -69,8 +67,7 @@ class Lookups:
         else:
             response.schema.CopyFrom(schemas[number])
             response.schema_version = number.to_bytes(8, "big")
-        kind = pb.BaseCommand.GET_SCHEMA_RESPONSE
-        self._link.answer(pb.BaseCommand(type=kind, get_schema_response=response))
+        self._link.answer(response)
 
     def make_schema(self, request: "pb.GetOrCreateSchema") -> None:
         """GET_OR_CREATE_SCHEMA: the version of a schema."""
@@ -79,5 +76,4 @@ class Lookups:
             response.schema_version = self._broker.topic(request.topic).schema_version(request.schema)
         except RefusedError as refused:
             response.error_code, response.error_message = refused.code, refused.text
-        kind = pb.BaseCommand.GET_OR_CREATE_SCHEMA_RESPONSE
-        self._link.answer(pb.BaseCommand(type=kind, get_or_create_schema_response=response))
+        self._link.answer(response)

@@ -33,7 +33,7 @@ class Producer:
     """The id that the client gave it; unique in its connection."""
     name: str
     epoch: int = 0
-    """Counts how often the client made it anew."""
+    """Counts how often the client recreated it."""
     named: bool = True
     """True if the user chose the name; False if the broker did."""
 

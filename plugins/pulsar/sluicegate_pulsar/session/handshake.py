@@ -11,10 +11,12 @@ from collections.abc import Callable
 from sluicegate.broker_ports import Address
 from sluicegate.model import ANONYMOUS
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
-from sluicegate_pulsar.codec.errors import ProtocolError, ServerError
+from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import command_frame, command_type, parse_command
+from sluicegate_pulsar.codec.own_frames import NO_REQUEST, error
+from sluicegate_pulsar.codec.pulsar_pb2 import ServerError
 from sluicegate_pulsar.session.requests.connection import Connection, Handler
-from sluicegate_pulsar.session.shared.refusals import NO_REQUEST, is_cpp
+from sluicegate_pulsar.session.shared.refusals import is_cpp
 from sluicegate_pulsar.session.shared.shared import Shared
 
 _TYPES = pb.BaseCommand.Type
@@ -105,8 +107,7 @@ class Handshake:
         self._refuse("upstream_unreachable", f"broker {self._shared.config.name} cannot be reached: {reason}")
 
     def _refuse(self, counter: str, text: str) -> None:
-        error = pb.Error(request_id=NO_REQUEST, error=ServerError.SERVICE_NOT_READY, message=text)
-        self._connection.down.append(command_frame(pb.BaseCommand(type=_TYPES.ERROR, error=error)))
+        self._connection.down.append(error(NO_REQUEST, ServerError.SERVICE_NOT_READY, text))
         self._connection.close(counter, text)
 
     def dialled(self) -> None:

@@ -1,4 +1,4 @@
-"""Where in the Pulsar room a stack tells what holds the event loop; see `sluicegate.engine.holders`."""
+"""Names the work of the Pulsar room that a stack shows; see `sluicegate.engine.holders`."""
 
 from collections.abc import Mapping
 from typing import Any

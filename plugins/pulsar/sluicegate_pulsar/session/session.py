@@ -19,7 +19,8 @@ from sluicegate.broker import (
     WakeAt,
 )
 from sluicegate.broker_ports import Address
-from sluicegate.sessions.pieces import NoRoomError
+from sluicegate.sessions.pieces import NO_ROOM, NoRoomError
+from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.session.consumers.consuming import Consuming
 from sluicegate_pulsar.session.handshake import Handshake
@@ -27,8 +28,9 @@ from sluicegate_pulsar.session.producers.producing import Producing
 from sluicegate_pulsar.session.requests.connection import Connection
 from sluicegate_pulsar.session.requests.lookup import Lookup
 from sluicegate_pulsar.session.requests.stream import MESSAGE_WORK, Stream
-from sluicegate_pulsar.session.responses import Responses
 from sluicegate_pulsar.session.shared.shared import Shared
+
+_TYPES = pb.BaseCommand.Type
 
 
 class PulsarSession:
@@ -47,7 +49,6 @@ class PulsarSession:
         "_is_paused",
         "_policy_changes",
         "_shared",
-        "_wake_ns",
         "connection",
         "consuming",
         "handshake",
@@ -59,7 +60,7 @@ class PulsarSession:
         self._gates = shared.gates
         self._policy_changes = shared.gates.changes
         """How many there had been when this session last went by them."""
-        self.connection = connection = Connection(peer, shared.config.max_requests_in_flight)
+        self.connection = connection = Connection(peer, shared.budget, shared.config.max_requests_in_flight)
         lookup = Lookup(shared, connection)
         self.handshake = Handshake(shared, connection, addresses, self._dial, self._begin)
         self.producing = Producing(shared, connection, lookup)
@@ -76,14 +77,13 @@ class PulsarSession:
         self._from_broker.work = MESSAGE_WORK
         self._from_broker.on_many = self._ask_for_another_turn
         self._from_broker.handlers = {
-            **Responses(connection).broker_handlers,
+            **dict.fromkeys((_TYPES.SUCCESS, _TYPES.ERROR, _TYPES.PRODUCER_SUCCESS), connection.response),
             **self.handshake.broker_handlers,
             **lookup.broker_handlers,
             **self.producing.broker_handlers,
             **self.consuming.broker_handlers,
         }
         self._dialling: tuple[Address, ...] = ()
-        self._wake_ns = 0
         self._is_paused = False
         shared.sessions += 1
 
@@ -98,14 +98,14 @@ class PulsarSession:
 
     def _ask_for_turn(self) -> None:
         """Many small frames arrived at once: handle the rest after other clients' turns."""
-        self.connection.ask(NextTurn(), lambda answer, now_ns: None)
+        self.connection.ask(NextTurn(), lambda now_ns: None)
 
     def _ask_for_another_turn(self) -> None:
         """The same for what the broker sends."""
         self._from_broker.is_stopped = True
         self.connection.ask(NextTurn(), self._begin_again)
 
-    def _begin_again(self, answer: object, now_ns: int) -> None:
+    def _begin_again(self, now_ns: int) -> None:
         self._from_broker.is_stopped = False
 
     def _begin(self) -> None:
@@ -183,7 +183,6 @@ class PulsarSession:
 
     def wake(self, now_ns: int, client_gone: bool) -> Sequence[Command]:
         """Process what is due."""
-        self._wake_ns = 0
         if client_gone:
             return [Close("client_gone")]
         self._follow_policies(now_ns)
@@ -196,12 +195,12 @@ class PulsarSession:
         return self._finish([], now_ns)
 
     def answered(self, question: object, answer: object, now_ns: int) -> Sequence[Command]:
-        """Pass the front's answer to the handler; an exception if there is none."""
+        """The front has answered, or cannot: resume what waits for it."""
         out: list[Command] = []
         self._follow_policies(now_ns)
         self._from_broker.flush(out)
         try:
-            self.connection.answered(question, answer, now_ns)
+            self.connection.answered(question, now_ns)
         except ProtocolError as error:
             self._malformed(error)
         except NoRoomError:
@@ -240,8 +239,7 @@ class PulsarSession:
         self._from_broker.drop()
         yield from self.producing.parting(now_ns)
         yield from self.consuming.parting(now_ns)
-        self._shared.budget.give(self.connection.held_bytes)
-        self.connection.held_bytes = 0
+        self.connection.give(self.connection.held_bytes)
         self._shared.sessions -= 1
 
     # -- making commands ------------------------------------------------------------------------------
@@ -261,7 +259,7 @@ class PulsarSession:
             self.consuming.policies_changed(now_ns)
 
     def _no_room(self) -> None:
-        self.connection.close("buffer_budget_used_up", "all clients together hold too many bytes")
+        self.connection.close(*NO_ROOM)
 
     @property
     def _may_go_on(self) -> bool:
@@ -303,14 +301,11 @@ class PulsarSession:
         if self._dialling:
             out.append(Dial(self._dialling))
             self._dialling = ()
-        if connection.new_questions:
-            out.extend(map(Ask, connection.new_questions))
-            connection.new_questions.clear()
-        if connection.timers:
-            due_ns = connection.timers.due_ns
-            if due_ns is not None and (self._wake_ns == 0 or due_ns < self._wake_ns):
-                self._wake_ns = due_ns
-                out.append(WakeAt(due_ns))
+        if connection.questions.new:
+            out.extend(map(Ask, connection.questions.new))
+            connection.questions.new.clear()
+        if connection.timers and (wake_up_ns := connection.timers.wake_up_ns()) is not None:
+            out.append(WakeAt(wake_up_ns))
         if self._is_paused != (connection.pauses > 0):
             self._is_paused = not self._is_paused
             out.append(PauseReading() if self._is_paused else ResumeReading())

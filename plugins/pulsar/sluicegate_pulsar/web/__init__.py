@@ -2,7 +2,3 @@
 
 Everything else passes unchanged. It runs in the supervisor, off the relays' event loops.
 """
-
-from sluicegate_pulsar.web.site import PulsarSite
-
-__all__ = ["PulsarSite"]

@@ -176,7 +176,7 @@ class DelayedDelivery:
         if fixed_ms and native is not None and document.max_of(native):
             answer = await self._call(request, "POST", json.dumps(document.with_max(native, 0)).encode())
             if not answer.accepted:
-                raise WebError(502, f"the broker answered {answer.status} when told of no longest delay")
+                raise WebError(502, f"the broker answered {answer.status} when its longest delay was removed")
         if place.level is Level.NAMESPACE:
             await self._topics(request, place).settle(fixed_ms)
 

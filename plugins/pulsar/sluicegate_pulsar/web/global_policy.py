@@ -28,7 +28,7 @@ def is_global(request: Asked, place: Delayed) -> bool:
 
 
 def given(body: bytes, place: Delayed, fixed_ms: int) -> bytes:
-    """What the broker is to be given of a document that sets the global policy.
+    """What the broker is given of a document that sets the global policy.
 
     :param fixed_ms: the fixed delay that is applied to the topic; 0 for none.
     :raises WebError: if it sets what only a local policy can, or what would refuse all messages.

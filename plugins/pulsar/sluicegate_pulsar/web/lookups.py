@@ -1,4 +1,4 @@
-"""Lookups over HTTP: the broker that serves a topic, told as the gateway's address for it."""
+"""Lookups over HTTP: answers with the gateway's address for the broker that serves a topic."""
 
 import json
 from collections.abc import Callable

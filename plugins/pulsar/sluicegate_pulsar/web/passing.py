@@ -1,4 +1,4 @@
-"""What the gateway has no part in: passed on unchanged, in both directions, part by part."""
+"""Requests that the gateway does not handle: passed on unchanged, in both directions, part by part."""
 
 import asyncio
 import logging
@@ -34,8 +34,8 @@ class Asked:
     headers: Headers
     origin: str
     """Scheme, host and port of the broker that it is for."""
-    gate: str
-    """Scheme, host and port of the gateway, as the client knows it."""
+    gateway: str
+    """Its scheme, host and port, as the client knows it."""
     client: str
     """Host of the client."""
 
@@ -67,7 +67,7 @@ def asked(scope: Scope, advertised: str | None, first: str) -> tuple[Asked, str 
         themselves (`Host`) counts for nothing: one client could lead others elsewhere through a shared cache.
     :param first: the broker that requests are for which name none.
     :return: the request, and the broker that it names (unchecked).
-    :raises WebError: if the length of the body is told in two ways (RFC 9112, section 6.1).
+    :raises WebError: if the length of the body is given in two ways (RFC 9112, section 6.1).
     """
     headers = [(name.lower(), value) for name, value in scope["headers"]]
     if {b"content-length", b"transfer-encoding"} <= {name for name, _ in headers}:
@@ -83,7 +83,7 @@ def asked(scope: Scope, advertised: str | None, first: str) -> tuple[Asked, str 
         query=query,
         headers=headers,
         origin=first,
-        gate=f"{scope['scheme']}://{shown((advertised or host, port))}",
+        gateway=f"{scope['scheme']}://{shown((advertised or host, port))}",
         client=peer[0] if peer else "",
     )
     return found, marks[0] if marks else None
@@ -100,7 +100,7 @@ async def pass_on(request: Asked, upstream: Upstream, idle_s: float, receive: Re
     response = await upstream.send(request.origin, request.method, request.target, request.headers, body)
     try:
         headers = end_to_end(response.headers.raw)
-        moved = upstream.redirected(response, request.origin + request.target, request.gate)
+        moved = upstream.redirected(response, request.origin + request.target, request.gateway)
         if moved is not None:
             headers = [(name, moved if name == b"location" else value) for name, value in headers]
         await _unless_gone(_relay(response, headers, idle_s, send), receive)
@@ -149,7 +149,7 @@ async def _relay(response: httpx.Response, headers: Headers, idle_s: float, send
         log.warning("an answer was given up: its client took nothing for %g s", idle_s)
         return
     except httpx.HTTPError as error:
-        # The answer stays incomplete, and the server closes the connection: the client can tell.
+        # The answer stays incomplete, and the server closes the connection, so the client notices.
         log.warning("an answer of the admin API broke off: %s", error or type(error).__name__)
         return
     await send({"type": "http.response.body", "body": b""})

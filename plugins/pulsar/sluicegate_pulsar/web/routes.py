@@ -1,4 +1,4 @@
-"""What a request is about, told by its path, read as the broker reads it."""
+"""Routes requests by their paths, which are read as the broker reads them."""
 
 import re
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ _DOMAINS = ("persistent", "non-persistent")
 _DELAYED = "delayedDelivery"
 _PARTITION = re.compile(r"-partition-\d+$")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\\]")
-# Messages that came or went here would pass no policy.
-_ROUND_THE_GATE = {
+# Messages sent or received here would bypass all policies.
+_BYPASSES = {
     "ws": "WebSocket producers and consumers are not served through the gateway: use the binary protocol",
     "topics": "publishing over REST is not served through the gateway: use the binary protocol",
 }
@@ -42,14 +42,14 @@ class Lookup:
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """Whatever the gateway has no part in."""
+    """Everything that the gateway does not handle."""
 
 
 Route: TypeAlias = Delayed | Lookup | Other
 
 
 def route(path: str) -> Route:
-    """Tell what a request is about.
+    """Route a request.
 
     :param path: unchanged, with its percent-encoding, without the query.
     :raises WebError: if it is not served, or could be read in more than one way.
@@ -63,8 +63,8 @@ def route(path: str) -> Route:
     steps = [unquote(segment) for segment in raw]
     if any(step in (".", "..") or _CONTROL.search(step) for step in steps) or "/" in "".join(steps[:2]):
         raise WebError(400, "ambiguous path")
-    if steps and steps[0] in _ROUND_THE_GATE:
-        raise WebError(403, _ROUND_THE_GATE[steps[0]])
+    if steps and steps[0] in _BYPASSES:
+        raise WebError(403, _BYPASSES[steps[0]])
     if steps and steps[0] == "lookup":
         return Lookup()
     if steps[:2] == ["admin", "v2"] and steps[-1] == _DELAYED:

@@ -1,4 +1,4 @@
-"""The web site of one cluster: tells what a request is about, and has it done."""
+"""The web site of one cluster: routes each request to what serves it."""
 
 import logging
 from typing import Any
@@ -118,7 +118,7 @@ class PulsarSite:
         headers.append((b"accept-encoding", b"identity"))
         upstream = self._upstream
         response = await upstream.send(request.origin, request.method, request.target, headers)
-        moved = upstream.redirected(response, request.origin + request.target, request.gate)
+        moved = upstream.redirected(response, request.origin + request.target, request.gateway)
         answer = await upstream.read(response)
         if moved is not None:
             answer = answer.with_header(b"location", moved)
@@ -128,4 +128,4 @@ class PulsarSite:
         await answer_with(answer, send, content)
 
     def _own(self, request: Asked, url: str) -> str | None:
-        return request.gate if self._addresses.known(url) is not None else None
+        return request.gateway if self._addresses.known(url) is not None else None

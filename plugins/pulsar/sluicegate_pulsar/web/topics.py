@@ -19,12 +19,12 @@ from sluicegate_pulsar.web.upstream import Upstream
 log = logging.getLogger("sluicegate.pulsar.web")
 
 _MOST = 500
-"""Topics of a namespace that are looked at; of those beyond only what the gateway itself knows counts."""
+"""Topics of a namespace that are checked at the broker; for others only the gateway's own policies count."""
 _AT_ONCE = 8
 
 
 class TopicsOfNamespace:
-    """Looks at a namespace's topics with the credentials of the caller that changes it.
+    """Checks a namespace's topics with the credentials of the caller that changes it.
 
     :param request: the change.
     :param namespace: its name, `tenant/namespace`.
@@ -90,7 +90,7 @@ class TopicsOfNamespace:
             found.update(whole_topic(name).full for name in names)
         if len(found) > _MOST:
             log.warning(
-                "%s has %d topics; only %d were looked at for longest delays of their own",
+                "%s has %d topics; only %d were checked for longest delays of their own",
                 self._namespace,
                 len(found),
                 _MOST,

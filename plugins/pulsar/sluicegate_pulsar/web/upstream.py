@@ -148,13 +148,13 @@ class Upstream:
         parts = urlsplit(url)
         return known, (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
 
-    def redirected(self, response: httpx.Response, asked: str, gate: str) -> bytes | None:
+    def redirected(self, response: httpx.Response, asked: str, gateway: str) -> bytes | None:
         """The `Location` for the client of an answer that is a redirect; None if it is none.
 
         It leads back to the gateway, with a mark for the broker if that is not the configured one.
 
         :param asked: the URL that was asked for.
-        :param gate: scheme, host and port of the gateway.
+        :param gateway: scheme, host and port of the gateway.
         :raises WebError: if it leads to no known broker.
         """
         location = response.headers.get("location")
@@ -163,7 +163,7 @@ class Upstream:
         origin, target = self.follow(asked, location)
         if origin != self._addresses.first:
             target += f"{'&' if '?' in target else '?'}{MARK}={origin}"
-        return f"{gate}{target}".encode("latin-1")
+        return f"{gateway}{target}".encode("latin-1")
 
     async def read(self, response: httpx.Response) -> Answer:
         """Read an answer whole, and close it.

@@ -1,7 +1,7 @@
 """Has Maven fetch the jars of real brokers; runs as a module too, without any dependency.
 
-A folder appears when it is complete, with the digest of its pom. A fetch that was interrupted is done again,
-and so is one whose pom has changed since.
+A folder appears once it is complete, with the digest of its pom. An interrupted fetch is repeated, and so is
+one whose pom has changed since.
 """
 
 import fcntl
@@ -82,7 +82,7 @@ def _remove(directory: Path) -> None:
 
 @contextmanager
 def _alone(target: Path) -> Iterator[None]:
-    """Wait until no other process fetches into the same place."""
+    """Hold a lock, so that no other process fetches into the same folder."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with target.with_name(f"{target.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,13 +1,16 @@
 """Locates the jars of the brokers that are started here. `fetching` gets them."""
 
 import os
+import re
 import shutil
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 from sluicegate_reports.runner.brokers.processes import UnavailableError
 
 _HERE = Path(__file__).resolve().parent
+_ASK_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +49,16 @@ def java() -> str:
     return found
 
 
-def kafka() -> str:
-    """Classpath of Kafka and its tools."""
-    return classpath(KAFKA)
-
-
-def pulsar() -> str:
-    """Classpath of Pulsar and its client."""
-    return classpath(PULSAR)
-
-
-def strimzi_plugin() -> str:
-    """Classpath of the Strimzi quota plug-in, to be added to that of a broker."""
-    return classpath(STRIMZI)
+def java_version(launcher: str) -> str:
+    """The version that a Java launcher prints, such as `17.0.15` or `1.8.0_402`; empty if it prints none."""
+    try:
+        done = subprocess.run(  # noqa: S603 - what its caller found
+            [launcher, "-version"], capture_output=True, text=True, timeout=_ASK_S, check=False
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    found = re.search(r'version "([^"]+)"', done.stderr)
+    return found[1] if found else ""
 
 
 def classpath(wanted: JarSet) -> str:

@@ -2,13 +2,18 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from sluicegate_reports.runner.brokers import jars
+from sluicegate_reports.runner.brokers.ports import free_port
 from sluicegate_reports.runner.brokers.processes import Child, run_tool
+from sluicegate_reports.runner.brokers.restartable import Restartable
 
 START_S = 600
 """A node takes some seconds; a machine that is slow and busy, minutes."""
+SMALL_JVM = ("-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""For nodes that live for seconds and share two cores."""
 _CLUSTER_ID = "c2x1aWNlZ2F0ZS10ZXN0cw"
 
 
@@ -28,7 +33,7 @@ def launch_node(
     settings = directory / "server.properties"
     is_new = not settings.exists()
     settings.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
-    classpath = ":".join(filter(None, [jars.kafka(), extra_jars]))
+    classpath = ":".join(filter(None, [jars.classpath(jars.KAFKA), extra_jars]))
     base = [jars.java(), *jvm, "-cp", classpath]
     if is_new:
         formatting = ["kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", os.fspath(settings)]
@@ -66,3 +71,44 @@ def node_properties(
         "group.initial.rebalance.delay.ms": "0",
         "auto.create.topics.enable": "false",
     }
+
+
+@dataclass(slots=True)
+class KafkaNode(Restartable):
+    """One node, broker and controller, which may be killed and started again on its data."""
+
+    directory: Path
+    properties: Mapping[str, str] = field(default_factory=dict)
+    """Further lines of server.properties; they win over those that stand here."""
+    listeners: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Further listeners, see `node_properties`."""
+    jvm: Sequence[str] = SMALL_JVM
+    extra_jars: str = ""
+    port: int = field(default_factory=free_port)
+    """Of the listener that advertises itself."""
+    controller_port: int = field(default_factory=free_port)
+    _starts: int = 0
+
+    @property
+    def bootstrap(self) -> str:
+        """Address for clients."""
+        return f"127.0.0.1:{self.port}"
+
+    def begin(self) -> Child:
+        """Start the process.
+
+        :raises UnavailableError: if there is no Java or no Kafka.
+        """
+        self._starts += 1
+        listeners = {"PLAIN": (self.port, self.port), **self.listeners}
+        lines = node_properties(self.directory, listeners, {1: self.controller_port})
+        lines |= {"offsets.topic.num.partitions": "1", **self.properties}
+        log = self.directory / f"start-{self._starts}.log"
+        return launch_node(self.directory, lines, log, jvm=self.jvm, extra_jars=self.extra_jars)
+
+    def wait(self) -> None:
+        """Return once the node accepts clients.
+
+        :raises UnavailableError: if it ends or is not ready in time; the text holds its last lines.
+        """
+        self.child.wait_for_port(self.port, START_S)

@@ -79,7 +79,7 @@ class PulsarNode(Restartable):
 
         :raises UnavailableError: if there is no Java or no Pulsar.
         """
-        classpath, settings = jars.pulsar(), self.directory / "broker.conf"
+        classpath, settings = jars.classpath(jars.PULSAR), self.directory / "broker.conf"
         self.directory.mkdir(parents=True, exist_ok=True)
         lines = self._own_settings() | dict(self.settings)
         settings.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))

@@ -4,7 +4,6 @@ import contextlib
 import os
 import signal
 from abc import ABC, abstractmethod
-from types import TracebackType
 from typing import ClassVar, Self
 
 from sluicegate_reports.runner.brokers.processes import Child
@@ -14,7 +13,7 @@ class Restartable(ABC):
     """One server as a process; a context manager that starts and stops it."""
 
     stop_s: ClassVar[float] = 10
-    """How long it may take to end in an orderly way."""
+    """How long an orderly end may take, in seconds."""
     _child: Child | None = None
 
     @abstractmethod
@@ -85,9 +84,7 @@ class Restartable(ABC):
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def _signal(self, number: signal.Signals) -> None:

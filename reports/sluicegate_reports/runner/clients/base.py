@@ -20,15 +20,15 @@ class RefusedError(Exception):
 
 
 class FailedError(RefusedError):
-    """There was no answer, or one that leaves open whether the message is stored."""
+    """No answer, or one that leaves open whether the message is stored."""
 
 
 class Delivery(NamedTuple):
-    """A message as a consumer got it."""
+    """A message that a consumer received."""
 
     payload: bytes
     acknowledge: Callable[[], object] | None
-    """Tells the broker that it is done with; None where the system knows no such thing."""
+    """Acknowledges it; None where the system has no acknowledgement of single messages."""
 
 
 OnDelivery = Callable[[Delivery], None]
@@ -38,11 +38,12 @@ OnDelivery = Callable[[Delivery], None]
 class DrivenProducer(Protocol):
     """One producer."""
 
-    attaches_by_publishing: bool
-    """True where the system knows no registration, and a producer is let in when its first message is."""
+    attaches_by_publishing: bool = False
+    """True where producers do not register: the first message decides whether one is admitted."""
 
     def turned_away(self, refusal: RefusedError) -> bool:
-        """Whether the refusal of a first message means the producer itself, where it attaches by it."""
+        """Whether a refusal of the first message is one of the producer, where it attaches by publishing."""
+        return False
 
     async def attach(self) -> None:
         """Connect and register.
@@ -57,14 +58,14 @@ class DrivenProducer(Protocol):
         """
 
     async def close(self) -> None:
-        """Leave; messages without an answer are given up."""
+        """Leave, and abandon unanswered messages."""
 
 
 class DrivenConsumer(Protocol):
     """One consumer."""
 
     async def attach(self, deliver: OnDelivery) -> None:
-        """Join, and begin to receive.
+        """Join, and start to receive.
 
         :raises RefusedError: if it is refused.
         """

@@ -1,6 +1,6 @@
-"""danube-client. Its producer of one topic is driven as it is inside the library: each message is sent once.
+"""danube-client, by its internal producer of one topic, which sends each message once.
 
-Above it the library retries RESOURCE_EXHAUSTED for ever, so what a client is told would never be seen.
+The library's public producer retries RESOURCE_EXHAUSTED for ever, so refusals would never be seen.
 """
 
 import asyncio
@@ -13,7 +13,13 @@ import grpc
 from danube import DanubeClientBuilder, DispatchStrategy, SubType
 from danube.topic_producer import TopicProducer
 
-from sluicegate_reports.runner.clients.base import Delivery, FailedError, OnDelivery, RefusedError
+from sluicegate_reports.runner.clients.base import (
+    Delivery,
+    DrivenProducer,
+    FailedError,
+    OnDelivery,
+    RefusedError,
+)
 from sluicegate_reports.runner.plan import ArmPlan, ConsumerPlan, ProducerPlan
 
 _CLOSE_S = 1.0
@@ -21,12 +27,12 @@ _NO_ANSWER = {"UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED", "UNKNOWN"}
 _KINDS = {"shared": SubType.SHARED, "exclusive": SubType.EXCLUSIVE, "failover": SubType.FAILOVER}
 
 
-def _said(error: BaseException) -> RefusedError:
+def _refusal(error: BaseException) -> RefusedError:
     if isinstance(error, grpc.aio.AioRpcError):
         name = error.code().name
         return (FailedError if name in _NO_ANSWER else RefusedError)(name, str(error.details()))
     if isinstance(error.__cause__, grpc.aio.AioRpcError):
-        return _said(error.__cause__)
+        return _refusal(error.__cause__)
     return FailedError(type(error).__name__, " ".join(str(error).split()))
 
 
@@ -67,55 +73,50 @@ async def _hang_up(client: Any) -> None:
         await connection.channel.close()
 
 
+async def _topic_producer(client: Any, topic: str, name: str) -> TopicProducer:
+    """A reliable producer that the broker has let in; it does not retry, so its back-off is 0."""
+    made = TopicProducer(client, topic, name, None, DispatchStrategy.RELIABLE, 0, 0, 0)
+    await made.create()
+    return made
+
+
 async def make_topics(address: str, topics: Iterable[str]) -> None:
-    """Make reliable topics, which Danube does when a first producer comes.
+    """Create reliable topics, which Danube does for a first producer.
 
     :param address: the broker's own, not a gateway's: the producers that make them must not count.
-    :raises RefusedError: if the broker makes one of them not.
+    :raises RefusedError: if the broker does not create one of them.
     """
     try:
         client = await _client(f"http://{address}")
         try:
             for topic in topics:
-                maker = TopicProducer(client, topic, "maker", None, DispatchStrategy.RELIABLE, 0, 0, 0)
-                await maker.create()
-                maker.stop()
+                (await _topic_producer(client, topic, "maker")).stop()
         finally:
             await _hang_up(client)
     except Exception as error:  # noqa: BLE001 - the library raises what it likes
-        raise _said(error) from None
+        raise _refusal(error) from None
 
 
-class _Producer:
-    attaches_by_publishing = False
-
+class _Producer(DrivenProducer):
     def __init__(self, url: str, plan: ProducerPlan) -> None:
         self._url = url
         self._plan = plan
         self._client: Any = None
         self._producer: Any = None
 
-    def turned_away(self, refusal: RefusedError) -> bool:
-        return False
-
     async def attach(self) -> None:
         try:
             if self._client is None:
                 self._client = await _client(self._url)
-            # No retries, and the numbers of the library's own back-off.
-            made = TopicProducer(
-                self._client, self._plan.topic, self._plan.name, None, DispatchStrategy.RELIABLE, 0, 0, 0
-            )
-            await made.create()
+            self._producer = await _topic_producer(self._client, self._plan.topic, self._plan.name)
         except Exception as error:  # noqa: BLE001 - the library raises what it likes
-            raise _said(error) from None
-        self._producer = made
+            raise _refusal(error) from None
 
     async def publish(self, payload: bytes) -> None:
         try:
             await self._producer.send(payload)
         except Exception as error:  # noqa: BLE001 - as above
-            raise _said(error) from None
+            raise _refusal(error) from None
 
     async def close(self) -> None:
         if self._producer is not None:
@@ -144,7 +145,7 @@ class _Consumer:
             await made.subscribe()
             messages = await made.receive()
         except Exception as error:  # noqa: BLE001 - as above
-            raise _said(error) from None
+            raise _refusal(error) from None
         self._consumer = made
         self._reading = asyncio.ensure_future(self._read(messages, deliver))
 

@@ -1,4 +1,4 @@
-"""aiokafka. Kafka has no registration: a producer is admitted when its first message is."""
+"""aiokafka. Kafka's producers do not register: the first message decides whether one is admitted."""
 
 import asyncio
 from contextlib import suppress
@@ -18,8 +18,8 @@ _CLOSE_S = 1.0
 _LARGEST_BYTES = 100 << 20
 
 
-def _said(error: BaseException) -> RefusedError:
-    """An error of the client; it is a refusal if the broker answered it and no retry can change that."""
+def _refusal(error: BaseException) -> RefusedError:
+    """An error of the client as a refusal, if it is the broker's answer and a retry cannot help."""
     kind = type(error).__name__
     text = " ".join(str(error).split())
     is_refusal = isinstance(error, BrokerResponseError) and not error.retriable
@@ -75,7 +75,7 @@ class _Producer:
         try:
             await self._client.start()
         except KafkaError as error:
-            raise _said(error) from None
+            raise _refusal(error) from None
         self._started = True
 
     async def publish(self, payload: bytes) -> None:
@@ -84,7 +84,7 @@ class _Producer:
                 answer = await self._client.send(self._topic, payload, partition=self._partition)
             await answer
         except KafkaError as error:
-            raise _said(error) from None
+            raise _refusal(error) from None
 
     async def close(self) -> None:
         # It keeps sending buffered messages until the request time-out.
@@ -116,7 +116,7 @@ class _Consumer:
         except KafkaError as error:
             with suppress(KafkaError):
                 await self._client.stop()
-            raise _said(error) from None
+            raise _refusal(error) from None
         self._reading = asyncio.ensure_future(self._read(deliver))
 
     async def _read(self, deliver: OnDelivery) -> None:

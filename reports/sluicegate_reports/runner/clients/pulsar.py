@@ -16,7 +16,13 @@ from typing import Any, TypeVar
 
 import pulsar
 
-from sluicegate_reports.runner.clients.base import Delivery, FailedError, OnDelivery, RefusedError
+from sluicegate_reports.runner.clients.base import (
+    Delivery,
+    DrivenProducer,
+    FailedError,
+    OnDelivery,
+    RefusedError,
+)
 from sluicegate_reports.runner.plan import ArmPlan, ConsumerPlan, ProducerPlan
 
 T = TypeVar("T")
@@ -44,12 +50,12 @@ async def _blocking(call: Callable[..., T], *arguments: Any, **options: Any) -> 
     return await asyncio.get_running_loop().run_in_executor(_THREADS, work)
 
 
-def _said(name: str, text: str = "") -> RefusedError:
+def _refusal(name: str, text: str = "") -> RefusedError:
     return (FailedError if name in _NO_ANSWER else RefusedError)(name, text)
 
 
-def _raised(error: BaseException) -> RefusedError:
-    return _said(type(error).__name__, " ".join(str(error).split()))
+def _refusal_of(error: BaseException) -> RefusedError:
+    return _refusal(type(error).__name__, " ".join(str(error).split()))
 
 
 class Driver:
@@ -75,18 +81,13 @@ def _client(url: str) -> Any:
     )
 
 
-class _Producer:
-    attaches_by_publishing = False
-
+class _Producer(DrivenProducer):
     def __init__(self, url: str, plan: ProducerPlan) -> None:
         self._url = url
         self._plan = plan
         self._client: Any = None
         self._producer: Any = None
         self._delay = {"deliver_after": timedelta(milliseconds=plan.delay_ms)} if plan.delay_ms else {}
-
-    def turned_away(self, refusal: RefusedError) -> bool:
-        return False
 
     async def attach(self) -> None:
         if self._client is None:
@@ -100,7 +101,7 @@ class _Producer:
                 max_pending_messages=self._plan.in_flight + 1,
             )
         except pulsar.PulsarException as error:
-            raise _raised(error) from None
+            raise _refusal_of(error) from None
 
     async def publish(self, payload: bytes) -> None:
         loop = asyncio.get_running_loop()
@@ -118,10 +119,10 @@ class _Producer:
         try:
             self._producer.send_async(payload, answered, **self._delay)
         except pulsar.PulsarException as error:
-            raise _raised(error) from None
+            raise _refusal_of(error) from None
         result = await answer
         if result != pulsar.Result.Ok:
-            raise _said(result.name)
+            raise _refusal(result.name)
 
     async def close(self) -> None:
         if self._client is not None:
@@ -150,7 +151,7 @@ class _Consumer:
                 initial_position=pulsar.InitialPosition.Earliest,
             )
         except pulsar.PulsarException as error:
-            raise _raised(error) from None
+            raise _refusal_of(error) from None
         self._thread = threading.Thread(target=self._read, args=(deliver,), daemon=True)
         self._thread.start()
 

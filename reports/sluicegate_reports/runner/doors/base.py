@@ -13,12 +13,12 @@ from sluicegate_reports.runner.loading import LoadedScenario
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """How a policy is had at a door; with both empty it is had as the policy says."""
+    """How far a door enforces a policy: exactly as stated, if both texts are empty."""
 
     nearest: str = ""
-    """Why what there is is only the nearest thing to it."""
+    """Why the nearest feature of the system only comes close to the policy."""
     not_applicable: str = ""
-    """Why there is no such policy."""
+    """Why the policy does not exist there."""
 
 
 def lacking(system: str, door: str) -> dict[str, Judged]:
@@ -36,18 +36,18 @@ class Broker:
     addresses: tuple[str, ...]
     """host:port."""
     label: str
-    """What has to stand beside its name; empty for a real one."""
+    """Label that must stand beside its name; empty for a real broker."""
     version: str
     """What it is, for the facts of the run."""
     admin: str = ""
     """Address of its admin API; empty if that is not known."""
     embedded: bool = False
-    """True for a stand-in within the runner, which has no policies of its own."""
+    """True for a stand-in that the runner starts; it has no policies of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What an arm finds when it is opened."""
+    """What an arm is given to open it."""
 
     loaded: LoadedScenario
     run: str
@@ -73,17 +73,17 @@ class Way:
     options: Mapping[str, str] = field(default_factory=dict)
     """Settings for the clients, see `plan.ArmPlan`."""
     judged: Mapping[str, Judged] = field(default_factory=dict)
-    """By policy, for those that are not had as they say."""
+    """By policy, for policies that are not enforced exactly as stated."""
     process: Talker | None = None
     """The gate, whose clock is compared with the clients'."""
     notes: list[str] = field(default_factory=list)
-    """What went wrong with it; complete when it is closed."""
+    """Problems to report; complete once the arm is closed."""
 
 
 Open = Callable[[Setting], AbstractAsyncContextManager[Way]]
-"""Puts the policies into force and lets clients in.
+"""Applies the policies and makes the arm ready for clients.
 
-:raises UnavailableError: if it cannot be had, with the reason.
+:raises UnavailableError: if the arm is not available, with the reason.
 """
 
 
@@ -98,9 +98,9 @@ class Arm:
     """Kind of broker that its clients speak to: kafka, pulsar, danube."""
     open: Open
     label: str = ""
-    """What has to stand beside its name; the broker's own label is added."""
+    """Label that must stand beside its name; the broker's own label is added."""
     broker: str | None = None
-    """Which broker it needs, see `places`; None if it brings one."""
+    """The broker that it needs, see `places`; None if it starts its own."""
     asked_only: bool = False
     """True if it only explains why there is no such arm: played only if no other arm is requested."""
 

@@ -10,7 +10,7 @@ import yaml
 
 from sluicegate_reports.runner.brokers.processes import UnavailableError
 from sluicegate_reports.runner.children import Talker
-from sluicegate_reports.runner.doors.base import Setting
+from sluicegate_reports.runner.doors.base import Setting, Way, lacking
 from sluicegate_reports.runs import DECISIONS
 
 _READY_S = _END_S = 300.0
@@ -60,14 +60,27 @@ async def _lost(process: Talker) -> list[str]:
     return []
 
 
-def order_of(setting: Setting, role: str, file: Path) -> dict[str, Any]:
-    """The order for the process of a gateway."""
-    return {
+@asynccontextmanager
+async def gated(setting: Setting, role: str, entry: Mapping[str, Any]) -> AsyncIterator[Way]:
+    """An arm whose policies a gate of ours applies, in a process of its own.
+
+    :param role: what `host` is to be.
+    :param entry: the gate's entry under `brokers:`, besides what all have.
+    :raises UnavailableError: if it does not get ready.
+    """
+    file, arm = setting.directory / "gateway.yaml", setting.arm
+    common = {"name": "compare", "system": arm.client, "max_hold": setting.loaded.scenario.max_hold}
+    write_file(file, {**common, **entry}, setting.loaded.policies, setting.directory / "state")
+    order = {
         "role": role,
         "file": str(file),
         "run": setting.run,
-        "system": setting.arm.system,
-        "door": setting.arm.door,
+        "system": arm.system,
+        "door": arm.door,
         "decisions": str(setting.run_directory / DECISIONS),
         "topics": list(setting.topics.values()),
     }
+    notes: list[str] = []
+    async with hosted(role, order, setting.directory, notes) as (process, ready):
+        judged = lacking(arm.client, arm.door)
+        yield Way((ready["address"],), judged=judged, process=process, notes=notes)

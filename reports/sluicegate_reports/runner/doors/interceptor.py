@@ -5,28 +5,16 @@ from contextlib import asynccontextmanager
 
 from sluicegate_reports.registry.arms import REFERENCE_LABEL
 from sluicegate_reports.runner.brokers.processes import UnavailableError
-from sluicegate_reports.runner.doors.base import Arm, Setting, Way, lacking
-from sluicegate_reports.runner.doors.gate import hosted, order_of, write_file
+from sluicegate_reports.runner.doors.base import Arm, Setting, Way
+from sluicegate_reports.runner.doors.gate import gated
 
 
 @asynccontextmanager
 async def _danube(setting: Setting) -> AsyncIterator[Way]:
-    file = setting.directory / "gateway.yaml"
-    entry = {
-        "name": "compare",
-        "system": "danube",
-        "bootstrap": ["127.0.0.1:1"],  # nothing is dialled: the policies are in the broker itself
-        "listen": {"port": 0},
-        "max_hold": setting.loaded.scenario.max_hold,
-    }
-    write_file(file, entry, setting.loaded.policies, setting.directory / "state")
-    notes: list[str] = []
-    async with hosted("broker", order_of(setting, "danube", file), setting.directory, notes) as (
-        process,
-        ready,
-    ):
-        judged = lacking("danube", setting.arm.door)
-        yield Way((ready["address"],), judged=judged, process=process, notes=notes)
+    # Nothing is dialled and nothing listens: the policies are in the broker itself.
+    entry = {"bootstrap": ["127.0.0.1:1"], "listen": {"port": 0}}
+    async with gated(setting, "danube", entry) as way:
+        yield way
 
 
 @asynccontextmanager

@@ -1,7 +1,7 @@
 """Kafka's own quotas: bytes a second by client id and broker, never by topic, and no counts at all.
 
-The nearest that they come to a limit of a topic: its producers share the topic's name as their client id, its
-consumers too, and that id has a quota. Whoever takes another id is not limited by it.
+The closest equivalent of a topic's limit: all producers and consumers of the topic use its name as their
+client id, and that id has a quota. A client with another id is not limited.
 """
 
 import struct
@@ -18,7 +18,7 @@ _QUOTAS: Mapping[str, str] = MappingProxyType(
 _NEAREST = Judged(nearest="a quota of a client id on each broker, not of a topic; it delays after the fact")
 _BATCH = Judged(nearest="max.message.bytes is compared with whole record batches, not with messages")
 _OVERHEAD_BYTES = 70
-"""What a batch of one record takes besides its payload, at least."""
+"""Least overhead of a batch of one record, besides its payload."""
 
 _NO_COUNT = Judged(not_applicable="Kafka limits no number of clients of a topic")
 _NO_MESSAGES = Judged(not_applicable="Kafka's quotas count bytes, not messages")
@@ -53,7 +53,7 @@ _BY_POLICY: Mapping[str, Judged] = MappingProxyType(
 
 
 def strimzi_judged() -> Mapping[str, Judged]:
-    """What the Strimzi plug-in has of each policy: one limit of bytes a second by broker."""
+    """How far the Strimzi plug-in enforces each policy: it limits bytes a second of a whole broker."""
     nothing = Judged(not_applicable="the plug-in limits bytes published to and fetched from a broker only")
     near = Judged(nearest="one limit for all clients of a broker together, not of a topic")
     return dict.fromkeys(_BY_POLICY, nothing) | {
@@ -76,9 +76,9 @@ def strimzi_properties(publish_bytes: int, dispatch_bytes: int, port: int) -> di
 
 
 async def set_quotas(broker: Broker, setting: Setting) -> Mapping[str, Judged]:
-    """Put what Kafka has of the policies into force.
+    """Apply the policies that Kafka has an equivalent of.
 
-    :return: how it has each of them.
+    :return: how far it enforces each policy.
     :raises UnavailableError: if the broker refuses.
     """
     for topic in setting.topics.values():
@@ -107,7 +107,7 @@ async def _set_topic(addresses: tuple[str, ...], topic: str, name: str, value: s
         await admin.close()
 
 
-# -- AlterClientQuotas, version 0 (KIP-546), which no Python client has ------------------------------------
+# -- AlterClientQuotas, version 0 (KIP-546), which no Python client offers --------------------------------
 
 _API_KEY, _API_VERSION = 49, 0
 
@@ -138,7 +138,7 @@ def _text(value: str) -> bytes:
 async def _alter_client_quota(
     addresses: tuple[str, ...], client_id: str, quotas: Mapping[str, float]
 ) -> None:
-    """Ask brokers in turn until one takes it; any broker hands it on to the controller."""
+    """Ask brokers in turn until one accepts; any broker forwards the request to the controller."""
     problem = "no address"
     for address in addresses:
         try:

@@ -64,11 +64,11 @@ def settings_of(held: EffectivePolicies) -> dict[str, object]:
 
 
 async def set_policies(admin: str, setting: Setting) -> Mapping[str, Judged]:
-    """Put what Pulsar has of the policies into force, and wait until it says so.
+    """Apply the policies that Pulsar has an equivalent of, and wait until its admin API shows them.
 
     :param admin: address of the admin API.
-    :return: how it has each of them.
-    :raises UnavailableError: if it refuses, or does not follow in 20 s.
+    :return: how far it enforces each policy.
+    :raises UnavailableError: if it refuses one, or does not show it within 20 s.
     """
     import httpx
 

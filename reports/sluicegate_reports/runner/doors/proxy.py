@@ -2,26 +2,42 @@
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from typing import Any
 
+from sluicegate.demo.ports import free_ports
 from sluicegate_reports.registry import kinds
 from sluicegate_reports.runner.brokers.processes import UnavailableError
-from sluicegate_reports.runner.doors.base import Arm, Setting, Way, lacking
-from sluicegate_reports.runner.doors.entries import entry_of
-from sluicegate_reports.runner.doors.gate import hosted, order_of, write_file
+from sluicegate_reports.runner.doors.base import Arm, Broker, Setting, Way
+from sluicegate_reports.runner.doors.gate import gated
+
+_NODE_PORTS = 8
 
 
 @asynccontextmanager
 async def _open(setting: Setting) -> AsyncIterator[Way]:
-    broker = setting.broker
-    if broker is None:
+    if setting.broker is None:
         raise UnavailableError("there is no broker to stand in front of")
-    file = setting.directory / "gateway.yaml"
-    entry = entry_of(broker, setting.loaded.scenario)
-    write_file(file, entry, setting.loaded.policies, setting.directory / "state")
-    notes: list[str] = []
-    async with hosted("gate", order_of(setting, "gate", file), setting.directory, notes) as (process, ready):
-        judged = lacking(broker.system, setting.arm.door)
-        yield Way((ready["address"],), judged=judged, process=process, notes=notes)
+    async with gated(setting, "gate", _entry(setting.broker)) as way:
+        yield way
+
+
+def _entry(broker: Broker) -> dict[str, Any]:
+    """What the gate is told of its broker.
+
+    :raises OSError: if there are no free ports.
+    """
+    port = free_ports(1 + _NODE_PORTS)
+    entry: dict[str, Any] = {
+        "bootstrap": list(broker.addresses),
+        "listen": {"host": "127.0.0.1", "port": port},
+    }
+    if kinds()[broker.system].node_ports:
+        entry["node_port_base"] = port + 1
+    if broker.admin:
+        entry["admin"] = {"url": broker.admin}
+    if broker.system == "pulsar" and broker.embedded:
+        entry["strict"] = "yes"
+    return entry
 
 
 def arms() -> Iterator[Arm]:

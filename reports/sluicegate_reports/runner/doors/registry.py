@@ -1,6 +1,7 @@
 """All known arms."""
 
 from collections.abc import Iterable
+from functools import partial
 from pkgutil import resolve_name
 
 from sluicegate_reports import registry
@@ -32,21 +33,8 @@ def arms_of(systems: Iterable[str], doors: Iterable[str]) -> list[Arm]:
 
 
 def _arms() -> list[Arm]:
-    theirs = [_loaded(place) for place in registry.arm_places()]
+    theirs = [
+        registry.load(f"arm {place!r}", partial(resolve_name, place), Arm, "sluicegate_reports.runner.doors")
+        for place in registry.arm_places()
+    ]
     return [*proxy.arms(), *interceptor.ARMS, *native.ARMS, *theirs]
-
-
-def _loaded(place: str) -> Arm:
-    try:
-        loaded = resolve_name(place)
-    except Exception as error:  # another package's module may raise anything
-        raise registry.RegistryError(
-            f"arm {place!r} cannot be loaded: {type(error).__name__}: {error}; "
-            "mend that package or uninstall it"
-        ) from error
-    if not isinstance(loaded, Arm):
-        raise registry.RegistryError(
-            f"arm {place!r} is no Arm but of type {type(loaded).__name__}: "
-            "have it name a sluicegate_reports.runner.doors.Arm"
-        )
-    return loaded

@@ -50,7 +50,7 @@ def to_broker(session: GrpcSession, sent: bytes) -> bytes:
 @pytest.mark.parametrize("name", EARLY)
 def test_settings_precede_all_other_frames_of_the_gateway(name: str) -> None:
     sent, kind = EARLY[name]
-    session = gate.session(gate.shared(limits=Limits(streams=1)))
+    session = gate.session(gate.shared(limits=Limits(max_streams=1)))
 
     told = to_client(list(session.receive_client(HELLO + sent, START)))
 

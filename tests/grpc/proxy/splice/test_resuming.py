@@ -210,4 +210,4 @@ def test_the_number_of_kept_ids_is_bounded(monkeypatch: pytest.MonkeyPatch) -> N
     assert aliases == {3: 103, 1: 101, 4: 104}
     aliases.add(1, 1)  # its broker gave it its own id again
     assert aliases == {3: 103, 4: 104}
-    assert Limits().streams  # bounds what waits at once
+    assert Limits().max_streams  # bounds what waits at once

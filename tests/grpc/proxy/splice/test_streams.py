@@ -77,7 +77,7 @@ class Client:
 
 @pytest.mark.parametrize(("said", "told"), [(b"", LIMIT), (MAX_STREAMS + bytes((0, 0, 0, 7)), 7)])
 def test_settings_announce_the_stream_limit(said: bytes, told: int) -> None:
-    session = gate.session(gate.shared(limits=Limits(streams=LIMIT)))
+    session = gate.session(gate.shared(limits=Limits(max_streams=LIMIT)))
     session.receive_client(HELLO, START)
     (first,) = session.receive_upstream(frame(SETTINGS, 0, 0, said), START)
     assert isinstance(first, ToClient)
@@ -89,7 +89,7 @@ def test_settings_announce_the_stream_limit(said: bytes, told: int) -> None:
 @pytest.mark.parametrize("path", [service.OTHER, service.PUBLISH])
 def test_idle_streams_are_bounded_in_number_and_memory(path: str) -> None:
     """5,000 requests without an end; those of PUBLISH are held by the gateway, for their message."""
-    client = Client(Limits(streams=LIMIT))
+    client = Client(Limits(max_streams=LIMIT))
     for number in range(5_000):
         client.send(headers(2 * number + 1, path))
         client.now += SECOND // 1_000
@@ -105,7 +105,7 @@ def test_idle_streams_are_bounded_in_number_and_memory(path: str) -> None:
 
 
 def test_a_stream_that_ends_makes_room_for_another() -> None:
-    client = Client(Limits(streams=2))
+    client = Client(Limits(max_streams=2))
     client.send(headers(1, service.OTHER) + headers(3, service.OTHER) + headers(5, service.OTHER))
     client.answer(frame(HEADERS, END_HEADERS | END_STREAM, 1, b"\x88"))
     client.send(headers(7, service.OTHER))
@@ -119,7 +119,7 @@ def test_a_stream_that_ends_makes_room_for_another() -> None:
 
 
 def test_frames_of_a_refused_stream_are_discarded() -> None:
-    client = Client(Limits(streams=1))
+    client = Client(Limits(max_streams=1))
     client.send(headers(1, service.OTHER) + headers(3) + headers(5))
     client.send(frame(DATA, 0, 3, b"late") + frame(DATA, END_STREAM, 5, b"late"))
     client.send(frame(DATA, END_STREAM, 1, b"mine"))
@@ -129,7 +129,7 @@ def test_frames_of_a_refused_stream_are_discarded() -> None:
 
 
 def test_a_client_that_ignores_the_stream_limit_is_closed() -> None:
-    client = Client(Limits(streams=LIMIT, resets=50))
+    client = Client(Limits(max_streams=LIMIT, resets=50))
     client.send(b"".join(headers(2 * number + 1, service.OTHER) for number in range(LIMIT + 51)))
 
     assert client.closed is not None

@@ -44,10 +44,10 @@ def test_the_number_of_reported_method_names_is_bounded() -> None:
     told: list[tuple[str, bool]] = []
     unknown = UnknownMethods("refuse", lambda path, passes: told.append((path, passes)))
     for number in range(3_000):
-        refusal = unknown.meet(f"/t.{'x' * 5_000}/M{number}")
+        refusal = unknown.refusal(f"/t.{'x' * 5_000}/M{number}")
         assert refusal is not None
         assert len(refusal.text) < 700
-        unknown.meet(f"/t.Other/M{number}")
+        unknown.refusal(f"/t.Other/M{number}")
     assert len(told) == 1_000
 
 

@@ -5,10 +5,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import TracebackType
 from typing import ClassVar
 
-from benchmarks.harness.brokers import launch_node, node_properties
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from tests.real.archives import archived
@@ -17,12 +15,12 @@ from tests.real.ports import free_ports
 from tests.waiting import LONG_S, until
 
 from sluicegate_reports.runner.brokers.jars import KAFKA
+from sluicegate_reports.runner.brokers.kafka import SMALL_JVM, launch_node, node_properties
 from sluicegate_reports.runner.brokers.processes import Child
 from sluicegate_reports.runner.brokers.restartable import Restartable
 
-# One compiler tier: a node of a test lives for seconds, and two cores are all there is.
 _JVM = (
-    *("-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+    *SMALL_JVM,
     f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}",
 )
 
@@ -112,9 +110,7 @@ class KafkaBroker(Restartable):
         """The last lines that the node has printed."""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:]) if self._starts else ""
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """End it the hard way: its data are thrown away."""
         if self.running:
             self.kill()

@@ -12,6 +12,12 @@ from confluent_kafka.cimpl import NewTopic
 from tests.kafka.real.support.history import ClientLog, Entry, Stored
 from tests.waiting import LONG_S, until
 
+_COORDINATOR_STARTS = (
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+)
+
 
 def create_topic(bootstrap: str, name: str, partitions: int = 1, copies: int = 1, **settings: str) -> None:
     """Make a topic and wait until it can be used: until the leader of each partition knows that it leads.
@@ -38,6 +44,25 @@ def _is_led(asking: Consumer, partition: TopicPartition) -> bool:
     try:
         asking.get_watermark_offsets(partition, timeout=LONG_S)
     except KafkaException:
+        return False
+    return True
+
+
+def make_group(bootstrap: str, group: str, topic: str) -> None:
+    """Have a group commit an offset, once the group's coordinator has loaded what it keeps."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+    try:
+        until(lambda: _is_committed(consumer, TopicPartition(topic, 0, 0)), f"{group} has an offset")
+    finally:
+        consumer.close()
+
+
+def _is_committed(consumer: Consumer, offset: TopicPartition) -> bool:
+    try:
+        consumer.commit(offsets=[offset], asynchronous=False)
+    except KafkaException as error:
+        if error.args[0].code() not in _COORDINATOR_STARTS:
+            raise
         return False
     return True
 

@@ -4,11 +4,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from benchmarks.harness import jars
 from benchmarks.harness.processes import UnavailableError, run_tool
 from tests.kafka.real.support.broker import archived_kafka
 from tests.kafka.real.support.history import ClientLog, Stored
 from tests.waiting import LONG_S
+
+from sluicegate_reports.runner.brokers import jars
 
 _TOOL_S = 2 * LONG_S
 
@@ -17,7 +18,7 @@ def why_unavailable() -> str | None:
     """What is missing for a real broker, in words; None if all is there."""
     try:
         jars.java()
-        jars.kafka()
+        jars.classpath(jars.KAFKA)
     except UnavailableError as error:
         return str(error)
     return None
@@ -30,7 +31,8 @@ def run_java_tool(name: str, *arguments: str, timeout_s: float = _TOOL_S) -> str
     """
     heap = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *archived_kafka()]
     return run_tool(
-        [jars.java(), *heap, "-cp", jars.kafka(), f"org.apache.kafka.tools.{name}", *arguments], timeout_s
+        [jars.java(), *heap, "-cp", jars.classpath(jars.KAFKA), f"org.apache.kafka.tools.{name}", *arguments],
+        timeout_s,
     )
 
 

@@ -92,7 +92,7 @@ def waits(wire: Wire, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("kind", [CREATE, CONSUMER])
-def test_a_join_that_a_plugin_rewrites_goes_on(kind: OperationKind) -> None:
+def test_a_join_that_a_plugin_rewrites_is_forwarded(kind: OperationKind) -> None:
     one, _ = wire({(kind, "t"): REWRITE})
     one.client_sends(join("g", "t", member="m"))
     assert len(one.forwarded()) == 1
@@ -103,14 +103,14 @@ def test_a_join_that_a_plugin_rewrites_goes_on(kind: OperationKind) -> None:
     assert state(one).consumer_count == 0
 
 
-def test_a_commit_that_a_plugin_rewrites_goes_on() -> None:
+def test_a_commit_that_a_plugin_rewrites_is_forwarded() -> None:
     one, _ = wire({(CREATE, "t"): REWRITE})
     one.client_sends(commit("g", {"t": 1}))
     assert len(one.forwarded()) == 1
     assert state(one).subscription_count == 1
 
 
-def test_a_producer_that_a_plugin_rewrites_goes_on() -> None:
+def test_a_producer_that_a_plugin_rewrites_is_forwarded() -> None:
     one, _ = wire({(PRODUCER, "t"): REWRITE})
     one.client_sends(produce({"t": batch(b"x")}))
     assert len(one.forwarded()) == 1
@@ -119,7 +119,7 @@ def test_a_producer_that_a_plugin_rewrites_goes_on() -> None:
     assert len(state(one).producers) == 0
 
 
-def test_a_consumer_without_a_group_that_a_plugin_rewrites_goes_on() -> None:
+def test_a_consumer_without_a_group_that_a_plugin_rewrites_is_served() -> None:
     one, _ = wire({(CONSUMER, "t"): REWRITE}, max_consumers_per_topic=5)
     one.client_sends(fetch("t"))
     one.broker_sends(fetched({"t": batch(b"x")}))
@@ -129,7 +129,9 @@ def test_a_consumer_without_a_group_that_a_plugin_rewrites_goes_on() -> None:
 
 
 @pytest.mark.parametrize("request_of", [lambda: join("g", "t", member="m"), lambda: commit("g", {"t": 1})])
-def test_a_subscription_that_is_delayed_is_recorded_once_until_it_goes_on(request_of: type[bytes]) -> None:
+def test_a_subscription_that_is_delayed_is_recorded_once_until_it_is_admitted(
+    request_of: type[bytes],
+) -> None:
     one, plugin = wire({(CREATE, "t"): DELAY})
     one.client_sends(request_of())
     waits(one, 3.5)
@@ -239,7 +241,7 @@ def test_a_commit_whose_client_goes_while_it_is_held_gives_all_back() -> None:
     assert holds(one, CREATE, "b") == (1, 2.5)
 
 
-def test_a_heartbeat_is_held_and_goes_on_as_a_join_does() -> None:
+def test_a_heartbeat_is_held_and_forwarded_as_a_join_is() -> None:
     one, plugin = wire({(CONSUMER, "t"): DELAY})
     one.client_sends(heartbeat("t"))
     waits(one, 2.5)
@@ -269,7 +271,7 @@ def test_a_consumer_without_a_group_that_goes_while_it_is_held_ends_its_hold() -
     assert holds(one, CONSUMER) == (1, 2)
 
 
-def test_a_produce_whose_turn_comes_at_its_deadline_goes_on() -> None:
+def test_a_produce_whose_turn_is_at_its_deadline_is_forwarded() -> None:
     one = Wire(Bench(max_publish_rate=1))
     one.client_sends(produce({"t": batch(*[b"x"] * 10)}))
     one.client_sends(produce({"t": batch(b"x")}, correlation_id=2))
@@ -281,7 +283,7 @@ def test_a_produce_whose_turn_comes_at_its_deadline_goes_on() -> None:
     assert holds(one, PUBLISH) == (1, 10)
 
 
-def test_what_a_plugin_rewrites_of_messages_goes_on() -> None:
+def test_messages_that_a_plugin_rewrites_are_delivered() -> None:
     one, _ = wire({(PUBLISH, "t"): REWRITE, (DISPATCH, "t"): REWRITE}, max_dispatch_rate=1_000)
     for _ in range(4):  # the third one looks like the one before, and is passed by that
         one.client_sends(produce({"t": batch(b"x")}))

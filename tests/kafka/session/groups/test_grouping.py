@@ -76,7 +76,7 @@ def test_a_member_refused_for_one_topic_is_attached_to_none() -> None:
 
 
 @pytest.mark.seed("S1-002", "S1-034", "S1-036")
-def test_subscriptions_that_exist_on_the_broker_count_before_any_came_through_the_gate() -> None:
+def test_subscriptions_that_exist_on_the_broker_count_before_any_passed_the_gateway() -> None:
     wire = Wire(Bench(max_subscriptions_per_topic=2))
     wire.client_sends(join("new", "t", member="m"))
     assert wire.asked == [ListGroups()]

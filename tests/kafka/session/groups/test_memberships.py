@@ -98,7 +98,7 @@ def test_a_member_of_more_topics_than_the_rate_lets_attach_at_once_gets_in() -> 
     assert [consumers(wire, topic) for topic in "abc"] == [1, 1, 1]
 
 
-def test_a_join_is_held_no_longer_than_any_other_request_and_goes_on_where_it_was() -> None:
+def test_a_join_is_held_no_longer_than_any_other_request_and_resumes_where_it_was() -> None:
     wire = Wire(Bench(connection_rate_limit=1))
     topics = [f"t{number}" for number in range(15)]
     wire.client_sends(join("g", *topics, member="m"))

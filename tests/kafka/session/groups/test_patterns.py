@@ -127,7 +127,7 @@ def another(first: Wire, number: int = 2) -> Wire:
 
 @pytest.mark.seed("S1-003", "S1-004", "S1-037", "S1-038")
 @pytest.mark.parametrize("policy", ["max_consumers_per_topic", "max_consumers_per_subscription"])
-def test_a_member_by_pattern_counts_before_it_is_told_its_partitions(policy: str) -> None:
+def test_a_member_by_pattern_counts_before_it_receives_its_partitions(policy: str) -> None:
     one = Wire(Bench({policy: 1}))
     two = another(one)
     assert assigned(one, {"t": [0]}) == 0
@@ -175,7 +175,7 @@ def test_a_question_of_the_gates_own_waits_for_the_end_of_a_request_that_passes_
     assert len(one.answered()) == 2
 
 
-def test_a_client_retries_while_the_broker_does_not_tell_topic_names() -> None:
+def test_a_client_retries_while_the_broker_does_not_return_topic_names() -> None:
     one = Wire(Bench(max_consumers_per_topic=1))
     one.client_sends(beat())
     one.forwarded()
@@ -262,7 +262,7 @@ def test_without_policies_nothing_is_asked_and_nothing_waits() -> None:
     assert one.forwarded() == []
 
 
-def test_a_member_that_comes_back_by_another_connection_is_counted_again() -> None:
+def test_a_member_that_returns_by_another_connection_is_counted_again() -> None:
     one = Wire(Bench(max_consumers_per_topic=1))
     assert assigned(one, {"t": [0]}) == 0
     one.session.closed(one.now)

@@ -8,6 +8,8 @@ import pytest
 from tests.kafka.session.messages import batch, produce, publish
 from tests.kafka.session.wire import Bench, Wire
 
+from sluicegate_kafka.codec.api_keys import ApiKey
+from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.primitives import write_uvarint
 from sluicegate_kafka.codec.produce_requests import ProduceRequest, ProduceTopic
 from sluicegate_kafka.session.producing.repeated import Repeated, is_repeatable
@@ -252,7 +254,8 @@ ONE = ProduceTopic(
 
 
 def request(*topics: ProduceTopic, version: int = 9) -> ProduceRequest:
-    return ProduceRequest(version, -1, 30_000, None, list(topics), 0, 0, 0, 0)
+    head = RequestHead(ApiKey.PRODUCE, version, correlation_id=1, client_id="", body=0, start=0, end=0)
+    return ProduceRequest(b"", head, -1, list(topics), 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -271,4 +274,4 @@ def request(*topics: ProduceTopic, version: int = 9) -> ProduceRequest:
 def test_requests_with_one_batch_for_one_topic_are_repeatable(
     one: ProduceRequest, name_length: int, is_one: bool
 ) -> None:
-    assert is_repeatable(bytes([name_length]), one) is is_one
+    assert is_repeatable(one._replace(frame=bytes([name_length]))) is is_one

@@ -89,7 +89,7 @@ def test_size_is_that_of_one_message_not_of_the_batch() -> None:
     assert publish(wire, {"t": batch(b"x" * 101)})["t", 0][0] == MESSAGE_TOO_LARGE
 
 
-def test_some_topics_of_a_request_are_refused_and_the_others_go_on() -> None:
+def test_some_topics_of_a_request_are_refused_and_the_others_forwarded() -> None:
     wire = Wire(Bench(max_message_size=50))
     wire.client_sends(produce({"a": batch(b"ok"), "b": batch(b"x" * 51, b"y"), "c": batch(b"ok")}))
     (part,) = wire.forwarded()
@@ -241,7 +241,7 @@ def test_a_message_stamped_far_ahead_is_refused_where_delivery_is_delayed() -> N
     assert publish(wire, {"t": batch(b"x", timestamp_ms=far)})["t", 0][0] == INVALID_TIMESTAMP
 
 
-def test_an_idempotent_producer_goes_on_after_a_refusal() -> None:
+def test_an_idempotent_producer_continues_after_a_refusal() -> None:
     wire = Wire(Bench(max_message_size=50))
     publish(wire, {"t": batch(b"ok", producer_id=5, sequence=0)})
     refused = publish(wire, {"t": batch(b"x" * 51, b"y", producer_id=5, sequence=1)})

@@ -9,7 +9,7 @@ from tests.kafka.session.messages import batch, produce, produced, publish
 from tests.kafka.session.wire import Bench, Wire
 
 from sluicegate_kafka.codec.primitives import with_length
-from sluicegate_kafka.codec.produce import refusal_response
+from sluicegate_kafka.codec.produce_responses import refusal_response
 from sluicegate_kafka.session.producing.producing import Producing
 
 POLICIES: dict[str, int] = {"max_publish_rate": 50, "max_message_size": 40, "max_producers_per_topic": 2}

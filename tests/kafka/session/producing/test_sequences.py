@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicegate.model import Action, Decision
-from sluicegate_kafka.codec.frames import RequestHead, parse_request_head
-from sluicegate_kafka.codec.produce import ProduceRequest, scan_produce
+from sluicegate_kafka.codec.frames import parse_request_head
+from sluicegate_kafka.codec.produce_requests import ProduceRequest, scan_produce
 from sluicegate_kafka.session.shared.sequences import Sequences
 
 PRODUCER = 77
@@ -26,10 +26,9 @@ def produce(sequence: int, count: int, *, epoch: int = 0, topic: str = "t") -> b
     return struct.pack(">i", len(request)) + request
 
 
-def scanned(frame: bytes) -> tuple[bytes, RequestHead, ProduceRequest]:
+def scanned(frame: bytes) -> ProduceRequest:
     """The frame as the session sees it."""
-    head = parse_request_head(frame, 4)
-    return frame, head, scan_produce(frame, head)
+    return scan_produce(frame, parse_request_head(frame, 4))
 
 
 def sequence_and_checksum(request: ProduceRequest) -> tuple[int, bool]:
@@ -43,30 +42,30 @@ def sequence_and_checksum(request: ProduceRequest) -> tuple[int, bool]:
 
 def test_a_client_that_never_closes_the_gap_stays_renumbered() -> None:
     sequences = Sequences()
-    sequences.refused(scanned(produce(10, 5))[2].topics[0], REFUSAL)
+    sequences.refused(scanned(produce(10, 5)).topics[0], REFUSAL)
     seen = []
     for sequence, count in ((15, 2), (17, 3), (20, 1)):
-        _, _, request = sequences.mend(*scanned(produce(sequence, count)))
+        request = sequences.mend(scanned(produce(sequence, count)))
         seen.append(sequence_and_checksum(request))
         sequences.passed(request.topics[0])
     assert seen == [(10, True), (12, True), (15, True)]
 
 
-def test_a_client_that_closes_the_gap_itself_is_left_alone() -> None:
+def test_a_client_that_closes_the_gap_itself_is_not_renumbered() -> None:
     sequences = Sequences()
-    sequences.refused(scanned(produce(10, 5))[2].topics[0], REFUSAL)
+    sequences.refused(scanned(produce(10, 5)).topics[0], REFUSAL)
     original = scanned(produce(10, 2))
-    mended = sequences.mend(*original)
-    assert mended[0] is original[0]
+    mended = sequences.mend(original)
+    assert mended is original
     assert not sequences.gaps
 
 
 def test_a_batch_under_way_is_renumbered_and_then_the_client_takes_over() -> None:
     sequences = Sequences()
-    sequences.refused(scanned(produce(10, 5))[2].topics[0], REFUSAL)
-    _, _, under_way = sequences.mend(*scanned(produce(15, 4)))
+    sequences.refused(scanned(produce(10, 5)).topics[0], REFUSAL)
+    under_way = sequences.mend(scanned(produce(15, 4)))
     sequences.passed(under_way.topics[0])
-    _, _, adjusted = sequences.mend(*scanned(produce(14, 1)))
+    adjusted = sequences.mend(scanned(produce(14, 1)))
     assert sequence_and_checksum(under_way) == (10, True)
     assert sequence_and_checksum(adjusted) == (14, True)
     assert not sequences.gaps
@@ -74,28 +73,28 @@ def test_a_batch_under_way_is_renumbered_and_then_the_client_takes_over() -> Non
 
 def test_a_retry_keeps_its_number() -> None:
     sequences = Sequences()
-    sequences.refused(scanned(produce(0, 1))[2].topics[0], REFUSAL)
+    sequences.refused(scanned(produce(0, 1)).topics[0], REFUSAL)
     for _ in range(2):
-        _, _, request = sequences.mend(*scanned(produce(1, 1)))
+        request = sequences.mend(scanned(produce(1, 1)))
         assert sequence_and_checksum(request) == (0, True)
         sequences.passed(request.topics[0])
-    _, _, later = sequences.mend(*scanned(produce(2, 1)))
+    later = sequences.mend(scanned(produce(2, 1)))
     assert sequence_and_checksum(later) == (1, True)
 
 
 def test_a_new_epoch_starts_without_a_gap() -> None:
     sequences = Sequences()
-    sequences.refused(scanned(produce(10, 5))[2].topics[0], REFUSAL)
+    sequences.refused(scanned(produce(10, 5)).topics[0], REFUSAL)
     original = scanned(produce(15, 2, epoch=1))
-    assert sequences.mend(*original)[0] is original[0]
+    assert sequences.mend(original) is original
     assert not sequences.gaps
 
 
 def test_another_topic_of_the_same_producer_is_not_touched() -> None:
     sequences = Sequences()
-    sequences.refused(scanned(produce(10, 5))[2].topics[0], REFUSAL)
+    sequences.refused(scanned(produce(10, 5)).topics[0], REFUSAL)
     original = scanned(produce(15, 2, topic="other"))
-    assert sequences.mend(*original)[0] is original[0]
+    assert sequences.mend(original) is original
 
 
 @given(
@@ -106,7 +105,7 @@ def test_the_broker_never_sees_a_gap(start: int, batches: list[tuple[int, bool]]
     sequences = Sequences()
     client = broker = start
     for count, refuse in batches:
-        _, _, request = sequences.mend(*scanned(produce(client, count)))
+        request = sequences.mend(scanned(produce(client, count)))
         sequence, intact = sequence_and_checksum(request)
         assert (sequence, intact) == (broker, True)
         client = (client + count) % 2**31

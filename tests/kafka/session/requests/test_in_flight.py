@@ -195,7 +195,7 @@ def test_no_response_is_lost_or_reordered_however_bytes_arrive(
     assert (wire.shared.budget.used, wire.session.held_bytes) == (0, 0)
 
 
-def test_an_answer_of_the_gate_that_waits_for_the_broker_counts() -> None:
+def test_an_answer_of_the_gateway_that_waits_for_the_broker_counts() -> None:
     wire = Wire(Bench(max_message_size=10))
     wire.client_sends(list_groups(1) + produce({"t": batch(b"x" * 100)}, correlation_id=2))
     assert wire.shared.budget.used == wire.session.held_bytes > 0
@@ -204,7 +204,7 @@ def test_an_answer_of_the_gate_that_waits_for_the_broker_counts() -> None:
     assert wire.shared.budget.used == 0
 
 
-def test_answers_of_the_gate_alone_do_not_stop_reading() -> None:
+def test_answers_of_the_gateway_alone_do_not_stop_reading() -> None:
     """No response of the broker comes that could have the session go on."""
     wire = Wire(Bench(max_message_size=10), max_requests_in_flight=MOST)
     refused = [produce({"t": batch(b"x" * 100)}, correlation_id=number) for number in range(10 * MOST + 3)]

@@ -9,18 +9,18 @@ from tests.kafka.session.requests.test_in_flight import api_versions, ids, list_
 from tests.kafka.session.wire import Bench, Wire
 
 from sluicegate.broker import Close
-from sluicegate_kafka.session.requests.pending import Held, Outstanding, Owed, Ready
+from sluicegate_kafka.session.requests.pending import Held, Outstanding, Owed
 from sluicegate_kafka.session.responses import RESPONSES_PER_TURN
 
 MANY = 1_000
 
 
-class Counting(deque[Owed | Ready | Held]):
+class Counting(deque[Owed | Held]):
     """A queue that counts how many of its entries are looked at, other than the first and the last."""
 
     visits = 0
 
-    def __iter__(self) -> Iterator[Owed | Ready | Held]:
+    def __iter__(self) -> Iterator[Owed | Held]:
         for each in super().__iter__():
             self.visits += 1
             yield each
@@ -28,7 +28,7 @@ class Counting(deque[Owed | Ready | Held]):
     def __contains__(self, entry: object) -> bool:
         return any(each is entry for each in self)
 
-    def index(self, entry: Owed | Ready | Held, *_: int) -> int:
+    def index(self, entry: Owed | Held, *_: int) -> int:
         """Where an entry stands."""
         place = super().index(entry)
         self.visits += place + 1

@@ -12,7 +12,7 @@ def sent(outstanding: Outstanding, now_ns: int = 0) -> list[bytes]:
     return [bytes(command.data) for command in out if isinstance(command, ToClient)]
 
 
-def test_an_answer_of_the_gate_waits_for_earlier_responses() -> None:
+def test_an_answer_of_the_gateway_waits_for_earlier_responses() -> None:
     outstanding = Outstanding(Budget(0))
     outstanding.expect(1)
     outstanding.answer(b"refused")

@@ -171,7 +171,7 @@ def test_many_small_requests_without_responses_take_several_turns() -> None:
     assert wire.shared.budget.used == 0
 
 
-def test_many_requests_answered_by_the_gate_take_several_turns() -> None:
+def test_many_requests_answered_by_the_gateway_take_several_turns() -> None:
     wire = Wire(Bench(), max_requests_in_flight=10)
     unknown = bytes.fromhex("0000000a 0012 0063 00000001 ffff")
     """ApiVersions in a version that does not exist."""

@@ -25,7 +25,7 @@ def test_an_acknowledged_batch_arrived_between_its_request_and_its_response() ->
     assert arrivals.of(AT, 13, NOW + 500) == Arrival(UNKNOWN, NOW + 500)
 
 
-def test_a_high_watermark_bounds_what_came_since_the_one_before() -> None:
+def test_a_high_watermark_bounds_what_arrived_since_the_one_before() -> None:
     arrivals = Arrivals()
     arrivals.note(AT, 10, 10, NOW, NOW + 500, HOUR_MS)
     arrivals.note(AT, 10, 10, NOW + 500, NOW + 1_000, HOUR_MS)

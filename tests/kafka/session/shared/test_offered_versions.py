@@ -1,9 +1,9 @@
 """ApiVersions responses are computed once and fit each client's request."""
 
+from sluicegate_kafka.codec.api_keys import HIDDEN, READ
 from sluicegate_kafka.codec.versions import restrict_api_versions
 from sluicegate_kafka.session.shared import offered_versions
 from sluicegate_kafka.session.shared.offered_versions import OfferedVersions
-from sluicegate_kafka.session.shared.supported import HIDDEN, SUPPORTED
 
 
 def versions(correlation_id: int, highest: int) -> bytes:
@@ -18,7 +18,7 @@ def test_each_client_gets_its_own_id_and_what_its_broker_offers() -> None:
         for correlation_id in (1, 2):
             frame = versions(correlation_id, highest)
             whole = offered.restricted(frame, 0)
-            assert whole[4:] == restrict_api_versions(frame, 0, SUPPORTED, HIDDEN)
+            assert whole[4:] == restrict_api_versions(frame, 0, READ, HIDDEN)
             assert int.from_bytes(whole[:4], "big") == len(whole) - 4
     assert len(offered._known) == 3
 

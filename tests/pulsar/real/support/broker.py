@@ -4,17 +4,16 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 
-from benchmarks.harness import jars
 from benchmarks.harness.processes import UnavailableError, free_port
-from benchmarks.harness.pulsar import SMALL_JVM, PulsarNode
 from tests.pulsar.real.support.admin import Admin
 from tests.real.archives import archived
 from tests.real.certificates import Authority, Identity
 from tests.waiting import LONG_S
 
+from sluicegate_reports.runner.brokers import jars
 from sluicegate_reports.runner.brokers.jars import PULSAR
+from sluicegate_reports.runner.brokers.pulsar import SMALL_JVM, PulsarNode
 
 TRANSACTIONS = {
     "transactionCoordinatorEnabled": "true",
@@ -81,9 +80,7 @@ class PulsarBroker(PulsarNode):
         super().__init__(directory, own, jvm=[*SMALL_JVM, *more], admin_headers=admin_headers or {})
         self.admin = Admin(self.admin_url, self.admin_headers)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """End it the hard way: its data are thrown away."""
         if self.running:
             self.kill()
@@ -107,7 +104,7 @@ def why_unavailable() -> str | None:
     """What is missing for a real broker, in words; None if all is there."""
     try:
         jars.java()
-        jars.pulsar()
+        jars.classpath(jars.PULSAR)
     except UnavailableError as error:
         return str(error)
     return None

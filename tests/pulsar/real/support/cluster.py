@@ -8,12 +8,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from benchmarks.harness import jars
 from benchmarks.harness.processes import Child, free_port, run_tool
-from benchmarks.harness.pulsar import CLUSTER, LOGGING, SMALL_JVM, PulsarNode
 from tests.pulsar.real.support.admin import Admin, AdminError
 from tests.pulsar.real.support.broker import PulsarBroker, archived_pulsar
 from tests.waiting import LONG_S, until
+
+from sluicegate_reports.runner.brokers import jars
+from sluicegate_reports.runner.brokers.pulsar import CLUSTER, LOGGING, SMALL_JVM, PulsarNode
 
 # Only tests move topics.
 _SHARED = {
@@ -101,7 +102,13 @@ class PulsarCluster:
 
     def _java(self) -> list[str | Path]:
         heap = ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *archived_pulsar()]
-        return [jars.java(), *heap, f"-Dlog4j2.configurationFile={LOGGING}", "-cp", jars.pulsar()]
+        return [
+            jars.java(),
+            *heap,
+            f"-Dlog4j2.configurationFile={LOGGING}",
+            "-cp",
+            jars.classpath(jars.PULSAR),
+        ]
 
     @property
     def admin(self) -> Admin:

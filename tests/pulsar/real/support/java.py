@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import jars
-from benchmarks.harness.pulsar import LOGGING, OPENED
 from tests.pulsar.real.support.broker import archived_pulsar
 from tests.pulsar.real.support.family import (
     ANSWER_S,
@@ -23,6 +21,9 @@ from tests.pulsar.real.support.family import (
     Subscription,
 )
 from tests.waiting import until
+
+from sluicegate_reports.runner.brokers import jars
+from sluicegate_reports.runner.brokers.pulsar import LOGGING, OPENED
 
 _SOURCE = Path(__file__).parents[1] / "java" / "Clients.java"
 # Small enough that values of some kilobytes are cut.
@@ -59,7 +60,7 @@ class JavaFamily:
     name = "java"
 
     def __init__(self, classes: Path, keys: Keys) -> None:
-        classpath = jars.pulsar()
+        classpath = jars.classpath(jars.PULSAR)
         subprocess.run(["javac", "-cp", classpath, "-d", classes, _SOURCE], check=True, capture_output=True)
         self._keys = keys
         self._process = subprocess.Popen(

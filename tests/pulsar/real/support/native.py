@@ -6,7 +6,7 @@ broker's.
 
 from dataclasses import dataclass
 
-from sluicegate_pulsar.codec.errors import ServerError
+from sluicegate_pulsar.codec.pulsar_pb2 import ServerError
 
 
 @dataclass(frozen=True, slots=True)

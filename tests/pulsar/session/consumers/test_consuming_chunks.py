@@ -96,7 +96,7 @@ def test_any_order_of_several_messages(order: list[tuple[str, int]]) -> None:
     assert (wire.session.held_bytes, wire.shared.budget.used) == (0, 0)
 
 
-def test_what_waits_for_a_chunk_that_never_comes_goes_on_in_the_end() -> None:
+def test_chunks_that_wait_for_one_that_never_arrives_are_delivered_in_the_end() -> None:
     """Another consumer may have it, or this one acknowledged it before."""
     wire = delayed()
     assert send(wire, [3, 2]) == []
@@ -117,7 +117,7 @@ def test_a_message_that_is_delivered_again_begins_with_its_first_chunk() -> None
     assert send(wire, [3, 0, 1, 2]) == [0, 1, 2, 3]
 
 
-def test_a_chunk_that_waits_and_comes_again_is_delivered_once() -> None:
+def test_a_chunk_that_waits_and_is_sent_again_is_delivered_once() -> None:
     wire = delayed()
     assert send(wire, [1, 1, 0, 2, 3]) == [0, 1, 2, 3]
     assert wire.shared.budget.used == 0
@@ -173,7 +173,7 @@ def test_what_waits_is_forgotten_with_its_consumer() -> None:
     assert (wire.session.held_bytes, wire.shared.budget.used) == (0, 0)
 
 
-def test_what_waits_goes_on_once_the_delay_is_taken_away() -> None:
+def test_withheld_messages_are_delivered_once_the_delay_is_removed() -> None:
     bench = Bench(fixed_delivery_delay=DELAY_MS)
     wire = Wire(bench)
     attach(wire, kind=SHARED)
@@ -182,7 +182,7 @@ def test_what_waits_goes_on_once_the_delay_is_taken_away() -> None:
     assert send(wire, [0, 1, 3]) == [0, 1, 2, 3]
 
 
-def test_a_consumer_with_no_room_for_more_begins_anew() -> None:
+def test_a_consumer_without_room_for_more_is_reopened() -> None:
     wire = delayed(consumer_buffer=20_000)
     published = wire.shared.wall_ms(wire.now) - LONG_AGO_MS
     for number in (3, 2, 1):

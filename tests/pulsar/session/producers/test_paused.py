@@ -6,7 +6,7 @@ from tests.pulsar.session.wire import Bench, Wire
 
 from sluicegate.engine.factors import Factor
 from sluicegate.testing import ManualContext
-from sluicegate_pulsar.codec.errors import ServerError
+from sluicegate_pulsar.codec.pulsar_pb2 import ServerError
 from sluicegate_pulsar.config import PulsarConfig
 
 pytestmark = pytest.mark.seed("S4-002", "X-03")

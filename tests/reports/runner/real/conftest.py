@@ -20,7 +20,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def brokers() -> None:
     """Skip where no broker can be run; with SLUICEGATE_REQUIRE_BROKER=1 that is a failure."""
     try:
-        jars.kafka()
-        jars.pulsar()
+        jars.classpath(jars.KAFKA)
+        jars.classpath(jars.PULSAR)
     except UnavailableError as error:
         need(str(error))

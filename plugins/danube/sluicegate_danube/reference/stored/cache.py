@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass, field
 
 from sluicegate.store.metadata import Event, Listing, MetadataStore, follow
 from sluicegate.store.policy_store import StoreError
@@ -11,37 +12,28 @@ from sluicegate.store.policy_store import StoreError
 log = logging.getLogger("sluicegate.danube.reference")
 
 
-def _nothing(key: str, value: bytes | None) -> None:
-    """Ignores changes."""
-
-
+@dataclass(eq=False)
 class PrefixCache:
     """Entries of the metadata store below one prefix, kept current by a watch.
 
     It is empty until `run` has received the first listing, which sets `listed`.
 
-    :param on_change: called with each key that changed and its value, None if it is gone.
     """
 
-    def __init__(
-        self,
-        store: MetadataStore,
-        prefix: str,
-        on_change: Callable[[str, bytes | None], None] = _nothing,
-    ) -> None:
-        self.entries: dict[str, bytes] = {}
-        self.listed = asyncio.Event()
-        """Set once the first listing is there."""
-        self._store = store
-        self._prefix = prefix
-        self._on_change = on_change
-        self._revision = 0
-        """Of what was taken over last: a watch that is behind a listing tells nothing new."""
-        self._changed = asyncio.Event()
+    store: MetadataStore
+    prefix: str
+    on_change: Callable[[str, bytes | None], None] = lambda key, value: None
+    """Called with each key that changed and its value, None if it is gone."""
+    entries: dict[str, bytes] = field(default_factory=dict)
+    listed: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set once the first listing is there."""
+    _revision: int = 0
+    """Of what was taken over last: a watch that is behind a listing tells nothing new."""
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self) -> None:
         """Follow the store until it is closed, or this is cancelled."""
-        async with aclosing(follow(self._store, self._prefix, self._failed)) as news:
+        async with aclosing(follow(self.store, self.prefix, self._failed)) as news:
             async for each in news:
                 self.take(each)
 
@@ -50,7 +42,7 @@ class PrefixCache:
 
         :raises StoreError: if the store cannot be reached.
         """
-        listing = await self._store.list(self._prefix)
+        listing = await self.store.list(self.prefix)
         if listing.replaces(self._revision):
             self.take(listing)
 
@@ -95,7 +87,7 @@ class PrefixCache:
             del self.entries[key]
         else:
             self.entries[key] = value
-        self._on_change(key, value)
+        self.on_change(key, value)
 
     def _failed(self, error: StoreError) -> None:
-        log.warning("cannot follow %s in the metadata store: %s; what is known stays", self._prefix, error)
+        log.warning("cannot follow %s in the metadata store: %s; what is known stays", self.prefix, error)

@@ -1,7 +1,7 @@
 """The state of one broker of a stored cluster: the topics assigned to it."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 
 from danube.proto import DanubeApi_pb2 as pb
@@ -12,7 +12,7 @@ from sluicegate_danube.failover.keys import EMPTY, topic_key
 from sluicegate_danube.reference.answering import Context
 from sluicegate_danube.reference.broker_errors import RefusedError
 from sluicegate_danube.reference.broker_settings import Settings
-from sluicegate_danube.reference.cluster import PARTITION, Cluster
+from sluicegate_danube.reference.cluster import Cluster
 from sluicegate_danube.reference.consumers import Consumer
 from sluicegate_danube.reference.node import Node
 from sluicegate_danube.reference.stored.provisioning import (
@@ -87,13 +87,9 @@ class StoredCluster(Cluster):
             raise RefusedError(StatusCode.UNAVAILABLE, text)
         return topic
 
-    def partitions(self, name: str) -> list[str]:
-        """The topic itself, or the partitions that it has."""
-        self.find(name)
-        if self.view.knows(name):
-            return [name]
-        found = (each for each in self.view.topics if each.startswith(name))
-        return sorted(each for each in found if PARTITION.fullmatch(each, len(name)))
+    def topic_names(self) -> Collection[str]:
+        """The names of all topics, wherever they are served."""
+        return self.view.topics
 
     def make(self, name: str, reliable: bool, owner: int | None = None) -> Topic:
         """Provision a topic; the cluster decides which broker serves it.

@@ -1,9 +1,10 @@
 """A broker's view of its cluster: topics, their owners, and live brokers."""
 
 import json
+from collections.abc import Collection
 
-from sluicegate.store.metadata import MetadataStore
-from sluicegate_danube.failover import keys
+from sluicegate.store.metadata import Entry, MetadataStore
+from sluicegate_danube.failover import keys, view
 from sluicegate_danube.reference.stored.cache import PrefixCache
 
 
@@ -16,21 +17,19 @@ class ClusterView:
     def __init__(self, store: MetadataStore) -> None:
         self.durable = PrefixCache(store, keys.TOPICS, self._topic_changed)
         """`/topics/**`."""
-        self.namespaces = PrefixCache(store, keys.NAMESPACES)
         self._cluster = PrefixCache(store, keys.CLUSTER, self._cluster_changed)
         self._parts: dict[str, set[str]] = {}
-        self._urls: dict[int, str] = {}
-        self._owners: dict[str, dict[int, None]] = {}
+        self._live = view.ClusterView()
 
     @property
     def caches(self) -> tuple[PrefixCache, ...]:
         """All caches."""
-        return self.durable, self.namespaces, self._cluster
+        return self.durable, self._cluster
 
     @property
-    def topics(self) -> list[str]:
+    def topics(self) -> Collection[str]:
         """Names of all topics."""
-        return list(self._parts)
+        return self._parts.keys()
 
     def knows(self, topic: str) -> bool:
         """Whether there is a topic of this name."""
@@ -43,11 +42,11 @@ class ClusterView:
 
     def owner(self, topic: str) -> int | None:
         """The broker to which a topic is assigned, if it is alive."""
-        return next((broker for broker in self._owners.get(topic, ()) if broker in self._urls), None)
+        return self._live.owner(topic)
 
     def url(self, broker: int) -> str:
         """The address of a live broker."""
-        return self._urls[broker]
+        return self._live.address(broker)
 
     def _topic_changed(self, key: str, value: bytes | None) -> None:
         match keys.parse(key):
@@ -61,21 +60,8 @@ class ClusterView:
                     del self._parts[topic]
 
     def _cluster_changed(self, key: str, value: bytes | None) -> None:
-        match keys.parse(key):
-            case keys.Registration(broker):
-                url = _url(value)
-                if url:
-                    self._urls[broker] = url
-                else:
-                    self._urls.pop(broker, None)
-            case keys.Assignment(broker, topic):
-                owners = self._owners.setdefault(topic, {})
-                if value is not None:
-                    owners[broker] = None
-                else:
-                    owners.pop(broker, None)
-                if not owners:
-                    del self._owners[topic]
+        # Its revisions say nothing of the owner and the address, which are all that is asked here.
+        self._live.update(key, Entry(key, value, 0, 0) if value is not None else None)
 
 
 def registration_value(url: str) -> bytes:
@@ -84,14 +70,3 @@ def registration_value(url: str) -> bytes:
     :param url: where clients, other brokers and operators reach it.
     """
     return json.dumps({"broker_addr": url, "advertised_addr": url, "admin_addr": url}).encode()
-
-
-def _url(value: bytes | None) -> str:
-    """A broker's URL; empty if it is unknown."""
-    try:
-        said = json.loads(value) if value is not None else ""
-    except (ValueError, RecursionError):
-        return ""
-    if isinstance(said, dict):
-        said = said.get("broker_addr", "")
-    return said if isinstance(said, str) else ""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from sluicegate.model import Action, Operation, OperationKind
 from sluicegate.sessions.admission import Admission
 from sluicegate_kafka.codec.errors import ProtocolError
-from sluicegate_kafka.codec.fetch import FetchRequest
+from sluicegate_kafka.codec.fetch_requests import FetchRequest
 from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices
 from sluicegate_kafka.session.requests.connection import TOPICS_PER_SLICE, Connection
 from sluicegate_kafka.session.requests.sliced import Turn
@@ -126,7 +126,7 @@ class Reading:
         """The reader of a topic, matched with a group member.
 
         :param topic: the topic.
-        :param now_ns: monotonic time; when it began tells which member it cannot be.
+        :param now_ns: monotonic time; a reader that began before a member joined is not that member.
         :param begins: partitions and offsets of its first Fetch.
         """
         reader = self._readers.get(topic)

@@ -3,9 +3,10 @@
 The broker's response is unchanged up to the first batch that is not due yet or over the rate. A
 response that is empty because of that waits until something is due, at most the time that the client
 itself allows the broker to wait. So does a response that only refuses topics. Otherwise the client would
-repeat the request at once, for ever.
+repeat the request at once, forever.
 """
 
+from functools import partial
 from struct import Struct
 
 from sluicegate.broker import Buffer
@@ -14,10 +15,10 @@ from sluicegate.engine.gate import Gate
 from sluicegate.model import Operation, OperationKind
 from sluicegate.sessions.admission import allowed
 from sluicegate_kafka.codec import errors
-from sluicegate_kafka.codec.fetch import (
+from sluicegate_kafka.codec.fetch_requests import fetch_request_slices
+from sluicegate_kafka.codec.fetch_responses import (
     FetchPartition,
     FetchTopic,
-    fetch_request_slices,
     fetch_response_slices,
     rebuilding_slices,
 )
@@ -28,13 +29,10 @@ from sluicegate_kafka.session.fetching.fetched_topics import Reading
 from sluicegate_kafka.session.requests.connection import TOPICS_PER_SLICE, Connection, check_topics
 from sluicegate_kafka.session.requests.pending import Expected, Held
 from sluicegate_kafka.session.requests.sliced import (
-    AtOnce,
     Deciding,
-    Made,
-    Making,
     Sliced,
-    SlicedResponse,
     Turn,
+    in_slices,
 )
 from sluicegate_kafka.session.requests.suspended import Suspended
 from sluicegate_kafka.session.shared.shared import Shared
@@ -73,7 +71,7 @@ class Fetching:
         """One for each topic, so that a topic that is held again and again is recorded once."""
         self._refused = self.reading.refused
         self._held = self.reading.held
-        self._at_once = AtOnce()
+        self._at_once = Turn()
         self._turns: dict[str, int] = {}
         """The partition of a topic whose turn is next, where a rate left one with nothing."""
 
@@ -94,8 +92,8 @@ class Fetching:
         yield from self.reading.request(request, turn)
         expected: int | Expected = head.correlation_id
         if self._shared.reads_fetches or self._refused or self._held:
-            handle = _Response(self, head.version, request.max_wait_ms, turn.now_ns)
-            expected = Expected(head.correlation_id, handle)
+            make = partial(self.response, head.version, request.max_wait_ms, turn.now_ns)
+            expected = Expected(head.correlation_id, in_slices(make))
         self._connection.outstanding.expect(expected)
         return True
 
@@ -109,7 +107,7 @@ class Fetching:
         yield from self.reading.parting(now_ns)
 
     def response(
-        self, turn: Turn, frame: bytes, version: int, max_wait_ms: int, asked_ns: int
+        self, version: int, max_wait_ms: int, asked_ns: int, turn: Turn, frame: bytes
     ) -> Slices[Buffer | Held]:
         """Cut a Fetch response down to what may be delivered now; in slices."""
         response = yield from fetch_response_slices(frame, version)
@@ -182,7 +180,7 @@ class Fetching:
         self, frame: bytes, gate: Gate, topic: FetchTopic, topic_place: int, cut: "_Cut", turn: Turn
     ) -> Slices[None]:
         partitions = yield from self._in_turn(topic, cut)
-        if not partitions:  # nor is anything kept for a topic name that a client invented
+        if not partitions:  # so nothing is kept for a topic name that a client invents
             return
         operation = self._operation(topic.name, turn.now_ns)
         limited = False
@@ -310,22 +308,3 @@ class _Cut:
             return False
         self._work = 0
         return True
-
-
-class _Response:
-    """Keeps the fields of a request until its response arrives."""
-
-    __slots__ = ("_asked_ns", "_fetching", "_max_wait_ms", "_version")
-
-    def __init__(self, fetching: Fetching, version: int, max_wait_ms: int, asked_ns: int) -> None:
-        self._fetching = fetching
-        self._version = version
-        self._max_wait_ms = max_wait_ms
-        self._asked_ns = asked_ns
-
-    def __call__(self, frame: bytes, now_ns: int) -> "Made | SlicedResponse":
-        turn = SlicedResponse(now_ns)
-        return turn.begin(self._slices(turn, frame))
-
-    def _slices(self, turn: SlicedResponse, frame: bytes) -> Making:
-        return self._fetching.response(turn, frame, self._version, self._max_wait_ms, self._asked_ns)

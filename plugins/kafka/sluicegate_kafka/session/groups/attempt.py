@@ -16,7 +16,7 @@ DECIDED_PER_SLICE = 100
 """Topics with a gate that are decided in one slice, some 10 us each."""
 
 Found: TypeAlias = Decision | ListGroups | None
-"""Why a request may not go on, or what the broker must be asked first; None if it may go on."""
+"""Why a request is not forwarded, or what the broker must be asked first; None if it is admitted."""
 
 
 class Attempt:
@@ -37,14 +37,14 @@ class Attempt:
         self.connection = connection
         self._group = group
         self._pending: dict[str, Creation] = {}
-        """What is to be withdrawn if the request does not reach the broker, by topic."""
+        """What to withdraw if the request does not reach the broker, by topic."""
 
     def deciding(self, turn: Turn) -> Slices[Found]:
         """Take all missing places, in slices; None if all are taken."""
         raise NotImplementedError
 
     def refusing(self, decision: Decision, turn: Turn) -> Slices[None]:
-        """The request is refused: release the places that it must not keep, in slices."""
+        """The request is refused: release the places that it took, in slices."""
         self.withdraw(turn.now_ns)
         yield from ()
 

@@ -4,11 +4,9 @@ Members are seen when they join, by the classic protocol (JoinGroup) or by KIP-8
 groups also when they commit offsets without members. Reading offsets creates nothing and passes unread.
 """
 
-from collections.abc import Callable
 from functools import partial
-from typing import TypeAlias
 
-from sluicegate_kafka.codec import errors, groups
+from sluicegate_kafka.codec import assignments, committed, errors, group_requests, group_responses
 from sluicegate_kafka.codec.api_keys import ApiKey
 from sluicegate_kafka.codec.assignments import Member, Partitions
 from sluicegate_kafka.codec.errors import ProtocolError
@@ -22,13 +20,16 @@ from sluicegate_kafka.session.groups.joining import Joining, noted
 from sluicegate_kafka.session.groups.waiting import GroupRequest
 from sluicegate_kafka.session.requests.connection import Connection, Handler
 from sluicegate_kafka.session.requests.pending import Expected
-from sluicegate_kafka.session.requests.sliced import Deciding, Making, Sliced, SlicedResponse, in_slices
-from sluicegate_kafka.session.requests.suspended import Suspended
+from sluicegate_kafka.session.requests.sliced import (
+    Deciding,
+    Making,
+    Sliced,
+    SlicedResponse,
+    deciding_in_slices,
+    in_slices,
+)
 from sluicegate_kafka.session.shared.readers import MemberKey
 from sluicegate_kafka.session.shared.shared import Shared
-
-_Read: TypeAlias = Callable[[bytes, RequestHead], Slices[groups.OffsetCommit]]
-_Refuse: TypeAlias = Callable[[bytes, RequestHead, int], bytes]
 
 
 class Grouping:
@@ -46,42 +47,35 @@ class Grouping:
     def handlers(self) -> dict[int, Handler]:
         """The handlers of this package's APIs."""
         return {
-            ApiKey.JOIN_GROUP: self._join,
+            ApiKey.JOIN_GROUP: deciding_in_slices(self._join),
             ApiKey.SYNC_GROUP: self._sync,
             ApiKey.HEARTBEAT: self._beat,
             ApiKey.LEAVE_GROUP: self._leave,
-            ApiKey.CONSUMER_GROUP_HEARTBEAT: self._heartbeats.request,
+            ApiKey.CONSUMER_GROUP_HEARTBEAT: deciding_in_slices(self._heartbeats.request),
             ApiKey.OFFSET_FETCH: self._offsets,
-            ApiKey.OFFSET_COMMIT: partial(
-                self._commit, groups.offset_commit_slices, groups.refuse_offset_commit
-            ),
-            ApiKey.TXN_OFFSET_COMMIT: partial(
-                self._commit, groups.txn_offset_commit_slices, groups.refuse_txn_offset_commit
+            **dict.fromkeys(
+                (ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT), deciding_in_slices(self._commit)
             ),
         }
 
     # -- the classic protocol ---------------------------------------------------------------------
 
-    def _join(self, frame: bytes, head: RequestHead, now_ns: int) -> bool | Suspended:
-        turn = Sliced(frame, head, now_ns)
-        return turn.begin(self._join_slices(turn, frame, head))
-
-    def _join_slices(self, turn: Sliced, frame: bytes, head: RequestHead) -> Deciding:
-        join = yield from groups.join_group_slices(frame, head)
+    def _join(self, turn: Sliced, frame: bytes, head: RequestHead) -> Deciding:
+        join = yield from group_requests.join_group_slices(frame, head)
         key = (join.group, join.instance_id or join.member_id or f"joining {self._connection.peer}")
         self._joining.check_name(key)
         returns = bool(join.member_id) and key not in self._joining
         attempt = Join(self._joining, key, lambda: join.topics, returns=returns)
-        refusal = partial(groups.refuse_join_group, head.version, head.correlation_id)
+        refusal = partial(group_responses.refuse_join_group, head.version, head.correlation_id)
         admitted = partial(self._expect_member, head, key, join)
-        return (yield from GroupRequest(frame, head, attempt, admitted, refusal).deciding(turn))
+        return (yield from GroupRequest(attempt, admitted, refusal).deciding(turn, frame, head))
 
     def _expect_member(self, head: RequestHead, key: MemberKey, join: JoinGroup) -> None:
         if not (join.instance_id or join.member_id):
             self._joining.unnamed.add(key)
 
         def joined(turn: SlicedResponse, response: bytes) -> Making:
-            error, member_id = groups.join_group_result(response, head.version)
+            error, member_id = group_responses.join_group_result(response, head.version)
             yield from self._joining.settling(key, error, join.instance_id or member_id)
             return response
 
@@ -90,7 +84,7 @@ class Grouping:
     def _sync(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:
         """Read a member's partitions from the response. A leader's request passes unread: it may be large."""
         if head.end - head.start <= MAX_GROUP_REQUEST:
-            key = _key(groups.read_member(frame, head))
+            key = _key(assignments.read_member(frame, head))
             if self._joining.topics(key):
                 self._expect_assignment(head, key)
                 return True
@@ -99,7 +93,7 @@ class Grouping:
 
     def _expect_assignment(self, head: RequestHead, key: MemberKey) -> None:
         def synced(turn: SlicedResponse, response: bytes) -> Making:
-            error, assignment = groups.sync_group_result(response, head.version)
+            error, assignment = assignments.sync_group_result(response, head.version)
             if error == errors.NONE:
                 partitions = yield from _partitions(assignment)
                 yield from self._joining.assigning(key, partitions, turn.now_ns)
@@ -109,16 +103,16 @@ class Grouping:
 
     def _beat(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:
         """A member that was replaced here, or expelled by the broker, has to join again."""
-        member = groups.read_member(frame, head)
+        member = assignments.read_member(frame, head)
         key = _key(member)
         if key in self._joining.gave_way:
             self._connection.outstanding.answer(
-                groups.refuse_heartbeat(head.version, head.correlation_id, errors.UNKNOWN_MEMBER_ID)
+                group_responses.refuse_heartbeat(head.version, head.correlation_id, errors.UNKNOWN_MEMBER_ID)
             )
             return False
 
         def told(turn: SlicedResponse, response: bytes) -> Making:
-            if groups.heartbeat_error(response, head.version) == errors.UNKNOWN_MEMBER_ID:
+            if group_responses.heartbeat_error(response, head.version) == errors.UNKNOWN_MEMBER_ID:
                 yield from self._joining.leaving(key)
             return response
 
@@ -128,10 +122,10 @@ class Grouping:
         return True
 
     def _leave(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:
-        group, members = groups.read_leave_group(frame, head)
+        group, members = group_requests.read_leave_group(frame, head)
 
         def left(turn: SlicedResponse, response: bytes) -> Making:
-            for member in groups.members_left(response, head.version, members):
+            for member in group_responses.members_left(response, head.version, members):
                 yield from self._joining.leaving((group, member))
             return response
 
@@ -146,10 +140,10 @@ class Grouping:
         if not self._shared.follows_assignments:
             self._connection.outstanding.expect(head.correlation_id)
             return True
-        group = groups.offset_fetch_group(frame, head)
+        group = committed.offset_fetch_group(frame, head)
 
         def told(turn: SlicedResponse, response: bytes) -> Making:
-            found = yield from groups.committed_offsets_slices(response, head.version, group)
+            found = yield from committed.committed_offsets_slices(response, head.version, group)
             for name, offsets in found.items():
                 yield from noted(self._shared.audiences.committing(self._connection, name, offsets))
             return response
@@ -159,37 +153,24 @@ class Grouping:
 
     # -- groups without members -------------------------------------------------------------------
 
-    def _commit(
-        self, read: _Read, refuse: _Refuse, frame: bytes, head: RequestHead, now_ns: int
-    ) -> bool | Suspended:
-        turn = Sliced(frame, head, now_ns)
-        return turn.begin(self._commit_slices(turn, read, refuse, frame, head))
-
-    def _commit_slices(
-        self, turn: Sliced, read: _Read, refuse: _Refuse, frame: bytes, head: RequestHead
-    ) -> Deciding:
+    def _commit(self, turn: Sliced, frame: bytes, head: RequestHead) -> Deciding:
         """Offsets create a subscription where the group has none yet on that topic."""
-        read_commit = yield from read(frame, head)
+        read_commit = yield from group_requests.commit_slices(frame, head)
         commit = Commit(self._shared, self._connection, read_commit.group, read_commit.topics)
-        admitted, refusal = partial(self._expect_commit, head, commit), partial(refuse, frame, head)
-        return (yield from GroupRequest(frame, head, commit, admitted, refusal).deciding(turn))
+        admitted = partial(self._expect_commit, head, commit)
+        refusal = partial(group_responses.refuse_commit, frame, head)
+        return (yield from GroupRequest(commit, admitted, refusal).deciding(turn, frame, head))
 
     def _expect_commit(self, head: RequestHead, commit: Commit) -> None:
         """Watch whether the broker refuses a new subscription."""
 
         def committed(turn: SlicedResponse, response: bytes) -> Making:
             api_key = ApiKey(head.api_key)
-            refused = yield from groups.refused_topics_slices(response, api_key, head.version)
+            refused = yield from group_responses.refused_topics_slices(response, api_key, head.version)
             yield from commit.answering(refused, turn.now_ns)
             return response
 
         self._connection.outstanding.expect_if(commit.is_new, head.correlation_id, in_slices(committed))
-
-    # -- the session ------------------------------------------------------------------------------
-
-    def answered(self, question: object, now_ns: int) -> None:
-        """A question is answered: resume what waits for it."""
-        self._heartbeats.answered(question, now_ns)
 
     def parting(self) -> Slices[None]:
         """The connection is closed: release its members."""
@@ -203,6 +184,6 @@ def _key(member: Member) -> MemberKey:
 def _partitions(assignment: bytes) -> Slices[Partitions | None]:
     """An assignment of the consumer protocol; None if it is of another kind."""
     try:
-        return (yield from groups.assignment_slices(assignment))
+        return (yield from assignments.assignment_slices(assignment))
     except ProtocolError:
         return None

@@ -9,9 +9,9 @@ until its session ended.
 from collections.abc import Sequence
 from functools import partial
 
-from sluicegate.broker import Buffer, NextTurn
+from sluicegate.broker import Buffer, Command, NextTurn
 from sluicegate.model import Action, Decision
-from sluicegate_kafka.codec import errors, groups
+from sluicegate_kafka.codec import assignments, errors, group_requests, group_responses
 from sluicegate_kafka.codec.assignments import PartitionsById
 from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.group_requests import ConsumerGroupHeartbeat
@@ -23,7 +23,6 @@ from sluicegate_kafka.session.groups.waiting import GroupRequest
 from sluicegate_kafka.session.requests.connection import INJECTED, MAX_TOPICS, Connection
 from sluicegate_kafka.session.requests.pending import Held
 from sluicegate_kafka.session.requests.sliced import Deciding, Making, Sliced, SlicedResponse, Turn, in_slices
-from sluicegate_kafka.session.requests.suspended import Suspended
 from sluicegate_kafka.session.shared.listing import ListGroups
 from sluicegate_kafka.session.shared.readers import MemberKey
 from sluicegate_kafka.session.shared.refusals import group_code
@@ -33,7 +32,18 @@ from sluicegate_kafka.session.shared.shared import Shared
 class _Assignment:
     """An assignment that is withheld from its member."""
 
-    __slots__ = ("awaits", "beat", "frame", "has_asked", "head", "held", "join", "key", "partitions")
+    __slots__ = (
+        "awaits_groups",
+        "awaits_names",
+        "beat",
+        "frame",
+        "has_asked",
+        "head",
+        "held",
+        "join",
+        "key",
+        "partitions",
+    )
 
     join: Join
     """Attaches its member to the topics, once their names are known."""
@@ -54,8 +64,8 @@ class _Assignment:
         self.partitions = partitions
         self.has_asked = False
         """Whether the broker was asked for the names of its topics."""
-        self.awaits: object = None
-        """The question whose answer it waits for; None if it may go on."""
+        self.awaits_names = self.awaits_groups = False
+        """Which answers of the broker it waits for."""
         self.held: Held | None = None
         """Its place among the responses, once it has to wait."""
 
@@ -63,7 +73,7 @@ class _Assignment:
 class Heartbeats:
     """The members by KIP-848 of one connection."""
 
-    __slots__ = ("_connection", "_going_on", "_joining", "_patterns", "_shared", "_waiting")
+    __slots__ = ("_connection", "_going_on", "_is_listing", "_joining", "_patterns", "_shared", "_waiting")
 
     def __init__(self, shared: Shared, connection: Connection, joining: Joining) -> None:
         self._shared = shared
@@ -73,14 +83,12 @@ class Heartbeats:
         """Members with a pattern, and the topics that they subscribe to by name."""
         self._waiting: list[_Assignment] = []
         self._going_on: GoingOn | None = None
+        self._is_listing = False
+        """Whether the broker is asked for its groups."""
 
-    def request(self, frame: bytes, head: RequestHead, now_ns: int) -> bool | Suspended:
-        """Handle a ConsumerGroupHeartbeat."""
-        turn = Sliced(frame, head, now_ns)
-        return turn.begin(self._request_slices(turn, frame, head))
-
-    def _request_slices(self, turn: Sliced, frame: bytes, head: RequestHead) -> Deciding:
-        beat = groups.read_consumer_group_heartbeat(frame, head)
+    def request(self, turn: Sliced, frame: bytes, head: RequestHead) -> Deciding:
+        """Handle a ConsumerGroupHeartbeat, in slices."""
+        beat = group_requests.read_consumer_group_heartbeat(frame, head)
         if len(beat.topics or ()) > ENTRIES_PER_SLICE:
             yield
         key = (beat.group, beat.instance_id or beat.member_id or f"joining {self._connection.peer}")
@@ -90,7 +98,7 @@ class Heartbeats:
         if key in self._joining.gave_way and beat.epoch > 0:
             self._patterns.pop(key, None)
             self._connection.outstanding.answer(
-                groups.refuse_consumer_group_heartbeat(
+                group_responses.refuse_consumer_group_heartbeat(
                     head.version, head.correlation_id, errors.UNKNOWN_MEMBER_ID
                 )
             )
@@ -103,13 +111,13 @@ class Heartbeats:
         if beat.topics is None:
             self._expect(head, key, beat)
             return True
-        return (yield from self._subscribing(frame, head, key, beat).deciding(turn))
+        return (yield from self._subscribing(head, key, beat).deciding(turn, frame, head))
 
     def _expect_departure(self, head: RequestHead, key: MemberKey, beat: ConsumerGroupHeartbeat) -> None:
         """A member leaves once the broker confirms it: the broker refuses a false member id."""
 
         def left(turn: SlicedResponse, response: bytes) -> Making:
-            error, _, _ = groups.consumer_group_heartbeat_result(response, head.version)
+            error, _ = group_responses.consumer_group_heartbeat_result(response, head.version)
             if error == errors.NONE or (error == errors.UNKNOWN_MEMBER_ID and not beat.instance_id):
                 self._patterns.pop(key, None)
                 yield from self._joining.leaving(key)
@@ -118,9 +126,7 @@ class Heartbeats:
         known = key in self._joining
         self._connection.outstanding.expect_if(known, head.correlation_id, in_slices(left))
 
-    def _subscribing(
-        self, frame: bytes, head: RequestHead, key: MemberKey, beat: ConsumerGroupHeartbeat
-    ) -> GroupRequest:
+    def _subscribing(self, head: RequestHead, key: MemberKey, beat: ConsumerGroupHeartbeat) -> GroupRequest:
         """The join that attaches a member to the topics that it names."""
         named = frozenset(beat.topics or ())
 
@@ -138,11 +144,11 @@ class Heartbeats:
         def refusal(code: int) -> bytes:
             if key not in self._joining:
                 self._patterns.pop(key, None)
-            return groups.refuse_consumer_group_heartbeat(head.version, head.correlation_id, code)
+            return group_responses.refuse_consumer_group_heartbeat(head.version, head.correlation_id, code)
 
         returns = beat.epoch > 0 and key not in self._joining
         join = Join(self._joining, key, topics, returns=returns)
-        return GroupRequest(frame, head, join, admitted, refusal)
+        return GroupRequest(join, admitted, refusal)
 
     def _expect(self, head: RequestHead, key: MemberKey, beat: ConsumerGroupHeartbeat) -> None:
         """Watch the broker's response to a join; in version 0 it chooses the member id."""
@@ -152,7 +158,7 @@ class Heartbeats:
             self._joining.unnamed.add(key)
 
         def answered(turn: SlicedResponse, response: bytes) -> Making:
-            error, member_id, _ = groups.consumer_group_heartbeat_result(response, head.version)
+            error, member_id = group_responses.consumer_group_heartbeat_result(response, head.version)
             name = key
             if joins:
                 name = yield from self._joining.settling(key, error, beat.instance_id or member_id)
@@ -167,7 +173,7 @@ class Heartbeats:
                 yield from self._joining.leaving(key)
             if error != errors.NONE or not self._shared.follows_assignments:
                 return response
-            partitions = yield from groups.heartbeat_assignment_slices(response, head.version)
+            partitions = yield from assignments.heartbeat_assignment_slices(response, head.version)
             if partitions is None:
                 return response
             known = beat._replace(member_id=beat.member_id or member_id)
@@ -186,47 +192,51 @@ class Heartbeats:
         if made is not None:
             return made
         head = told.head
-        later = groups.refuse_consumer_group_heartbeat(
+        later = group_responses.refuse_consumer_group_heartbeat(
             head.version, head.correlation_id, errors.COORDINATOR_LOAD_IN_PROGRESS
         )
         told.held = Held(later, turn.now_ns + self._shared.max_hold_ns)
         self._waiting.append(told)
         return told.held
 
-    def answered(self, question: object, now_ns: int) -> None:
-        """A question is answered: run one slice of the assignments that may wait for it."""
+    def _listed(self, now_ns: int, out: list[Command]) -> None:
+        """The broker has listed its groups, or cannot."""
+        self._is_listing = False
+        if self._going_on is None:
+            self._resume(now_ns, out)
+        else:
+            self._going_on.has_missed = True
+
+    def _resume(self, now_ns: int, out: list[Command]) -> None:
+        """Resume the assignments that wait for the list of groups."""
+        for told in self._waiting:
+            told.awaits_groups = False
+        self._going_on = GoingOn()
+        self._going_on.slices = self._go_on(self._going_on)
+        self._next_slice(now_ns, out)
+
+    def _next_slice(self, now_ns: int, out: list[Command]) -> None:
         going_on = self._going_on
         if going_on is None:
-            come = [told for told in self._waiting if told.awaits == question]
-            if not come:
-                return
-            for told in come:
-                told.awaits = None
-            going_on = self._going_on = GoingOn()
-            going_on.slices = self._go_on(going_on)
-        elif question is not going_on.question:
-            going_on.has_missed |= isinstance(question, ListGroups)
             return
         going_on.now_ns = now_ns
         for _ in going_on.slices:
-            self._connection.questions.append(going_on.question)
+            self._connection.questions.ask(NextTurn(), self._next_slice)
             return
         self._going_on = None
         if going_on.has_missed:
-            self.answered(ListGroups(), now_ns)
+            self._resume(now_ns, out)
 
     def _go_on(self, turn: Turn) -> Slices[None]:
         """Resume assignments."""
         waiting, self._waiting = self._waiting, []
         for told in waiting:
             held = told.held
-            if held is None or not self._connection.outstanding.is_held(held):
+            if held is None or not held.is_waiting:
                 continue  # it took too long, and the client was told to try again
             made = None
-            if told.awaits is None:
+            if not (told.awaits_names or told.awaits_groups):
                 made = yield from self._settle(told, turn)
-            if not self._connection.outstanding.is_held(held):
-                continue
             if made is None:
                 self._waiting.append(told)
             else:
@@ -238,8 +248,8 @@ class Heartbeats:
         names = self._shared.topic_names
         unknown = [topic_id for topic_id in told.partitions if topic_id not in names][:MAX_TOPICS]
         if unknown and not told.has_asked:
-            told.has_asked = True
-            told.awaits = names_of = groups.ask_topic_names(INJECTED, self._connection.client_id, unknown)
+            told.has_asked = told.awaits_names = True
+            names_of = assignments.ask_topic_names(INJECTED, self._connection.client_id, unknown)
             self._connection.inject(names_of, in_slices(partial(self._named, told)))
             return None
         if unknown:  # deleted meanwhile, or hidden from the client, which then cannot fetch them either
@@ -248,8 +258,10 @@ class Heartbeats:
         key = told.key
         found = yield from told.join.deciding(turn)
         if isinstance(found, ListGroups):
-            told.awaits = found
-            self._connection.questions.append(found)
+            told.awaits_groups = True
+            if not self._is_listing:
+                self._is_listing = True
+                self._connection.questions.ask(found, self._listed)
             return None
         if found is None:
             self._joining.confirm(key)
@@ -269,9 +281,9 @@ class Heartbeats:
 
     def _named(self, told: _Assignment, turn: SlicedResponse, response: bytes) -> Making:
         """The broker has returned the names of topics."""
-        names = yield from groups.topic_names_slices(response)
+        names = yield from assignments.topic_names_slices(response)
         self._shared.learn_topic_names(names)
-        told.awaits = None
+        told.awaits_names = False
         yield from self._go_on(turn)
         return None
 
@@ -280,7 +292,7 @@ class Heartbeats:
         beat, key = told.beat, told.key
         self._patterns.pop(key, None)
         self._joining.detach(key)
-        leave = groups.leave_by_heartbeat(
+        leave = assignments.leave_by_heartbeat(
             told.head.version,
             INJECTED,
             self._connection.client_id,
@@ -292,19 +304,18 @@ class Heartbeats:
 
     def _refusal(self, head: RequestHead, refused: Decision) -> bytes:
         code = group_code(refused, self._connection.software)
-        return groups.refuse_consumer_group_heartbeat(head.version, head.correlation_id, code)
+        return group_responses.refuse_consumer_group_heartbeat(head.version, head.correlation_id, code)
 
 
-class GoingOn:
-    """Assignments that go on in slices."""
+class GoingOn(Turn):
+    """A pass over the waiting assignments, in slices."""
 
-    __slots__ = ("has_missed", "now_ns", "question", "slices")
+    __slots__ = ("has_missed", "slices")
 
     slices: Slices[None]
 
     def __init__(self) -> None:
-        self.now_ns = 0
-        self.question = NextTurn()
+        super().__init__()
         self.has_missed = False
         """Whether the broker listed its groups meanwhile, for which others may wait."""
 

@@ -23,7 +23,7 @@ class Join(Attempt):
 
     :param joining: the members of its connection.
     :param key: its group, and its name there.
-    :param topics: tells all that it subscribes to, or is assigned by a pattern.
+    :param topics: returns all topics that it subscribes to, or is assigned by a pattern.
     :param returns: True if it was a member before, so that what fetches for it is no other consumer.
     """
 

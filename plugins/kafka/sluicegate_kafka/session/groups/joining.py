@@ -33,7 +33,7 @@ class Joining:
         self.connection = connection
         self._members: dict[MemberKey, dict[str, Attached]] = {}
         self.gave_way: set[MemberKey] = set()
-        """Members that were silent, and gave way to others; when they speak they have to join again."""
+        """Silent members that were replaced by others; they have to join again."""
         self.unnamed: set[MemberKey] = set()
         """Members that the broker has been asked to admit and to name."""
 

@@ -6,7 +6,7 @@ from sluicegate.model import Action
 from sluicegate.sessions.admission import Hold
 from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.session.groups.attempt import Attempt
-from sluicegate_kafka.session.requests.sliced import Deciding, Sliced
+from sluicegate_kafka.session.requests.sliced import Deciding, Sliced, deciding_in_slices
 from sluicegate_kafka.session.requests.suspended import Suspended
 from sluicegate_kafka.session.shared.listing import ListGroups
 from sluicegate_kafka.session.shared.refusals import group_code
@@ -15,31 +15,22 @@ from sluicegate_kafka.session.shared.refusals import group_code
 class GroupRequest:
     """One group request, from its decision to its forwarding or refusal.
 
-    :param frame: the buffer that holds it.
-    :param head: its header.
     :param attempt: what it asks for.
     :param admitted: called right before it is forwarded to the broker.
     :param refusal: makes the answer to the client, by its error code.
     """
 
-    __slots__ = ("_admitted", "_attempt", "_frame", "_head", "_hold", "_refusal")
+    __slots__ = ("_admitted", "_attempt", "_hold", "_refusal")
 
     def __init__(
-        self,
-        frame: bytes,
-        head: RequestHead,
-        attempt: Attempt,
-        admitted: Callable[[], None],
-        refusal: Callable[[int], bytes],
+        self, attempt: Attempt, admitted: Callable[[], None], refusal: Callable[[int], bytes]
     ) -> None:
-        self._frame = frame
-        self._head = head
         self._attempt = attempt
         self._admitted = admitted
         self._refusal = refusal
         self._hold = Hold(attempt.shared.max_hold_ns)
 
-    def deciding(self, turn: Sliced) -> Deciding:
+    def deciding(self, turn: Sliced, frame: bytes, head: RequestHead) -> Deciding:
         """Decide the request, for the first time or again."""
         attempt = self._attempt
         turn.leave = attempt.withdraw
@@ -47,7 +38,7 @@ class GroupRequest:
         if found is None:
             self._admitted()
             return True
-        waiting = Suspended(self._again, self._frame, self._head, leave=attempt.withdraw)
+        waiting = Suspended(deciding_in_slices(self.deciding), frame, head, leave=attempt.withdraw)
         if isinstance(found, ListGroups):
             waiting.question = found
             return waiting
@@ -60,8 +51,3 @@ class GroupRequest:
         code = group_code(found, attempt.connection.software)
         attempt.connection.outstanding.answer(self._refusal(code))
         return False
-
-    def _again(self, frame: bytes, head: RequestHead, now_ns: int) -> bool | Suspended:
-        """Resume the request."""
-        turn = Sliced(frame, head, now_ns)
-        return turn.begin(self.deciding(turn))

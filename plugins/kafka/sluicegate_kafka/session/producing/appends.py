@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from sluicegate_kafka.codec.produce import ProduceTopic
+from sluicegate_kafka.codec.produce_requests import ProduceTopic
 from sluicegate_kafka.codec.produce_responses import appended
 from sluicegate_kafka.codec.records import measure_records
 from sluicegate_kafka.session.shared.shared import Shared
@@ -53,7 +53,7 @@ class Appends:
 
 
 def awaited_appends(shared: Shared, topics: Iterable[ProduceTopic], now_ns: int) -> Appends | None:
-    """The batches whose arrival the response tells; None if no topic has a fixed delay.
+    """The batches whose arrival the response shows; None if no topic has a fixed delay.
 
     :param topics: what is forwarded.
     :param now_ns: monotonic time.

@@ -15,7 +15,7 @@ from sluicegate.model import Action, Decision
 from sluicegate.sessions.admission import Hold
 from sluicegate_kafka.codec import errors
 from sluicegate_kafka.codec.frames import RequestHead
-from sluicegate_kafka.codec.produce import ProduceRequest, ProduceTopic, subset_produce
+from sluicegate_kafka.codec.produce_requests import ProduceRequest, ProduceTopic, subset_produce
 from sluicegate_kafka.codec.produce_responses import merge_produce_responses, refusal_response
 from sluicegate_kafka.session.producing.appends import Appends, awaited_appends
 from sluicegate_kafka.session.requests.connection import Connection
@@ -44,8 +44,6 @@ class Exchange:
         "_arrived",
         "_connection",
         "_decider",
-        "_frame",
-        "_head",
         "_held",
         "_hold",
         "_owed",
@@ -56,19 +54,11 @@ class Exchange:
     )
 
     def __init__(
-        self,
-        shared: Shared,
-        connection: Connection,
-        decider: "Decider",
-        frame: bytes,
-        head: RequestHead,
-        request: ProduceRequest,
+        self, shared: Shared, connection: Connection, decider: Decider, request: ProduceRequest
     ) -> None:
         self._shared = shared
         self._connection = connection
         self._decider = decider
-        self._frame = frame
-        self._head = head
         self._request = request
         self._held: list[int] = []
         self._refused: list[tuple[str, list[int], int, str]] = []
@@ -134,23 +124,25 @@ class Exchange:
         if gaps and (sequences := gaps.get(self._connection.identity)) is not None:
             for place in places:
                 sequences.passed(self._request.topics[place])
-        if len(places) == len(self._request.topics):
-            self._connection.forward(memoryview(self._frame)[self._head.start - 4 : self._head.end])
+        request, head = self._request, self._request.head
+        if len(places) == len(request.topics):
+            self._connection.parts.append(memoryview(request.frame)[head.start - 4 : head.end])
         else:
-            self._connection.forward(subset_produce(self._frame, self._request, places))
-        if self._request.acks != 0:
+            self._connection.parts.append(subset_produce(request, places))
+        if request.acks != 0:
             self._owed += 1
-            topics = [self._request.topics[place] for place in places]
+            topics = [request.topics[place] for place in places]
             appends = awaited_appends(self._shared, topics, now_ns)
             handle = partial(self.part, appends)
-            self._connection.outstanding.expect(Expected(self._head.correlation_id, handle))
+            self._connection.outstanding.expect(Expected(head.correlation_id, handle))
 
     def _result(self, wake_ns: int) -> bool | Suspended:
         """The next step: keep waiting, answer now, or wait for the broker."""
         if self._held:
-            frame, head = self._frame, self._head
+            frame, head = self._request.frame, self._request.head
             return Suspended(self.retry, frame, head, wake_ns=wake_ns, leave=self.leave, refuse=self.refuse)
-        self._frame = b""  # the response may take long
+        # The response may take long, and needs none of the bytes.
+        self._request = self._request._replace(frame=b"", topics=[])
         if self._request.acks != 0 and self._owed == 0:
             self._connection.outstanding.answer(self._response())
         return False
@@ -158,7 +150,7 @@ class Exchange:
     def part(self, appends: Appends | None, frame: bytes, now_ns: int) -> Buffer | None:
         """The broker answered one part; the response is complete when nothing is held or owed."""
         if appends is not None:
-            appends.learn(frame, self._head.version, now_ns)
+            appends.learn(frame, self._request.head.version, now_ns)
         self._owed -= 1
         self._arrived.append(frame)
         if self._owed or self._held:
@@ -166,7 +158,7 @@ class Exchange:
         return self._response()
 
     def _response(self) -> Buffer:
-        version, correlation_id = self._head.version, self._head.correlation_id
+        version, correlation_id = self._request.head.version, self._request.head.correlation_id
         if not self._arrived:
             return refusal_response(version, correlation_id, self._refused, self._throttle_ms)
         arrived = [self._shared.readdress_produce(frame, version) for frame in self._arrived]

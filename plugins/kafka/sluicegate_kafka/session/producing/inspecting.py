@@ -10,7 +10,8 @@ from sluicegate.engine.gate import Gate
 from sluicegate_kafka.codec import errors
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import RequestHead
-from sluicegate_kafka.codec.produce import Inspected, ProduceRequest, ProduceTopic, refusal_response
+from sluicegate_kafka.codec.produce_requests import Inspected, ProduceRequest, ProduceTopic
+from sluicegate_kafka.codec.produce_responses import refusal_response
 from sluicegate_kafka.codec.records import (
     BATCH_OVERHEAD,
     COMPRESSION_MASK,
@@ -24,7 +25,7 @@ from sluicegate_kafka.session.requests.suspended import Suspended
 from sluicegate_kafka.session.shared.shared import Shared
 
 MAX_RECORDS = 1_000_000
-"""Records of one request that are looked at; each takes about half a microsecond."""
+"""Records of one request that are measured, at about half a microsecond each."""
 
 
 class Allowance:
@@ -92,7 +93,7 @@ def _largest(frame: bytes, batch: Batch, allowance: Allowance) -> int:
     if not codec:
         return largest_record(frame, batch.offset, end)
     if not allowance.nbytes:
-        raise ProtocolError("no more is unpacked of this request")
+        raise ProtocolError("the batches of this request exceed what is unpacked")
     if batch.record_count > allowance.records:
         raise ProtocolError(
             f"{batch.record_count} records in a batch of a request, of which {MAX_RECORDS} are inspected"
@@ -108,24 +109,15 @@ def _largest(frame: bytes, batch: Batch, allowance: Allowance) -> int:
     return largest
 
 
-Go = Callable[[bytes, RequestHead, ProduceRequest, Mapping[int, Inspected], int], bool | Suspended]
-"""`(frame, head, request, what is known of its topics by place, now_ns)`: decides a Produce request."""
+Go = Callable[[ProduceRequest, int], bool | Suspended]
+"""`(request with the sizes of its compressed batches, now_ns)`: decides a Produce request."""
 
 
 def after_inspection(
-    shared: Shared,
-    connection: Connection,
-    frame: bytes,
-    head: RequestHead,
-    request: ProduceRequest,
-    go: Go,
-    now_ns: int,
+    shared: Shared, connection: Connection, request: ProduceRequest, go: Go, now_ns: int
 ) -> Suspended | None:
     """Make a request wait for an inspection; None if none is needed.
 
-    :param frame: the buffer that the request was read from.
-    :param head: its header.
-    :param request: what was read.
     :param go: decides the request once its content is known.
     :param now_ns: monotonic time.
     """
@@ -137,36 +129,27 @@ def after_inspection(
     if not topics:
         return None
     inspection = Inspection(topics, shared.max_frame_bytes)
-
-    refuse = partial(refuse_for_now, shared, connection, head, request)
+    refuse = partial(refuse_for_now, shared, connection, request)
 
     def retry(frame: bytes, head: RequestHead, now_ns: int) -> bool | Suspended:
         if inspection.found is None:
             refuse(now_ns)
             return False
         shared.counts["produce_inspected"] += 1
-        return go(frame, head, request, inspection.found, now_ns)
+        return go(with_findings(request, inspection.found), now_ns)
 
-    return Suspended(retry, frame, head, question=inspection, refuse=refuse)
+    return Suspended(retry, request.frame, request.head, question=inspection, refuse=refuse)
 
 
-def refuse_for_now(
-    shared: Shared, connection: Connection, head: RequestHead, request: ProduceRequest, now_ns: int
-) -> None:
-    """Refuse a request that cannot be inspected or buffered now, with an error that its client retries.
-
-    :param head: the request's header.
-    :param request: what was read.
-    :param now_ns: monotonic time.
-    """
+def refuse_for_now(shared: Shared, connection: Connection, request: ProduceRequest, now_ns: int) -> None:
+    """Refuse a request that cannot be inspected or buffered now, with an error that its client retries."""
     shared.counts["inspection_failed"] += 1
     if request.acks != 0:
         text = "the records cannot be inspected at the moment; try again"
         code = errors.NOT_ENOUGH_REPLICAS
         refused = [(topic.name, topic.partitions, code, text) for topic in request.topics]
-        connection.outstanding.answer(
-            refusal_response(head.version, head.correlation_id, refused, throttle_ms=0)
-        )
+        version, correlation_id = request.head.version, request.head.correlation_id
+        connection.outstanding.answer(refusal_response(version, correlation_id, refused, throttle_ms=0))
 
 
 def _is_compressed(topic: ProduceTopic) -> bool:

@@ -4,7 +4,7 @@ Admitted bytes are forwarded unchanged. Anything else becomes an `Exchange`, whi
 request by topic and puts the response together again.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import partial
 
 from sluicegate.broker import Buffer
@@ -14,8 +14,18 @@ from sluicegate.sessions.admission import Admission, allowed
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.primitives import with_length
-from sluicegate_kafka.codec.produce import Inspected, ProduceRequest, ProduceTopic, scan_plain, scan_slices
-from sluicegate_kafka.codec.produce_responses import has_node_endpoints, plain_response_length
+from sluicegate_kafka.codec.produce_requests import (
+    Inspected,
+    ProduceRequest,
+    ProduceTopic,
+    scan_plain,
+    scan_slices,
+)
+from sluicegate_kafka.codec.produce_responses import (
+    FIRST_WITH_ENDPOINTS,
+    has_node_endpoints,
+    plain_response_length,
+)
 from sluicegate_kafka.codec.record_walk import largest_message
 from sluicegate_kafka.codec.slices import Slices, at_once
 from sluicegate_kafka.session.producing.appends import Appends, awaited_appends
@@ -31,8 +41,6 @@ from sluicegate_kafka.session.shared.plain_producers import PlainProducer
 from sluicegate_kafka.session.shared.sequences import Sequences
 from sluicegate_kafka.session.shared.shared import Shared
 
-_FIRST_WITH_ENDPOINTS = 10
-"""Produce version whose response may carry broker addresses (KIP-951)."""
 _MAX_ATTACHED = 10_000
 """Producers on topics that one connection may have; a client may name as many producer ids as it likes."""
 
@@ -69,58 +77,46 @@ class Producing:
         if head.end - head.start <= _SHORT_BYTES and not shared.inspects and not shared.sequences:
             request = scan_plain(frame, head)
             if request is not None:
-                return self._decide_plain(frame, head, request, now_ns)
+                return self._decide_plain(request, now_ns)
         turn = Sliced(frame, head, now_ns)
         return turn.begin(self._slices(turn, frame, head))
 
-    def _decide_plain(
-        self, frame: bytes, head: RequestHead, request: ProduceRequest, now_ns: int
-    ) -> bool | Suspended:
+    def _decide_plain(self, request: ProduceRequest, now_ns: int) -> bool | Suspended:
         """Decide a short request for one partition, unchanged."""
         repeated, self.repeated = self.repeated, None
         decision = repeated.decision if repeated is not None else None
         decision = decision or self.decide(request.topics[0], request.acks, now_ns)
         if decision is None:
-            glance = self._expect(request, head.correlation_id, now_ns)
-            self._look_out(frame, head, request, glance)
+            self._look_out(request, self._expect(request, now_ns))
             return True
-        return Exchange(self._shared, self._connection, self, frame, head, request).start([decision], now_ns)
+        return Exchange(self._shared, self._connection, self, request).start([decision], now_ns)
 
     def _slices(self, turn: Sliced, frame: bytes, head: RequestHead) -> Deciding:
         request = yield from scan_slices(frame, head)
         if self._shared.inspects:
-            waiting = after_inspection(
-                self._shared, self._connection, frame, head, request, self._inspected, turn.now_ns
-            )
+            waiting = after_inspection(self._shared, self._connection, request, self._inspected, turn.now_ns)
             if waiting is not None:
                 self.repeated = self._last = None
                 return waiting
-        return (yield from self._decide_all(turn, frame, head, request))
+        return (yield from self._decide_all(turn, request))
 
-    def _inspected(
-        self,
-        frame: bytes,
-        head: RequestHead,
-        request: ProduceRequest,
-        found: Mapping[int, Inspected],
-        now_ns: int,
-    ) -> bool | Suspended:
+    def _inspected(self, request: ProduceRequest, now_ns: int) -> bool | Suspended:
         """Resume a request once its compressed batches are measured (`inspecting.Go`)."""
-        turn = Sliced(frame, head, now_ns)
-        return turn.begin(self._decide_all(turn, frame, head, with_findings(request, found)))
+        turn = Sliced(request.frame, request.head, now_ns)
+        return turn.begin(self._decide_all(turn, request))
 
-    def _decide_all(self, turn: Sliced, frame: bytes, head: RequestHead, request: ProduceRequest) -> Deciding:
+    def _decide_all(self, turn: Sliced, request: ProduceRequest) -> Deciding:
         repeated, self.repeated = self.repeated, None
-        original = frame
+        original = request.frame
         sequences = self._sequences
         if sequences is not None:
             found = [topic.inspected for topic in request.topics]
-            frame, head, request = sequences.mend(frame, head, request)
+            request = sequences.mend(request)
             request = with_findings(request, {place: each for place, each in enumerate(found) if each})
             if not sequences.gaps:
                 self._shared.sequences.pop(self._connection.identity, None)
         topics = request.topics
-        turn.refuse = partial(refuse_for_now, self._shared, self._connection, head, request)
+        turn.refuse = partial(refuse_for_now, self._shared, self._connection, request)
         turn.leave = partial(self._leave, topics)
         decisions: list[Decision | None]
         if len(topics) == 1:
@@ -128,9 +124,8 @@ class Producing:
             if decision is None:
                 topics[0] = yield from self._measured(topics[0], turn)
                 decision = self.decide(topics[0], request.acks, turn.now_ns)
-            if decision is None and frame is original:
-                glance = self._expect(request, head.correlation_id, turn.now_ns)
-                self._look_out(frame, head, request, glance)
+            if decision is None and request.frame is original:
+                self._look_out(request, self._expect(request, turn.now_ns))
                 return True
             decisions = [decision]
         else:
@@ -144,10 +139,10 @@ class Producing:
                 topics[place] = topic = yield from self._measured(topic, turn)
                 decisions.append(self.decide(topic, request.acks, turn.now_ns))
         now_ns = turn.now_ns
-        if frame is original and not any(decisions):
-            self._expect(request, head.correlation_id, now_ns)
+        if request.frame is original and not any(decisions):
+            self._expect(request, now_ns)
             return True
-        return Exchange(self._shared, self._connection, self, frame, head, request).start(decisions, now_ns)
+        return Exchange(self._shared, self._connection, self, request).start(decisions, now_ns)
 
     def _measured(self, topic: ProduceTopic, turn: Sliced) -> Slices[ProduceTopic]:
         """A topic's part of a request; where a batch is over the limit, with its largest message measured."""
@@ -165,16 +160,14 @@ class Producing:
         for topic in topics:
             self.abandon(topic, now_ns)
 
-    def _look_out(
-        self, frame: bytes, head: RequestHead, request: ProduceRequest, glance: Glance | None
-    ) -> None:
+    def _look_out(self, request: ProduceRequest, glance: Glance | None) -> None:
         """Take the fast path for requests like this one from now on, if it is the second of its kind."""
         topic = request.topics[0]
         attached = self._attached.get((topic.name, topic.producer_id))
-        if attached is None or attached.delayed or attached.inspects or not is_repeatable(frame, request):
+        if attached is None or attached.delayed or attached.inspects or not is_repeatable(request):
             return
         if attached is self._last:
-            self.repeated = Repeated(self._shared, self._connection, attached, frame, head, request, glance)
+            self.repeated = Repeated(self._shared, self._connection, attached, request, glance)
         self._last = attached
 
     @property
@@ -183,17 +176,16 @@ class Producing:
         known = self._shared.sequences
         return known.get(self._connection.identity) if known else None
 
-    def _expect(self, request: ProduceRequest, correlation_id: int, now_ns: int) -> Glance | None:
+    def _expect(self, request: ProduceRequest, now_ns: int) -> Glance | None:
         """Note the response that the broker now owes; acks=0 has none.
 
         :return: how responses to such requests are checked; None if they pass unread, or are parsed.
         """
+        version, correlation_id = request.head.version, request.head.correlation_id
         if request.acks != 0 and (appends := awaited_appends(self._shared, request.topics, now_ns)):
-            self._connection.outstanding.expect(
-                Expected(correlation_id, self._learning(appends, request.version))
-            )
+            self._connection.outstanding.expect(Expected(correlation_id, self._learning(appends, version)))
             return None
-        glance = self._glance(request) if request.version >= _FIRST_WITH_ENDPOINTS else None
+        glance = self._glance(request) if version >= FIRST_WITH_ENDPOINTS else None
         if request.acks != 0:
             owed = correlation_id if glance is None else (correlation_id, glance)
             self._connection.outstanding.expect(owed)
@@ -212,7 +204,7 @@ class Producing:
         """Responses to requests like this one pass unless there are broker addresses in them."""
         topics = request.topics
         single = len(topics) == 1 and len(topics[0].partitions) == 1
-        key = request.version, plain_response_length(topics[0].name) if single else -1
+        key = request.head.version, plain_response_length(topics[0].name) if single else -1
         glance = self._glances.get(key)
         if glance is None:
             glance = self._glances[key] = self._new_glance(*key)

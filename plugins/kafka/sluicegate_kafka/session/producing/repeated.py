@@ -9,16 +9,14 @@ import struct
 
 from sluicegate.model import Decision
 from sluicegate.sessions.admission import allowed
-from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.primitives import write_uvarint
-from sluicegate_kafka.codec.produce import ProduceRequest
+from sluicegate_kafka.codec.produce_requests import FIRST_FLEXIBLE, ProduceRequest
 from sluicegate_kafka.codec.records import BATCH_OVERHEAD
 from sluicegate_kafka.session.producing.attached import Attached
 from sluicegate_kafka.session.requests.connection import Connection
 from sluicegate_kafka.session.requests.pending import Glance
 from sluicegate_kafka.session.shared.shared import Shared
 
-_FIRST_FLEXIBLE = 9
 _LENGTH_BYTES = 4
 _HEAD_BYTES = 8
 """API key, version and correlation id."""
@@ -30,7 +28,7 @@ _MAGIC = 2
 _BATCH_START = 12
 """Bytes of a batch that its length does not count: base offset and the length itself."""
 _NONE_YET = -1
-"""The length of no batch: that of the first one is looked at as one that differs."""
+"""No batch has this length, so that the first one counts as changed."""
 _HEADER_REST = 49
 """Bytes of a batch's header that its length counts."""
 
@@ -41,9 +39,7 @@ class Repeated:
     :param shared: gates and limits.
     :param connection: where the requests come from.
     :param attached: their producer.
-    :param frame: the buffer that the request was read from.
-    :param head: its header.
-    :param request: what was read.
+    :param request: the earlier one.
     :param glance: for the responses that are owed; None if they pass unread.
     """
 
@@ -75,12 +71,10 @@ class Repeated:
         shared: Shared,
         connection: Connection,
         attached: Attached,
-        frame: bytes,
-        head: RequestHead,
         request: ProduceRequest,
         glance: Glance | None,
     ) -> None:
-        topic = request.topics[0]
+        frame, head, topic = request.frame, request.head, request.topics[0]
         self.decision: Decision | None = None
         """What was decided about a request that `again` did not pass although it looked alike."""
         self._live = shared.gates.live
@@ -171,14 +165,10 @@ class Repeated:
         return stop
 
 
-def is_repeatable(frame: bytes, request: ProduceRequest) -> bool:
-    """Whether requests like this one can be passed by `Repeated`.
-
-    :param frame: the buffer that the request was read from.
-    :param request: what was read.
-    """
-    if request.version < _FIRST_FLEXIBLE or len(request.topics) != 1:
+def is_repeatable(request: ProduceRequest) -> bool:
+    """Whether requests like this one can be passed by `Repeated`."""
+    if request.head.version < FIRST_FLEXIBLE or len(request.topics) != 1:
         return False
     topic = request.topics[0]
     one_batch = len(topic.partitions) == 1 and topic.largest_batch == topic.bytes - BATCH_OVERHEAD
-    return one_batch and frame[topic.start] <= _ONE_BYTE
+    return one_batch and request.frame[topic.start] <= _ONE_BYTE

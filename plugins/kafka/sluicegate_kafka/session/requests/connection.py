@@ -6,25 +6,29 @@ from typing import TypeAlias
 from sluicegate.broker import Ask, Buffer, Command, ToUpstream
 from sluicegate.engine.budget import Budget
 from sluicegate.model import ANONYMOUS
+from sluicegate.sessions.questions import Questions
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.session.requests.pending import Expected, Handle, Outstanding
 from sluicegate_kafka.session.requests.suspended import Suspended
 
 Handler: TypeAlias = Callable[[bytes, RequestHead, int], bool | Suspended]
-"""`(buffer, head, now_ns)`: True if the request passes as it came, False if its handler has seen to it (and
-called `Connection.forward` for what goes upstream in its place), or why it must wait."""
+"""`(buffer, head, now_ns)`: True if the request passes unchanged, False if its handler has dealt with it (and
+left in `Connection.parts` what goes upstream in its place), or why it must wait."""
+
+OnAnswer: TypeAlias = Callable[[int, list[Command]], None]
+"""`(now_ns, commands of the session, to which more are appended)`: called when the front has answered."""
 
 Identity: TypeAlias = tuple[str, str, str]
 """Principal, host and client id: the same for all connections of one client."""
 
 
 INJECTED = -848
-"""Correlation id of requests of the gate's own; responses are told by their order."""
+"""Correlation id of the gateway's own requests; responses are matched by their order."""
 MAX_TOPICS = 10_000
 """Topics in one request."""
 TOPICS_PER_SLICE = 10
-"""Topics that are decided before others have their turn. One that is new to the gate costs some 70 us."""
+"""Topics that are decided before others have their turn. One without a compiled gate costs some 70 us."""
 
 
 def check_topics(count: int) -> None:
@@ -81,13 +85,13 @@ class Connection:
         self.parts: list[Buffer] = []
         """What goes upstream in place of the request at hand."""
         self.injected: list[bytes] = []
-        """Requests of the gate's own that go upstream between the client's."""
-        self.questions: list[object] = []
-        """Questions to the front that no request waits for."""
+        """The gateway's own requests, which go upstream between the client's."""
+        self.questions: Questions[OnAnswer] = Questions()
+        """Questions to the front."""
 
     @property
     def client(self) -> str:
-        """Client id and peer address: what tells this client from others in a log line."""
+        """Client id and peer address, which identify this client in log lines."""
         return f"{self.client_id}@{self.peer}"
 
     @property
@@ -103,10 +107,6 @@ class Connection:
     def last_ns(self) -> int:
         """When the client last sent anything."""
         return max(self.heard_ns, self.produced_ns())
-
-    def forward(self, *parts: Buffer) -> None:
-        """Send parts of the request at hand upstream, after what was forwarded before it."""
-        self.parts.extend(parts)
 
     def inject(self, request: bytes, handle: Handle) -> None:
         """Send a request of the gateway's own upstream, in the client's name and between its requests.
@@ -126,7 +126,7 @@ class Connection:
         if self.injected and not mid_request:
             out.extend(ToUpstream(request) for request in self.injected)
             self.injected.clear()
-        if self.questions:
-            out.extend(Ask(question) for question in self.questions)
-            self.questions.clear()
+        if self.questions.new:
+            out.extend(map(Ask, self.questions.new))
+            self.questions.new.clear()
         return out

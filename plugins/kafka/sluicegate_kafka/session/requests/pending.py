@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from sluicegate_kafka.session.requests.sliced import SlicedResponse
 
 Handle: TypeAlias = Callable[[bytes, int], "Buffer | Held | SlicedResponse | None"]
-"""`(response without its length, now_ns)` -> that same object to pass it as it came, another one (with its
+"""`(response without its length, now_ns)` -> that same object to pass it unchanged, another one (with its
 length) to send instead, None for nothing yet, or what makes one of these in later turns."""
 
 
@@ -43,13 +43,13 @@ class Glance:
 
 
 Glanced: TypeAlias = tuple[int, Glance]
-"""Correlation id and what is to be looked at: a tuple, as it is made for every Produce request."""
+"""Correlation id and how the response is checked: a tuple, as one is made for every Produce request."""
 Owed: TypeAlias = int | Glanced | Expected
 """A response of the broker. A plain integer is the correlation id of one that passes unread."""
 _FEW = 64
-"""So many responses that are owed do not count as memory."""
+"""Up to so many owed responses do not count as memory."""
 _OWED_BYTES = 512
-"""What is kept for each of more: an entry, and what is to be done with the response."""
+"""Memory of each further one: an entry and the handler of its response."""
 
 
 def correlation_id_of(entry: Owed) -> int:
@@ -59,33 +59,16 @@ def correlation_id_of(entry: Owed) -> int:
     return entry[0] if isinstance(entry, tuple) else entry.correlation_id
 
 
-class Ready:
-    """A response that waits only for its turn."""
-
-    __slots__ = ("frame",)
-
-    def __init__(self, frame: Buffer) -> None:
-        self.frame = frame
-
-
 class Held:
-    """A response that waits for its turn and for its time."""
+    """A finished response that waits for its turn, and until a time if one is given."""
 
     __slots__ = ("at_ns", "frame", "is_waiting")
 
-    def __init__(self, frame: Buffer, at_ns: int) -> None:
+    def __init__(self, frame: Buffer, at_ns: int = 0) -> None:
         self.frame = frame
         self.at_ns = at_ns
         self.is_waiting = False
         """Whether it is in its place, and neither sent nor settled."""
-
-
-def _placed(made: Buffer | Held) -> Ready | Held:
-    """The queue entry for a finished response."""
-    if not isinstance(made, Held):
-        return Ready(made)
-    made.is_waiting = True
-    return made
 
 
 class Outstanding:
@@ -97,7 +80,7 @@ class Outstanding:
     __slots__ = ("_ahead", "_budget", "_finished_bytes", "finished", "queue")
 
     def __init__(self, budget: Budget) -> None:
-        self.queue: deque[Owed | Ready | Held] = deque()
+        self.queue: deque[Owed | Held] = deque()
         self.finished = 0
         """How many responses wait for their turn or their time."""
         self._ahead = 0
@@ -123,18 +106,18 @@ class Outstanding:
 
     def answer(self, frame: Buffer) -> None:
         """Answer a request by the gateway itself; the response is sent in its turn."""
-        self.queue.append(self._charged(Ready(frame)))
+        self.queue.append(self._charged(Held(frame)))
 
-    def _charged(self, entry: Ready | Held) -> Ready | Held:
+    def _charged(self, entry: Held) -> Held:
+        entry.is_waiting = True
         size = len(entry.frame)
         self._budget.charge(size)
         self._finished_bytes += size
         self.finished += 1
         return entry
 
-    def _discharge(self, entry: Ready | Held) -> None:
-        if isinstance(entry, Held):
-            entry.is_waiting = False
+    def _discharge(self, entry: Held) -> None:
+        entry.is_waiting = False
         size = len(entry.frame)
         self._budget.give(size)
         self._finished_bytes -= size
@@ -143,13 +126,12 @@ class Outstanding:
     def arrived(self) -> Owed | None:
         """The entry that the next response of the broker belongs to; None if none is owed.
 
-        Entries before it that are Ready or Held were left by earlier responses and are skipped: they
-        stay in place and go out first.
+        Finished responses before it are skipped: they stay in place and go out first.
         """
         queue, place = self.queue, self._ahead
         while place < len(queue):
             entry = queue[place]
-            if not isinstance(entry, Ready | Held):
+            if not isinstance(entry, Held):
                 self._ahead = place
                 return entry
             place += 1
@@ -164,18 +146,17 @@ class Outstanding:
         if frame is None:
             del self.queue[place]
         else:
-            self.queue[place] = self._charged(_placed(frame))
+            self.queue[place] = self._charged(frame if isinstance(frame, Held) else Held(frame))
             self._ahead = place + 1
 
-    def is_held(self, held: Held) -> bool:
-        """Whether a response still waits here for its time."""
-        return held.is_waiting
-
     def settle(self, held: Held, frame: Buffer) -> None:
-        """Replace a held response, which then waits only for its turn."""
+        """Replace a held response that still waits; the new one waits only for its turn."""
+        if not held.is_waiting:
+            return
         self._discharge(held)
         held.frame, held.at_ns = frame, 0
         self._charged(held)
+        held.is_waiting = False
 
     def release(self, now_ns: int) -> list[Command]:
         """Take the responses at the head that may be sent now."""
@@ -183,10 +164,7 @@ class Outstanding:
         queue = self.queue
         while queue:
             head = queue[0]
-            if isinstance(head, Held):
-                if head.at_ns > now_ns:
-                    break
-            elif not isinstance(head, Ready):
+            if not isinstance(head, Held) or head.at_ns > now_ns:
                 break
             out.append(ToClient(head.frame))
             queue.popleft()

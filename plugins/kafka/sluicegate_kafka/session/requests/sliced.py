@@ -1,12 +1,12 @@
 """Requests and responses that take long to read or to decide: a slice in each turn of the event loop."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from sluicegate.broker import Buffer, NextTurn
 from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.slices import Slices
-from sluicegate_kafka.session.requests.suspended import Suspended
+from sluicegate_kafka.session.requests.suspended import Retry, Suspended
 
 if TYPE_CHECKING:
     from sluicegate_kafka.session.requests.pending import Handle, Held
@@ -18,14 +18,20 @@ Made: TypeAlias = "Buffer | Held | None"
 Making: TypeAlias = Slices["Made"]
 
 
-class Turn(Protocol):
-    """The turn of the event loop that a slice runs in."""
+class Turn:
+    """The turn of the event loop that a slice runs in.
 
-    now_ns: int
-    """Monotonic time of the slice at hand."""
+    :param now_ns: monotonic time.
+    """
+
+    __slots__ = ("now_ns",)
+
+    def __init__(self, now_ns: int = 0) -> None:
+        self.now_ns = now_ns
+        """Monotonic time of the slice at hand."""
 
 
-class Sliced:
+class Sliced(Turn):
     """One request that a generator processes, which yields to other clients.
 
     Nearly every request is done in the first slice, and then costs no turn.
@@ -35,11 +41,10 @@ class Sliced:
     :param now_ns: monotonic time.
     """
 
-    __slots__ = ("_frame", "_head", "_slices", "leave", "now_ns", "refuse")
+    __slots__ = ("_frame", "_head", "_slices", "leave", "refuse")
 
     def __init__(self, frame: bytes, head: RequestHead, now_ns: int) -> None:
-        self.now_ns = now_ns
-        """Monotonic time of the slice at hand."""
+        super().__init__(now_ns)
         self.leave: Callable[[int], None] | None = None
         """Called if the client goes before the last slice."""
         self.refuse: Callable[[int], None] | None = None
@@ -59,7 +64,7 @@ class Sliced:
     def _go_on(self, frame: bytes, head: RequestHead, now_ns: int) -> bool | Suspended:
         self.now_ns = now_ns
         if self._slices is None:
-            raise RuntimeError("a request that was given up goes on")
+            raise RuntimeError("a request that was given up is resumed")
         try:
             next(self._slices)
         except StopIteration as ended:
@@ -78,28 +83,16 @@ class Sliced:
             self.leave(now_ns)
 
 
-class AtOnce:
-    """The turn of work that is done without a pause."""
-
-    __slots__ = ("now_ns",)
-
-    def __init__(self) -> None:
-        self.now_ns = 0
-
-
-class SlicedResponse:
+class SlicedResponse(Turn):
     """One response that a generator processes; later bytes of the broker wait meanwhile.
 
     :param now_ns: monotonic time.
     """
 
-    __slots__ = ("_slices", "now_ns", "question")
+    __slots__ = ("_slices",)
 
     def __init__(self, now_ns: int) -> None:
-        self.now_ns = now_ns
-        """Monotonic time of the slice at hand."""
-        self.question: NextTurn | None = None
-        """Asked between two slices; None before the first one is done."""
+        super().__init__(now_ns)
         self._slices: Making | None = None
 
     def begin(self, slices: Making) -> "Made | SlicedResponse":
@@ -113,15 +106,13 @@ class SlicedResponse:
     def go_on(self, now_ns: int) -> "Made | SlicedResponse":
         """Run the next slice; returns as `begin`."""
         if self._slices is None:
-            raise RuntimeError("a response that was given up goes on")
+            raise RuntimeError("a response that was given up is resumed")
         self.now_ns = now_ns
         try:
             next(self._slices)
         except StopIteration as ended:
             made: Made = ended.value
             return made
-        if self.question is None:
-            self.question = NextTurn()
         return self
 
     def give_up(self) -> None:
@@ -129,6 +120,19 @@ class SlicedResponse:
         if self._slices is not None:
             self._slices.close()
             self._slices = None
+
+
+def deciding_in_slices(decide: Callable[[Sliced, bytes, RequestHead], Deciding]) -> Retry:
+    """A handler of a request that works in slices.
+
+    :param decide: `(turn, buffer, header)` -> its slices.
+    """
+
+    def handle(frame: bytes, head: RequestHead, now_ns: int) -> bool | Suspended:
+        turn = Sliced(frame, head, now_ns)
+        return turn.begin(decide(turn, frame, head))
+
+    return handle
 
 
 def in_slices(make: Callable[[SlicedResponse, bytes], Making]) -> "Handle":

@@ -23,9 +23,9 @@ class Suspended:
     wake_ns: int = 0
     question: object | None = None
     leave: Callable[[int], None] | None = None
-    """Gives up places in queues when the client has gone."""
+    """Gives up places in queues when the client has disconnected."""
     refuse: Callable[[int], None] | None = None
-    """Answers at once, so that the client tries again later; None where that cannot be said."""
+    """Answers at once, so that the client tries again later; None where the protocol has no such answer."""
 
     @property
     def request(self) -> Buffer:

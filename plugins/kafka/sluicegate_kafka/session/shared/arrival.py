@@ -27,7 +27,7 @@ class Arrival(NamedTuple):
     """Between which times a record arrived, in ms of the wall clock."""
 
     after_ms: int
-    """It was not there yet; `UNKNOWN` where the gate did not look."""
+    """It was not there yet; `UNKNOWN` where the gateway did not look."""
     by_ms: int
     """It was there."""
 

@@ -17,7 +17,7 @@ from sluicegate_kafka.session.shared.readers import MemberKey, Membership, Reade
 
 _NEVER = 1 << 62
 _SWAPPING = 64
-"""Members of one audience up to which others are matched anew so that one more finds its place."""
+"""Up to so many members of one audience, others are matched again so that one more finds a match."""
 _COMPARED = 64
 """Readers at one node that are compared with each other."""
 _CONSUMERS = "max_consumers_per_topic"

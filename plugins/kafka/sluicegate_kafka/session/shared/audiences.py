@@ -183,11 +183,8 @@ class Audiences:
 
     def closed(self, reader: Reader) -> None:
         """A reader has left."""
-        audience = reader.audience
-        audience.remove(reader)
-        key = (audience.identity, audience.topic)
-        if audience.is_empty and self._found.get(key) is audience:
-            del self._found[key]
+        reader.audience.remove(reader)
+        self._prune(reader.audience)
 
     def _topics_of(self, connection: Connection, key: MemberKey) -> set[str]:
         """Topics that a member subscribes to."""
@@ -200,16 +197,16 @@ class Audiences:
         return found
 
     def _drop(self, connection: Connection, key: MemberKey, topic: str) -> None:
-        identity = self._identities[connection]
-        audience = self._audience(identity, topic)
+        audience = self._audience(self._identities[connection], topic)
         if audience.members.pop((connection, key), None) is not None:
             self._changed(audience)
-        self._prune(identity, topic)
+        self._prune(audience)
 
     def _changed(self, audience: Audience) -> None:
         audience.changed()
         self.changes += 1
 
-    def _prune(self, identity: Identity, topic: str) -> None:
-        if self._audience(identity, topic).is_empty:
-            del self._found[identity, topic]
+    def _prune(self, audience: Audience) -> None:
+        key = (audience.identity, audience.topic)
+        if audience.is_empty and self._found.get(key) is audience:
+            del self._found[key]

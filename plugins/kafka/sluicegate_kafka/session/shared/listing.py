@@ -7,7 +7,7 @@ from sluicegate.engine.state import TopicState
 from sluicegate.sessions.listings import Listings
 
 _ALL = ""
-"""One answer tells the groups of all topics."""
+"""One answer lists the groups of all topics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class GroupListing(Listings):
         return super().fresh(_ALL, now_ns)
 
     def learned(self, groups: Mapping[str, Collection[str]] | None, asked_ns: int, now_ns: int) -> None:
-        """Store an answer: groups by topic, or None if the broker could not tell (the last answer stays).
+        """Store an answer: groups by topic, or None if the broker did not answer (the last answer stays).
 
         :param groups: the answer.
         :param asked_ns: when the broker was asked.

@@ -3,10 +3,10 @@
 from functools import partial
 from typing import Final
 
+from sluicegate_kafka.codec.api_keys import HIDDEN, READ
 from sluicegate_kafka.codec.primitives import with_length
 from sluicegate_kafka.codec.versions import restrict_api_versions
 from sluicegate_kafka.session.requests.pending import Handle
-from sluicegate_kafka.session.shared.supported import HIDDEN, SUPPORTED
 
 _MOST: Final = 32
 """Responses that are remembered. A broker gives one for each version of the request, until it is upgraded."""
@@ -53,7 +53,7 @@ class OfferedVersions:
         key = version, response[_ID_BYTES:]
         known = self._known.get(key)
         if known is None:
-            known = restrict_api_versions(response, version, SUPPORTED, HIDDEN)[_ID_BYTES:]
+            known = restrict_api_versions(response, version, READ, HIDDEN)[_ID_BYTES:]
             if len(self._known) >= _MOST:
                 self._known.clear()
             self._known[key] = known

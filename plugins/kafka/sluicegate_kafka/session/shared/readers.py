@@ -51,7 +51,7 @@ class Membership:
         self.partitions: frozenset[int] | None = None
         """What it is assigned of the topic; None if that is not known."""
         self.begins_at: dict[int, int] = {}
-        """Offsets by partition that it was told to begin at; -1 where its group has committed none."""
+        """Start offsets by partition; -1 where its group has committed none."""
         self.revoking_ns = 0
         """Until when it may still fetch what it was assigned before."""
         self._before: frozenset[int] = frozenset()
@@ -116,21 +116,21 @@ class Reader:
         self._differs: frozenset[MemberKey] = frozenset()
         self._matched_on: frozenset[int] = frozenset()
         self.match: Membership | None = None
-        """The member that it is taken for."""
+        """The member that it is matched with."""
         self.former: MemberKey | None = None
-        """The member that it was taken for before."""
+        """The member that it was matched with before."""
         self.is_orphan = False
         """True if that member's connection was lost: what is fetched is still for its group."""
         self.number = 0
-        """Which of the equal clients without a group it is; 0 if it is taken for a member."""
+        """Which of the equal clients without a group it is; 0 if it is matched with a member."""
         self.names: tuple[str, ...] = ()
-        """The subscriptions that its Fetch may be for; the first is what it is taken for."""
+        """The subscriptions that its Fetch may be for, the most likely one first."""
         self.attachment: tuple[Gate, Operation] | None = None
         """What it is counted as, if no group counts it."""
         self.unwanted_ns = 0
         """Since when it is known to have left the topic out; 0 if it fetches it."""
         self.is_gone = False
-        """True once it gave way to another; when it fetches again it is new."""
+        """True once another replaced it; when it fetches again it counts as new."""
 
     @property
     def name(self) -> str:

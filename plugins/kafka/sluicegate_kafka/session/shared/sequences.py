@@ -2,7 +2,7 @@
 
 A broker takes an idempotent producer's batches only without gaps. When the gateway refuses a batch for good,
 the Java client and librdkafka close the gap themselves; aiokafka does not, and neither do batches that are
-already under way: the broker would refuse all that follows, for ever. So the gateway remembers each gap and
+already under way: the broker would refuse all later batches forever. So the gateway remembers each gap and
 renumbers later batches, until the client sends the right number by itself.
 """
 
@@ -12,8 +12,8 @@ from struct import Struct
 from google_crc32c import value as crc32c
 
 from sluicegate.model import Decision
-from sluicegate_kafka.codec.frames import RequestHead, parse_request_head
-from sluicegate_kafka.codec.produce import ProduceRequest, ProduceTopic, scan_produce
+from sluicegate_kafka.codec.frames import parse_request_head
+from sluicegate_kafka.codec.produce_requests import ProduceRequest, ProduceTopic, scan_produce
 
 Key = tuple[int, str, int]
 """Producer id, topic, partition."""
@@ -49,7 +49,7 @@ class Gap:
         self.renumbered: deque[tuple[int, int, int]] = deque(maxlen=_RETRIES_KNOWN)
         """The last batches renumbered: the client's number and checksum, and the number they were given.
 
-        A batch that comes again is a retry of the same bytes. Its number alone does not tell: once the
+        A batch that comes again is a retry of the same bytes. Its number alone is not enough: once the
         client has closed the gap, a new batch may carry a number that an older one had."""
         self.refused: deque[tuple[int, int, Decision]] = deque(maxlen=_RETRIES_KNOWN)
         """The last batches refused: number, checksum, and why."""
@@ -99,13 +99,12 @@ class Sequences:
             if gap is not None and gap.epoch == epoch and gap.expected == sequence:
                 gap.expected = (sequence + count) % _WRAP
 
-    def mend(
-        self, frame: bytes, head: RequestHead, request: ProduceRequest
-    ) -> tuple[bytes, RequestHead, ProduceRequest]:
+    def mend(self, request: ProduceRequest) -> ProduceRequest:
         """Renumber the batches of a request that follow a gap.
 
-        :return: the same objects if nothing changed, else a copy to use instead.
+        :return: the same object if nothing changed, else a copy to use instead.
         """
+        frame, head = request.frame, request.head
         begin = head.start - 4
         copy: bytearray | None = None
         for topic in request.topics:
@@ -115,10 +114,9 @@ class Sequences:
                     copy = copy if copy is not None else bytearray(memoryview(frame)[begin : head.end])
                     _renumber(copy, start - begin, number)
         if copy is None:
-            return frame, head, request
+            return request
         mended = bytes(copy)
-        head = parse_request_head(mended, 4, len(mended))
-        return mended, head, scan_produce(mended, head)
+        return scan_produce(mended, parse_request_head(mended, 4, len(mended)))
 
     def _number(self, key: Key, epoch: int, sequence: int, checksum: int) -> int:
         """The number under which the broker accepts a batch that the client numbered `sequence`."""

@@ -9,7 +9,6 @@ from sluicegate.engine.gate import Gate
 from sluicegate.engine.gates import GateCache
 from sluicegate_kafka.cluster.nodes import Nodes
 from sluicegate_kafka.codec.addresses import rewrite_node_endpoints
-from sluicegate_kafka.codec.api_keys import ApiKey
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.produce_responses import has_node_endpoints
 from sluicegate_kafka.codec.request_sizes import API_KEYS, RequestSizes
@@ -139,7 +138,7 @@ class Shared:
     def readdress_produce(self, frame: bytes, version: int) -> bytes:
         """A Produce response in which broker addresses, if it has any, are the gateway's."""
         if has_node_endpoints(frame, version):
-            return rewrite_node_endpoints(frame, ApiKey.PRODUCE, version, self.nodes.advertised)
+            return rewrite_node_endpoints(frame, version, self.nodes.advertised)
         return frame
 
     def count_passed(self, api_key: int) -> None:
@@ -150,7 +149,3 @@ class Shared:
     def counters(self) -> Mapping[str, int]:
         """Event counters by name."""
         return {**self.counts, "sessions": len(self.releases), "nodes": len(self.nodes)}
-
-    def forget(self, connection: Connection) -> None:
-        """A connection has ended: nothing of it is left to release."""
-        self.releases.pop(connection, None)

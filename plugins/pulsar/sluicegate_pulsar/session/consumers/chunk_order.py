@@ -2,11 +2,11 @@
 
 On Shared and Key_Shared subscriptions a broker holds back each chunk by itself until its delivery time. A
 chunk that the broker reads after that time overtakes those that it read before and still holds. Client
-libraries drop a message whose chunks come out of order, and it stays unacknowledged until the consumer
-connects again. So a chunk waits here until all chunks before it have come.
+libraries drop a message whose chunks arrive out of order, and it stays unacknowledged until the consumer
+reconnects. So a chunk waits here until all chunks before it have arrived.
 
-A chunk before it may never come: another consumer has it, or this one has acknowledged it. When nothing has
-come for a while, the chunks that wait go on as they are.
+A chunk before it may never arrive: another consumer has it, or this one has acknowledged it. When nothing has
+arrived for a while, the waiting chunks are forwarded as they are.
 """
 
 from collections.abc import Iterable
@@ -25,17 +25,17 @@ _MOST_MESSAGES: Final = 1_000
 
 
 class _Incomplete:
-    """A message of which chunks are still to come."""
+    """A message of which chunks are missing."""
 
     __slots__ = ("expected", "until_ns", "waiting")
 
     def __init__(self) -> None:
         self.expected = 0
-        """The chunk that goes on next."""
+        """The next chunk to forward."""
         self.waiting: dict[int, list[Withheld]] = {}
         """By chunk id: a producer that sent again may have stored a chunk more than once."""
         self.until_ns = 0
-        """When those that wait go on all the same."""
+        """When the waiting chunks are forwarded although some are missing."""
 
     def take(self) -> list[Withheld]:
         """The chunks that wait, in order; they wait no longer."""
@@ -47,9 +47,9 @@ class _Incomplete:
 
 
 class ChunkOrder:
-    """Chunks that came before their predecessors; their bytes count for the connection and for all clients.
+    """Chunks that arrived before their predecessors; their bytes are charged to the connection.
 
-    The bytes of chunks that go on still count: whoever gets them gives them back.
+    The bytes of chunks that are returned still count: the caller gives them back.
 
     :param shared: the front's state.
     :param connection: the consumer's.
@@ -61,7 +61,7 @@ class ChunkOrder:
         self._shared = shared
         self._connection = connection
         self._messages: dict[str, _Incomplete] = {}
-        """By what chunks have in common; the one whose chunk came last stands last."""
+        """By the key of their chunks; the message whose chunk arrived last is the last."""
         self.held_bytes = 0
 
     def __bool__(self) -> bool:
@@ -73,17 +73,16 @@ class ChunkOrder:
         return (0 if message is None else message.expected) < _id_of(chunk) < chunk.chunks
 
     def keep(self, chunk: MetadataHead, item: Withheld, now_ns: int) -> list[Withheld]:
-        """Keep a chunk that `is_early`, in place of the same entry if that came before.
+        """Keep a chunk that `is_early`, in place of the same entry if it is here already.
 
-        :return: chunks of another message that go on, as there are too many messages.
+        :return: chunks of another message to forward, as there are too many messages.
         :raises OverfullError: if there is no room.
         """
         size = len(item.frame)
         too_much = self.held_bytes + size > self._shared.config.consumer_buffer
-        if too_much or not self._shared.budget.take(size):
+        if too_much or not self._connection.take(size):
             raise OverfullError
         self.held_bytes += size
-        self._connection.held_bytes += size
         message, surplus = self._message(chunk)
         message.until_ns = now_ns + _LONGEST_NS
         same = message.waiting.setdefault(_id_of(chunk), [])
@@ -92,13 +91,13 @@ class ChunkOrder:
         return surplus
 
     def passed(self, chunk: MetadataHead, now_ns: int) -> list[Withheld]:
-        """A chunk goes on that is not early.
+        """A chunk is forwarded that is not early.
 
-        :return: the chunks that go on behind it, in order.
+        :return: the chunks to forward after it, in order.
         """
         chunk_id = _id_of(chunk)
         if not 0 <= chunk_id < chunk.chunks:
-            return []  # its client says what is wrong with it
+            return []  # its client reports what is wrong with it
         message, behind = self._message(chunk)
         if chunk_id in (0, message.expected):  # the first one begins the message again
             message.expected = chunk_id + 1
@@ -110,16 +109,16 @@ class ChunkOrder:
         if message.expected >= chunk.chunks:
             taken += message.take()
             del self._messages[key_of(chunk.uuid)]
-        return behind + self._going_on(taken)
+        return behind + self._released(taken)
 
     def overdue(self, now_ns: int) -> list[Withheld]:
-        """Chunks that have waited for too long, which go on as they are."""
+        """Chunks that have waited for too long, and are forwarded as they are."""
         found: list[Withheld] = []
         for message in self._messages.values():
             if message.waiting and now_ns >= message.until_ns:
                 self._shared.count("chunks_out_of_order")
                 found += message.take()
-        return self._going_on(found)
+        return self._released(found)
 
     def clear(self) -> None:
         """Forget all: the broker sends it again, from the first chunk on."""
@@ -134,21 +133,20 @@ class ChunkOrder:
         if message is None:
             message = _Incomplete()
             if len(self._messages) >= _MOST_MESSAGES:
-                surplus = self._going_on(self._messages.pop(next(iter(self._messages))).take())
+                surplus = self._released(self._messages.pop(next(iter(self._messages))).take())
                 if surplus:
                     self._shared.count("chunks_out_of_order")
         self._messages[key] = message
         return message, surplus
 
-    def _going_on(self, items: list[Withheld]) -> list[Withheld]:
+    def _released(self, items: list[Withheld]) -> list[Withheld]:
         self.held_bytes -= sum(len(item.frame) for item in items)
         return items
 
     def _forget(self, items: Iterable[Withheld]) -> None:
         size = sum(len(item.frame) for item in items)
         self.held_bytes -= size
-        self._connection.held_bytes -= size
-        self._shared.budget.give(size)
+        self._connection.give(size)
 
 
 def _id_of(chunk: MetadataHead) -> int:

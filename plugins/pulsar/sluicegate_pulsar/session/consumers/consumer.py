@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import count, islice
 
 from sluicegate.engine.gate import Gate
-from sluicegate.engine.timers import Timer
 from sluicegate.model import Action, Decision, Operation, OperationKind
+from sluicegate.sessions.timers import Timer
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
-from sluicegate_pulsar.codec.frames import command_frame
+from sluicegate_pulsar.codec.frames import frame_of
 from sluicegate_pulsar.codec.message_frames import MessageHead, read_message, times_of
 from sluicegate_pulsar.session.consumers.chunk_order import ChunkOrder
 from sluicegate_pulsar.session.consumers.due import Dates, dates_of, due_in_ms
@@ -23,13 +23,12 @@ from sluicegate_pulsar.session.consumers.withheld import OverfullError, Withheld
 from sluicegate_pulsar.session.requests.connection import Connection
 from sluicegate_pulsar.session.shared.shared import Shared
 
-_TYPES = pb.BaseCommand.Type
 _ONE_BY_ONE = frozenset({pb.Subscribe.EXCLUSIVE, pb.Subscribe.FAILOVER})
 """Subscription types on which brokers send all again that is not acknowledged, never single messages."""
 _UNACKED = "max_unacked_messages_per_consumer"
 _NS_PER_MS = 1_000_000
 _LONGEST_WAIT_NS = 1_000_000_000
-"""What is withheld is looked at again at least this often, as policies change."""
+"""Withheld messages are decided again at least this often, as policies change."""
 _SHORTEST_WAIT_NS = 2 * _NS_PER_MS
 """A wake-up for each message would cost more than the message."""
 _IDS_PER_SLICE = 2_000
@@ -88,13 +87,13 @@ class Consumer:
         self._topic = attach.topic
         self._reliable = not attach.topic.startswith("non-persistent:")
         self.gate = gate
-        """The gate that let it in, which is to let it go as well."""
+        """The gate that admitted it, and that releases it."""
         self.attach = attach
         self.consumer_id = subscribe.consumer_id
         self.durable = subscribe.durable
         self.one_by_one = subscribe.sub_type in _ONE_BY_ONE
         self.is_live = False
-        """True once the broker has let it in."""
+        """True once the broker has admitted it."""
         self._queue = WithheldQueue(shared, connection)
         self._chunks = ChunkOrder(shared, connection)
         self._timer: Timer | None = None
@@ -104,7 +103,7 @@ class Consumer:
         """True while it has to acknowledge first."""
         # Once early messages have overflowed, permits have to be counted, so everything is read.
         self._glances = not self.one_by_one and self._reliable and not entry_bytes
-        """True where the broker sees to delays: a message that is late enough passes without being read."""
+        """True where the broker applies delays: a message that is late enough passes without being read."""
         self._op = self._operation(_DISPATCH)
         self.watched = self.counts = False
         self.watch(gate)
@@ -345,7 +344,7 @@ class Consumer:
             if timer.at_ns <= at_ns:
                 return
             timer.cancel()
-        self._timer = self._connection.at(at_ns, self._woken)
+        self._timer = self._connection.timers.at(at_ns, self._woken)
 
     def _woken(self, now_ns: int) -> None:
         self._timer = None
@@ -409,7 +408,7 @@ class Consumer:
     def _send_flow(self, permits: int) -> None:
         while permits > 0:
             flow = pb.Flow(consumer_id=self.consumer_id, message_permits=min(permits, _MAX_FLOW))
-            self._connection.up.append(command_frame(pb.BaseCommand(type=_TYPES.FLOW, flow=flow)))
+            self._connection.up.append(frame_of(flow))
             permits -= _MAX_FLOW
 
     # -- acknowledgements ---------------------------------------------------------------------------

@@ -1,18 +1,22 @@
 """Consuming: the consumers of one connection."""
 
 from collections.abc import Iterator
+from functools import partial
 
 from sluicegate.engine.gate import Gate
+from sluicegate.model import Operation, OperationKind
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
-from sluicegate_pulsar.codec.errors import ProtocolError, ServerError
+from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import command_frame, parse_command
+from sluicegate_pulsar.codec.own_frames import close_consumer
+from sluicegate_pulsar.codec.pulsar_pb2 import ServerError
+from sluicegate_pulsar.names import topic_name
 from sluicegate_pulsar.session.consumers.consumer import Consumer
 from sluicegate_pulsar.session.consumers.delivering import Delivering
-from sluicegate_pulsar.session.consumers.subscribing import Subscribing
-from sluicegate_pulsar.session.requests.attach_requests import Request
+from sluicegate_pulsar.session.requests.attach_requests import Request, Waiting
 from sluicegate_pulsar.session.requests.connection import Connection, Handler
 from sluicegate_pulsar.session.requests.lookup import Lookup
-from sluicegate_pulsar.session.shared.refusals import NO_REQUEST, error
+from sluicegate_pulsar.session.shared.refusals import consumer_refusal
 from sluicegate_pulsar.session.shared.shared import Shared
 
 _TYPES = pb.BaseCommand.Type
@@ -30,7 +34,7 @@ class Consuming:
         self._connection = connection
         self._lookup = lookup
         self._delivering = Delivering(shared, connection)
-        self._subscribing = Subscribing(shared, connection, self._admit)
+        self._subscribing = Waiting(shared, connection, consumer_refusal, "subscribe_hold_timed_out")
 
     @property
     def client_handlers(self) -> dict[int, Handler]:
@@ -54,40 +58,47 @@ class Consuming:
         """Go by the current policies; that may release messages."""
         self._delivering.policies_changed(now_ns)
 
-    def closes(self) -> Iterator[bytes]:
+    def closes(self) -> list[bytes]:
         """Commands that make the client reopen its consumers elsewhere."""
-        for consumer_id, consumer in self._delivering.consumers.items():
-            if consumer.is_live:
-                close = pb.CloseConsumer(consumer_id=consumer_id, request_id=NO_REQUEST)
-                yield command_frame(pb.BaseCommand(type=_TYPES.CLOSE_CONSUMER, close_consumer=close))
+        consumers = self._delivering.consumers.values()
+        return [close_consumer(consumer.consumer_id) for consumer in consumers if consumer.is_live]
 
-    # -- consumers come and go --------------------------------------------------------------------------
+    # -- attaching and detaching ---------------------------------------------------------------------------
 
     def _subscribe(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
         subscribe = parse_command(data, start, stop).subscribe
         self._connection.attaches()
+        refuse = partial(self._subscribing.refuse, subscribe.request_id)
         try:
-            topic = self._shared.full_name(subscribe.topic)
+            topic = topic_name(subscribe.topic).full
         except ProtocolError as problem:
-            return self._refuse(subscribe, ServerError.INVALID_TOPIC_NAME, f"Invalid topic name: {problem}")
+            return refuse(ServerError.INVALID_TOPIC_NAME, f"Invalid topic name: {problem}")
         if not subscribe.HasField("sub_type"):
             text = "unknown subscription type, expected Exclusive, Shared, Failover or Key_Shared"
-            return self._refuse(subscribe, ServerError.NOT_ALLOWED_ERROR, text)
+            return refuse(ServerError.NOT_ALLOWED_ERROR, text)
         consumer_id = subscribe.consumer_id
         present = self._delivering.consumers.get(consumer_id)
         if present is not None or consumer_id in self._subscribing.held:
             if present is not None and present.is_for(topic, subscribe.subscription):
                 return True  # the broker has its own error for that, and changes nothing
             text = f"consumer id {consumer_id} is in use on this connection"
-            return self._refuse(subscribe, ServerError.NOT_ALLOWED_ERROR, text)
+            return refuse(ServerError.NOT_ALLOWED_ERROR, text)
         if len(self._delivering.consumers) + len(self._subscribing.held) >= _MAX_CONSUMERS:
             text = f"more than {_MAX_CONSUMERS} consumers on one connection"
-            return self._refuse(subscribe, ServerError.TOO_MANY_REQUESTS, text)
-        return self._subscribing.request(subscribe, topic, data[start:stop], now_ns)
-
-    def _refuse(self, subscribe: pb.Subscribe, code: ServerError, text: str) -> bool:
-        self._connection.down.append(error(subscribe.request_id, code, text))
-        return False
+            return refuse(ServerError.TOO_MANY_REQUESTS, text)
+        connection, subscription = self._connection, subscribe.subscription
+        attach = Operation(
+            OperationKind.ATTACH_CONSUMER,
+            topic,
+            connection.principal,
+            connection.client,
+            subscription=subscription,
+            consumer=f"{connection.peer}/{consumer_id}",
+        )
+        admit, frame = partial(self._admit, subscribe), data[start:stop]
+        return self._subscribing.request(
+            consumer_id, subscribe.request_id, frame, attach, subscription, admit, now_ns
+        )
 
     def _admit(self, subscribe: pb.Subscribe, request: Request, gate: Gate, now_ns: int) -> None:
         """A SUBSCRIBE is forwarded; the broker's response decides."""

@@ -1,20 +1,19 @@
 """Delivery to the consumers of one connection, and the handlers that it needs.
 
 Where no policy applies to delivery, messages, permits and acknowledgements pass unread: their handlers are
-taken out of both streams, and put back when policies change or a consumer comes that needs them.
+taken out of both streams, and put back when policies change or a consumer attaches that needs them.
 """
 
 from collections.abc import Iterator
 
-from sluicegate.sessions.pieces import NoRoomError
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
-from sluicegate_pulsar.codec.frames import command_frame, parse_command
+from sluicegate_pulsar.codec.frames import parse_command
 from sluicegate_pulsar.codec.message_frames import consumer_of
+from sluicegate_pulsar.codec.own_frames import close_consumer
 from sluicegate_pulsar.session.consumers.consumer import Consumer
 from sluicegate_pulsar.session.consumers.withheld import OverfullError
 from sluicegate_pulsar.session.requests.connection import Connection, Handler
-from sluicegate_pulsar.session.shared.refusals import NO_REQUEST
 from sluicegate_pulsar.session.shared.shared import Shared
 
 _TYPES = pb.BaseCommand.Type
@@ -45,7 +44,7 @@ class Delivering:
         self._closing: dict[int, int] = {}
         """Consumer ids that the broker was asked to close, and how often: what it sends for them is late."""
         self._entry_bytes: dict[str, int] = {}
-        """Sizes of entries in topics for which more came at once than there was room for."""
+        """Sizes of entries in topics whose messages once exceeded the room."""
         self._live_handlers: tuple[dict[int, Handler], dict[int, Handler]] = ({}, {})
 
     def begin(self, client: dict[int, Handler], broker: dict[int, Handler]) -> None:
@@ -60,7 +59,7 @@ class Delivering:
         """Size to expect of a topic's entries; 0 if nothing is known."""
         return self._entry_bytes.get(topic, 0)
 
-    # -- which frames are looked at -------------------------------------------------------------------
+    # -- which frames are read --------------------------------------------------------------------------
 
     def policies_changed(self, now_ns: int) -> None:
         """Apply the current policies."""
@@ -93,7 +92,7 @@ class Delivering:
         )
         _choose(broker, watched or bool(self._closing), {_TYPES.MESSAGE: self._message})
 
-    # -- consumers come and go --------------------------------------------------------------------------
+    # -- attaching and detaching ---------------------------------------------------------------------------
 
     def add(self, consumer: Consumer) -> None:
         """The broker is asked for a consumer."""
@@ -133,7 +132,7 @@ class Delivering:
             self._entry_bytes.pop(next(iter(self._entry_bytes)))
         self._entry_bytes[consumer.attach.topic] = consumer.permits.entry_bytes
         self.shut(consumer, now_ns)
-        self._connection.down.append(_close_frame(consumer.consumer_id, NO_REQUEST))
+        self._connection.down.append(close_consumer(consumer.consumer_id))
 
     def shut(self, consumer: Consumer, now_ns: int) -> None:
         """Close a consumer here and at the broker; idempotent.
@@ -147,7 +146,7 @@ class Delivering:
         self.expect_closed(consumer.consumer_id, request_id, passes=False)
         self.remove(consumer, now_ns)
         self._choose_handlers()
-        self._connection.up.append(_close_frame(consumer.consumer_id, request_id))
+        self._connection.up.append(close_consumer(consumer.consumer_id, request_id))
 
     # -- what the broker sends ------------------------------------------------------------------------
 
@@ -197,24 +196,21 @@ class Delivering:
         consumer = self.consumers.get(ack.consumer_id)
         if consumer is None or not consumer.counts:
             return True
-        return self._pass_after(consumer.acknowledging(ack, now_ns), data, start, stop, now_ns)
+        return self._pass_after(consumer.acknowledging(ack, now_ns), data, start, stop)
 
-    def _pass_after(self, slices: Iterator[None], data: bytes, start: int, stop: int, now_ns: int) -> bool:
+    def _pass_after(self, slices: Iterator[None], data: bytes, start: int, stop: int) -> bool:
         """Let a frame pass after work that may take long; True if it passes unchanged."""
         for _ in slices:
             frame = data[start:stop]
-            if not self._shared.budget.take(len(frame)):
-                raise NoRoomError
-            self._connection.held_bytes += len(frame)
-            self._connection.in_slices(self._forward_after(slices, frame), now_ns)
+            self._connection.keep(len(frame))
+            self._connection.in_slices(self._forward_after(slices, frame))
             return False
         return True
 
     def _forward_after(self, slices: Iterator[None], frame: bytes) -> Iterator[None]:
         yield
         yield from slices
-        self._shared.budget.give(len(frame))
-        self._connection.held_bytes -= len(frame)
+        self._connection.give(len(frame))
         self._connection.up.append(frame)
 
     def _redeliver(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
@@ -223,9 +219,7 @@ class Delivering:
         if consumer is None or not consumer.watched:
             return True
         if command.message_ids and not consumer.one_by_one:
-            return self._pass_after(
-                consumer.redelivering(command.message_ids, now_ns), data, start, stop, now_ns
-            )
+            return self._pass_after(consumer.redelivering(command.message_ids, now_ns), data, start, stop)
         consumer.begin_anew(now_ns)
         return True
 
@@ -258,8 +252,3 @@ def _choose(handlers: dict[int, Handler], wanted: bool, some: dict[int, Handler]
             handlers[kind] = handler
         else:
             handlers.pop(kind, None)
-
-
-def _close_frame(consumer_id: int, request_id: int) -> bytes:
-    close = pb.CloseConsumer(consumer_id=consumer_id, request_id=request_id)
-    return command_frame(pb.BaseCommand(type=_TYPES.CLOSE_CONSUMER, close_consumer=close))

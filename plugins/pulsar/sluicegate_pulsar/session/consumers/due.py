@@ -21,7 +21,7 @@ class Dates(NamedTuple):
 
     published_ms: int
     received_ms: int | None
-    """When the gate or the broker first had it; None if that was not needed."""
+    """When the gateway or the broker first had it; None if that was not needed."""
 
 
 def dates_of(
@@ -48,7 +48,7 @@ def dates_of(
 
 
 def _noted_ms(data: bytes, head: MessageHead, rule: DelayRule, wall_ms: int) -> int | None:
-    """When it first arrived, by the broker's metadata or the gateway's rewriting; None if neither tells."""
+    """When it first arrived, by the broker's metadata or the gateway's rewriting; None if neither says."""
     stored_ms = _broker_ms(data, head.parts, wall_ms)
     deliver_at_ms = head.metadata.deliver_at
     if stored_ms is not None or deliver_at_ms is None:
@@ -61,7 +61,7 @@ def _noted_ms(data: bytes, head: MessageHead, rule: DelayRule, wall_ms: int) -> 
 def _broker_ms(data: bytes, parts: Parts, wall_ms: int) -> int | None:
     """The time in the broker entry metadata (PIP-70), which brokers send if they are told to.
 
-    None without one, and for one that has not come yet.
+    None without one, and for a time in the future.
     """
     if parts.broker_entry == ABSENT:
         return None

@@ -6,10 +6,10 @@ never has more than the client granted, and in the end it has them all.
 """
 
 _FIRST_ENTRY_BYTES = 64 * 1024
-"""What an entry is taken to have until some have come."""
+"""The expected size of an entry until some have arrived."""
 _DECAY = 64
 _LEAST_SHARE = 4
-"""Permits go on in lots of at least this part of the room, as a FLOW for each message would cost more."""
+"""Permits are forwarded in lots of at least this part of the room, as a FLOW for each message is costly."""
 
 
 class Permits:
@@ -26,7 +26,7 @@ class Permits:
     def __init__(self, room_bytes: int, entry_bytes: int = 0, *, exact: bool = True) -> None:
         self._room_bytes = room_bytes
         self.entry_bytes = entry_bytes or _FIRST_ENTRY_BYTES
-        """Size of the largest entries of late, which is forgotten slowly."""
+        """Size of the largest recent entries, which decays slowly."""
         self.exact = exact
         self.outstanding = 0
         """What the broker has and has not used. It is below 0 after a batch with more messages than it had

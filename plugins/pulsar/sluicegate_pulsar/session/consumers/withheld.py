@@ -10,7 +10,7 @@ from sluicegate_pulsar.session.requests.connection import Connection
 from sluicegate_pulsar.session.shared.shared import Shared
 
 _MOST_REPLACED = 1_000
-"""Frames that were replaced and still stand in line, beside as many as there are others."""
+"""Replaced frames that may stay in the queue, in addition to as many as there are others."""
 
 
 class OverfullError(Exception):
@@ -73,9 +73,8 @@ class WithheldQueue:
         """
         size = len(item.frame)
         too_much = self._items and self.held_bytes + size > self._shared.config.consumer_buffer
-        if too_much or not self._shared.budget.take(size):
+        if too_much or not self._connection.take(size):
             raise OverfullError
-        self._connection.held_bytes += size
         return self.append_held(item)
 
     def append_held(self, item: Withheld) -> int:
@@ -117,5 +116,4 @@ class WithheldQueue:
 
     def _release(self, size: int) -> None:
         self.held_bytes -= size
-        self._connection.held_bytes -= size
-        self._shared.budget.give(size)
+        self._connection.give(size)

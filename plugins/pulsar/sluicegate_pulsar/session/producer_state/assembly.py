@@ -3,9 +3,9 @@
 from collections import deque
 from typing import NamedTuple
 
-from sluicegate.engine.timers import Timer
-from sluicegate_pulsar.codec.errors import ServerError
+from sluicegate.sessions.timers import Timer
 from sluicegate_pulsar.codec.metadata import MetadataHead
+from sluicegate_pulsar.codec.pulsar_pb2 import ServerError
 from sluicegate_pulsar.codec.sends import SendHead
 
 
@@ -25,7 +25,7 @@ class Kept(NamedTuple):
     head: SendHead
     metadata: MetadataHead | None
     received_ms: int
-    """When the gate saw it first, ms of the wall clock."""
+    """When the gateway received it first, ms of the wall clock."""
     refusal: Refusal | None = None
     """The answer to it, where it is refused; then it has no frame."""
 

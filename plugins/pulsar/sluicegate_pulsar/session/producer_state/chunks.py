@@ -11,7 +11,7 @@ _REFUSED: Final = -1
 _LONGEST_UUID: Final = 256
 _MOST_REFUSED: Final = 1_000
 _REMEMBERED_NS: Final = 300_000_000_000
-"""A refusal is remembered for five minutes, as clients connect anew within seconds."""
+"""A refusal is remembered for five minutes, as clients reconnect within seconds."""
 
 Key: TypeAlias = tuple[str, str, str]
 """Topic, producer name and what the chunks of the message have in common (`key_of`)."""

@@ -5,8 +5,8 @@ from collections import deque
 from typing import NamedTuple
 
 from sluicegate.engine.gate import Gate
-from sluicegate.engine.timers import Timer
 from sluicegate.model import Operation
+from sluicegate.sessions.timers import Timer
 from sluicegate_pulsar.session.producer_state.assembly import Assembly
 from sluicegate_pulsar.session.producer_state.chunks import ChunkSizes
 
@@ -16,11 +16,11 @@ class Queued(NamedTuple):
 
     frame: bytes
     received_ms: int
-    """When the gate saw it first, ms of the wall clock."""
-    is_close: bool
+    """When the gateway received it first, ms of the wall clock."""
+    is_close: bool = False
     """True for the client's CLOSE_PRODUCER, which must not overtake messages."""
     largest: int = -1
-    """Bytes of the largest message, where a batch had to be walked to tell; -1 where it had not."""
+    """Bytes of the largest message, if the batch was walked; else -1."""
 
 
 class Overflow:
@@ -30,9 +30,9 @@ class Overflow:
 
     def __init__(self) -> None:
         self.began_ns = 0
-        """When it was first looked at; 0 until then."""
+        """When its queue was first checked; 0 until then."""
         self.is_closed = False
-        """True once its client was told to open it anew."""
+        """True once its client was told to reopen it."""
         self.timer: Timer | None = None
 
 
@@ -76,7 +76,7 @@ class Producer:
         self.answered = 0
         """How many of them the broker has answered."""
         self.refusals: deque[tuple[int, bytes]] = deque()
-        """SEND_ERRORs of the gate that are not due yet, each with the number of answers that go first."""
+        """SEND_ERRORs of the gateway that are not due yet, each with the number of answers before it."""
         self.queue: deque[Queued] = deque()
         """What waits, in order; the operation is that of the first."""
         self.held_bytes = 0
@@ -84,7 +84,7 @@ class Producer:
         self.overflow: Overflow | None = None
         """Set while its messages are discarded, because too much of it waits."""
         self.opened = b""
-        """The broker's PRODUCER_SUCCESS, a serialized command; empty until it has come."""
+        """The broker's PRODUCER_SUCCESS, a serialized command; empty until it has arrived."""
         self.is_closing = False
         """True once the client closes it, though that waits behind messages."""
         self.refused_chunk = -1
@@ -93,7 +93,7 @@ class Producer:
         """Why it was."""
         self.chunk_sizes = ChunkSizes()
         self.assembly: Assembly | None = None
-        """What waits for the last chunk of a message, behind what is in the queue no more."""
+        """Messages that left the queue, and wait for the last chunk of a message."""
         self.timer: Timer | None = None
         self.use(gate)
 

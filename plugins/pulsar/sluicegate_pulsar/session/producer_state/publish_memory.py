@@ -9,8 +9,8 @@ from sluicegate_pulsar.config import PublishQueue
 from sluicegate_pulsar.session.producer_state.producer import Producer
 
 FRAME_OVERHEAD: Final = 160
-"""Bytes that a queued frame takes besides its own: its object, its entry in the queue and when it came.
-The frame itself is a copy, so that a small one does not keep the whole read alive that it came in."""
+"""Bytes that a queued frame takes besides its own: its object, its entry in the queue and its time.
+The frame is a copy, as otherwise a small one would keep alive the whole read that it is part of."""
 _SPARE_PART = 4
 """This part of the budget is left to others: incomplete frames, requests, deliveries."""
 _LARGE_PART = 64

@@ -12,7 +12,7 @@ after `max_hold`.
 
 from collections import deque
 from collections.abc import Callable
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, TypeAlias
 
 from sluicegate_pulsar.codec.metadata import MetadataHead
 from sluicegate_pulsar.codec.sends import SendHead
@@ -36,16 +36,9 @@ _NO_MEMORY: Final = "The gateway has no memory left for the chunks of a message 
 _TOO_SLOW: Final = "The next chunk of a message with a delivery delay has not come in time"
 
 
-class Finish(Protocol):
-    """Forwards or answers a buffered message."""
-
-    def __call__(self, producer: Producer, kept: Kept, due_ms: int, now_ns: int) -> bool:
-        """Do it.
-
-        :param due_ms: the earliest delivery time of a chunk, ms of the wall clock.
-        :return: False if there is no memory for the answer, so that the client resends the message and
-            all after it.
-        """
+Finish: TypeAlias = Callable[[Producer, Kept, int, int], bool]
+"""`(producer, buffered message, earliest delivery time of a chunk in ms of the wall clock, now_ns)`: forwards
+or answers it. False if there is no memory for the answer: the client resends it and all after it."""
 
 
 class _Released(NamedTuple):
@@ -165,9 +158,8 @@ class Assembling:
     def _append(self, assembly: Assembly, kept: Kept) -> bool:
         """Buffer one more; False if there is no room."""
         size = len(kept.frame) + _KEPT_OVERHEAD
-        if assembly.nbytes + size > self._shared.config.chunk_buffer or not self._shared.budget.take(size):
+        if assembly.nbytes + size > self._shared.config.chunk_buffer or not self._connection.take(size):
             return False
-        self._connection.held_bytes += size
         assembly.nbytes += size
         assembly.items.append(kept)
         return True
@@ -238,11 +230,13 @@ class Assembling:
         """Schedule the time-out of the next chunk."""
         _cancel(assembly)
         at_ns = now_ns + self._shared.max_hold_ns
-        assembly.timer = self._connection.at(at_ns, lambda now_ns: self._woken(producer, assembly, now_ns))
+        assembly.timer = self._connection.timers.at(
+            at_ns, lambda now_ns: self._woken(producer, assembly, now_ns)
+        )
 
     def _woken(self, producer: Producer, assembly: Assembly, now_ns: int) -> None:
         assembly.timer = None
-        # The next chunk may have come, and waits here or was discarded to be sent again.
+        # The next chunk may have arrived: it waits here, or was discarded and is resent.
         if self._connection.pauses or producer.queue or producer.overflow is not None:
             self._wake_later(producer, assembly, now_ns)
             return
@@ -276,8 +270,7 @@ class Assembling:
 
     def _give(self, assembly: Assembly, size: int) -> None:
         assembly.nbytes -= size
-        self._shared.budget.give(size)
-        self._connection.held_bytes -= size
+        self._connection.give(size)
 
 
 def _refusal(connection: Connection, text: str) -> Refusal:

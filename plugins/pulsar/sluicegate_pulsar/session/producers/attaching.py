@@ -7,15 +7,16 @@ also waits until the existing ones are listed.
 from collections.abc import Callable
 
 from sluicegate.engine.gate import Gate
-from sluicegate.model import Decision, Operation, OperationKind
-from sluicegate.sessions.admission import Hold
+from sluicegate.model import Operation, OperationKind
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
-from sluicegate_pulsar.codec.errors import ProtocolError, ServerError
+from sluicegate_pulsar.codec.errors import ProtocolError
+from sluicegate_pulsar.codec.pulsar_pb2 import ServerError
+from sluicegate_pulsar.names import topic_name
 from sluicegate_pulsar.session.producer_state.producer import Producer
 from sluicegate_pulsar.session.producers.producers import Producers
-from sluicegate_pulsar.session.requests.attach_requests import Request, Waiting, create_operation
+from sluicegate_pulsar.session.requests.attach_requests import Request, Waiting
 from sluicegate_pulsar.session.requests.connection import Connection
-from sluicegate_pulsar.session.shared.refusals import consumer_refusal, producer_refusal
+from sluicegate_pulsar.session.shared.refusals import producer_refusal
 from sluicegate_pulsar.session.shared.shared import Shared
 
 _TYPES = pb.BaseCommand.Type
@@ -35,9 +36,6 @@ class Attaching(Waiting):
 
     __slots__ = ("_on_refused", "_producers")
 
-    no_room = "Too many bytes are held by the gateway"
-    timed_out = "producer_hold_timed_out"
-
     def __init__(
         self,
         shared: Shared,
@@ -45,7 +43,7 @@ class Attaching(Waiting):
         producers: Producers,
         on_refused: Callable[[Producer, int], None],
     ) -> None:
-        super().__init__(shared, connection)
+        super().__init__(shared, connection, producer_refusal, "producer_hold_timed_out")
         self._producers = producers
         self._on_refused = on_refused
 
@@ -61,36 +59,26 @@ class Attaching(Waiting):
             # The broker decides, and the open producer stays in any case.
             return True
         if request.producer_id in self.held:
-            self._answer(request_id, ServerError.SERVICE_NOT_READY, "Producer is already waiting to attach")
-            return False
+            return self.refuse(
+                request_id, ServerError.SERVICE_NOT_READY, "Producer is already waiting to attach"
+            )
         if len(self._producers.live) + len(self.held) >= _MAX_PRODUCERS:
             text = f"Over {_MAX_PRODUCERS} producers on one connection"
-            self._answer(request_id, ServerError.NOT_ALLOWED_ERROR, text)
-            return False
+            return self.refuse(request_id, ServerError.NOT_ALLOWED_ERROR, text)
         try:
-            topic = self._shared.full_name(request.topic)
+            topic = topic_name(request.topic).full
         except ProtocolError as problem:
             text = f"Invalid topic name: {problem.reason}"
-            self._answer(request_id, ServerError.INVALID_TOPIC_NAME, text)
-            return False
-        return self._decide(self._request(request, topic, frame), now_ns)
-
-    def _request(self, request: "pb.Producer", topic: str, frame: bytes) -> Request:
-        connection = self._connection
-        name, subscription = request.producer_name, request.initial_subscription_name
+            return self.refuse(request_id, ServerError.INVALID_TOPIC_NAME, text)
+        connection, name = self._connection, request.producer_name
         own = f"id {request.producer_id} of {connection.client}"
         names = (topic, connection.principal, connection.client)
         attach = Operation(_ATTACH, *names, producer=f"name {name}" if name else own)
-        create = None
-        if subscription and topic.startswith("persistent:"):  # the others have no subscriptions to keep
-            create = create_operation(*names, subscription)
-        hold = Hold(self._shared.max_hold_ns)
-        return Request(request.producer_id, request.request_id, frame, attach, create, self._attached, hold)
-
-    def _refusal(self, request: Request, decision: Decision) -> tuple[ServerError, str]:
-        is_subscription = request.create is not None and not request.is_admitted
-        told = consumer_refusal if is_subscription else producer_refusal
-        return told(decision, request.attach.topic)
+        keeps = topic.startswith("persistent:")  # the others have no subscriptions to keep
+        subscription = request.initial_subscription_name if keeps else ""
+        return self.request(
+            request.producer_id, request_id, frame, attach, subscription or None, self._attached, now_ns
+        )
 
     def _attached(self, request: Request, gate: Gate, now_ns: int) -> None:
         """A request is forwarded; the broker's response may undo it."""

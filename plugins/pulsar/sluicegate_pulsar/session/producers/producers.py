@@ -3,13 +3,10 @@
 from collections import Counter
 
 from sluicegate.model import Operation, OperationKind
-from sluicegate_pulsar.codec import pulsar_pb2 as pb
-from sluicegate_pulsar.codec.frames import command_frame
+from sluicegate_pulsar.codec.own_frames import close_producer
 from sluicegate_pulsar.session.producer_state.producer import Producer
 from sluicegate_pulsar.session.requests.connection import Connection
 from sluicegate_pulsar.session.shared.shared import Shared
-
-_TYPES = pb.BaseCommand.Type
 
 
 class Producers:
@@ -63,10 +60,7 @@ class Producers:
         """Close a producer at the broker that the client does not have, or no longer has."""
         request_id = next(self._connection.own_ids)
         self._connection.expect(request_id, lambda response, now_ns: False)
-        close = pb.CloseProducer(producer_id=producer_id, request_id=request_id)
-        self._connection.up.append(
-            command_frame(pb.BaseCommand(type=_TYPES.CLOSE_PRODUCER, close_producer=close))
-        )
+        self._connection.up.append(close_producer(producer_id, request_id))
 
     def _drop_ref(self, producer: Producer) -> bool:
         """Forget one use of a producer's name on this connection; True if it was the last."""

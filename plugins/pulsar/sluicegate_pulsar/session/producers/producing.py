@@ -8,18 +8,18 @@ from collections.abc import Iterator
 
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.entries import BATCH_TAG, LONG_TAG, messages_in
-from sluicegate_pulsar.codec.frames import command_frame, parse_command
+from sluicegate_pulsar.codec.frames import command_frame, frame_of, parse_command
+from sluicegate_pulsar.codec.own_frames import close_producer, success
 from sluicegate_pulsar.codec.receipts import producer_of
-from sluicegate_pulsar.codec.sends import SendHead, send_fields
+from sluicegate_pulsar.codec.sends import head_of, send_fields
 from sluicegate_pulsar.session.producer_state.producer import Producer
 from sluicegate_pulsar.session.producers.attaching import Attaching
 from sluicegate_pulsar.session.producers.producers import Producers
 from sluicegate_pulsar.session.producers.publish_queues import PublishQueues
-from sluicegate_pulsar.session.producers.publishing import Publishing
+from sluicegate_pulsar.session.producers.publishing import Publishing, sent_of
 from sluicegate_pulsar.session.producers.reopening import Reopening
 from sluicegate_pulsar.session.requests.connection import Connection, Handler
 from sluicegate_pulsar.session.requests.lookup import Lookup
-from sluicegate_pulsar.session.shared.refusals import NO_REQUEST, success
 from sluicegate_pulsar.session.shared.shared import Shared
 
 _TYPES = pb.BaseCommand.Type
@@ -27,7 +27,7 @@ _ENDED_PER_SLICE = 100
 """Producers that are detached in one slice once their connection is gone, some 10 us each."""
 _MAX_RECENT = 1_000
 """Producers of one connection closed by the broker whose last messages may still be on their way."""
-_PONG = command_frame(pb.BaseCommand(type=_TYPES.PONG, pong=pb.Pong()))
+_PONG = frame_of(pb.Pong())
 
 
 class Producing:
@@ -71,7 +71,7 @@ class Producing:
             _TYPES.PRODUCER: self._producer,
             _TYPES.SEND: self._send,
             _TYPES.CLOSE_PRODUCER: self._closed_by_client,
-            _TYPES.END_TXN: self._end_txn,
+            _TYPES.END_TXN: self._queues.end_txn,
         }
 
     @property
@@ -101,7 +101,7 @@ class Producing:
         if live.get(producer.topic) is not gate:
             gate = self._publishing.gate(producer, now_ns)
         if not (producer.is_plain and messages) or size > producer.size_limit:
-            return self._publishing.send(producer, data, start, stop, SendHead._make(fields), now_ns)
+            return self._publishing.send(producer, sent_of((data, start, stop, head_of(fields))), now_ns)
         operation = producer.operation
         operation.messages = messages
         operation.bytes = operation.largest = size
@@ -109,7 +109,9 @@ class Producing:
         if decision is None:
             producer.sent += 1
             return True
-        return self._publishing.held(producer, decision, data, start, stop, now_ns)
+        return self._publishing.held(
+            producer, decision, sent_of((data, start, stop, head_of(fields))), now_ns
+        )
 
     def _stray(self, producer_id: int) -> bool:
         """Close the connection for a message of an unknown producer, unless it crossed a close."""
@@ -134,9 +136,6 @@ class Producing:
         self._reopening.close_if_done(producer, now_ns)
         return False
 
-    def _end_txn(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
-        return self._queues.end_txn(data, start, stop)
-
     def _ping(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
         """Answer the broker's PING while the client is not read, so that the broker does not hang up."""
         if self._connection.pauses:
@@ -148,7 +147,7 @@ class Producing:
     def _producer(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
         request = parse_command(data, start, stop).producer
         self._connection.attaches()
-        # Even if it has to wait: nothing of an earlier producer with this id comes behind it.
+        # Even if it has to wait: no frame of an earlier producer with this id follows.
         self._recent.pop(request.producer_id, None)
         self._end(self._leaving.pop(request.producer_id, None), now_ns)
         if self._reopening.reopen(request, now_ns):
@@ -171,16 +170,17 @@ class Producing:
         if not producer.queue:
             self._close(producer, data[start:stop], now_ns)
         else:
-            self._publishing.close_later(producer, data[start:stop], now_ns)
+            self._queues.append_close(producer, data[start:stop])
         return False
 
     def _start_over(self, producer: Producer) -> None:
         """The client is about to reopen a producer, and resends all that has no receipt."""
-        self._publishing.drop_assembly(producer)
+        self._publishing.assembling.drop(producer)
+        producer.settle()
 
     def _close(self, producer: Producer, frame: bytes, now_ns: int) -> None:
         """Forward the client's close of a producer without waiting messages."""
-        self._publishing.end_assembly(producer, now_ns)
+        self._publishing.assembling.end(producer, now_ns)
         self._connection.up.append(frame)
         if self._live.get(producer.id) is not producer:
             return  # closed a second time
@@ -240,12 +240,9 @@ class Producing:
                 self._publishing.drop(producer, now_ns)
         return all(one.answered >= one.sent and not one.refusals for one in producers)
 
-    def closes(self) -> Iterator[bytes]:
+    def closes(self) -> list[bytes]:
         """Commands that make the client reopen its producers elsewhere."""
-        for producer in self._live.values():
-            if producer.opened:
-                close = pb.CloseProducer(producer_id=producer.id, request_id=NO_REQUEST)
-                yield command_frame(pb.BaseCommand(type=_TYPES.CLOSE_PRODUCER, close_producer=close))
+        return [close_producer(producer.id) for producer in self._live.values() if producer.opened]
 
     def parting(self, now_ns: int) -> Iterator[None]:
         """The connection is closed: detach all its producers, in slices."""

@@ -43,13 +43,13 @@ class PublishQueues:
             self._reopening.begin(producer)
             return False
         self._connection.held_bytes += size
-        producer.queue.append(Queued(frame, received_ms, False, largest))
+        producer.queue.append(Queued(frame, received_ms, largest=largest))
         if txn is not None:
             self._txns.waits(txn)
         producer.settle()
         return True
 
-    def append_close(self, producer: Producer, frame: bytes, received_ms: int) -> None:
+    def append_close(self, producer: Producer, frame: bytes) -> None:
         """Queue the client's CLOSE_PRODUCER after the waiting messages.
 
         :raises NoRoomError: if too much is held already.
@@ -59,7 +59,7 @@ class PublishQueues:
             raise NoRoomError
         self._connection.held_bytes += size
         producer.is_closing = True
-        producer.queue.append(Queued(frame, received_ms, True))
+        producer.queue.append(Queued(frame, 0, is_close=True))
         producer.settle()
 
     def popleft(self, producer: Producer) -> bytes:
@@ -131,8 +131,8 @@ class PublishQueues:
 
     # -- transactions -----------------------------------------------------------------------------------
 
-    def end_txn(self, data: bytes, start: int, stop: int) -> bool:
-        """Hold the end of a transaction until its waiting messages are forwarded.
+    def end_txn(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+        """Hold the end of a transaction until its waiting messages are forwarded (`Handler`).
 
         :return: True if none waits, and it passes.
         :raises NoRoomError: if too much is held already.
@@ -143,9 +143,7 @@ class PublishQueues:
         txn = (end.txnid_most_bits, end.txnid_least_bits)
         if txn not in self._txns:
             return True
-        if not self._shared.budget.take(stop - start):
-            raise NoRoomError
-        self._connection.held_bytes += stop - start
+        self._connection.keep(stop - start)
         self._txns.hold(txn, data[start:stop])
         return False
 
@@ -161,6 +159,5 @@ class PublishQueues:
         if txn is None:
             return
         for frame in self._txns.left(txn):
-            self._shared.budget.give(len(frame))
-            self._connection.held_bytes -= len(frame)
+            self._connection.give(len(frame))
             self._connection.up.append(frame)

@@ -3,20 +3,20 @@
 A message waits as long as its rate requires, also beyond `max_hold`. Brokers do the same: they
 stop reading, and the client's own `sendTimeout` is the limit. No response makes a client resend only
 that message later: the codes that mean "try again" end the connection, whereupon the client sends
-everything again whose receipt was on its way, of all its producers, and messages are stored twice. What has
-not been forwarded when the connection ends never is. A producer of which more comes than may wait is closed
-alone and reopened (see `reopening`); its connection is read on.
+everything again whose receipt was on its way, of all its producers, and messages are stored twice. What
+is not forwarded when the connection ends is discarded. A producer that sends more than may wait is closed
+alone and reopened (see `reopening`); its connection is still read.
 """
 
 from collections.abc import Callable, Generator
 from functools import partial
+from typing import NamedTuple
 
 from sluicegate.broker import NextTurn
 from sluicegate.engine.delivery_time import asked_ms, due_ms
 from sluicegate.engine.gate import Gate
 from sluicegate.model import Action, Decision
-from sluicegate.sessions.pieces import NoRoomError
-from sluicegate_pulsar.codec.errors import ChecksumMismatchError, ServerError
+from sluicegate_pulsar.codec.errors import ChecksumMismatchError
 from sluicegate_pulsar.codec.frames import parse_command
 from sluicegate_pulsar.codec.metadata import (
     MetadataHead,
@@ -25,15 +25,16 @@ from sluicegate_pulsar.codec.metadata import (
     read_composed,
     with_deliver_at,
 )
+from sluicegate_pulsar.codec.own_frames import no_receipt, send_error, success
+from sluicegate_pulsar.codec.pulsar_pb2 import ServerError
 from sluicegate_pulsar.codec.sends import SendHead, parts_of, read_send
 from sluicegate_pulsar.session.producer_state.assembly import Kept, Refusal
 from sluicegate_pulsar.session.producer_state.producer import Producer
 from sluicegate_pulsar.session.producers.assembling import Assembling
 from sluicegate_pulsar.session.producers.publish_queues import PublishQueues
 from sluicegate_pulsar.session.producers.reopening import Reopening
-from sluicegate_pulsar.session.producers.transactions import Txn
 from sluicegate_pulsar.session.requests.connection import Connection
-from sluicegate_pulsar.session.shared.refusals import no_receipt, send_code, send_error, send_text, success
+from sluicegate_pulsar.session.shared.refusals import send_code, send_text
 from sluicegate_pulsar.session.shared.shared import Shared
 
 _LEAST_WAIT_NS = 1_000_000
@@ -42,6 +43,27 @@ _UNKNOWN = -1
 _STOPPING = frozenset({Action.REJECT, Action.DROP})
 DELAY_REJECTED = "pulsar_broker_topic_messages_delayed_rejected"
 DELAY_OVERRIDDEN = "pulsar_broker_topic_messages_fixed_delay_overridden"
+
+
+class Sent(NamedTuple):
+    """A SEND in the buffer that it was read from; its fields are the arguments of what reads more of it."""
+
+    data: bytes
+    start: int
+    stop: int
+    head: SendHead
+
+    @classmethod
+    def whole(cls, frame: bytes) -> "Sent":
+        """A frame that has a buffer of its own."""
+        return cls(frame, 0, len(frame), read_send(frame, 0, len(frame)))
+
+    def copy(self) -> bytes:
+        """The frame apart from its buffer."""
+        return self.data[self.start : self.stop]
+
+
+sent_of = partial(tuple.__new__, Sent)  # half the time of a call with so many arguments
 
 
 class Publishing:
@@ -55,7 +77,7 @@ class Publishing:
         no waiting messages.
     """
 
-    __slots__ = ("_assembling", "_connection", "_on_close", "_queues", "_reopening", "_shared")
+    __slots__ = ("_connection", "_on_close", "_queues", "_reopening", "_shared", "assembling")
 
     def __init__(
         self,
@@ -70,11 +92,9 @@ class Publishing:
         self._queues = queues
         self._reopening = reopening
         self._on_close = on_close
-        self._assembling = Assembling(shared, connection, self._finish, queues.waits, queues.left)
+        self.assembling = Assembling(shared, connection, self._finish, queues.waits, queues.left)
 
-    def send(
-        self, producer: Producer, data: bytes, start: int, stop: int, head: SendHead, now_ns: int
-    ) -> bool:
+    def send(self, producer: Producer, sent: Sent, now_ns: int) -> bool:
         """Decide a SEND in its turn.
 
         :return: True if the frame passes unchanged.
@@ -82,87 +102,64 @@ class Publishing:
         if producer.overflow is not None:
             self._shared.count("publish_discarded")
             return False
-        walk = self._walk(producer, data, start, stop, head)
+        walk = self._walk(producer, sent)
         if walk is None:
-            return self._send(producer, data, start, stop, head, _UNKNOWN, now_ns)
+            return self._send(producer, sent, _UNKNOWN, now_ns)
         try:
             next(walk)
         except StopIteration as ended:
-            return self._send(producer, data, start, stop, head, ended.value, now_ns)
-        frame = data[start:stop]
-        if not self._shared.budget.take(len(frame)):
-            raise NoRoomError
-        self._connection.held_bytes += len(frame)
+            return self._send(producer, sent, ended.value, now_ns)
+        frame = sent.copy()
+        self._connection.keep(len(frame))
         self._connection.ask(NextTurn(), partial(self._walk_on, producer, frame, walk))
         return False
 
-    def _walk(
-        self, producer: Producer, data: bytes, start: int, stop: int, head: SendHead
-    ) -> Generator[None, None, int] | None:
+    @staticmethod
+    def _walk(producer: Producer, sent: Sent) -> Generator[None, None, int] | None:
         """The walk for the largest message of a batch over the limit, in slices; None if not needed."""
-        if head.payload_size <= producer.size_limit:
+        if sent.head.payload_size <= producer.size_limit:
             return None
-        metadata = read_composed(data, start, stop, head)
+        metadata = read_composed(*sent)
         if metadata is None or metadata.is_chunk:
             return None
-        return largest_message(data, parts_of(data, start, stop, head), metadata, producer.size_limit)
+        return largest_message(sent.data, parts_of(*sent), metadata, producer.size_limit)
 
     def _walk_on(
-        self,
-        producer: Producer,
-        frame: bytes,
-        walk: Generator[None, None, int],
-        answer: object,
-        now_ns: int,
+        self, producer: Producer, frame: bytes, walk: Generator[None, None, int], now_ns: int
     ) -> None:
         """Run the next slice; the client's later frames wait until the last one."""
         try:
             next(walk)
         except StopIteration as ended:
-            self._shared.budget.give(len(frame))
-            self._connection.held_bytes -= len(frame)
-            stop = len(frame)
-            head = read_send(frame, 0, stop)
+            self._connection.give(len(frame))
             self.gate(producer, now_ns)
-            if self._send(producer, frame, 0, stop, head, ended.value, now_ns):
+            if self._send(producer, Sent.whole(frame), ended.value, now_ns):
                 self._connection.up.append(frame)
             return
         self._connection.ask(NextTurn(), partial(self._walk_on, producer, frame, walk))
 
-    def _send(
-        self,
-        producer: Producer,
-        data: bytes,
-        start: int,
-        stop: int,
-        head: SendHead,
-        largest: int,
-        now_ns: int,
-    ) -> bool:
+    def _send(self, producer: Producer, sent: Sent, largest: int, now_ns: int) -> bool:
         """Decide a SEND whose largest message is measured, if that matters."""
         received_ms = self._shared.wall_ms(now_ns)
         if producer.queue:
-            self._queues.append(producer, data[start:stop], received_ms, head.txn, largest)
+            self._queues.append(producer, sent.copy(), received_ms, sent.head.txn, largest)
             return False
-        if self._is_lost_piece(producer, data, start, stop, head):
-            self._refuse_piece(producer, data, start, stop, head, now_ns)
+        if self._is_lost_piece(producer, sent):
+            self._refuse_piece(producer, sent, now_ns)
             return False
-        decision, metadata = self._decide(producer, data, start, stop, head, largest, received_ms, now_ns)
+        decision, metadata = self._decide(producer, sent, largest, received_ms, now_ns)
         if decision is not None and decision.action is Action.DELAY:
-            self._hold(producer, decision, data[start:stop], received_ms, head.txn, now_ns, largest)
+            self._hold(producer, decision, sent, received_ms, now_ns, largest)
             return False
-        return self.conclude(producer, decision, data, start, stop, head, metadata, received_ms, now_ns)
+        return self._conclude(producer, decision, sent, metadata, received_ms, now_ns)
 
-    def held(
-        self, producer: Producer, decision: Decision, data: bytes, start: int, stop: int, now_ns: int
-    ) -> bool:
+    def held(self, producer: Producer, decision: Decision, sent: Sent, now_ns: int) -> bool:
         """Apply a decision that was made without the message's metadata."""
-        head = read_send(data, start, stop)
         received_ms = self._shared.wall_ms(now_ns)
         if decision.action is Action.DELAY:
-            self._hold(producer, decision, data[start:stop], received_ms, head.txn, now_ns)
+            self._hold(producer, decision, sent, received_ms, now_ns)
             return False
-        return self.conclude(producer, decision, data, start, stop, head, None, received_ms, now_ns)
+        return self._conclude(producer, decision, sent, None, received_ms, now_ns)
 
     # -- deciding -------------------------------------------------------------------------------------
 
@@ -175,24 +172,15 @@ class Publishing:
         return gate
 
     def _decide(
-        self,
-        producer: Producer,
-        data: bytes,
-        start: int,
-        stop: int,
-        head: SendHead,
-        largest: int,
-        wall_ms: int,
-        now_ns: int,
+        self, producer: Producer, sent: Sent, largest: int, wall_ms: int, now_ns: int
     ) -> tuple[Decision | None, MetadataHead | None]:
         """Ask the producer's gate.
 
         :param wall_ms: the wall clock's time of `now_ns`.
         """
-        gate = producer.gate
-        operation = producer.operation
-        operation.bytes = operation.largest = head.payload_size
-        metadata = read_composed(data, start, stop, head)
+        gate, operation = producer.gate, producer.operation
+        operation.bytes = operation.largest = payload_size = sent.head.payload_size
+        metadata = read_composed(*sent)
         operation.messages = 1 if metadata is None else metadata.num_messages_in_batch
         if producer.reads_metadata and metadata is not None:
             if gate.delay is not None:
@@ -200,21 +188,18 @@ class Publishing:
             else:
                 operation.delay_ms = asked_ms(metadata.deliver_at or 0, wall_ms)
         if metadata is not None and metadata.is_chunk:
-            operation.largest = producer.chunk_sizes.whole(metadata, head.payload_size)
+            operation.largest = producer.chunk_sizes.whole(metadata, payload_size)
         elif largest != _UNKNOWN:
             operation.largest = largest
-        elif (walk := self._walk(producer, data, start, stop, head)) is not None:
+        elif (walk := self._walk(producer, sent)) is not None:
             operation.largest = at_once(walk)  # the limit was lowered while the message waited
         return gate.publish(operation, now_ns), metadata
 
-    def conclude(
+    def _conclude(
         self,
         producer: Producer,
         decision: Decision | None,
-        data: bytes,
-        start: int,
-        stop: int,
-        head: SendHead,
+        sent: Sent,
         metadata: MetadataHead | None,
         received_ms: int,
         now_ns: int,
@@ -225,36 +210,28 @@ class Publishing:
             if decision.reasons[0].policy == "max_delivery_delay":
                 producer.gate.state.count(DELAY_REJECTED, producer.operation.messages)
             if metadata is not None and metadata.is_chunk:
-                self._assembling.lose(producer, metadata.uuid, text, now_ns)
-            self._refuse_in_turn(producer, head, metadata, text, now_ns)
+                self.assembling.lose(producer, metadata.uuid, text, now_ns)
+            self._refuse_in_turn(producer, sent.head, metadata, text, now_ns)
             return False
         if metadata is not None and metadata.is_chunk:
-            lost_text = self._assembling.lost(producer, metadata, now_ns)
+            lost_text = self.assembling.lost(producer, metadata, now_ns)
             if lost_text:
-                self._refuse_in_turn(producer, head, metadata, lost_text, now_ns)
+                self._refuse_in_turn(producer, sent.head, metadata, lost_text, now_ns)
                 return False
-            producer.chunk_sizes.passed(metadata, head.payload_size)
+            producer.chunk_sizes.passed(metadata, sent.head.payload_size)
         rule = producer.gate.delay
         # It belongs to a buffered chunked message, or follows one.
         if producer.assembly is not None or (rule is not None and metadata is not None and metadata.is_chunk):
-            self._assembling.keep(producer, Kept(data[start:stop], head, metadata, received_ms), now_ns)
+            self.assembling.keep(producer, Kept(sent.copy(), sent.head, metadata, received_ms), now_ns)
             return False
         if rule is None or metadata is None:
             producer.sent += 1
             return True
-        self._forward_later(producer, data, start, stop, head, metadata, received_ms)
+        self._forward_later(producer, sent, metadata, received_ms)
         return False
 
     def _forward_later(
-        self,
-        producer: Producer,
-        data: bytes,
-        start: int,
-        stop: int,
-        head: SendHead,
-        metadata: MetadataHead,
-        received_ms: int,
-        least_ms: int = 0,
+        self, producer: Producer, sent: Sent, metadata: MetadataHead, received_ms: int, least_ms: int = 0
     ) -> bool:
         """Forward a message with the topic's delivery time in place of its own, or refuse a damaged one.
 
@@ -269,11 +246,14 @@ class Publishing:
             added_ms = max(added_ms, rule.tick_ms)
         due = max(least_ms, due_ms(rule, metadata.publish_time, received_ms, received_ms)) + added_ms
         try:
-            rewritten = with_deliver_at(data, start, stop, parts_of(data, start, stop, head), due, metadata)
+            data, start, stop, _ = sent
+            rewritten = with_deliver_at(data, start, stop, parts_of(*sent), due, metadata)
         except ChecksumMismatchError:
             # A new checksum would hide the damage.
             self._shared.count("publish_checksum_failed")
-            return self.refuse(producer, head, ServerError.CHECKSUM_ERROR, "Checksum failed on the broker")
+            return self.refuse(
+                producer, sent.head, ServerError.CHECKSUM_ERROR, "Checksum failed on the broker"
+            )
         if metadata.deliver_at is not None:
             gate.state.count(DELAY_OVERRIDDEN, metadata.num_messages_in_batch)
         producer.sent += 1
@@ -290,19 +270,9 @@ class Publishing:
             self._connection.up.append(frame)
         else:
             least_ms = due_ms if metadata.is_chunk else 0
-            return self._forward_later(
-                producer, frame, 0, len(frame), head, metadata, kept.received_ms, least_ms
-            )
+            sent = Sent(frame, 0, len(frame), head)
+            return self._forward_later(producer, sent, metadata, kept.received_ms, least_ms)
         return True
-
-    def end_assembly(self, producer: Producer, now_ns: int) -> None:
-        """The client closes a producer: forward its buffered messages, and refuse incomplete ones."""
-        self._assembling.end(producer, now_ns)
-
-    def drop_assembly(self, producer: Producer) -> None:
-        """Discard the buffered messages of a producer, as the client resends them."""
-        self._assembling.drop(producer)
-        producer.settle()
 
     # -- answering ------------------------------------------------------------------------------------
 
@@ -314,7 +284,7 @@ class Publishing:
         A client that gets an error out of order reconnects.
 
         :param completes: False for a chunk that is not the last of its message. It gets a receipt, and the
-            last chunk the error: Java releases the message's payload at each error, and reconnects for ever.
+            last chunk the error: Java releases the message's payload at each error, and reconnects forever.
         :return: False if there is no memory for the answer: the producer overflows.
         """
         if head.is_chunk:
@@ -331,23 +301,20 @@ class Publishing:
         return self._queues.append_refusal(producer, frame)
 
     @staticmethod
-    def _is_lost_piece(producer: Producer, data: bytes, start: int, stop: int, head: SendHead) -> bool:
+    def _is_lost_piece(producer: Producer, sent: Sent) -> bool:
         """True for a chunk of a message whose other chunk was refused, so that it can never be complete."""
         if producer.refused_chunk < 0:
             return False
-        if head.is_chunk and head.sequence_id == producer.refused_chunk:
-            metadata = read_composed(data, start, stop, head)
+        if sent.head.is_chunk and sent.head.sequence_id == producer.refused_chunk:
+            metadata = read_composed(*sent)
             if metadata is None or metadata.chunk_id != 0:  # a first chunk starts the message again
                 return True
         producer.refused_chunk = -1
         producer.settle()
         return False
 
-    def _refuse_piece(
-        self, producer: Producer, data: bytes, start: int, stop: int, head: SendHead, now_ns: int
-    ) -> None:
-        metadata = read_composed(data, start, stop, head)
-        self._refuse_in_turn(producer, head, metadata, producer.refused_text, now_ns)
+    def _refuse_piece(self, producer: Producer, sent: Sent, now_ns: int) -> None:
+        self._refuse_in_turn(producer, sent.head, read_composed(*sent), producer.refused_text, now_ns)
 
     def _refuse_in_turn(
         self, producer: Producer, head: SendHead, metadata: MetadataHead | None, text: str, now_ns: int
@@ -356,7 +323,7 @@ class Publishing:
         completes = metadata is None or metadata.is_last_chunk
         refusal = Refusal(send_code(self._connection.client_version), text, completes)
         if producer.assembly is not None:
-            self._assembling.refuse(producer, head, refusal, now_ns)
+            self.assembling.refuse(producer, head, refusal, now_ns)
         else:
             self.refuse(producer, head, *refusal)
 
@@ -373,22 +340,17 @@ class Publishing:
 
     # -- waiting --------------------------------------------------------------------------------------
 
-    def close_later(self, producer: Producer, frame: bytes, now_ns: int) -> None:
-        """Hold the client's CLOSE_PRODUCER until all messages before it are forwarded."""
-        self._queues.append_close(producer, frame, self._shared.wall_ms(now_ns))
-
     def _hold(
         self,
         producer: Producer,
         decision: Decision,
-        frame: bytes,
+        sent: Sent,
         received_ms: int,
-        txn: Txn | None,
         now_ns: int,
         largest: int = _UNKNOWN,
     ) -> None:
         """Queue the first message of a producer that has to wait."""
-        if self._queues.append(producer, frame, received_ms, txn, largest):
+        if self._queues.append(producer, sent.copy(), received_ms, sent.head.txn, largest):
             self._ask_again(producer, decision, now_ns)
             return
         producer.gate.abandon(producer.operation, now_ns)
@@ -396,7 +358,7 @@ class Publishing:
 
     def _ask_again(self, producer: Producer, decision: Decision, now_ns: int) -> None:
         at_ns = now_ns + max(_LEAST_WAIT_NS, decision.delay_ns)
-        producer.timer = self._connection.at(at_ns, lambda now_ns: self._drain(producer, now_ns))
+        producer.timer = self._connection.timers.at(at_ns, lambda now_ns: self._drain(producer, now_ns))
 
     def _drain(self, producer: Producer, now_ns: int) -> None:
         """Forward the messages that need not wait any longer."""
@@ -406,24 +368,26 @@ class Publishing:
             self._queues.cut(producer, 1)
         while queue and not queue[0].is_close:
             if not self._connection.may_go_on():
-                producer.timer = self._connection.at(now_ns + 1, lambda now_ns: self._drain(producer, now_ns))
+                producer.timer = self._connection.timers.at(
+                    now_ns + 1, lambda now_ns: self._drain(producer, now_ns)
+                )
                 break
             frame, received_ms, _, largest = queue[0]
-            head = read_send(frame, 0, len(frame))
-            if self._is_lost_piece(producer, frame, 0, len(frame), head):
+            sent = Sent.whole(frame)
+            if self._is_lost_piece(producer, sent):
                 self._queues.popleft(producer)
-                self._refuse_piece(producer, frame, 0, len(frame), head, now_ns)
+                self._refuse_piece(producer, sent, now_ns)
             else:
                 self.gate(producer, now_ns)
-                stop, wall_ms = len(frame), self._shared.wall_ms(now_ns)
-                decision, metadata = self._decide(producer, frame, 0, stop, head, largest, wall_ms, now_ns)
+                wall_ms = self._shared.wall_ms(now_ns)
+                decision, metadata = self._decide(producer, sent, largest, wall_ms, now_ns)
                 if decision is not None and decision.action is Action.DELAY:
                     self._ask_again(producer, decision, now_ns)
                     break
                 self._queues.popleft(producer)
-                if self.conclude(producer, decision, frame, 0, stop, head, metadata, received_ms, now_ns):
+                if self._conclude(producer, decision, sent, metadata, received_ms, now_ns):
                     self._connection.up.append(frame)
-            self._queues.left(head.txn)
+            self._queues.left(sent.head.txn)
         while queue and queue[0].is_close:
             close = self._queues.popleft(producer)
             self._on_close(producer, close, now_ns)
@@ -437,7 +401,7 @@ class Publishing:
             producer.timer = None
         if producer.operation.waiter is not None:
             self.gate(producer, now_ns).abandon(producer.operation, now_ns)
-        self._assembling.drop(producer)
+        self.assembling.drop(producer)
         self._queues.cut(producer, 0)
         while producer.queue:  # the close took effect, and its client waits for an answer
             frame = self._queues.popleft(producer)

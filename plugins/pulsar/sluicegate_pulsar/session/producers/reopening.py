@@ -4,16 +4,16 @@ A client that receives CLOSE_PRODUCER reopens its producer on the same connectio
 no receipt, in order. So nothing is lost, stored twice or reordered if the gateway discards everything after
 the last frame that it could queue, and closes the producer when all that it has forwarded was acknowledged:
 
-1. *Overflow.* The producer's further messages are discarded. What waits goes on by its rate, for ten seconds
-   at most, or until a chunked message is complete that is kept for its last chunk; then all but the first of
-   it is discarded too, as the client may have given it up meanwhile (`sendTimeout`). So each turn has at
-   least one message stored, and under a rate as many as it allows.
+1. *Overflow.* The producer's further messages are discarded. What waits is forwarded by its rate, for ten
+   seconds at most, or until a chunked message is complete that is kept for its last chunk; then all but the
+   first of it is discarded too, as the client may have given it up meanwhile (`sendTimeout`). So each turn
+   has at least one message stored, and under a rate as many as it allows.
 2. *Closed.* The client is told. The broker is not: its producer stays, with its name, its place in
    `max_producers_per_topic`, its exclusive access and its schema, which no other client can take.
 3. *Reopened.* The gateway answers the client's PRODUCER as the broker had answered the first one.
 
 The wait for the rate comes before the close and not before PRODUCER_SUCCESS, so no client runs into its
-operation time-out. Reading never stops: pings, acknowledgements and other producers of the connection go on.
+operation time-out. Reading never stops: pings, acknowledgements and other producers are served.
 """
 
 from collections.abc import Callable
@@ -21,20 +21,20 @@ from collections.abc import Callable
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import command_frame
+from sluicegate_pulsar.codec.own_frames import close_producer
+from sluicegate_pulsar.names import topic_name
 from sluicegate_pulsar.session.producer_state.producer import Overflow, Producer
 from sluicegate_pulsar.session.producers.producers import Producers
 from sluicegate_pulsar.session.requests.connection import Connection
-from sluicegate_pulsar.session.shared.refusals import NO_REQUEST
 from sluicegate_pulsar.session.shared.shared import Shared
 
-_TYPES = pb.BaseCommand.Type
 _SHORTEST_NS = 1_000_000_000
 """Least time from an overflow to the close: at each turn the client sends all again that is pending."""
 _LONGEST_NS = 10_000_000_000
-"""How long after an overflow all that waits may go on; well below the clients' `sendTimeout` of 30 s."""
+"""How long after an overflow the queue is still forwarded; well below the clients' `sendTimeout` of 30 s."""
 _PATIENCE_NS = 10_000_000_000
-"""After so long a client that does not open its producer anew has given it up. Clients come back within
-some hundred ms; one that comes later is let in as any other."""
+"""After so long a client that does not reopen its producer has given it up. Clients reopen within some
+hundred ms; a later one is admitted as any other."""
 
 
 class Reopening:
@@ -46,7 +46,7 @@ class Reopening:
     :param on_close: called with a producer before its client is told to reopen it: the client resends what
         the gateway still buffers of it.
     :param on_forsaken: called with the id of a producer that its client does not open again: messages may
-        come that were sent before the client learned of the close.
+        arrive that were sent before the client learned of the close.
     """
 
     __slots__ = ("_closed", "_connection", "_on_close", "_on_forsaken", "_producers", "_shared")
@@ -65,7 +65,7 @@ class Reopening:
         self._on_close = on_close
         self._on_forsaken = on_forsaken
         self._closed: dict[int, Producer] = {}
-        """Those that the client was told to open anew, by id."""
+        """Those that the client was told to reopen, by id."""
 
     # -- overflow -------------------------------------------------------------------------------------
 
@@ -120,7 +120,7 @@ class Reopening:
             if self._is_current(producer, overflow):
                 self.close_if_done(producer, now_ns)
 
-        overflow.timer = self._connection.at(at_ns, again)
+        overflow.timer = self._connection.timers.at(at_ns, again)
 
     def _is_current(self, producer: Producer, overflow: Overflow) -> bool:
         return self._producers.live.get(producer.id) is producer and producer.overflow is overflow
@@ -132,16 +132,13 @@ class Reopening:
         self._on_close(producer)
         self._closed[producer.id] = producer
         self._shared.count("publish_producer_closed")
-        close = pb.CloseProducer(producer_id=producer.id, request_id=NO_REQUEST)
-        self._connection.down.append(
-            command_frame(pb.BaseCommand(type=_TYPES.CLOSE_PRODUCER, close_producer=close))
-        )
+        self._connection.down.append(close_producer(producer.id))
 
         def give_up(now_ns: int) -> None:
             if self._is_current(producer, overflow):
                 self._forsake(producer, now_ns)
 
-        overflow.timer = self._connection.at(now_ns + _PATIENCE_NS, give_up)
+        overflow.timer = self._connection.timers.at(now_ns + _PATIENCE_NS, give_up)
 
     def _forsake(self, producer: Producer, now_ns: int) -> None:
         """The client does not reopen a producer: close it at the broker too."""
@@ -173,7 +170,7 @@ class Reopening:
         if not self._closed:
             return False
         try:
-            topic, name = self._shared.full_name(request.topic), request.producer_name
+            topic, name = topic_name(request.topic).full, request.producer_name
         except ProtocolError:
             return False  # it will be refused for that
         producer = self._closed.get(request.producer_id)

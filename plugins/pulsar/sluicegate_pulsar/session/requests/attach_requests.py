@@ -6,16 +6,20 @@ commands of the client pass meanwhile.
 """
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 from sluicegate.engine.gate import Gate
-from sluicegate.engine.timers import Timer
 from sluicegate.model import Action, Decision, Operation, OperationKind
 from sluicegate.sessions.admission import Admission, Hold
-from sluicegate_pulsar.codec.errors import ServerError
+from sluicegate.sessions.timers import Timer
+from sluicegate_pulsar.codec.own_frames import error
+from sluicegate_pulsar.codec.pulsar_pb2 import ServerError
 from sluicegate_pulsar.session.requests.connection import Connection
-from sluicegate_pulsar.session.shared.refusals import error
+from sluicegate_pulsar.session.shared.refusals import consumer_refusal
 from sluicegate_pulsar.session.shared.shared import Shared
 from sluicegate_pulsar.session.shared.subscriptions import ListSubscriptions
+
+_NO_ROOM = "too many bytes are held by the gateway"
 
 
 class Request(Admission):
@@ -40,7 +44,7 @@ class Request(Admission):
         frame: bytes,
         attach: Operation,
         create: Operation | None,
-        admitted: "Callable[[Request, Gate, int], None]",
+        admitted: "Admitted",
         hold: Hold,
     ) -> None:
         super().__init__(attach, create)
@@ -54,29 +58,56 @@ class Request(Admission):
         self.timer: Timer | None = None
 
 
+Admitted: TypeAlias = Callable[[Request, Gate, int], None]
+"""`(request, its gate, now_ns)`"""
+
+
 class Waiting:
-    """The requests of one kind and one connection; subclasses define their outcome.
+    """The requests of one kind and one connection.
 
     :param shared: the front's state.
     :param connection: where they come from.
+    :param refusal: code and text for a decision about what attaches, and a topic.
+    :param timed_out: the event that is counted when a request was held long enough.
     """
 
-    __slots__ = ("_connection", "_shared", "held")
+    __slots__ = ("_connection", "_refusal", "_shared", "_timed_out", "held")
 
-    no_room = "too many bytes are held by the gateway"
-    """The answer to clients whose request finds no memory to wait in."""
-    timed_out = ""
-    """The event that is counted when a request was held long enough."""
-
-    def __init__(self, shared: Shared, connection: Connection) -> None:
+    def __init__(
+        self,
+        shared: Shared,
+        connection: Connection,
+        refusal: Callable[[Decision, str], tuple[ServerError, str]],
+        timed_out: str,
+    ) -> None:
         self._shared = shared
         self._connection = connection
+        self._refusal = refusal
+        self._timed_out = timed_out
         self.held: dict[int, Request] = {}
         """Those that wait, by number."""
 
-    def _refusal(self, request: Request, decision: Decision) -> tuple[ServerError, str]:
-        """The error response for a refused request."""
-        raise NotImplementedError
+    def request(
+        self,
+        number: int,
+        request_id: int,
+        frame: bytes,
+        attach: Operation,
+        subscription: str | None,
+        admitted: Admitted,
+        now_ns: int,
+    ) -> bool:
+        """Decide a new request; parameters as for `Request`.
+
+        :param subscription: what it creates if it does not exist; None if none is asked for.
+        :return: True if its frame passes unchanged, False if it was answered or is held.
+        """
+        create = None
+        if subscription is not None:
+            names = (attach.topic, attach.principal, attach.client)
+            create = Operation(OperationKind.CREATE_SUBSCRIPTION, *names, subscription=subscription)
+        hold = Hold(self._shared.max_hold_ns)
+        return self._decide(Request(number, request_id, frame, attach, create, admitted, hold), now_ns)
 
     # -- deciding -------------------------------------------------------------------------------------
 
@@ -84,12 +115,12 @@ class Waiting:
         return self._shared.gate(request.attach.topic, self._connection.exempt, now_ns)
 
     def _decide(self, request: Request, now_ns: int) -> bool:
-        """Decide a request, for the first time or again; True if its frame is to go on."""
+        """Decide a request, for the first time or again; True if its frame is to be forwarded."""
         gate = self._gate(request, now_ns)
         if request.lists_first(gate, self._shared.subscriptions, now_ns):
             if self._hold(request, gate, now_ns):
                 question = ListSubscriptions(request.attach.topic)
-                self._connection.ask(question, lambda _, now_ns: self._again(request, now_ns))
+                self._connection.ask(question, lambda now_ns: self._again(request, now_ns))
             return False
         decision = request.decide(gate, now_ns)
         if decision is None:
@@ -99,12 +130,15 @@ class Waiting:
         wait_ns = request.hold.wait_ns(decision, now_ns)
         if wait_ns == 0:
             if decision.action is Action.DELAY:
-                self._shared.count(self.timed_out)
-            refusal = self._refusal(request, decision)
+                self._shared.count(self._timed_out)
+            is_subscription = request.create is not None and not request.is_admitted
+            refusal = consumer_refusal if is_subscription else self._refusal
             self._withdraw(request, gate, now_ns)
-            self._answer(request.request_id, *refusal)
+            self.refuse(request.request_id, *refusal(decision, request.attach.topic))
         elif self._hold(request, gate, now_ns):
-            request.timer = self._connection.at(now_ns + wait_ns, lambda now_ns: self._again(request, now_ns))
+            request.timer = self._connection.timers.at(
+                now_ns + wait_ns, lambda now_ns: self._again(request, now_ns)
+            )
         return False
 
     def _withdraw(self, request: Request, gate: Gate, now_ns: int) -> None:
@@ -112,8 +146,10 @@ class Waiting:
         self._let_go(request)
         request.withdraw(gate, now_ns)
 
-    def _answer(self, request_id: int, code: ServerError, text: str) -> None:
+    def refuse(self, request_id: int, code: ServerError, text: str) -> bool:
+        """Answer a request with an error; returns False, as it does not pass."""
         self._connection.down.append(error(request_id, code, text))
+        return False
 
     # -- holding --------------------------------------------------------------------------------------
 
@@ -121,11 +157,9 @@ class Waiting:
         """Hold a request; False if it was refused for lack of memory."""
         if request.is_held:
             return True
-        if not self._shared.budget.take(len(request.frame)):
+        if not self._connection.take(len(request.frame)):
             self._withdraw(request, gate, now_ns)
-            self._answer(request.request_id, ServerError.SERVICE_NOT_READY, self.no_room)
-            return False
-        self._connection.held_bytes += len(request.frame)
+            return self.refuse(request.request_id, ServerError.SERVICE_NOT_READY, _NO_ROOM)
         request.is_held = True
         self.held[request.number] = request
         return True
@@ -133,8 +167,7 @@ class Waiting:
     def _let_go(self, request: Request) -> None:
         if request.is_held:
             request.is_held = False
-            self._shared.budget.give(len(request.frame))
-            self._connection.held_bytes -= len(request.frame)
+            self._connection.give(len(request.frame))
             del self.held[request.number]
 
     def _again(self, request: Request, now_ns: int) -> None:
@@ -159,9 +192,3 @@ class Waiting:
         """The connection is closed."""
         for number in list(self.held):
             self.give_up(number, now_ns)
-
-
-def create_operation(topic: str, principal: str, client: str, subscription: str) -> Operation:
-    """The operation that creates a subscription, if it does not exist."""
-    kind = OperationKind.CREATE_SUBSCRIPTION
-    return Operation(kind, topic, principal, client, subscription=subscription)

@@ -9,46 +9,51 @@ from itertools import count
 from typing import TypeAlias
 
 from sluicegate.broker import Buffer, NextTurn
-from sluicegate.engine.timers import Timer, Timers
+from sluicegate.engine.budget import Budget
 from sluicegate.model import ANONYMOUS
+from sluicegate.sessions.pieces import NoRoomError
+from sluicegate.sessions.questions import Questions
+from sluicegate.sessions.timers import Timers
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
+from sluicegate_pulsar.codec.frames import parse_command
 
 Handler: TypeAlias = Callable[[bytes, int, int, int], bool]
-"""`(buffer, start, stop, now_ns)` of one whole frame, its total size included: True if it passes as it came,
-False if its handler has seen to it."""
+"""`(buffer, start, stop, now_ns)` of one whole frame, its total size included: True if it passes
+unchanged, False if its handler has dealt with it."""
 OnResponse: TypeAlias = Callable[[pb.BaseCommand, int], bool]
-"""`(response, now_ns)` -> True if it passes as it came, False if it was seen to."""
-OnAnswer: TypeAlias = Callable[[object, int], None]
-"""`(answer of the front or an exception, now_ns)`."""
+"""`(response, now_ns)` -> True if it passes unchanged, False if it was dealt with."""
+OnAnswer: TypeAlias = Callable[[int], object]
+"""`(now_ns)`: called when the front has answered."""
 
+_TYPES = pb.BaseCommand.Type
 _OWN_REQUESTS = 2**62
-"""Ids of the gate's own requests; clients count theirs from 0."""
+"""Ids of the gateway's own requests; clients count theirs from 0."""
 _MAX_REQUESTS = 10_000
-"""Requests of one connection that the gate waits for at once."""
+"""Requests of one connection whose responses are awaited at once, if reading pauses too late."""
 _PER_SLICE = 250
-"""Messages that waited and go on in one turn of the event loop: some 2 ms."""
-"""Requests of one connection that the gate waits for at once, if reading pauses too late."""
+"""Waiting messages that are forwarded in one turn of the event loop: some 2 ms."""
 _ATTACHING_PER_TURN = 10
-"""Producers and consumers that attach in one turn: 40 us each, 400 us where the topic is new to the gate."""
+"""Producers and consumers that attach in one turn: 40 us each, 400 us where a gate has to be compiled."""
 _FEW = 64
-"""So many requests do not count as memory."""
+"""Up to so many requests do not count as memory."""
 _REQUEST_BYTES = 1024
-"""What is kept for each of more, until its response has come."""
+"""Memory of each further one until its response arrives."""
 
 
 class Connection:
     """One client connection.
 
     :param peer: the client's address, `host:port`.
+    :param budget: bytes that all sessions may hold together.
     :param most_requests: with so many waiting for their responses, nothing more is read from the client.
     """
 
     __slots__ = (
         "_attaching",
+        "_budget",
         "_is_full",
         "_most_requests",
-        "_questions",
         "_requests",
         "_turn_left",
         "client_version",
@@ -58,18 +63,19 @@ class Connection:
         "held_bytes",
         "is_proxied",
         "is_ready",
-        "new_questions",
         "on_pause",
         "own_ids",
         "pauses",
         "peer",
         "principal",
+        "questions",
         "timers",
         "up",
     )
 
-    def __init__(self, peer: str, most_requests: int = _MAX_REQUESTS) -> None:
+    def __init__(self, peer: str, budget: Budget, most_requests: int) -> None:
         self.peer = peer
+        self._budget = budget
         self._most_requests = most_requests
         self._is_full = False
         self._attaching = 0
@@ -82,7 +88,7 @@ class Connection:
         """The client library and its version, as it says itself, such as `Pulsar-CPP-v4.2.0`."""
         self.is_proxied = False
         """True if the client asked for a certain broker: it follows lookups through the one address of the
-        gate (`proxy_through_service_url`)."""
+        gateway (`proxy_through_service_url`)."""
         self.is_ready = False
         """True once the broker has accepted the client."""
         self.up: list[Buffer] = []
@@ -90,31 +96,52 @@ class Connection:
         self.down: list[Buffer] = []
         """What handlers send to the client, in order."""
         self.held_bytes = 0
-        """Bytes that rooms keep for this connection; they take and give them at the budget too."""
-        self.new_questions: list[object] = []
-        """What the front is to be asked."""
+        """Bytes that rooms keep for this connection, charged to the budget."""
+        self.questions: Questions[OnAnswer] = Questions()
+        """Questions to the front."""
         self.closing: tuple[str, str] | None = None
         """Why the connection is to end: counter and detail."""
         self.on_pause: Callable[[], None] = lambda: None
-        """Called when nothing more of the client is to be looked at, whatever was read already."""
+        """Called when frames of the client are no longer handled, even those that were read already."""
         self.own_ids = count(_OWN_REQUESTS)
-        """Ids for requests of the gate's own to the broker."""
-        self._questions: dict[object, list[OnAnswer]] = {}
+        """Ids for the gateway's own requests to the broker."""
         self._requests: dict[int, OnResponse] = {}
         self.timers = Timers()
-        """What is to be done later."""
+        """Calls at a later time."""
         self._turn_left = _PER_SLICE
         self.pauses = 0
         """Reasons not to read from the client."""
 
     @property
     def client(self) -> str:
-        """Client library and peer address: what tells this client from others in a log line."""
+        """Client library and peer address, which identify this client in log lines."""
         return f"{self.client_version}@{self.peer}"
 
     def close(self, counter: str, detail: str = "") -> None:
         """End the connection once everything is sent."""
         self.closing = self.closing or (counter, detail)
+
+    # -- memory ------------------------------------------------------------------------------------
+
+    def take(self, size: int) -> bool:
+        """Take memory from the budget; False if there is not enough."""
+        if not self._budget.take(size):
+            return False
+        self.held_bytes += size
+        return True
+
+    def give(self, size: int) -> None:
+        """Give memory back."""
+        self._budget.give(size)
+        self.held_bytes -= size
+
+    def keep(self, size: int) -> None:
+        """Take memory for what cannot be refused.
+
+        :raises NoRoomError: if there is not enough.
+        """
+        if not self.take(size):
+            raise NoRoomError
 
     # -- responses --------------------------------------------------------------------------------
 
@@ -133,13 +160,24 @@ class Connection:
             self._is_full = True
             self.pause()
 
-    def expected(self, request_id: int) -> OnResponse | None:
-        """Take the handler of a response."""
+    def response(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+        """The broker has responded: call the handler that waits for this request id (`Handler`)."""
+        if not self._requests:
+            return True
+        command = parse_command(data, start, stop)
+        if command.type == _TYPES.SUCCESS:
+            request_id = command.success.request_id
+        elif command.type == _TYPES.ERROR:
+            request_id = command.error.request_id
+        else:
+            request_id = command.producer_success.request_id
+            if not command.producer_success.producer_ready:
+                return True  # it waits for exclusive access; another response follows
         on_response = self._requests.pop(request_id, None)
         if self._is_full and len(self._requests) <= self._most_requests // 2:
             self._is_full = False
             self.resume()
-        return on_response
+        return on_response is None or on_response(command, now_ns)
 
     @property
     def request_bytes(self) -> int:
@@ -155,48 +193,34 @@ class Connection:
 
     def ask(self, question: object, on_answer: OnAnswer) -> None:
         """Have the front answer a question; nothing is read from the client meanwhile."""
-        waiting = self._questions.setdefault(question, [])
-        if not waiting:
-            self.new_questions.append(question)
+        if self.questions.ask(question, on_answer):
             self.pause()
-        waiting.append(on_answer)
 
     def attaches(self) -> None:
         """Count an attach request: after a few of them, other clients have their turn."""
         self._attaching += 1
         if self._attaching >= _ATTACHING_PER_TURN:
             self._attaching = 0
-            self.ask(NextTurn(), lambda _, now_ns: None)
+            self.ask(NextTurn(), lambda now_ns: None)
 
-    def in_slices(self, slices: Iterator[None], now_ns: int) -> bool:
+    def in_slices(self, slices: Iterator[None]) -> None:
         """Run long work: where it yields, other clients have their turn.
 
         The client's later frames wait until it is done.
-
-        :return: True if it was done at once.
         """
         for _ in slices:
-            self.ask(NextTurn(), lambda _, now_ns: self._next_slice(slices, now_ns))
-            return False
-        return True
-
-    def _next_slice(self, slices: Iterator[None], now_ns: int) -> None:
-        self.in_slices(slices, now_ns)
-
-    def answered(self, question: object, answer: object, now_ns: int) -> None:
-        """Pass an answer to those who asked."""
-        waiting = self._questions.pop(question, None)
-        if waiting is None:
+            self.ask(NextTurn(), lambda now_ns: self.in_slices(slices))
             return
-        self.resume()
+
+    def answered(self, question: object, now_ns: int) -> None:
+        """The front has answered: resume what waits for it."""
+        waiting = self.questions.answered(question)
+        if waiting:
+            self.resume()
         for on_answer in waiting:
-            on_answer(answer, now_ns)
+            on_answer(now_ns)
 
     # -- time ---------------------------------------------------------------------------------------
-
-    def at(self, at_ns: int, call: Callable[[int], None]) -> Timer:
-        """Call `call(now_ns)` at a monotonic time, or a little later."""
-        return self.timers.at(at_ns, call)
 
     def run_due(self, now_ns: int) -> None:
         """Do what is due."""
@@ -213,7 +237,7 @@ class Connection:
     @property
     def has_work(self) -> bool:
         """Whether handlers have, or may have, left work for the session."""
-        return bool(self.up or self.down or self.closing or self.new_questions or self.timers or self.pauses)
+        return bool(self.up or self.down or self.closing or self.questions.new or self.timers or self.pauses)
 
     # -- back-pressure ------------------------------------------------------------------------------
 

@@ -1,14 +1,14 @@
 """Where topics are served: no client may learn an address that bypasses the gateway.
 
-Lookups answer with `proxy_through_service_url`, so that the client comes back to the address that it knows
+Lookups answer with `proxy_through_service_url`, so that the client returns to the address that it knows
 and names the broker in CONNECT. Commands that send a client elsewhere later name the gateway's port for that
 broker, or nothing if it is not known: the client then looks the topic up again.
 """
 
 from sluicegate.broker_ports import shown
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
-from sluicegate_pulsar.codec.errors import ServerError
 from sluicegate_pulsar.codec.frames import command_frame, parse_command
+from sluicegate_pulsar.codec.pulsar_pb2 import ServerError
 from sluicegate_pulsar.session.requests.connection import Connection, Handler
 from sluicegate_pulsar.session.shared.shared import Shared
 

@@ -19,9 +19,9 @@ _MIN_SIZE = 6
 WORK_PER_TURN = 5_000
 """Frames without a handler, of some 0.4 us each, in one turn of the event loop."""
 SEND_WORK = 5
-"""Times the work that a frame of a client is which somebody looks at; most are SENDs of 2 to 4 us."""
+"""The work of a client's frame with a handler, in units of a frame without one: a SEND takes 2 to 4 us."""
 MESSAGE_WORK = 15
-"""The same for a frame of a broker; most are messages of some 6 us."""
+"""The same for a broker's frame: a message takes some 6 us."""
 _FIELDS_WORK = 4
 """The same for a frame whose type is known only from all fields of its command, of 1.6 us and more."""
 _FIELDS_BYTES = 500
@@ -69,9 +69,9 @@ class Stream:
         self._send = send
         self._need = 0
         self.handlers: dict[int, Handler] = {}
-        """Who looks at which command."""
+        """Handlers by type of command."""
         self.default: Handler | None = None
-        """Who looks at all other commands; None if they pass."""
+        """Handler of all other commands; None if they pass."""
         self.max_command_bytes = max_frame_bytes
         """Of the largest command, and of the largest frame without a message."""
         self.work = SEND_WORK
@@ -79,12 +79,12 @@ class Stream:
         self.checks_lists = False
         """Whether commands with long lists are refused."""
         self.began_ns = 0
-        """When the last of what is kept began to come."""
+        """When the first byte of the current partial frame arrived."""
         self.is_stopped = False
         """True while frames are kept and not walked."""
         self.on_many: Callable[[], None] | None = None
-        """Called where more frames came at once than are looked at in one turn of the event loop; it stops
-        the stream. None for a stream that goes on."""
+        """Called where more frames arrived at once than are handled in one turn of the event loop; it stops
+        the stream. None for a stream that is never stopped."""
 
     @property
     def held_bytes(self) -> int:

@@ -1,28 +1,20 @@
 """The Pulsar error code and text for each refusal.
 
 Client libraries react differently to the code of a SEND_ERROR. Measured with every third message refused:
-the C++ client (the base of Python's and Node.js's) fails just that message on 9 and reconnects for ever on
+the C++ client (the base of Python's and Node.js's) fails just that message on 9 and reconnects forever on
 22; Java does so on 22, and sends again on 9 until the message times out. All other codes fail all pending
 messages or lead to a loop. 22 is what brokers answer to a delay that is too long, so it is the code for
 libraries that were not measured: Rust and .NET match errors to messages; Go gives up the whole producer on
 22, and reconnects on any other.
 """
 
-from typing import Final
-
 from sluicegate.decisions.ids import with_id
 from sluicegate.model import Action, Decision, Outcome
-from sluicegate_pulsar.codec import pulsar_pb2 as pb
-from sluicegate_pulsar.codec.errors import ServerError
-from sluicegate_pulsar.codec.frames import command_frame
+from sluicegate_pulsar.codec.pulsar_pb2 import ServerError
 
 _CPP = "Pulsar-CPP"
-_TYPES = pb.BaseCommand.Type
-NO_REQUEST: Final = 2**64 - 1
-"""Request id of what answers no request, as brokers write it."""
 PRODUCERS = "max_producers_per_topic"
 SIZE = "max_message_size"
-_NOWHERE = 2**64 - 1
 _BY_OUTCOME = {
     Outcome.LIMIT_REACHED: ServerError.PRODUCER_BUSY,
     Outcome.INVALID: ServerError.NOT_ALLOWED_ERROR,
@@ -86,31 +78,3 @@ def consumer_refusal(decision: Decision, topic: str) -> tuple[ServerError, str]:
     if native is None:
         return ServerError.NOT_ALLOWED_ERROR, with_id(reason.text, decision.id)
     return native[0], with_id(native[1].format(topic=topic), decision.id)
-
-
-def error(request_id: int, code: ServerError, text: str) -> bytes:
-    """An ERROR in place of the broker's response to a request."""
-    told = pb.Error(request_id=request_id, error=code, message=text)
-    return command_frame(pb.BaseCommand(type=_TYPES.ERROR, error=told))
-
-
-def send_error(producer_id: int, sequence_id: int, code: ServerError, text: str) -> bytes:
-    """A SEND_ERROR in place of the broker's receipt.
-
-    :param sequence_id: of a batch the highest, by which clients that send it match the error to the batch.
-    """
-    told = pb.SendError(producer_id=producer_id, sequence_id=sequence_id, error=code, message=text)
-    return command_frame(pb.BaseCommand(type=_TYPES.SEND_ERROR, send_error=told))
-
-
-def no_receipt(producer_id: int, sequence_id: int) -> bytes:
-    """A SEND_RECEIPT for a message that is not stored, as brokers send for duplicates."""
-    place = pb.MessageIdData(ledger_id=_NOWHERE, entry_id=_NOWHERE)
-    receipt = pb.SendReceipt(producer_id=producer_id, sequence_id=sequence_id, message_id=place)
-    return command_frame(pb.BaseCommand(type=_TYPES.SEND_RECEIPT, send_receipt=receipt))
-
-
-def success(request_id: int) -> bytes:
-    """A SUCCESS in place of the broker's response to a request that is not forwarded."""
-    told = pb.Success(request_id=request_id)
-    return command_frame(pb.BaseCommand(type=_TYPES.SUCCESS, success=told))

@@ -9,7 +9,6 @@ from sluicegate.engine.delivery_time import FirstSeen
 from sluicegate.engine.gates import GateCache
 from sluicegate_pulsar.cluster.brokers import Brokers
 from sluicegate_pulsar.config import PulsarConfig
-from sluicegate_pulsar.names import topic_name
 from sluicegate_pulsar.session.producer_state.chunks import RefusedMessages
 from sluicegate_pulsar.session.producer_state.publish_memory import PublishMemory
 from sluicegate_pulsar.session.shared.sizes import advertised_size
@@ -33,9 +32,9 @@ class Shared:
         self.max_frame_bytes = config.max_frame_bytes
         self.max_hold_ns = config.max_hold * 1_000_000
         self.client_tls = config.tls.client is not None
-        """Whether clients speak TLS with the gate."""
+        """Whether clients speak TLS with the gateway."""
         self.broker_tls = config.tls.broker is not None
-        """Whether the gate speaks TLS with the brokers."""
+        """Whether the gateway speaks TLS with the brokers."""
         self.added_delay_ms = 0
         """What fixed delays grow by, so that brokers that are not strict about deliverAt are never early."""
         self.counts: Counter[str] = Counter()
@@ -44,14 +43,6 @@ class Shared:
         self.wall_ms = services.wall_ms
         """Wall-clock milliseconds since 1970 at a monotonic time."""
         self.first_seen = FirstSeen()
-
-    @staticmethod
-    def full_name(topic: str) -> str:
-        """A topic's full name, from any form.
-
-        :raises ProtocolError: if it is no topic name.
-        """
-        return topic_name(topic).full
 
     def is_exempt(self, principal: str) -> bool:
         """Whether an authenticated principal skips counts, rates and factors."""

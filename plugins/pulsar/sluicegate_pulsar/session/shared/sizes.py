@@ -4,7 +4,7 @@ from sluicegate.model import Level, PolicySet
 from sluicegate_pulsar.session.shared.refusals import SIZE
 
 _LEAST = 256 * 1024
-"""Never less is told: clients hold whole batches to it too, which they fill up to 128 KiB of payloads."""
+"""The least value announced: clients apply it to whole batches, which they fill up to 128 KiB of payloads."""
 
 
 def advertised_size(policies: PolicySet, brokers_own: int) -> int:

@@ -1,13 +1,15 @@
 """All processes of a failover: etcd, brokers, controllers and a gateway, shared by the tests."""
 
+import json
 import os
 import shutil
+from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
-from benchmarks.harness.danube_cluster import Broker, Controller, DanubeCluster, dump_lines
+from benchmarks.harness.danube_cluster import Broker, Controller, DanubeCluster
 from benchmarks.harness.etcd import Etcd
 from tests.conftest import ARTEFACTS
 from tests.danube.failover.real.support.gate import Gate
@@ -92,3 +94,23 @@ class World:
         (kept / "keys.jsonl").write_text(dump_lines(self.etcd))
         for log in self.logs:
             shutil.copy(log, kept)
+
+
+def dump_lines(etcd: Etcd) -> str:
+    """All keys of an etcd, sorted, as lines of JSON; the reason, if it does not answer."""
+    everything = {"key": b64encode(b"\0").decode(), "range_end": b64encode(b"\0").decode()}
+    try:
+        found = etcd.ask("kv/range", **everything).get("kvs", ())
+    except OSError as error:
+        return f"the keys cannot be listed: {error}\n"
+    entries = (
+        {
+            "key": b64decode(entry["key"]).decode(errors="replace"),
+            "value": b64decode(entry.get("value", "")).decode(errors="replace"),
+            "created": int(entry["create_revision"]),
+            "modified": int(entry["mod_revision"]),
+            "lease": int(entry.get("lease", 0)),
+        }
+        for entry in found
+    )
+    return "".join(f"{json.dumps(entry)}\n" for entry in entries)

@@ -164,7 +164,7 @@ ENDS = {
         "frame_malformed",
     ),
     "many WINDOW_UPDATE frames": (
-        flood(frame(WINDOW_UPDATE, 0, 0, b"\0\0\0\1"), 2 * LIMITS.windows),
+        flood(frame(WINDOW_UPDATE, 0, 0, b"\0\0\0\1"), 2 * LIMITS.window_updates),
         ENHANCE_YOUR_CALM,
         "window_updates_flood",
     ),

@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import jars
 from tests.kafka.real.support.broker import archived_kafka
 from tests.kafka.real.support.families.base import ANSWER_S, Mode, Received, Settings, values_of
 from tests.kafka.real.support.history import ClientLog
 from tests.waiting import until
+
+from sluicegate_reports.runner.brokers import jars
 
 _SOURCE = Path(__file__).parents[2] / "java" / "Clients.java"
 _LOGGING = Path(__file__).parents[1] / "log4j2.properties"
@@ -40,13 +41,15 @@ class JavaFamily:
 
     def __init__(self, classes: Path) -> None:
         subprocess.run(
-            ["javac", "-cp", jars.kafka(), "-d", classes, _SOURCE], check=True, capture_output=True
+            ["javac", "-cp", jars.classpath(jars.KAFKA), "-d", classes, _SOURCE],
+            check=True,
+            capture_output=True,
         )
         heap = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *archived_kafka()]
         self._process = subprocess.Popen(
             [
                 *(jars.java(), *heap, f"-Dlog4j2.configurationFile={_LOGGING}"),
-                *("-cp", f"{jars.kafka()}:{classes}", "Clients"),
+                *("-cp", f"{jars.classpath(jars.KAFKA)}:{classes}", "Clients"),
             ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

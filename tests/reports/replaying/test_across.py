@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.reports.replay.door import START_US, candidate, total
+from tests.reports.replaying.door import START_US, candidate, total
 
 from sluicegate_reports.markdown import markdown
 from sluicegate_reports.page import page

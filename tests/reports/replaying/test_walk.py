@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.reports.replay.door import START_US, Arrival, Door, candidate, replay, row, total, window
+from tests.reports.replaying.door import START_US, Arrival, Door, candidate, replay, row, total, window
 
 from sluicegate_reports.replaying.candidate import CandidateError, read_candidate
 from sluicegate_reports.replaying.marks import Mark

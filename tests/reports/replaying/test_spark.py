@@ -7,7 +7,7 @@ from typing import Any, Literal
 import pytest
 from pyspark.sql import SparkSession
 from tests.reports import recorded
-from tests.reports.replay.door import START_US, candidate
+from tests.reports.replaying.door import START_US, candidate
 
 from sluicegate.decisions import DecisionLog
 from sluicegate.model import Operation, OperationKind

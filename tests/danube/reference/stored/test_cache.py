@@ -202,7 +202,7 @@ async def test_changes_that_overtake_a_listing_are_not_lost(
 
 def test_a_view_leaves_strange_keys_and_values_alone() -> None:
     view = ClusterView(MemoryMetadata())
-    cluster = view.caches[2]
+    cluster = view.caches[1]
     strange = [
         ("/cluster/register/1", b"{"),
         ("/cluster/register/x", b'"http://a:1"'),

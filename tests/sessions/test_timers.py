@@ -1,6 +1,6 @@
 """Timers run in order, once, and not after they are cancelled."""
 
-from sluicegate.engine.timers import Timers
+from sluicegate.sessions.timers import Timers
 
 
 def test_timers_run_once_in_order_of_time_and_then_of_registration() -> None:
@@ -41,3 +41,16 @@ def test_no_timer_is_due_when_all_are_cancelled() -> None:
 
     assert timers.due_ns is None
     assert not timers
+
+
+def test_a_wake_up_is_requested_once_unless_an_earlier_one_is_needed() -> None:
+    timers = Timers()
+    assert timers.wake_up_ns() is None
+    timers.at(20, lambda now_ns: None)
+    assert (timers.wake_up_ns(), timers.wake_up_ns()) == (20, None)
+    timers.at(30, lambda now_ns: None)
+    assert timers.wake_up_ns() is None
+    timers.at(10, lambda now_ns: None)
+    assert (timers.wake_up_ns(), timers.wake_up_ns()) == (10, None)
+    timers.run_due(10)
+    assert timers.wake_up_ns() == 20

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.reports.follow.test_follow import known, put_file
+from tests.reports.jobs.follow.test_follow import known, put_file
 
 from sluicegate_reports.jobs import follow_sums
 from sluicegate_reports.jobs.follow import FollowError, follow

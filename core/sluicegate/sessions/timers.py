@@ -28,7 +28,11 @@ class Timers(list[tuple[int, int, Timer]]):
     A list subclass, as sessions check at every read whether there are any.
     """
 
-    __slots__ = ()
+    __slots__ = ("_told_ns",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._told_ns = 0
 
     def at(self, at_ns: int, call: Callable[[int], None]) -> Timer:
         """Call `call(now_ns)` at a monotonic time, or a little later."""
@@ -43,8 +47,17 @@ class Timers(list[tuple[int, int, Timer]]):
             heapq.heappop(self)
         return self[0][0] if self else None
 
+    def wake_up_ns(self) -> int | None:
+        """When the session has to be woken; None if nothing is due before the time returned last."""
+        due_ns = self.due_ns
+        if due_ns is None or 0 < self._told_ns <= due_ns:
+            return None
+        self._told_ns = due_ns
+        return due_ns
+
     def run_due(self, now_ns: int) -> None:
-        """Do what is due."""
+        """The session was woken: do what is due."""
+        self._told_ns = 0
         while self and self[0][0] <= now_ns:
             call = heapq.heappop(self)[2].call
             if call is not None:

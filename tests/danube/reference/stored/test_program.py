@@ -79,7 +79,7 @@ async def test_a_process_paused_beyond_its_lease_owns_nothing(
                 await give(store, topic, B)
                 await until_so(lambda: topic in other.cluster.topics)
                 process.send_signal(signal.SIGCONT)
-                await until_so(lambda: A in other.view._urls)
+                await until_so(lambda: A in other.view._live.registrations)
                 assert await store.get(keys.assignment_key(A, topic)) is None
                 async with danube_client(own_url) as client:
                     assert await _told(client, topic) == other.url

@@ -1,0 +1,56 @@
+"""What handles the broker's frames of one stream that does not just pass."""
+
+from abc import abstractmethod
+
+from sluicegate_grpc.proxy.splice.blocks import value_alone
+from sluicegate_grpc.proxy.splice.connection_state import Connection
+from sluicegate_grpc.proxy.splice.messages import inflated
+
+
+class Watcher:
+    """Handles the response of one call.
+
+    :param connection: where it comes.
+    :param stream: its id.
+    """
+
+    __slots__ = ("_block", "_connection", "_down", "_shared", "_stream")
+
+    def __init__(self, connection: Connection, stream: int) -> None:
+        self._connection = connection
+        self._shared = connection.shared
+        self._down = connection.down
+        self._stream = stream
+        self._block = b""
+
+    def head(self, block: bytes) -> None:
+        """The response's headers, which pass."""
+        self._block = block
+
+    @abstractmethod
+    def data(self, data: bytes, at: int, stop: int, flags: int, now_ns: int) -> None:
+        """A DATA frame."""
+
+    @abstractmethod
+    def trailers(self, block: bytes, frames: bytes, now_ns: int) -> bool:
+        """The end of the response; True if it passes unchanged."""
+
+    @abstractmethod
+    def ended(self, now_ns: int, *, by_client: bool) -> None:
+        """The stream was reset before its end."""
+
+    def _header(self, block: bytes, name: str) -> str:
+        """One header of a block of the response; empty if it has none of that name.
+
+        :raises WireError: if the block cannot be read.
+        """
+        return value_alone(block, name, self._shared.limits.header_list_bytes)
+
+    def _plain(self, message: bytes, packed: int, limit: int) -> bytes:
+        """A message of the response, decompressed.
+
+        :param packed: the flag of its prefix: not 0 if it is compressed.
+        :param limit: of the result, in bytes.
+        :raises UnreadableError: if its compression is unknown or invalid, or if it is too large.
+        """
+        return inflated(message, self._header(self._block, "grpc-encoding"), limit) if packed else message
