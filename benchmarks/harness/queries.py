@@ -1,7 +1,8 @@
 """Five queries over a decision log, by one engine, in a process of its own: prints `query_s=SECONDS` each.
 
 `python -m benchmarks.harness.queries ENGINE DIRECTORY LENGTH_S`. Per-second windows, overshoot against an
-ideal bucket, percentiles of the cost of decisions, Jain's index, time to engage; each its own words.
+ideal bucket, percentiles of the cost of decisions, Jain's index, time to engage; each its own words. Spark
+makes all of them, and the other figures of rates, in one go.
 Exit code 3: the engine is not there.
 """
 
@@ -88,20 +89,13 @@ def _polars(directory: Path, _: float) -> Iterator[tuple[str, Callable[[], objec
 
 
 def _spark(directory: Path, length_s: float) -> Iterator[tuple[str, Callable[[], object]]]:
+    from sluicegate_reports.jobs import rate_figures
+    from sluicegate_reports.jobs.by_topic import OfArm, measured
     from sluicegate_reports.reading import read_decisions
     from sluicegate_reports.runs import Trial
-    from sluicegate_reports.session import spark_session
-    from sluicegate_reports.transforms import (
-        chunks,
-        cost,
-        engage,
-        fairness,
-        flows,
-        lanes,
-        overshoot,
-        slots,
-        windows,
-    )
+    from sluicegate_reports.session import partitions_for, spark_session
+    from sluicegate_reports.transforms import cost
+    from sluicegate_reports.transforms.packing import Source, packed
 
     spark = None
 
@@ -120,18 +114,13 @@ def _spark(directory: Path, length_s: float) -> Iterator[tuple[str, Callable[[],
     made: dict[str, Any] = {}
 
     def base() -> None:
-        made["log"] = read_decisions(spark, directory).frame
-        made["lanes"] = lanes.lanes(spark, trials)
-        made["flows"] = flows.from_decisions(made["log"], made["lanes"])
-        made["slots"] = slots.by_client(made["flows"], slots.COARSE_US).localCheckpoint(eager=True)
+        log = read_decisions(spark, directory)
+        with partitions_for(spark, log.rows):
+            made["packed"] = packed(Source(log.frame, log.paths), None)
 
-    yield "base", base  # the sums that three of the queries are made of
-    width = slots.COARSE_US
-    yield "windows", windows.per_second(made["slots"], width).collect
-    yield "overshoot", overshoot.overshoot(chunks.chunks(made["flows"], 0), made["lanes"]).collect
-    yield "percentiles", cost.percentiles(made["log"], _SHARES).collect
-    yield "jain", fairness.jain(made["slots"]).collect
-    yield "engage", engage.engage(made["slots"], made["lanes"], width).collect
+    yield "base", base  # what all figures are made of
+    costs = OfArm("costs", cost.costs, cost.costs_together)
+    yield "figures", lambda: measured(made["packed"], [rate_figures.rates(trials, {})], [costs])
     spark.stop()
 
 

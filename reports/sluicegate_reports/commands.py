@@ -75,7 +75,7 @@ def _compared(directory: Place) -> "Results":
     except (RunError, PlaceError) as error:
         raise Unusable(str(error)) from None
     little = is_little(sum(each.size for each in repeated.directories))
-    with spark("sluicegate report compare", directory, little=little) as session:
+    with spark("sluicegate report compare", directory, little=little, frugal=True) as session:
         try:
             return repeated.together([job.compare_run(session, each) for each in repeated.directories])
         except RunError as error:

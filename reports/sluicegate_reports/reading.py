@@ -25,11 +25,12 @@ from sluicegate_reports import observations
 from sluicegate_reports.footers import Told, of_file, of_table, together
 from sluicegate_reports.listing import Listed, is_finished, is_spool, listing
 from sluicegate_reports.places import File, Place, PlaceError, told
+from sluicegate_reports.transforms.packing import DAMAGED
 
 _UNFINISHED = ".inprogress"
 _LOOKS_AT_ONCE = 16
 """Each is a question or two to a store, which is mostly waiting."""
-_DAMAGED_IN_SPARK = ("FAILED_READ_FILE", "CANNOT_READ_FILE", "org.apache.parquet")
+_DAMAGED_IN_SPARK = ("FAILED_READ_FILE", "CANNOT_READ_FILE", "org.apache.parquet", DAMAGED)
 _TYPES = {
     "timestamp[us, tz=UTC]": "timestamp",
     "string": "string",
@@ -62,6 +63,8 @@ class Log:
     left_out: tuple[LeftOut, ...]
     told: Told
     """What the files tell of all rows together."""
+    paths: tuple[str, ...] = ()
+    """The files, if all of them are finished and on this machine."""
 
     @property
     def rows(self) -> int:
@@ -153,8 +156,13 @@ def _read(spark: SparkSession, directory: Listed, form: _Form, *, thorough: bool
     ]
     whole = [file.place for file, look in zip(finished, looks, strict=True) if isinstance(look, Told)]
     told_of = [look for look in looks if isinstance(look, Told)] + [of_table(spool) for spool in spools]
+    here = all(place.is_local for place in whole) and not spools
     return Log(
-        _frame(spark, form, whole, spools), len(whole) + len(spools), tuple(left_out), together(told_of)
+        _frame(spark, form, whole, spools),
+        len(whole) + len(spools),
+        tuple(left_out),
+        together(told_of),
+        tuple(str(place.absolute()) for place in whole) if here else (),
     )
 
 

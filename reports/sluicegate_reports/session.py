@@ -36,8 +36,8 @@ _SOON = "-XX:+UseParallelGC"
 _AT_ONCE = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -Xms640m -Xmn256m"
 """Without the compiler for what runs for long, which takes a third of a short job's time. With one compiler
 Java keeps 48 MiB for code unless told otherwise; a comparison fills them, and is interpreted from then on."""
-_LITTLE_MEMORY = "704m"
-"""Java's own memory comes on top, some 400 MiB. What does not fit into it is spilled to disk."""
+_LITTLE_MEMORY: Mapping[str, str] = {_MEMORY: "704m", _PAGE: "256k"}
+"""Java's own memory comes on top, some 200 to 400 MiB. What does not fit into it is spilled to disk."""
 _LITTLE_BYTES = 32 << 20
 """Of files, which is some 4 million decisions."""
 LAPTOP_SETTINGS: Mapping[str, str] = {
@@ -63,13 +63,18 @@ _OF_FEW: Mapping[str, str] = {
 
 
 def spark_session(
-    name: str = "sluicegate", settings: Mapping[str, str] | None = None, *, little: bool = False
+    name: str = "sluicegate",
+    settings: Mapping[str, str] | None = None,
+    *,
+    little: bool = False,
+    frugal: bool = False,
 ) -> "SparkSession":
     """Start or join the session that the environment names.
 
     :param name: the application's name, as Spark's own pages show it.
     :param settings: further Spark settings, which win over those of this module.
     :param little: whether there is little to do, see `is_little`.
+    :param frugal: whether Java needs little memory, as most rows pass by it.
     :raises ImportError: without the extra `reports`.
     :raises pyspark.errors.PySparkException: if no session can be started.
     """
@@ -77,8 +82,8 @@ def spark_session(
 
     # Spark would start `python3` of the PATH, which need not be the one that has this package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    of_little = {_JAVA: _AT_ONCE, _MEMORY: _LITTLE_MEMORY, _PAGE: "256k"}
-    here = {**LAPTOP_SETTINGS, **(of_little if little else {})}
+    memory = _LITTLE_MEMORY if little or frugal else {}
+    here = {**LAPTOP_SETTINGS, **memory, **({_JAVA: _AT_ONCE} if little else {})}
     chosen = {**({} if _started_elsewhere() else here), **SETTINGS, **(settings or {})}
     builder = SparkSession.builder.appName(name)
     for key, value in chosen.items():

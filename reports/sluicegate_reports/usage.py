@@ -62,12 +62,13 @@ def _java() -> str | None:
 
 
 @contextmanager
-def spark(name: str, *places: Place, little: bool = False) -> "Iterator[SparkSession]":
+def spark(name: str, *places: Place, little: bool = False, frugal: bool = False) -> "Iterator[SparkSession]":
     """A session that ends with the block.
 
     :param name: of the command; its last word names what is under way.
     :param places: what is to be read and written.
     :param little: whether it reads little, see `session.spark_session`.
+    :param frugal: whether Java needs little memory, likewise.
     :raises Unusable: without Spark or Java.
     """
     try:
@@ -75,7 +76,7 @@ def spark(name: str, *places: Place, little: bool = False) -> "Iterator[SparkSes
         from sluicegate_reports.session import spark_session
 
         need_java()
-        session = spark_session(name, for_stores(*places), little=little)
+        session = spark_session(name, for_stores(*places), little=little, frugal=frugal)
     except ModuleNotFoundError as error:
         raise not_installed(error) from None
     try:

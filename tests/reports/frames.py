@@ -4,17 +4,20 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from sluicegate_reports import observations
 from sluicegate_reports.runs import Trial
-from sluicegate_reports.transforms import lanes
+from sluicegate_reports.transforms import lanes, packed, packing
+from sluicegate_reports.transforms.flows import ACTIONS, Flows
+from sluicegate_reports.transforms.packed import NEVER, Text, Topic
+from sluicegate_reports.transforms.slots import Slots
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
-FLOWS = (
-    "lane int, source string, client string, at_us bigint, amount bigint, window_ms int, action string, "
-    "messages bigint, until_us bigint"
-)
+LENGTH_US = 10_000_000
+"""Of the trials."""
 Row = Mapping[str, Any]
 
 
@@ -39,15 +42,47 @@ def trial(policy: str = "max_publish_rate", limit: float = 10, **changes: Any) -
 
 def flow(at_s: float, amount: int = 1, action: str = "admitted", **changes: Any) -> Row:
     """A flow of lane 0, from the log."""
-    row = {"lane": 0, "source": "log", "client": "c1", "window_ms": 0, "until_us": None}
+    row = {"lane": 0, "source": "log", "client": "c1", "window_ms": 0, "until_us": NEVER}
     row["messages"] = amount
     return {**row, "at_us": round(at_s * 1e6), "amount": amount, "action": action, **changes}
 
 
-def flows(spark: SparkSession, rows: Iterable[Row]) -> DataFrame:
-    """Flows as a frame."""
-    names = [part.split()[0] for part in FLOWS.split(", ")]
-    return spark.createDataFrame([tuple(row[name] for name in names) for row in rows], FLOWS)
+def flows(rows: Iterable[Row]) -> dict[tuple[int, str], Flows]:
+    """Flows by lane and source."""
+    found: dict[tuple[int, str], list[Row]] = {}
+    for row in rows:
+        found.setdefault((row["lane"], row["source"]), []).append(row)
+    return {key: _flows(own) for key, own in found.items()}
+
+
+def _flows(rows: list[Row]) -> Flows:
+    names = sorted({row["client"] for row in rows if row["client"] is not None})
+    codes = [-1 if row["client"] is None else names.index(row["client"]) for row in rows]
+    numbers = [{**row, "action": ACTIONS.index(row["action"])} for row in rows]
+    columns = {name: np.array([row[name] for row in numbers], np.int64) for name in Flows._fields[1:]}
+    return Flows(Text(np.array(codes, np.int32), names), **columns)
+
+
+def slots(
+    rows: Iterable[Row], width_us: int = 100_000, length_us: int = LENGTH_US
+) -> dict[tuple[int, str], Slots]:
+    """The slots of these flows, by lane and source."""
+    found = {}
+    for (lane, source), own in flows(rows).items():
+        found[lane, source] = Slots(source, length_us, width_us)
+        found[lane, source].add(own)
+    return found
+
+
+def topics(spark: SparkSession, decisions: Iterable[Row] = (), seen: Iterable[Row] = ()) -> list[Topic]:
+    """What the jobs see of these rows."""
+    log, told = _filled(_DECISION, decisions), _filled(_OBSERVED, seen)
+    sources = (
+        packing.Source(_framed(spark, _DECISIONS, log)) if log else None,
+        packing.Source(_framed(spark, _OBSERVATIONS, told)) if told else None,
+    )
+    batch = pa.RecordBatch.from_pylist([row.asDict() for row in packing.packed(*sources).collect()])
+    return list(packed.topics([batch]))
 
 
 _DECISION: Row = {
@@ -78,7 +113,7 @@ _DECISIONS = (
 
 def decisions(spark: SparkSession, rows: Iterable[Row]) -> DataFrame:
     """Decisions as a frame, of the columns that transforms use; `at` is in seconds after START."""
-    return _frame(spark, _DECISIONS, _DECISION, rows, "time")
+    return _framed(spark, _DECISIONS, _filled(_DECISION, rows))
 
 
 _OBSERVED: Row = {
@@ -99,13 +134,16 @@ _OBSERVATIONS = ", ".join(f"{column.name} {_TYPES[column.type]}" for column in o
 
 def observed(spark: SparkSession, rows: Iterable[Row]) -> DataFrame:
     """Observations as a frame; `at` is in seconds after START."""
-    return _frame(spark, _OBSERVATIONS, _OBSERVED, rows, "time")
+    return _framed(spark, _OBSERVATIONS, _filled(_OBSERVED, rows))
 
 
-def _frame(spark: SparkSession, ddl: str, base: Row, rows: Iterable[Row], time: str) -> DataFrame:
+def _filled(base: Row, rows: Iterable[Row]) -> list[Row]:
+    return [{**base, **row, "time": at(row["at"])} for row in rows]
+
+
+def _framed(spark: SparkSession, ddl: str, rows: list[Row]) -> DataFrame:
     names = [part.split()[0] for part in ddl.split(", ")]
-    filled = [{**base, **row, time: at(row["at"])} for row in rows]
-    return spark.createDataFrame([tuple(row.get(name) for name in names) for row in filled], ddl)
+    return spark.createDataFrame([tuple(row.get(name) for name in names) for row in rows], ddl)
 
 
 def rows_of(frame: DataFrame, *names: str) -> list[tuple[Any, ...]]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from sluicegate_reports import reading, registry
 from sluicegate_reports.jobs import clocks, strays
@@ -23,6 +23,7 @@ from sluicegate_reports.results import Cell, Results, RunFacts, Verdict, worst
 from sluicegate_reports.runs import DECISIONS, OBSERVATIONS, Run, Trial, read_run
 from sluicegate_reports.session import is_few, planned_for
 from sluicegate_reports.transforms.flows import CLIENTS
+from sluicegate_reports.transforms.packing import Source
 from sluicegate_reports.verdicts import Finding, judge, worst_finding
 
 _COMPLETE = Incomplete()
@@ -57,15 +58,15 @@ def _compared(
     observations = reading.read_observations(spark, listed.within(OBSERVATIONS), thorough=thorough)
     with planned_for(spark, decisions.rows + observations.rows):
         astray = strays.astray(run, observations)
-        seen = strays.without(_played(run, observations), astray) if observations.rows else None
+        decided, seen = _source(run, decisions, ()), _source(run, observations, astray)
         found = measure(
             spark,
             run.trials,
-            _played(run, decisions) if decisions.rows else None,
+            decided,
             seen,
             {(arm.system, arm.door): arm.read_until for arm in run.facts.arms if arm.read_until},
         )
-        found = replace(found, further=further(spark, run.trials, seen))
+        found = replace(found, further=further(spark, run.trials, seen.frame if seen else None))
     lacking = Incomplete.of(decisions, observations)
     found = certain(found, run.trials, lacking)
     findings = list(strays.explained(run.trials, judged(run, found, lacking), astray))
@@ -73,10 +74,15 @@ def _compared(
     return results_of(run, found, notes, findings), findings
 
 
-def _played(run: Run, log: Log) -> DataFrame:
-    """The rows of the run's systems; of few rows in one task, so that its steps exchange nothing."""
-    frame = strays.played(run, log)
-    return frame.coalesce(1) if is_few(log.rows) else frame
+def _source(run: Run, log: Log, astray: Sequence[strays.Astray]) -> Source | None:
+    """The rows of the run's systems, without those that are astray; None if the log has none.
+
+    Of few rows in one task, so that its steps exchange nothing.
+    """
+    if not log.rows:
+        return None
+    frame = strays.without(strays.played(run, log), astray)
+    return Source(frame.coalesce(1) if is_few(log.rows) else frame, log.paths, strays.kept(run, log, astray))
 
 
 def judged(run: Run, found: Measures, lacking: Incomplete = _COMPLETE) -> Sequence[Finding]:

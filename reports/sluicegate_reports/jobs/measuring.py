@@ -1,6 +1,7 @@
-"""Runs the transforms over a run and collects their results; all of them are small.
+"""Measures everything that the logs of a run allow, and collects it; all of it is small.
 
-Several queries run at once: the time of a small one is mostly planning and waiting.
+What looks at all rows works on packed logs, which each log is read once for. What concerns few rows, such as
+attachments, reads them itself.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,49 +10,35 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
 
+from sluicegate_reports.jobs.by_topic import OfArm, OfTopic, Row, Rows, measured
+from sluicegate_reports.jobs.rate_figures import rates
 from sluicegate_reports.progress import tell
+from sluicegate_reports.registry import systems
 from sluicegate_reports.runs import Family, Trial
 from sluicegate_reports.transforms import (
     bounds,
-    chunks,
     cost,
     counts,
     delay,
     delivery,
-    engage,
-    fairness,
-    first_second,
-    flows,
-    lag,
     lanes,
     over_time,
-    overshoot,
-    pressure,
-    refusals,
     served,
     skew,
-    slots,
     throttle,
-    totals,
     transit,
-    windows,
 )
-from sluicegate_reports.verdicts.thresholds import IDLE_S, STALL_S, TRANSIT_S, WINDOW_S
+from sluicegate_reports.transforms.packed import Part, Topic
+from sluicegate_reports.transforms.packing import Source, packed
+from sluicegate_reports.verdicts.thresholds import IDLE_S
 
-Row: TypeAlias = dict[str, Any]
-Rows: TypeAlias = list[Row]
+__all__ = ["DELAY_SHARES", "Measures", "Row", "Rows", "collect", "measure"]
 
 _QUERIES_AT_ONCE = 3
-_FINE_UP_TO_S = 600
-"""Phases up to this long are looked at in slots of 100 ms, longer ones in seconds."""
-_JUDGED_US = 60_000_000
-"""So much of each phase is judged decision by decision: that pass is sequential."""
-_IN_ONE_PIECE = 500_000
-"""Up to so many sums are one task of each query: exchanging them between tasks takes longer than adding."""
 DELAY_SHARES = delay.SHARES
 _UNTOLD: Mapping[tuple[str, str], datetime] = MappingProxyType({})
 
@@ -92,8 +79,8 @@ class Measures:
 def measure(
     spark: SparkSession,
     trials: Sequence[Trial],
-    decisions: DataFrame | None,
-    observations: DataFrame | None,
+    decisions: Source | None,
+    observations: Source | None,
     read_until: Mapping[tuple[str, str], datetime] = _UNTOLD,
 ) -> Measures:
     """Measure everything that the logs allow.
@@ -102,35 +89,39 @@ def measure(
     :param observations: likewise.
     :param read_until: when the consumers of an arm stopped reading, by system and door, where it is told.
     """
+    if decisions is None and observations is None:
+        return Measures()
+    logs = packed(decisions, observations)
+    found = measured(logs, (), _CLOCKS)
+    skews, seen = sorted(found["skews"], key=_by_arm), found["ends"]
+    ahead_us = skew.ahead_us(skews)
+    ends = {arm: lanes.microseconds(moment) for arm, moment in read_until.items()}
     with ThreadPoolExecutor(_QUERIES_AT_ONCE) as pool:
-        # What needs no common clock runs beside what finds it; the longest first.
-        clocks = pool.submit(_skews, decisions, observations)
         awaited = {
             name: pool.submit(_run, make)
-            for name, make in _apart(spark, trials, decisions, observations, read_until)
+            for name, make in _of_few(spark, trials, _frame(decisions), _frame(observations), ahead_us)
         }
-        ahead_us = skew.ahead_us(clocks.result())
-        rates = _of_rates(spark, trials, decisions, observations, ahead_us)
-        bases = [pool.submit(frame.localCheckpoint) for frame in rates.bases] if rates else []
-        later = _by_one_clock(spark, trials, decisions, observations, ahead_us)
-        awaited |= {name: pool.submit(_run, make) for name, make in later}
-        if rates:
-            if observations is not None:
-                late = lag.unanswered(observations, rates.lanes)
-                awaited["unanswered"] = pool.submit(collect, late)
-            small = rates.small(*(base.result() for base in bases))
-            awaited |= {name: pool.submit(collect, frame) for name, frame in small.items()}
-        collected: dict[str, Rows] = {}
+        alone, of_arms = _of_all(trials, ahead_us, delivery.read_until(seen, ends))
+        collected = measured(logs, alone, of_arms)
         for name, rows in awaited.items():
-            tell(len(collected), len(awaited))
+            tell(len(collected), len(collected) + len(awaited))
             collected[name] = rows.result()
-    joined = [
-        {**row, "window_s": int(name.removeprefix(_ERRORS))}
-        for name in [name for name in collected if name.startswith(_ERRORS)]
-        for row in collected.pop(name)
-    ]
     bounded = [row for name in ("sizes", "asked") for row in collected.pop(name, [])]
-    return Measures(skews=clocks.result(), errors=joined, bounded=bounded, **collected)
+    return Measures(skews=skews, bounded=bounded, **collected)
+
+
+_CLOCKS = (
+    OfArm("skews", skew.skew, skew.skew_together),
+    OfArm("ends", delivery.ends, delivery.ends_together),
+)
+
+
+def _by_arm(row: Row) -> tuple[str, ...]:
+    return row["system"], row["door"], row["gateway"], row["who"]
+
+
+def _frame(source: Source | None) -> DataFrame | None:
+    return None if source is None else source.frame
 
 
 def _run(make: Callable[[], DataFrame]) -> Rows:
@@ -138,58 +129,67 @@ def _run(make: Callable[[], DataFrame]) -> Rows:
     return collect(make())
 
 
-def _skews(decisions: DataFrame | None, observations: DataFrame | None) -> Rows:
-    if decisions is None or observations is None:
-        return []
-    by = ("system", "door", "gateway", "who")
-    return sorted(collect(skew.skew(decisions, observations)), key=lambda row: [row[name] for name in by])
-
-
-def window_s(trial: Trial) -> int:
-    """Length of the windows that a trial's rate is measured over: shorter where its phase is."""
-    steady = (trial.end - trial.start).total_seconds() - 2 * trial.burst_seconds - 1
-    return max(1, min(WINDOW_S, int(steady)))
-
-
 def collect(frame: DataFrame) -> Rows:
     """All rows of a small frame."""
     return [row.asDict() for row in frame.collect()]
 
 
-_ERRORS = "errors of windows of s: "
+def _of_all(
+    trials: Sequence[Trial],
+    ahead_us: Mapping[tuple[str, str], float],
+    end_us: Mapping[tuple[str, str], int],
+) -> tuple[Sequence[OfTopic], Sequence[OfArm]]:
+    """The figures that look at all rows."""
+    of_arms = [OfArm("costs", cost.costs, cost.costs_together)]
+    if trials:
+        span = over_time.span(trials)
+        answers = partial(_answers, span=span)
+        held = partial(_held, span=span, ahead_us=ahead_us)
+        of_arms += [
+            OfArm("answers", answers, over_time.answers_together),
+            OfArm("held", held, over_time.holds_together),
+        ]
+    # Where Spark runs, a registered system need not be known.
+    unordered = [system.name for system in systems().values() if system.unordered_calls]
+    of_topic = partial(_of_topic, end_us=end_us, unordered=unordered)
+    return (of_topic, rates(trials, ahead_us)), of_arms
+
+
+def _answers(topic: Topic, span: tuple[int, int, int]) -> Iterator[Part]:
+    return over_time.answers(topic, *span)
+
+
+def _held(
+    topic: Topic, span: tuple[int, int, int], ahead_us: Mapping[tuple[str, str], float]
+) -> Iterator[Part]:
+    return over_time.holds(topic, *span, ahead_us)
+
+
+def _of_topic(
+    topic: Topic, end_us: Mapping[tuple[str, str], int], unordered: Sequence[str]
+) -> dict[str, Rows]:
+    """What does not depend on a trial."""
+    if topic.name is None:
+        return {}
+    return {
+        "deliveries": delivery.delivery(topic, IDLE_S, end_us.get(topic.arm, 0), unordered),
+        "latencies": throttle.latencies(topic),
+        "holds": throttle.holds(topic),
+    }
+
+
 _Query: TypeAlias = tuple[str, Callable[[], DataFrame]]
 """The name of a figure, and what makes its frame."""
 
 
-def _apart(
-    spark: SparkSession,
-    trials: Sequence[Trial],
-    decisions: DataFrame | None,
-    observations: DataFrame | None,
-    read_until: Mapping[tuple[str, str], datetime],
-) -> Iterator[_Query]:
-    """Figures of one log by its own clock."""
-    if observations is not None:
-        ends = lanes.ends(spark, read_until)
-        yield "deliveries", partial(delivery.delivery, observations, IDLE_S, ends)
-        yield "latencies", partial(throttle.latencies, observations)
-        if trials:
-            yield "answers", partial(over_time.answers, observations, *over_time.span(trials))
-    if decisions is not None:
-        yield "costs", partial(cost.percentiles, decisions)
-        yield "holds", partial(throttle.holds, decisions)
-
-
-def _by_one_clock(
+def _of_few(
     spark: SparkSession,
     trials: Sequence[Trial],
     decisions: DataFrame | None,
     observations: DataFrame | None,
     ahead_us: Mapping[tuple[str, str], float],
 ) -> Iterator[_Query]:
-    """What sets times of gates against those of clients, and the other figures of trials."""
-    if decisions is not None and trials:
-        yield "held", partial(over_time.holds, decisions, *over_time.span(trials), ahead_us)
+    """What looks at few rows, such as attachments, or at those of few trials."""
     if observations is None:
         return
     families: dict[Family, tuple[str, Callable[[DataFrame], DataFrame]]] = {
@@ -212,64 +212,3 @@ def _by_one_clock(
             yield name, partial(transform, lanes.tries(spark, trials, family))
     if any(trial.measured.family is Family.COUNT for trial in trials):
         yield "served", partial(served.served, observations, lanes.tries(spark, trials, Family.COUNT))
-
-
-@dataclass(frozen=True, slots=True)
-class _Rates:
-    """What the figures of rates are made of."""
-
-    trials: Sequence[Trial]
-    tried: Sequence[Trial]
-    lanes: DataFrame
-    flows: DataFrame
-    width_us: int
-    """Of a slot."""
-
-    @property
-    def bases(self) -> tuple[DataFrame, DataFrame]:
-        """The two that one pass over the logs makes; all figures are made of them."""
-        return slots.by_client(self.flows, self.width_us), chunks.chunks(self.flows, _JUDGED_US)
-
-    def small(self, sums: DataFrame, rows: DataFrame) -> dict[str, DataFrame]:
-        """The figures, out of what `bases` gave."""
-        if sums.count() <= _IN_ONE_PIECE:
-            sums = sums.coalesce(1)
-        frames = {
-            "seconds": windows.per_second(sums, self.width_us),
-            "overshoots": overshoot.overshoot(rows, self.lanes),
-            "firsts": first_second.first_second(rows, self.lanes),
-            "shares": fairness.jain(sums),
-            "engaged": engage.engage(sums, self.lanes, self.width_us),
-            "totals": totals.totals(sums),
-            "judged": refusals.refusals(rows, self.lanes, _JUDGED_US),
-        }
-        # Several figures start from these two, which would each time be planned and computed anew.
-        late = lag.lag(sums, self.lanes, self.width_us, STALL_S, TRANSIT_S).localCheckpoint()
-        frames["lags"] = lag.most(late)
-        under = pressure.pressure(sums, self.lanes, self.width_us).localCheckpoint()
-        for length in sorted({window_s(trial) for trial in self.tried}):
-            numbers = [n for n, t in enumerate(self.trials) if t in self.tried and window_s(t) == length]
-            chosen = self.lanes.where(self.lanes["lane"].isin(numbers))
-            frames[f"{_ERRORS}{length}"] = windows.rate_error(
-                sums, chosen, self.width_us, length, under, late
-            )
-        return frames
-
-
-def _of_rates(
-    spark: SparkSession,
-    trials: Sequence[Trial],
-    decisions: DataFrame | None,
-    observations: DataFrame | None,
-    ahead_us: Mapping[tuple[str, str], float],
-) -> _Rates | None:
-    tried = [t for t in trials if t.measured.family is Family.RATE and not t.missing and not t.not_applicable]
-    if not tried or (decisions is None and observations is None):
-        return None
-    of = lanes.lanes(spark, trials, ahead_us)
-    parts = [] if decisions is None else [flows.from_decisions(decisions, of)]
-    parts += [] if observations is None else [flows.from_observations(observations, of)]
-    both = parts[0] if len(parts) == 1 else parts[0].unionByName(parts[1])
-    longest_s = max((trial.end - trial.start).total_seconds() for trial in tried)
-    width_us = slots.FINE_US if longest_s <= _FINE_UP_TO_S else slots.COARSE_US
-    return _Rates(trials, tried, of, both, width_us)

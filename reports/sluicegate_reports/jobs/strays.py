@@ -15,6 +15,7 @@ from sluicegate_reports.reading import Log
 from sluicegate_reports.results import Verdict
 from sluicegate_reports.runs import Run, Trial
 from sluicegate_reports.transforms.lanes import microseconds, small
+from sluicegate_reports.transforms.packing import Kept
 from sluicegate_reports.verdicts import Finding
 
 _FAR = timedelta(hours=1)
@@ -61,6 +62,13 @@ def played(run: Run, log: Log) -> DataFrame:
 def _others(run: Run, log: Log) -> dict[str, int]:
     """Rows of other runs; none where the run's facts do not name it."""
     return {name: rows for name, rows in log.told.runs.items() if run.facts.run and name != run.facts.run}
+
+
+def kept(run: Run, log: Log, places: Sequence[Astray]) -> Kept:
+    """Which topics' rows count: `played` and `without` as a condition."""
+    systems = frozenset(_systems(run)) if _strange(run, log) else None
+    left_out = frozenset((each.system, each.door, each.topic) for each in places)
+    return Kept(systems, left_out, run.facts.run if _others(run, log) else "")
 
 
 def _strange(run: Run, log: Log) -> dict[str, int]:

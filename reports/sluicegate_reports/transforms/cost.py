@@ -1,52 +1,50 @@
 """The cost of decisions: percentiles of the column `decision_cost`."""
 
-from collections.abc import Sequence
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812
+import numpy as np
+
+from sluicegate_reports.transforms.packed import Part, Topic
 
 SHARES = (0.5, 0.9, 0.99, 0.999)
 
 _BITS = 10
-"""Costs are counted to so many bits after the first, hence to 0.1 %: counting a few thousand numbers takes a
-third of the time of a sketch of all of them, and its error is known."""
+"""Costs are counted to so many bits after the first, hence to 0.1 %: a few thousand numbers are counted, and
+the error is known."""
 
 
-def percentiles(decisions: DataFrame, shares: Sequence[float] = SHARES) -> DataFrame:
-    """Percentiles for each system and door, by nearest rank; rows whose cost was not timed are left out.
+def costs(topic: Topic) -> Iterator[Part]:
+    """How many decisions cost up to how much, by arm; rows whose cost was not timed are left out."""
+    counted: Counter[int] = Counter()
+    for piece in topic.decisions("decision_cost"):
+        cost = piece.number("decision_cost")[piece.known("decision_cost")]
+        shift = np.maximum(np.frexp(np.maximum(cost, 1).astype(np.float64))[1] - 1 - _BITS, 0)
+        at_most, count = np.unique((((cost >> shift) + 1) << shift) - 1, return_counts=True)
+        counted.update(dict(zip(at_most.tolist(), count.tolist(), strict=True)))
+    if counted:
+        yield topic.arm, counted
 
-    :param decisions: columns of the decision log.
+
+def costs_together(
+    key: tuple[str, str], parts: Sequence[Mapping[int, int]], shares: Sequence[float] = SHARES
+) -> Iterator[dict[str, Any]]:
+    """Percentiles for each system and door, by nearest rank.
+
     :return: `system`, `door`, `timed` (rows), and for each share `p50`, `p99_9` and so on, in ns: at most
         0.1 % above the exact value, never below it.
     """
-    cost = F.col("decision_cost")
-    shift = F.greatest(F.floor(F.log2(F.greatest(cost, F.lit(1)))) - _BITS, F.lit(0)).cast("int")
-    counted = (
-        decisions.where(cost.isNotNull())
-        .select("system", "door", cost.alias("cost"), shift.alias("shift"))
-        .select(
-            "system",
-            "door",
-            F.expr("shiftleft(shiftright(cost, shift) + 1, shift) - 1").alias("at_most"),
-        )
-        .groupBy("system", "door", "at_most")
-        .count()
-    )
-    arm = Window.partitionBy("system", "door")
-    up_to = arm.orderBy("at_most").rowsBetween(Window.unboundedPreceding, 0)
-    whole = arm.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
-    ranked = counted.withColumn("rank", F.sum("count").over(up_to)).withColumn(
-        "timed", F.sum("count").over(whole)
-    )
-    return ranked.groupBy("system", "door").agg(
-        F.first("timed").alias("timed"),
-        *(
-            F.min(F.when(F.col("rank") >= F.ceil(F.col("timed") * share), F.col("at_most"))).alias(
-                name(share)
-            )
-            for share in shares
-        ),
-    )
+    counted: Counter[int] = Counter()
+    for part in parts:
+        counted.update(part)
+    at_most = sorted(counted)
+    rank = np.cumsum([counted[each] for each in at_most])
+    timed = int(rank[-1])
+    places = np.searchsorted(rank, [math.ceil(timed * share) for share in shares])
+    percentiles = {name(share): at_most[place] for share, place in zip(shares, places, strict=True)}
+    yield {"system": key[0], "door": key[1], "timed": timed, **percentiles}
 
 
 def name(share: float) -> str:

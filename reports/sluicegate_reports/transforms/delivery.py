@@ -1,26 +1,97 @@
 """Delivery of messages: lost, not read in time, doubled, out of order, or delivered though refused.
 
-Messages are numbers only until all is counted: hashes of 64 bits stand for the texts of a topic, a producer,
-a subscription and a consumer. That two are equal by chance has to be expected once in 10^17 topics. The rows
-of a producer at a subscription are exchanged once, and come to one task, which counts them.
+What producers were told is set against what each subscription got, one producer at a time.
 """
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
-from sluicegate_reports.registry import systems
+import numpy as np
 
-_ARM = ("system", "door", "topic")
-_STREAM = ("stream", "reader")
-"""A producer on a topic, and a subscription of that topic."""
+from sluicegate_reports.transforms.packed import NEVER, Flags, Names, Numbers, Part, Topic
+
 COUNTS = (
     *("acknowledged", "received", "lost", "unread", "duplicates", "reordered"),
     *("told_refused", "told_nothing"),
 )
-_SUMS = ("acknowledged", "received", "duplicates", "reordered", "told_refused", "told_nothing")
+_Columns = TypeVar("_Columns", "Told", "Came")
+_LATER = np.iinfo(np.int64).max
 
 
-def delivery(observations: DataFrame, idle_s: float = 1.0, ends: DataFrame | None = None) -> DataFrame:
+class Told(NamedTuple):
+    """Answers to producers, or one for each message."""
+
+    producer: Numbers
+    sequence: Numbers
+    phase: Numbers
+    stored: Flags
+    refused: Flags
+    told_us: Numbers
+    delay_us: Numbers
+    """That the producer asked for."""
+
+
+class Came(NamedTuple):
+    """Deliveries; of each message the first."""
+
+    producer: Numbers
+    sequence: Numbers
+    reader: Numbers
+    consumer: Numbers
+    came_us: Numbers
+    published_us: Numbers
+    """NEVER if it is not told."""
+
+
+class _Met(NamedTuple):
+    """Messages of which something was told, and what became of each at one subscription."""
+
+    told: Told
+    times: Numbers
+    came_us: Numbers
+    """LATER of those that did not come."""
+    late: Flags
+    """Came after a later one, though it was not sent beside it."""
+    overtaken_us: Numbers
+    """When the first of the later ones came; LATER if none did."""
+
+
+def ends(topic: Topic) -> Iterator[Part]:
+    """When anything was seen last on a topic, and received last, by arm."""
+    last_us = read_us = NEVER
+    for piece in topic.observations("time_us", "event"):
+        at_us, received = piece.number("time_us"), piece.text("event").among("received")
+        last_us = max(last_us, int(at_us.max()))
+        read_us = max(read_us, int(at_us[received].max(initial=NEVER)))
+    if last_us != NEVER and topic.name is not None:
+        yield topic.arm, (last_us, read_us)
+
+
+def ends_together(key: tuple[str, str], parts: Sequence[tuple[int, int]]) -> Iterator[dict[str, Any]]:
+    """Likewise of an arm: `system`, `door`, `last_us`, `read_us`."""
+    last_us, read_us = (max(each) for each in zip(*parts, strict=True))
+    yield {"system": key[0], "door": key[1], "last_us": last_us, "read_us": read_us}
+
+
+def read_until(
+    seen: Sequence[Mapping[str, Any]], told_us: Mapping[tuple[str, str], int]
+) -> dict[tuple[str, str], int]:
+    """Until when each arm was read; what came later than its run says was read too.
+
+    :param seen: see `ends_together`.
+    :param told_us: when the consumers of an arm stopped reading; one that it lacks was read until its last
+        observation.
+    """
+    arms = {(row["system"], row["door"]): row for row in seen}
+    return {
+        arm: max(told_us[arm], row["read_us"]) if arm in told_us else row["last_us"]
+        for arm, row in arms.items()
+    }
+
+
+def delivery(
+    topic: Topic, idle_s: float, end_us: int, unordered: Collection[str] = ()
+) -> list[dict[str, Any]]:
     """Compare what producers were told with what each subscription got.
 
     Order is that of one producer at one consumer, first deliveries only; topics have one partition. Where
@@ -31,190 +102,168 @@ def delivery(observations: DataFrame, idle_s: float = 1.0, ends: DataFrame | Non
     consumers of its arm read on for `idle_s`, three mean gaps and the longest way of any message after it.
     Otherwise nobody knows, and it is unread.
 
-    :param observations: columns of the observations.
     :param idle_s: for so long at least they have to read on.
-    :param ends: see `lanes.ends`; an arm that it lacks was read until its last observation.
+    :param end_us: until when its arm was read, see `read_until`.
+    :param unordered: systems where two messages that are under way at once have no order.
     :return: for each `system`, `door`, `topic`, `phase` in which messages were sent, and `subscription` that
         a consumer had: `acknowledged` (messages that producers were told to be stored), `received`
         (different messages), `lost`, `unread`, `duplicates` (deliveries too many), `reordered`,
         `told_refused` (received, though refused), `told_nothing` (received, and the answer did not tell).
     """
-    places = _places(observations).localCheckpoint()
-    readers = _readers(places, ends)
-    rows = _rows(observations).join(
-        F.broadcast(readers.select("place", F.col("reader").alias("of"))),
-        on="place",
-        how="inner",
-    )
-    # What a producer was told is set against each subscription, what came belongs to one.
-    mine = rows.where(F.col("reader").isNull() | (F.col("reader") == F.col("of"))).withColumn(
-        "reader", F.col("of")
-    )
-    messages = _in_order(_messages(mine.drop("of"))).where(F.col("answers") > 0)
-    bounds = readers.select("place", "reader", "end_us", F.col("system").isin(_calls()).alias("calls"))
-    told = messages.join(F.broadcast(bounds), on=["place", "reader"], how="inner")
-    counted = _counted(told, idle_s * 1e6)
-    names = readers.select("place", "reader", *_ARM, "subscription")
-    phases = places.select(_place(), _hash("phase").alias("phase_key"), "phase").distinct()
-    return (
-        counted.join(F.broadcast(names), on=["place", "reader"], how="inner")
-        .join(F.broadcast(phases), on=["place", "phase_key"], how="inner")
-        .select(*_ARM, "phase", "subscription", *COUNTS)
-    )
+    if topic.name is None or not topic.is_observed:
+        return []
+    phases, readers = Names(), Names()
+    told, came, subscribed = _read(topic, phases, readers)
+    producers = {number: _messages(told, rows) for number, rows in _by(told.producer)}
+    found = []
+    for reader in subscribed if producers else ():
+        own = _of(came, came.reader == reader)
+        theirs = dict(_by(own.producer))
+        nothing = np.zeros(0, np.int64)
+        met = [
+            _met(messages, _of(own, theirs.get(number, nothing)), calls=topic.system in unordered)
+            for number, messages in producers.items()
+        ]
+        for phase, counts in _counted(met, idle_s * 1e6, end_us):
+            place = {"system": topic.system, "door": topic.door, "topic": topic.name, "phase": phases[phase]}
+            found.append({**place, "subscription": readers[reader], **counts})
+    return found
 
 
-def _place() -> Column:
-    return F.xxhash64(*_ARM).alias("place")
+_SEEN = (
+    *("time_us", "phase", "client", "role", "event", "subscription", "producer", "sequence"),
+    *("delay_ms", "published_us"),
+)
 
 
-def _hash(name: str) -> Column:
-    return F.xxhash64(name)
-
-
-def _places(observations: DataFrame) -> DataFrame:
-    """The topics with their phases and subscriptions, and when the last was seen of them."""
-    at_us, received = F.unix_micros("time"), F.col("event") == "received"
-    # One that attached and got nothing lost everything: what was received alone would not tell of it.
-    reads = (F.col("role") == "consumer") & F.col("event").isin("received", "attached")
-    return observations.groupBy(
-        *_ARM,
-        F.col("scenario").alias("phase"),
-        reads.alias("reads"),
-        F.when(reads, F.col("subscription")).alias("subscription"),
-    ).agg(F.max(at_us).alias("last_us"), F.max(F.when(received, at_us)).alias("read_us"))
-
-
-def _readers(places: DataFrame, told: DataFrame | None) -> DataFrame:
-    """The subscriptions of each topic: `place`, `reader`, their names, and until when they were read."""
-    read = places.where("reads").select(*_ARM, "subscription").distinct()
-    return read.join(F.broadcast(_ends(places, told)), on=["system", "door"], how="inner").select(
-        _place(), _hash("subscription").alias("reader"), *_ARM, "subscription", "end_us"
-    )
-
-
-def _calls() -> list[str]:
-    """Systems where two messages that are under way at once have no order."""
-    return [system.name for system in systems().values() if system.unordered_calls]
-
-
-def _ends(places: DataFrame, told: DataFrame | None) -> DataFrame:
-    """Until when each arm was read; what came later than its run says was read too."""
-    seen = places.groupBy("system", "door").agg(
-        F.max("last_us").alias("last_us"), F.max("read_us").alias("read_us")
-    )
-    if told is None:
-        return seen.select("system", "door", F.col("last_us").alias("end_us"))
-    both = seen.join(F.broadcast(told), on=["system", "door"], how="left")
-    end_us = F.when(F.col("told_end_us").isNull(), F.col("last_us")).otherwise(
-        F.greatest("told_end_us", "read_us")
-    )
-    return both.select("system", "door", end_us.alias("end_us"))
-
-
-def _rows(observations: DataFrame) -> DataFrame:
-    """What producers were told and what consumers got, as numbers; `reader` is null of producers."""
-    event, of_producer = F.col("event"), F.col("role") == "producer"
-    answered = of_producer & event.isin("acknowledged", "refused", "failed")
-    came = (F.col("role") == "consumer") & (event == "received")
-    known = F.col("producer").isNotNull() & F.col("sequence").isNotNull()
-    at_us = F.unix_micros("time")
-    return observations.where(answered | (came & known)).select(
-        _place(),
-        F.xxhash64(*_ARM, F.when(of_producer, F.col("client")).otherwise(F.col("producer"))).alias("stream"),
-        F.when(~of_producer, _hash("subscription")).alias("reader"),
-        "sequence",
-        F.when(of_producer, _hash("scenario")).alias("phase_key"),
-        F.when(of_producer, event == "acknowledged").cast("int").alias("stored"),
-        F.when(of_producer, event == "refused").cast("int").alias("refused"),
-        F.when(of_producer, at_us).alias("told_us"),
-        F.when(of_producer, F.col("delay_ms")).alias("delay_ms"),
-        F.when(~of_producer, at_us).alias("came_us"),
-        F.when(~of_producer, _hash("client")).alias("consumer"),
-        F.when(~of_producer, F.unix_micros("published")).alias("published_us"),
-    )
-
-
-def _messages(rows: DataFrame) -> DataFrame:
-    """Each message at each subscription: what its producer was told, and its first delivery."""
-    first = "came_us"
-    return (
-        rows.repartition(*_STREAM)
-        .groupBy("place", *_STREAM, "sequence")
-        .agg(
-            F.count("told_us").alias("answers"),
-            F.min("phase_key").alias("phase_key"),
-            F.coalesce(F.max("stored") == 1, F.lit(False)).alias("stored"),
-            F.coalesce((F.max("refused") == 1) & (F.max("stored") == 0), F.lit(False)).alias("refused"),
-            F.max("told_us").alias("told_us"),
-            F.max("delay_ms").alias("delay_ms"),
-            F.count(first).alias("times"),
-            F.min(first).alias(first),
-            F.min_by("consumer", first).alias("consumer"),
-            F.min_by("published_us", first).alias("published_us"),
+def _read(topic: Topic, phases: Names, readers: Names) -> tuple[Told, Came, list[int]]:
+    """What producers were told, what consumers got, and the subscriptions that any consumer had."""
+    clients = Names()
+    told, came = [], []
+    subscribed: set[int] = set()
+    for piece in topic.observations(*_SEEN):
+        event, role, sequence = piece.text("event"), piece.text("role"), piece.number("sequence", NEVER)
+        client, reader = clients.of(piece.text("client")), readers.of(piece.text("subscription"))
+        of_consumer = role.among("consumer")
+        # One that attached and got nothing lost everything: what was received alone would not tell of it.
+        subscribed.update(np.unique(reader[of_consumer & event.among("received", "attached")]).tolist())
+        answers = Told(
+            client,
+            sequence,
+            phases.of(piece.text("phase")),
+            event.among("acknowledged"),
+            event.among("refused"),
+            piece.number("time_us"),
+            piece.number("delay_ms") * 1_000,
         )
-    )
-
-
-def _in_order(messages: DataFrame) -> DataFrame:
-    """Which of them came after a later one, and when the first of the later ones of a message came."""
-    at_consumer = Window.partitionBy(*_STREAM, "consumer").orderBy("came_us", "sequence")
-    before = at_consumer.rowsBetween(Window.unboundedPreceding, -1)
-    later = (
-        Window.partitionBy(*_STREAM).orderBy(F.desc("sequence")).rowsBetween(Window.unboundedPreceding, -1)
-    )
-    came = F.col("came_us").isNotNull()
+        told.append(_of(answers, role.among("producer") & event.among("acknowledged", "refused", "failed")))
+        producer, published_us = clients.of(piece.text("producer")), piece.number("published_us", NEVER)
+        deliveries = Came(producer, sequence, reader, client, piece.number("time_us"), published_us)
+        known = piece.known("producer") & piece.known("sequence")
+        came.append(_of(deliveries, of_consumer & event.among("received") & known))
     return (
-        messages.withColumn("highest", F.max("sequence").over(before))
-        .withColumn("ahead_us", F.max("published_us").over(before))
-        .withColumn("late", came & (F.col("sequence") < F.coalesce("highest", F.lit(-1))))
-        .withColumn("overtaken_us", F.min(F.when(F.col("answers") > 0, F.col("came_us"))).over(later))
-        .drop("highest", "consumer", "published_us")
+        Told._make(map(np.concatenate, zip(*told, strict=True))),
+        Came._make(map(np.concatenate, zip(*came, strict=True))),
+        sorted(subscribed),
     )
 
 
-def _counted(messages: DataFrame, idle_us: float) -> DataFrame:
-    """The counts of each topic, phase and subscription.
+def _of(columns: _Columns, rows: Numbers | Flags) -> _Columns:
+    """Those rows."""
+    made: Any = columns  # mypy takes `_make` of a variable type for one of no type
+    found: _Columns = made._make(column[rows] for column in columns)
+    return found
 
-    Whether one that did not come would have, had it not been lost, depends on all others of its subscription
-    unless a later one came: only those are kept one by one until that is known.
-    """
-    came, stored, refused = F.col("times") > 0, F.col("stored"), F.col("refused")
-    due_us = F.col("told_us") + F.coalesce("delay_ms", F.lit(0)) * 1_000
-    passed = F.greatest("overtaken_us", due_us) + idle_us <= F.col("end_us")
-    overtaken = F.coalesce(F.col("overtaken_us").isNotNull() & passed, F.lit(False))
-    beside = F.coalesce(F.col("calls") & (F.col("ahead_us") < F.col("told_us")), F.lit(False))
-    open_us = F.when(stored & ~came & ~overtaken, due_us)
-    counted = messages.groupBy("place", "reader", "phase_key", open_us.alias("open_us")).agg(
-        F.count(F.when(stored, 1)).alias("acknowledged"),
-        F.count(F.when(came, 1)).alias("received"),
-        F.count(F.when(stored & ~came & overtaken, 1)).alias("gone"),
-        F.count(F.when(stored & ~came & ~overtaken, 1)).alias("open"),
-        F.sum(F.when(came, F.col("times") - 1).otherwise(0)).alias("duplicates"),
-        F.count(F.when(F.col("late") & ~beside, 1)).alias("reordered"),
-        F.count(F.when(refused & came, 1)).alias("told_refused"),
-        F.count(F.when(~stored & ~refused & came, 1)).alias("told_nothing"),
-        F.min("came_us").alias("first_us"),
-        F.max("came_us").alias("last_us"),
-        F.max(F.col("came_us") - F.col("told_us")).alias("way_us"),
-        F.max("end_us").alias("end_us"),
-    )
-    lost = F.coalesce(_quiet(idle_us), F.lit(False))
-    return (
-        counted.withColumn("quiet", lost)
-        .groupBy("place", "reader", "phase_key")
-        .agg(
-            *(F.sum(name).alias(name) for name in _SUMS),
-            F.sum(F.col("gone") + F.when(F.col("quiet"), F.col("open")).otherwise(0)).alias("lost"),
-            F.sum(F.when(~F.col("quiet"), F.col("open")).otherwise(0)).alias("unread"),
-        )
+
+def _by(numbers: Numbers) -> Iterator[tuple[int, Numbers]]:
+    """Each of these numbers, with the places where it stands."""
+    order = np.argsort(numbers, kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1):
+        if len(rows):
+            yield int(numbers[rows[0]]), rows
+
+
+def _messages(told: Told, rows: Numbers) -> Told:
+    """The messages of a producer, in its order; each may have been answered more than once."""
+    rows = rows[np.argsort(told.sequence[rows], kind="stable")]
+    begins = np.flatnonzero(np.diff(told.sequence[rows], prepend=np.iinfo(np.int64).max))
+    own = _of(told, rows)
+    stored = np.logical_or.reduceat(own.stored, begins)
+    return Told(
+        own.producer[begins],
+        own.sequence[begins],
+        np.minimum.reduceat(own.phase, begins),
+        stored,
+        np.logical_or.reduceat(own.refused, begins) & ~stored,
+        np.maximum.reduceat(own.told_us, begins),
+        np.maximum.reduceat(own.delay_us, begins),
     )
 
 
-def _quiet(idle_us: float) -> Column:
-    """Whether nothing came any more for so long that what had not come by then was lost."""
-    here = Window.partitionBy("place", "reader")
-    count, last_us = F.sum("received").over(here), F.max("last_us").over(here)
-    gap_us = (last_us - F.min("first_us").over(here)) / F.greatest(count - 1, F.lit(1))
-    quiet_us = F.greatest(F.lit(idle_us), 3 * gap_us, F.max("way_us").over(here))
-    # Where nothing came at all, last_us is null, and `greatest` passes it over.
-    return F.greatest(last_us, F.col("open_us")) + quiet_us <= F.col("end_us")
+def _met(told: Told, came: Came, *, calls: bool) -> _Met:
+    """What became of a producer's messages at one subscription."""
+    count = len(told.sequence)
+    times, came_us, late = np.zeros(count, np.int64), np.full(count, _LATER), np.zeros(count, np.bool_)
+    if len(came.sequence):
+        order = np.lexsort((came.came_us, came.sequence))
+        begins = np.flatnonzero(np.diff(came.sequence[order], prepend=NEVER))
+        first = _of(came, order[begins])
+        behind, ahead_us = _out_of_order(first)
+        place = np.minimum(np.searchsorted(told.sequence, first.sequence), count - 1)
+        known = told.sequence[place] == first.sequence
+        place = place[known]
+        times[place] = np.diff(begins, append=len(order))[known]
+        came_us[place] = first.came_us[known]
+        beside = calls & (ahead_us[known] != NEVER) & (ahead_us[known] < told.told_us[place])
+        late[place] = behind[known] & ~beside
+    # Of a message without a number, which is first here, nobody knows what came after it.
+    later = np.minimum.accumulate(came_us[::-1])[::-1]
+    return _Met(told, times, came_us, late, np.append(later[1:], _LATER))
+
+
+def _out_of_order(first: Came) -> tuple[Flags, Numbers]:
+    """Which of a producer's messages came after a later one, and when the last of those before was sent."""
+    behind, ahead_us = np.zeros(len(first.sequence), np.bool_), np.full(len(first.sequence), NEVER)
+    for _, rows in _by(first.consumer):
+        rows = rows[np.lexsort((first.sequence[rows], first.came_us[rows]))]
+        highest = np.maximum.accumulate(first.sequence[rows])
+        behind[rows[1:]] = first.sequence[rows[1:]] < highest[:-1]
+        ahead_us[rows[1:]] = np.maximum.accumulate(first.published_us[rows])[:-1]
+    return behind, ahead_us
+
+
+def _counted(met: Sequence[_Met], idle_us: float, end_us: int) -> Iterator[tuple[int, dict[str, int]]]:
+    """The counts of each phase at one subscription."""
+    told = Told._make(map(np.concatenate, zip(*(each.told for each in met), strict=True)))
+    times, came_us, late, overtaken_us = map(np.concatenate, zip(*(each[1:] for each in met), strict=True))
+    came = times > 0
+    due_us = told.told_us + told.delay_us
+    known = overtaken_us != _LATER
+    passed = np.maximum(np.where(known, overtaken_us, 0), due_us) + idle_us <= end_us
+    waited = told.stored & ~came
+    gone, still = waited & known & passed, waited & ~(known & passed)
+    quiet = _quiet(came_us[came], (came_us - told.told_us)[came], due_us, idle_us, end_us)
+    for phase in np.unique(told.phase).tolist():
+        here = told.phase == phase
+        counts = {
+            "acknowledged": told.stored,
+            "received": came,
+            "lost": gone | (still & quiet),
+            "unread": still & ~quiet,
+            "reordered": late,
+            "told_refused": told.refused & came,
+            "told_nothing": ~told.stored & ~told.refused & came,
+        }
+        numbers = {name: int(np.count_nonzero(rows & here)) for name, rows in counts.items()}
+        yield phase, {**numbers, "duplicates": int((times - 1)[came & here].sum())}
+
+
+def _quiet(came_us: Numbers, way_us: Numbers, due_us: Numbers, idle_us: float, end_us: int) -> Flags:
+    """Whether nothing came any more for so long that what had not come when it was due was lost."""
+    last_us, quiet_us = NEVER, idle_us
+    if len(came_us):
+        last_us = int(came_us.max())
+        gap_us = (last_us - int(came_us.min())) / max(len(came_us) - 1, 1)
+        quiet_us = max(idle_us, 3 * gap_us, int(way_us.max()))
+    quiet: Flags = np.maximum(due_us, last_us) + quiet_us <= end_us
+    return quiet

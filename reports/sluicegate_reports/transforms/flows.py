@@ -1,165 +1,140 @@
 """Flows: what a rate limit admitted or not, from the decision log and from observations.
 
-Columns: `lane`, `source` (`log` or `clients`), `client` (null where it is not told), `at_us` (us since the
-lane began, by the source's own clock), `amount` (in what the lane counts), `window_ms` (how exact the time
-is: 0, or the length of a summary's window), `action`:
+Of each: `client`, `at_us` (since the lane began, by the source's own clock), `amount` (in what the lane
+counts), `window_ms` (how exact the time is: 0, or the length of a summary's window), `action`:
 
-- `admitted`: it passed; a producer's message when it was acknowledged, a consumer's when it came;
-- `refused`, `dropped`; `held`: it has to wait, and is admitted later as a row of its own;
-- `offered`: a client wants it (clients only: what a gateway is asked is what it admits, refuses and drops);
-- `failed`: no answer came to a client, or none that tells whether it passed;
-- `otherwise`: refused, dropped or held by another policy, so that this limit was not asked.
+- `ADMITTED`: it passed; a producer's message when it was acknowledged, a consumer's when it came;
+- `REFUSED`, `DROPPED`; `HELD`: it has to wait, and is admitted later as a row of its own;
+- `OFFERED`: a client wants it (clients only: what a gateway is asked is what it admits, refuses and drops);
+- `FAILED`: no answer came to a client, or none that tells whether it passed;
+- `OTHERWISE`: refused, dropped or held by another policy, so that this limit was not asked.
 
-`messages` is how many a row stands for, `until_us` until when a gateway said that it holds it (null of
-others).
+`messages` is how many a row stands for, `until_us` until when a gateway said that it holds it.
 """
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
-from sluicegate_reports.transforms.lanes import ALL_TOPICS
+import numpy as np
 
-LOG, CLIENTS = "log", "clients"
-COLUMNS = (
-    *("lane", "source", "client", "at_us", "amount", "window_ms", "action"),
-    *("messages", "until_us"),
+from sluicegate_reports.transforms.lanes import Lane
+from sluicegate_reports.transforms.packed import (
+    ATTACHING,
+    NEVER,
+    SEPARATOR,
+    Flags,
+    Numbers,
+    Piece,
+    Text,
+    Topic,
 )
 
-_ATTACHING = ("attach_producer", "attach_consumer")
-_OF_LOG = {
-    "allow": "admitted",
-    "rewrite": "admitted",
-    "reject": "refused",
-    "drop": "dropped",
-    "delay": "held",
-}
+LOG, CLIENTS = "log", "clients"
+SOURCES = (LOG, CLIENTS)
+ACTIONS = ("admitted", "refused", "dropped", "held", "offered", "failed", "otherwise")
+ADMITTED, REFUSED, DROPPED, HELD, OFFERED, FAILED, OTHERWISE = range(len(ACTIONS))
+_NONE = -1
+_OF_LOG = {"allow": ADMITTED, "rewrite": ADMITTED, "reject": REFUSED, "drop": DROPPED, "delay": HELD}
+_OF_PRODUCER = {"sent": OFFERED, "acknowledged": ADMITTED, "refused": REFUSED, "failed": FAILED}
+_ATTACHING = {"attached": ADMITTED, "attach_refused": REFUSED}
 _EDGE_US = 100_000
 """More than the clocks of one machine, or estimated ones, are apart."""
-_KEYS = ("system", "door", "topic", "operation")
 
 
-def from_decisions(decisions: DataFrame, lanes: DataFrame) -> DataFrame:
-    """The decisions that belong to a lane; what was only observed (`would_...`) is none.
+class Flows(NamedTuple):
+    """Some of a lane's flows, from one source; see the module."""
 
-    :param decisions: columns of the decision log.
-    :param lanes: see `lanes.lanes`; small.
-    """
-    attaching = F.col("operation").isin(*_ATTACHING)
-    asked = decisions.where(F.col("action").isin(*_OF_LOG)).select(
-        "system",
-        "door",
-        F.when(attaching, F.lit(ALL_TOPICS)).otherwise(F.col("topic")).alias("topic"),
-        F.when(attaching, F.lit("attach")).otherwise(F.col("operation")).alias("operation"),
-        F.col("subscription").alias("of_subscription"),
-        "client",
-        F.unix_micros("time").alias("time_us"),
-        "bytes",
-        F.when(attaching, F.col("decisions")).otherwise(F.col("messages")).alias("messages"),
-        F.col("window").alias("window_ms"),
-        "action",
-        F.col("policy").alias("by_policy"),
-        _other_policies(decisions).alias("others"),
-        (F.col("delay") / 1000).alias("delay_us"),
+    client: Text
+    at_us: Numbers
+    amount: Numbers
+    window_ms: Numbers
+    action: Numbers
+    messages: Numbers
+    until_us: Numbers
+    """NEVER of what is not held."""
+
+    def are(self, *actions: int) -> Flags:
+        """Rows with one of these actions."""
+        return np.isin(self.action, actions)
+
+
+def of_topic(topic: Topic, lanes: Sequence[Lane]) -> Iterator[tuple[Lane, str, Flows]]:
+    """The flows of a topic's lanes, piece by piece, with their source."""
+    if not lanes:
+        return
+    for piece in topic.decisions(*_DECIDED):
+        yield from ((lane, LOG, flows) for lane, flows in from_decisions(piece, lanes))
+    for piece in topic.observations(*_SEEN):
+        yield from ((lane, CLIENTS, flows) for lane, flows in from_observations(piece, lanes))
+
+
+_DECIDED = (
+    *("time_us", "client", "operation", "subscription", "policy", "others", "action"),
+    *("delay", "bytes", "messages", "decisions", "window"),
+)
+_SEEN = ("time_us", "client", "role", "event", "subscription", "messages", "bytes")
+
+
+def from_decisions(piece: Piece, lanes: Sequence[Lane]) -> Iterator[tuple[Lane, Flows]]:
+    """The decisions that belong to each lane; what was only observed (`would_...`) is none."""
+    operation, action = piece.text("operation"), _renamed(piece.text("action"), _OF_LOG)
+    policy, others = piece.text("policy"), piece.text("others")
+    time_us, window_ms = piece.number("time_us"), piece.number("window")
+    delay_us = piece.number("delay") / 1000
+    attaching = operation.among(*ATTACHING)
+    messages = np.where(attaching, piece.number("decisions"), piece.number("messages"))
+    limited = np.isin(action, (REFUSED, DROPPED, HELD))
+    for lane in lanes:
+        # A window belongs to the lane if a part of it does.
+        # What a gateway decided just before belongs to a first trial too: clocks are known to some ms, and
+        # one message less in a bucket that was full makes every later refusal look wrong.
+        early_us = _EDGE_US if lane.full else 0
+        begun = time_us + window_ms * 1000 >= lane.gate_begin_us - early_us
+        asked = attaching if lane.operation == "attach" else operation.among(lane.operation) & ~attaching
+        rows = begun & (time_us < lane.gate_end_us) & asked & (action != _NONE)
+        rows &= _of_subscription(piece, lane)
+        by_another = limited & ~policy.among(None, lane.policy) & ~_naming(others, lane.policy)
+        at_us = np.maximum(time_us - lane.gate_begin_us, 0)
+        until_us = np.where(~by_another & (action == HELD), (at_us + delay_us).astype(np.int64), NEVER)
+        told = np.where(by_another, OTHERWISE, action)
+        yield lane, _flows(piece, lane, rows, at_us, window_ms, told, messages, until_us)
+
+
+def from_observations(piece: Piece, lanes: Sequence[Lane]) -> Iterator[tuple[Lane, Flows]]:
+    """What clients saw that belongs to each lane."""
+    event, of_producer = piece.text("event"), piece.text("role").among("producer")
+    attached = _renamed(event, _ATTACHING)
+    attaching = attached != _NONE
+    of_messages = np.where(
+        of_producer, _renamed(event, _OF_PRODUCER), _renamed(event, {"received": ADMITTED})
     )
-    limited = F.col("action").isin("reject", "drop", "delay")
-    among_others = F.coalesce(F.array_contains("others", F.col("policy")), F.lit(False))
-    by_this = (F.col("by_policy") == F.col("policy")) | among_others
-    by_another = limited & ~F.coalesce(by_this, F.lit(True))
-    return _joined(asked, lanes, "gate_begin_us", "gate_end_us").select(
-        "lane",
-        F.lit(LOG).alias("source"),
-        "client",
-        "at_us",
-        _amount(),
-        "window_ms",
-        F.when(by_another, "otherwise").otherwise(_renamed(F.col("action"), _OF_LOG)).alias("action"),
-        "messages",
-        F.when((F.col("action") == "delay") & ~by_another, F.col("at_us") + F.col("delay_us"))
-        .cast("bigint")
-        .alias("until_us"),
-    )
+    action = np.where(attaching, attached, of_messages)
+    asked = {"attach": attaching, "publish": of_producer & ~attaching, "dispatch": ~of_producer & ~attaching}
+    time_us, messages = piece.number("time_us"), piece.number("messages")
+    none, never = np.zeros(len(time_us), np.int64), np.full(len(time_us), NEVER)
+    for lane in lanes:
+        rows = (
+            (time_us >= lane.begin_us) & (time_us < lane.end_us) & asked[lane.operation] & (action != _NONE)
+        )
+        rows &= _of_subscription(piece, lane)
+        at_us = np.maximum(time_us - lane.begin_us, 0)
+        yield lane, _flows(piece, lane, rows, at_us, none, action, messages, never)
 
 
-def from_observations(observations: DataFrame, lanes: DataFrame) -> DataFrame:
-    """What clients saw that belongs to a lane.
-
-    :param observations: columns of the observations.
-    :param lanes: see `lanes.lanes`; small.
-    """
-    event, of_producer = F.col("event"), F.col("role") == "producer"
-    attaching = event.isin("attached", "attach_refused")
-    operation = F.when(attaching, "attach").when(of_producer, "publish").otherwise("dispatch")
-    action = (
-        F.when(event == "attached", "admitted")
-        .when(event == "attach_refused", "refused")
-        .when(of_producer & (event == "sent"), "offered")
-        .when(of_producer & (event == "acknowledged"), "admitted")
-        .when(of_producer & (event == "refused"), "refused")
-        .when(of_producer & (event == "failed"), "failed")
-        .when(~of_producer & (event == "received"), "admitted")
-    )
-    seen = observations.select(
-        "system",
-        "door",
-        F.when(attaching, F.lit(ALL_TOPICS)).otherwise(F.col("topic")).alias("topic"),
-        operation.alias("operation"),
-        F.col("subscription").alias("of_subscription"),
-        "client",
-        F.unix_micros("time").alias("time_us"),
-        "bytes",
-        "messages",
-        F.lit(0).alias("window_ms"),
-        action.alias("action"),
-    ).where(F.col("action").isNotNull())
-    return _joined(seen, lanes, "begin_us", "end_us").select(
-        "lane",
-        F.lit(CLIENTS).alias("source"),
-        "client",
-        "at_us",
-        _amount(),
-        "window_ms",
-        "action",
-        "messages",
-        F.lit(None).cast("bigint").alias("until_us"),
-    )
+def _flows(piece: Piece, lane: Lane, rows: Flags, *columns: Numbers) -> Flows:
+    at_us, window_ms, action, messages, until_us = (column[rows] for column in columns)
+    amount = piece.number("bytes")[rows] if lane.counts == "bytes" else messages
+    return Flows(piece.text("client").where(rows), at_us, amount, window_ms, action, messages, until_us)
 
 
-def _joined(rows: DataFrame, lanes: DataFrame, begin: str, end: str) -> DataFrame:
-    # A window belongs to the lane if a part of it does.
-    # What a gateway decided just before belongs to a first trial too: clocks are known to some ms, and one
-    # message less in a bucket that was full makes every later refusal look wrong.
-    of_gate = begin.startswith("gate")
-    early_us = F.when(F.col("full"), _EDGE_US).otherwise(0) if of_gate else F.lit(0)
-    begun = F.col("time_us") + F.col("window_ms") * 1000 >= F.col(begin) - early_us
-    in_time = begun & (F.col("time_us") < F.col(end))
-    whose = F.col("subscription").isNull() | (F.col("subscription") == F.col("of_subscription"))
-    at_us = F.greatest(F.col("time_us") - F.col(begin), F.lit(0))
-    # One number is compared instead of four texts, which takes a quarter of the time. That two of them are
-    # equal by chance has to be expected once in 10^17 topics.
-    key = F.xxhash64(*_KEYS).alias("key")
-    others = [name for name in rows.columns if name not in _KEYS]
-    keyed = rows.select(key, *others)
-    return (
-        keyed.join(F.broadcast(lanes.select("*", key)), on="key", how="inner")
-        .where(in_time & whose)
-        .withColumn("at_us", at_us)
-    )
+def _of_subscription(piece: Piece, lane: Lane) -> Flags | bool:
+    return True if lane.subscription is None else piece.text("subscription").among(lane.subscription)
 
 
-def _amount() -> Column:
-    return F.when(F.col("counts") == "bytes", F.col("bytes")).otherwise(F.col("messages")).alias("amount")
+def _naming(others: Text, policy: str) -> Flags:
+    """Rows of which a further reason is of this policy."""
+    return others.among(*(name for name in others.names if policy in name.split(SEPARATOR)))
 
 
-def _other_policies(decisions: DataFrame) -> Column:
-    """Further policies that a decision names beside the one that decided."""
-    if "other_reasons" in decisions.columns:
-        return F.col("other_reasons.policy")
-    return F.lit(None).cast("array<string>")
-
-
-def _renamed(column: Column, names: dict[str, str]) -> Column:
-    first, *others = names.items()
-    renamed = F.when(column == first[0], first[1])
-    for old, new in others:
-        renamed = renamed.when(column == old, new)
-    return renamed
+def _renamed(text: Text, names: dict[str, int]) -> Numbers:
+    return np.array([*(names.get(name, _NONE) for name in text.names), _NONE])[text.codes]

@@ -5,128 +5,137 @@ window began, less what was when it ended. Beside a log both are known. Without 
 clients tells that something came late: what the rate gave in that time may come at its end.
 """
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
-_PLACE = ("policy", "system", "door", "topic", "subscription")
+import numpy as np
+
+from sluicegate_reports.transforms.flows import CLIENTS, LOG
+from sluicegate_reports.transforms.lanes import Lane
+from sluicegate_reports.transforms.packed import NEVER, Numbers, Topic
+from sluicegate_reports.transforms.slots import LATER, Slots
+
 _CATCHING_UP = 2
 """Slots after a stand-still in which clients still see what came meanwhile."""
 
 
-def lag(slots: DataFrame, lanes: DataFrame, width_us: int, stall_s: float, transit_s: float) -> DataFrame:
-    """What clients had yet to see, slot by slot.
+class Carried(NamedTuple):
+    """What was on its way to the clients when a lane began."""
 
-    :param slots: see `slots.by_client`; of both sources.
-    :param lanes: see `lanes.lanes`; all of them.
-    :param width_us: of these slots.
+    amount: int = 0
+    messages: int = 0
+
+
+class Lag(NamedTuple):
+    """What clients had yet to see, slot by slot, in what the lane counts."""
+
+    came: Numbers
+    """What they saw in each slot."""
+    behind: Any
+    """What they had yet to see when it began."""
+    after: Any
+    """Likewise when it ended."""
+    most_behind: float
+    """What counts of it at most."""
+    carried: Carried
+
+
+def lag(slots: Mapping[str, Slots], lane: Lane, carried: Carried, stall_s: float, transit_s: float) -> Lag:
+    """What clients of a lane had yet to see.
+
+    :param slots: by source, of at least one.
+    :param carried: see `carried`.
     :param stall_s: where there is no log, so long a stand-still, at most, tells what came late.
     :param transit_s: beside a log, so much of the rate, at most, counts as on its way.
-    :return: `lane`, `slot` (all of the lane), `came` (what clients saw in it), `behind` and `after` (what
-        they had yet to see when it began and when it ended), `most_behind` (what counts of it at most); in
-        what the lane counts; `carried_messages`, see `carried`.
     """
-    filled = _filled(slots, lanes, width_us)
-    by_slot = Window.partitionBy("lane").orderBy("slot")
-    before = by_slot.rowsBetween(Window.unboundedPreceding, -1)
-    owed = F.col("carried") + F.coalesce(F.sum(F.col("let_pass") - F.col("came")).over(before), F.lit(0))
-    ended_us = (F.col("slot") + 1) * width_us
-    gap_us = F.coalesce("first_us", ended_us) - F.max("last_us").over(before)
-    stalled = F.max("gap_us").over(by_slot.rowsBetween(-_CATCHING_UP, 0))
-    missed = F.col("rate") * F.coalesce(stalled, F.lit(0)) / 1e6
-    behind = F.when(F.col("logged"), F.greatest(owed, F.lit(0))).otherwise(missed)
-    return (
-        filled.withColumn("gap_us", gap_us)
-        .withColumn("behind", behind)
-        .withColumn("after", F.lead("behind").over(by_slot))
-        .where(F.col("after").isNotNull())
-        .withColumn("most_behind", F.col("rate") * F.when(F.col("logged"), transit_s).otherwise(stall_s))
-        .select("lane", "slot", "came", "behind", "after", "most_behind", "carried_messages")
+    width_us = next(iter(slots.values())).width_us
+    count = lane.length_us // width_us
+    let_pass, came = (
+        slots[source].admitted[:count] if source in slots else np.zeros(count, np.int64)
+        for source in (LOG, CLIENTS)
     )
+    if LOG in slots:
+        owed = carried.amount + np.cumsum(let_pass - came)
+        behind = np.maximum(np.concatenate([[carried.amount], owed]), 0).astype(np.float64)
+    else:
+        behind = lane.rate * _stalled(slots[CLIENTS], count) / 1e6
+    most_behind = lane.rate * (transit_s if LOG in slots else stall_s)
+    return Lag(came, behind[:-1], behind[1:], most_behind, carried)
 
 
-def most(lag: DataFrame) -> DataFrame:
-    """The lag of each lane as a whole.
+def _stalled(seen: Slots, count: int) -> Numbers:
+    """The longest time without anything that ended in each slot, or just before it; of one slot more too."""
+    first_us, last_us = np.full(count + 1, LATER), np.full(count + 1, NEVER)
+    told = min(len(seen), count + 1)
+    first_us[:told], last_us[:told] = seen.seen_first_us[:told], seen.seen_last_us[:told]
+    ended_us = (np.arange(count + 1) + 1) * seen.width_us
+    first_us = np.where(first_us == LATER, ended_us, first_us)
+    before = np.concatenate([[NEVER], np.maximum.accumulate(last_us)[:-1]])
+    gap_us = np.where(before == NEVER, 0, first_us - np.where(before == NEVER, 0, before))
+    found: Numbers = np.max(
+        [np.concatenate([np.zeros(late, np.int64), gap_us])[: count + 1] for late in range(_CATCHING_UP + 1)],
+        axis=0,
+    )
+    return found
 
-    :param lag: see `lag`.
-    :return: `lane`, `source` (the clients), `first_behind` (when they saw the first), `behind` (at most),
+
+def most(lag: Lag) -> dict[str, Any] | None:
+    """The lag of a lane as a whole; None of one that is shorter than a slot.
+
+    :return: `first_behind` (when clients saw the first; None if they saw nothing), `behind` (at most),
         `carried_messages`.
     """
-    counted = lag.withColumn("behind", F.least("behind", "most_behind"))
-    first = F.min(F.when(F.col("came") > 0, F.struct("slot", "behind")))
-    return counted.groupBy("lane", F.lit("clients").alias("source")).agg(
-        first["behind"].alias("first_behind"),
-        F.max("behind").alias("behind"),
-        F.max("carried_messages").alias("carried_messages"),
-    )
+    if not len(lag.behind):
+        return None
+    counted = np.minimum(lag.behind, lag.most_behind)
+    seen = np.flatnonzero(lag.came > 0)
+    return {
+        "first_behind": float(counted[seen[0]]) if len(seen) else None,
+        "behind": float(counted.max()),
+        "carried_messages": lag.carried.messages,
+    }
 
 
-def carried(slots: DataFrame, lanes: DataFrame) -> DataFrame:
-    """What was on its way to the clients when a lane began: let pass in earlier ones and not seen there.
+def carried(lanes: Sequence[tuple[Lane, Mapping[str, Slots]]]) -> dict[int, Carried]:
+    """What was on its way when each lane began: let pass in earlier ones and not seen there.
 
-    :return: `lane`, `carried` in what the lane counts, `carried_messages`; only of lanes that begin where
-        another one of their place ends.
+    :param lanes: of one topic, with their slots by source.
+    :return: by number of the lane; only of lanes that begin where another one of their place ends.
     """
-    of_log = F.col("source") == "log"
-    left = (
-        F.sum(F.when(of_log, F.col(name)).otherwise(-F.col(name))).alias(name)
-        for name in ("admitted", "admitted_messages")
-    )
-    sums = slots.groupBy("lane").agg(F.bool_or(of_log).alias("logged"), *left)
-    place = Window.partitionBy(*_PLACE).orderBy("begin_us")
-    before = place.rowsBetween(Window.unboundedPreceding, -1)
-
-    def so_far(name: str) -> Column:
-        return F.greatest(F.sum(name).over(before), F.lit(0))
-
-    return (
-        lanes.join(sums, on="lane", how="inner")
-        .where(F.col("logged"))
-        .select(
-            "lane",
-            so_far("admitted").alias("carried"),
-            so_far("admitted_messages").alias("carried_messages"),
-            (F.lag("end_us").over(place) == F.col("begin_us")).alias("next"),
-        )
-        .where(F.col("next"))
-        .drop("next")
-    )
+    places: dict[tuple[str, str | None], list[tuple[Lane, Mapping[str, Slots]]]] = {}
+    for lane, slots in lanes:
+        if LOG in slots:
+            places.setdefault((lane.policy, lane.subscription), []).append((lane, slots))
+    found = {}
+    for several in places.values():
+        amount, messages, end_us = 0, 0, None
+        for lane, slots in sorted(several, key=lambda each: each[0].begin_us):
+            if end_us == lane.begin_us:
+                found[lane.number] = Carried(max(amount, 0), max(messages, 0))
+            for source, sign in ((LOG, 1), (CLIENTS, -1)):
+                if source in slots:
+                    amount += sign * int(slots[source].admitted.sum())
+                    messages += sign * int(slots[source].admitted_messages.sum())
+            end_us = lane.end_us
+    return found
 
 
-def unanswered(observations: DataFrame, lanes: DataFrame) -> DataFrame:
+def unanswered(topic: Topic, lanes: Sequence[Lane]) -> dict[int, int]:
     """Messages that were sent before their lane's end and acknowledged after it.
 
-    :return: `lane`, `source` (the clients), `unanswered`.
+    :return: by number of the lane, where there are any.
     """
-    told_us = F.unix_micros("time")
-    sent_us = told_us - F.col("latency_ns") / 1000
-    acknowledged = (F.col("role") == "producer") & (F.col("event") == "acknowledged")
-    ends = lanes.where(F.col("operation") == "publish").select("lane", "system", "door", "topic", "end_us")
-    return (
-        observations.where(acknowledged)
-        .select("system", "door", "topic", "messages", sent_us.alias("sent_us"), told_us.alias("told_us"))
-        .join(F.broadcast(ends), on=["system", "door", "topic"], how="inner")
-        .where((F.col("sent_us") < F.col("end_us")) & (F.col("told_us") >= F.col("end_us")))
-        .groupBy("lane", F.lit("clients").alias("source"))
-        .agg(F.sum("messages").alias("unanswered"))
-    )
-
-
-def _filled(slots: DataFrame, lanes: DataFrame, width_us: int) -> DataFrame:
-    """Every slot of each lane, and one more: what the log let pass, what came, when clients saw anything."""
-    of_log, of_clients = F.col("source") == "log", F.col("source") == "clients"
-    sums = slots.groupBy("lane", "slot").agg(
-        F.sum(F.when(of_log, F.col("admitted"))).alias("let_pass"),
-        F.sum(F.when(of_clients, F.col("admitted"))).alias("came"),
-        F.min(F.when(of_clients, F.col("seen_first_us"))).alias("first_us"),
-        F.max(F.when(of_clients, F.col("seen_last_us"))).alias("last_us"),
-    )
-    logged = slots.groupBy("lane").agg(F.bool_or(of_log).alias("logged"))
-    end = F.floor((F.col("end_us") - F.col("begin_us")) / width_us).cast("int")
-    every = (
-        lanes.join(logged, on="lane", how="inner")
-        .where(end > 0)
-        .select("lane", "rate", "logged", F.explode(F.sequence(F.lit(0), end)).alias("slot"))
-        .join(carried(slots, lanes), on="lane", how="left")
-    )
-    found = every.join(sums, on=["lane", "slot"], how="left")
-    return found.na.fill(0, ["carried", "carried_messages", "let_pass", "came"])
+    published = [lane for lane in lanes if lane.operation == "publish"]
+    found: dict[int, int] = {}
+    if not published:
+        return found
+    for piece in topic.observations("time_us", "role", "event", "messages", "latency_ns"):
+        told = piece.text("role").among("producer") & piece.text("event").among("acknowledged")
+        told &= piece.known("latency_ns")
+        told_us, messages = piece.number("time_us")[told], piece.number("messages")[told]
+        sent_us = told_us - piece.number("latency_ns")[told] / 1000
+        for lane in published:
+            late = (sent_us < lane.end_us) & (told_us >= lane.end_us)
+            if late.any():
+                found[lane.number] = found.get(lane.number, 0) + int(messages[late].sum())
+    return found

@@ -1,23 +1,51 @@
-"""Lanes: trials of rates, each with a small number that stands for system, door, topic and policy.
-
-Everything that goes over all decisions groups and sorts by that number instead of by four texts.
-"""
+"""Lanes: the trials of rates; and the trials of other families, as small frames."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from sluicegate_reports.runs import Family, Trial
 
-ALL_TOPICS = "*"
-"""Topic of a limit that holds over all topics."""
-SCHEMA = (
-    "lane int, policy string, system string, door string, phase string, topic string, subscription string, "
-    "operation string, counts string, rate double, burst double, saturated boolean, full boolean, "
-    "begin_us bigint, end_us bigint, gate_begin_us bigint, gate_end_us bigint"
-)
+
+class Lane(NamedTuple):
+    """The trial of a rate."""
+
+    number: int
+    """The trial's place in the run's list."""
+    policy: str
+    system: str
+    door: str
+    topic: str | None
+    """None of a limit that holds over all topics."""
+    subscription: str | None
+    operation: str
+    counts: str
+    """What the rate is of: messages, bytes or attachments."""
+    rate: float
+    burst: float
+    saturated: bool
+    full: bool
+    """False of a trial that follows others on its topic, whose bucket may be spent."""
+    begin_us: int
+    """us since 1970, by the clients' clock."""
+    end_us: int
+    gate_begin_us: int
+    """By the gateway's clock."""
+    gate_end_us: int
+
+    @property
+    def length_us(self) -> int:
+        """How long it lasted."""
+        return self.end_us - self.begin_us
+
+    @property
+    def place(self) -> tuple[str, str, str | None]:
+        """Whose rows it looks at, see `packed.Topic`."""
+        return self.system, self.door, self.topic
+
 
 _ARROW = {
     "int": pa.int32(),
@@ -30,33 +58,28 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 _US = 1_000_000
 
 
-def lanes(
-    spark: SparkSession, trials: Sequence[Trial], skew_us: Mapping[tuple[str, str], float] | None = None
-) -> DataFrame:
-    """The trials of rates that were carried out, one row each.
+def lanes(trials: Sequence[Trial], skew_us: Mapping[tuple[str, str], float] | None = None) -> list[Lane]:
+    """The trials of rates that were carried out.
 
     :param skew_us: how much later a gateway's clock is than the clients', by system and door.
-    :return: columns of `SCHEMA`; `lane` is the trial's place in `trials`, times are us since 1970;
-        `full` is false of trials that follow others on their topic, whose buckets may be spent.
     """
-    rows = []
     first: dict[tuple[str, str, str], datetime] = {}
     for trial in trials:
         place = (trial.system, trial.door, trial.topic)
         first[place] = min(first.get(place, trial.start), trial.start)
+    found = []
     for number, trial in enumerate(trials):
         if trial.measured.family is not Family.RATE or trial.missing or trial.not_applicable:
             continue
         begin, end = microseconds(trial.start), microseconds(trial.end)
         later = round((skew_us or {}).get((trial.system, trial.door), 0))
-        rows.append(
-            (
+        found.append(
+            Lane(
                 number,
                 trial.policy,
                 trial.system,
                 trial.door,
-                trial.phase,
-                trial.topic or ALL_TOPICS,
+                trial.topic or None,
                 trial.subscription or None,
                 trial.measured.operation,
                 trial.measured.unit.partition("/")[0],
@@ -70,7 +93,7 @@ def lanes(
                 end + later,
             )
         )
-    return small(spark, rows, SCHEMA)
+    return found
 
 
 TRIES_SCHEMA = (
@@ -101,15 +124,6 @@ def tries(spark: SparkSession, trials: Sequence[Trial], family: Family) -> DataF
         if trial.measured.family is family and not trial.missing and not trial.not_applicable
     ]
     return small(spark, rows, TRIES_SCHEMA)
-
-
-ENDS_SCHEMA = "system string, door string, told_end_us bigint"
-
-
-def ends(spark: SparkSession, read_until: Mapping[tuple[str, str], datetime]) -> DataFrame:
-    """When the consumers of each arm stopped reading, where the run says it: columns of `ENDS_SCHEMA`."""
-    rows = [(*arm, microseconds(moment)) for arm, moment in read_until.items()]
-    return small(spark, rows, ENDS_SCHEMA)
 
 
 def small(spark: SparkSession, rows: Sequence[tuple[object, ...]], ddl: str) -> DataFrame:

@@ -1,17 +1,19 @@
 """Latency and holds over time: how long answers took and how long gates held, by interval."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.group import GroupedData
+import numpy as np
 
 from sluicegate_reports.runs import Trial
 from sluicegate_reports.transforms.lanes import microseconds
+from sluicegate_reports.transforms.packed import Numbers, Part, Topic
+from sluicegate_reports.transforms.throttle import nearest_rank
 
-_ACCURACY = 1_000
 _STRETCHES = 240
 """Of a run, at most."""
+_TOGETHER = 8
+"""Stretches whose latencies are looked at in one piece."""
 _SECOND_US = 1_000_000
 
 
@@ -22,50 +24,62 @@ def span(trials: Sequence[Trial]) -> tuple[int, int, int]:
     return begin_us, end_us, max(1, -(-(end_us - begin_us) // (_STRETCHES * _SECOND_US))) * _SECOND_US
 
 
-def answers(observations: DataFrame, begin_us: int, end_us: int, width_us: int) -> DataFrame:
-    """How long producers waited for the answer to a message that was stored.
+def answers(topic: Topic, begin_us: int, end_us: int, width_us: int) -> Iterator[Part]:
+    """How long producers waited for the answer to a message that was stored, by arm and stretches.
 
-    :param observations: columns of the observations.
     :param begin_us: of the run, in us since 1970; what lies outside of it does not count.
     :param width_us: of a stretch.
+    """
+    for piece in topic.observations("time_us", "role", "event", "latency_ns"):
+        at_us = piece.number("time_us") - begin_us
+        rows = piece.text("role").among("producer") & piece.text("event").among("acknowledged")
+        rows &= piece.known("latency_ns") & (at_us >= 0) & (at_us < end_us - begin_us)
+        stretch, latency_ns = at_us[rows] // width_us, piece.number("latency_ns")[rows]
+        for several in np.unique(stretch // _TOGETHER).tolist():
+            own = stretch // _TOGETHER == several
+            yield (*topic.arm, several), (stretch[own], latency_ns[own])
+
+
+def answers_together(
+    key: tuple[str, str, int], parts: Sequence[tuple[Numbers, Numbers]]
+) -> Iterator[dict[str, Any]]:
+    """The answers of all topics of an arm.
+
     :return: `system`, `door`, `stretch` (0 begins with the run), `median_ms`, `longest_ms`.
     """
-    answered = (F.col("role") == "producer") & (F.col("event") == "acknowledged")
-    timed = observations.where(answered & F.col("latency_ns").isNotNull())
-    return _in_stretches(timed, F.lit(0), begin_us, end_us, width_us).agg(
-        (F.percentile_approx("latency_ns", 0.5, _ACCURACY) / 1e6).alias("median_ms"),
-        (F.max("latency_ns") / 1e6).alias("longest_ms"),
-    )
+    stretch, latency_ns = (np.concatenate(each) for each in zip(*parts, strict=True))
+    for number in np.unique(stretch).tolist():
+        ordered = np.sort(latency_ns[stretch == number])
+        yield {
+            "system": key[0],
+            "door": key[1],
+            "stretch": number,
+            "median_ms": nearest_rank(ordered, 0.5) / 1e6,
+            "longest_ms": int(ordered[-1]) / 1e6,
+        }
 
 
 def holds(
-    decisions: DataFrame,
-    begin_us: int,
-    end_us: int,
-    width_us: int,
-    ahead_us: Mapping[tuple[str, str], float],
-) -> DataFrame:
-    """The longest hold that gates announced in each stretch.
+    topic: Topic, begin_us: int, end_us: int, width_us: int, ahead_us: Mapping[tuple[str, str], float]
+) -> Iterator[Part]:
+    """The longest hold that gates announced in each stretch, see `answers`.
 
-    :param decisions: columns of the decision log.
     :param ahead_us: by how much gates' clocks are ahead of the clients', by system and door.
-    :return: `system`, `door`, `stretch`, `longest_ms`; see `answers`.
     """
-    ahead = F.lit(0)
-    for (system, door), later_us in ahead_us.items():
-        arm = (F.col("system") == system) & (F.col("door") == door)
-        ahead = F.when(arm, F.lit(round(later_us))).otherwise(ahead)
-    held = decisions.where(F.col("action") == "delay")
-    return _in_stretches(held, ahead, begin_us, end_us, width_us).agg(
-        (F.max("delay") / 1e6).alias("longest_ms")
-    )
+    ahead = round(ahead_us.get(topic.arm, 0))
+    longest: dict[int, int] = {}
+    for piece in topic.decisions("time_us", "action", "delay"):
+        at_us = piece.number("time_us") - ahead - begin_us
+        rows = piece.text("action").among("delay") & (at_us >= 0) & (at_us < end_us - begin_us)
+        stretch, delay = at_us[rows] // width_us, piece.number("delay")[rows]
+        for number in np.unique(stretch).tolist():
+            longest[number] = max(longest.get(number, 0), int(delay[stretch == number].max()))
+    if longest:
+        yield topic.arm, longest
 
 
-def _in_stretches(
-    rows: DataFrame, ahead_us: Column, begin_us: int, end_us: int, width_us: int
-) -> "GroupedData":
-    at_us = F.unix_micros("time") - ahead_us - begin_us
-    inside = (at_us >= 0) & (at_us < end_us - begin_us)
-    return rows.where(inside).groupBy(
-        "system", "door", F.floor(at_us / width_us).cast("int").alias("stretch")
-    )
+def holds_together(key: tuple[str, str], parts: Sequence[Mapping[int, int]]) -> Iterator[dict[str, Any]]:
+    """The holds of all topics of an arm: `system`, `door`, `stretch`, `longest_ms`."""
+    for number in sorted(set().union(*parts)):
+        longest = max(part.get(number, 0) for part in parts)
+        yield {"system": key[0], "door": key[1], "stretch": number, "longest_ms": longest / 1e6}

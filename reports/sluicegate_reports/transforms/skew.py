@@ -13,133 +13,193 @@ observations have, which is so on Kafka. Topics and clients that several gates s
 clocks may differ, and the n-th is then no longer the same.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from sluicegate_reports.transforms.attribution import MARKED
+from sluicegate_reports.transforms.packed import Flags, Names, Numbers, Part, Piece, Text, Topic
 
 EVERYBODY = "*"
 """In place of a client: all of an arm together."""
-_ARM = ("system", "door", "topic")
-_WHOSE = (*_ARM, "who")
-_MARK = "[sluicegate "
-"""With this begins what `attribution.MARKED` finds."""
 _SECOND_US = 1_000_000
-_START_S = 20
+_START_US = 20 * _SECOND_US
 _FIRST = 1_000
 """Messages of a topic, and of a client on it, that are looked at, from its start: more would narrow the
 bounds by little."""
+_Bounds: TypeAlias = tuple[str, str, int, float, float]
+"""Gateway, who, pairs, and between what the difference lies; infinite where nothing tells."""
 
 
-def skew(decisions: DataFrame, observations: DataFrame) -> DataFrame:
-    """Bounds of gate minus client, in us.
+class _Told(NamedTuple):
+    """When messages were sent and told to be stored, or refused."""
 
-    Each log is counted by seconds first, in a job of its own: what a second pass then sorts are only the
-    messages that are looked at.
+    client: Numbers
+    sent_us: Numbers
+    told_us: Numbers
 
-    :param decisions: columns of the decision log.
-    :param observations: columns of the observations.
+
+class _Decided(NamedTuple):
+    """When what was admitted was decided."""
+
+    client: Numbers
+    gateway: Numbers
+    decided_us: Numbers
+    messages: Numbers
+    window_us: Numbers
+
+
+def skew(topic: Topic) -> Iterator[Part]:
+    """Bounds of gate minus client that the messages of a topic set, by arm; see `skew_together`."""
+    clients, gates = Names(), Names()
+    pieces = [_decisions(piece, clients, gates) for piece in topic.decisions(*_DECIDED)]
+    answers = [
+        _answers(piece, clients, _answered(piece, "acknowledged")) for piece in topic.observations(*_SEEN)
+    ]
+    if not pieces or not answers:
+        return
+    decided = _Decided._make(map(np.concatenate, zip(*pieces, strict=True)))
+    told = _Told._make(map(np.concatenate, zip(*answers, strict=True)))
+    found = [*_by_order(told, decided, clients, gates), *_by_id(topic)]
+    if found:
+        yield topic.arm, found
+
+
+def skew_together(key: tuple[str, str], parts: Sequence[Sequence[_Bounds]]) -> Iterator[dict[str, Any]]:
+    """Bounds of gate minus client of an arm, in us.
+
     :return: `system`, `door`, `gateway`, `who` (a client, or EVERYBODY), `pairs` (messages that bound it),
         `at_least_us`, `at_most_us`; if the first is above the second, the clocks have drifted during the run.
     """
-    answers = _answers(observations, "acknowledged")
-    # So many messages have both of their times before the end of this second.
-    second = F.floor(F.greatest("sent_us", "told_us") / _SECOND_US).alias("second")
-    by_second = answers.groupBy(*_ARM, "client", second).agg(F.count("told_us").alias("messages"))
-    firsts = _firsts(by_second).localCheckpoint()
-    counted = firsts.select(*_WHOSE, F.col("messages").alias("told_messages"))
-    told = _times(_until(answers, firsts, F.least("sent_us", "told_us")))
-    decided = _decided(decisions).join(F.broadcast(counted), on=list(_WHOSE), how="inner")
-    # What only one of the two tells of may stand anywhere before the n-th of the other.
-    more = F.col("logged_messages") - F.col("told_messages")
-    by_order = decided.join(told, on=list(_WHOSE), how="inner").select(
-        *("system", "door", "gateway", "who", "decided_us", "window_ms"),
-        _nth("sent", F.col("last") - F.greatest(more, F.lit(0))).alias("sent_us"),
-        _nth("told", F.col("first") + F.greatest(-more, F.lit(0))).alias("told_us"),
-    )
-    bounds = by_order.unionByName(_by_id(decisions, observations)).where(
-        F.col("sent_us").isNotNull() | F.col("told_us").isNotNull()
-    )
-    return (
-        bounds.groupBy("system", "door", "gateway", "who")
-        .agg(
-            F.count("decided_us").alias("pairs"),
-            F.max(F.col("decided_us") - F.col("told_us")).alias("at_least_us"),
-            F.min(F.col("decided_us") + F.col("window_ms") * 1000 - F.col("sent_us")).alias("at_most_us"),
+    found: dict[tuple[str, str], tuple[int, float, float]] = {}
+    for gateway, who, pairs, low, high in (bounds for part in parts for bounds in part):
+        count, least, most = found.get((gateway, who), (0, float("-inf"), float("inf")))
+        found[gateway, who] = (count + pairs, max(least, low), min(most, high))
+    for (gateway, who), (pairs, low, high) in sorted(found.items()):
+        if np.isfinite([low, high]).all():
+            place = {"system": key[0], "door": key[1], "gateway": gateway, "who": who}
+            yield {**place, "pairs": pairs, "at_least_us": int(low), "at_most_us": int(high)}
+
+
+_DECIDED = ("time_us", "gateway", "client", "operation", "action", "messages", "window")
+_SEEN = ("time_us", "client", "role", "event", "latency_ns")
+
+
+def _decisions(piece: Piece, clients: Names, gates: Names) -> tuple[Numbers, ...]:
+    admitted = piece.text("operation").among("publish") & piece.text("action").among("allow", "rewrite")
+    client = piece.text("client")
+    named = Text(client.codes, [name.partition("@")[0] for name in client.names])
+    return tuple(
+        column[admitted]
+        for column in (
+            clients.of(named),
+            gates.of(piece.text("gateway")),
+            piece.number("time_us"),
+            piece.number("messages"),
+            piece.number("window") * 1000,
         )
-        .where(F.col("at_least_us").isNotNull() & F.col("at_most_us").isNotNull())
     )
 
 
-def _answers(observations: DataFrame, event: str, *columns: str) -> DataFrame:
-    """When messages were sent and answered so."""
-    wanted = (F.col("role") == "producer") & (F.col("event") == event) & F.col("latency_ns").isNotNull()
-    told_us = F.unix_micros("time")
-    return observations.where(wanted).select(
-        *_ARM,
-        "client",
-        told_us.alias("told_us"),
-        (told_us - F.floor(F.col("latency_ns") / 1000)).alias("sent_us"),
-        *columns,
-    )
+def _answers(piece: Piece, clients: Names, rows: Flags) -> tuple[Numbers, ...]:
+    told_us = piece.number("time_us")[rows]
+    sent_us = told_us - piece.number("latency_ns")[rows] // 1000
+    return clients.of(piece.text("client"))[rows], sent_us, told_us
 
 
-def _each(rows: DataFrame) -> DataFrame:
-    """Each row twice: for its client, as `who`, and for everybody."""
-    return rows.withColumn("who", F.explode(F.array_compact(F.array(F.lit(EVERYBODY), F.col("client")))))
+def _answered(piece: Piece, event: str) -> Flags:
+    rows = piece.text("role").among("producer") & piece.text("event").among(event)
+    return rows & piece.known("latency_ns")
 
 
-def _firsts(by_second: DataFrame) -> DataFrame:
-    """How many messages there are of a topic and of each of its clients, and until when the first came.
-
-    :param by_second: the columns of `_ARM`, `client`, `second`, `messages`.
-    :return: the columns of `_WHOSE`, `messages`, `until_us`: the end of the second of message `_FIRST`.
-    """
-    sums = _each(by_second).groupBy(*_WHOSE, "second").agg(F.sum("messages").alias("messages"))
-    before = Window.partitionBy(*_WHOSE).orderBy("second").rowsBetween(Window.unboundedPreceding, -1)
-    begins = F.coalesce(F.sum("messages").over(before), F.lit(0)) < _FIRST
-    return (
-        sums.withColumn("until_us", F.when(begins, (F.col("second") + 1) * _SECOND_US))
-        .groupBy(*_WHOSE)
-        .agg(F.sum("messages").alias("messages"), F.max("until_us").alias("until_us"))
-    )
-
-
-def _until(rows: DataFrame, firsts: DataFrame, at_us: Column) -> DataFrame:
-    """Those rows that may be among the first of their client or of everybody, once for each, as `who`."""
-    told = firsts.select(*_WHOSE, "until_us")
-    of_all = told.where(F.col("who") == EVERYBODY).select(*_ARM, F.col("until_us").alias("all_until_us"))
-    of_one = told.withColumnRenamed("who", "client")
-    everybody = F.when(at_us < F.col("all_until_us"), F.lit(EVERYBODY))
-    client = F.when(at_us < F.col("until_us"), F.col("client"))
-    return (
-        rows.join(F.broadcast(of_all), on=list(_ARM), how="inner")
-        .join(F.broadcast(of_one), on=[*_ARM, "client"], how="left")
-        .where(at_us < F.greatest("all_until_us", "until_us"))
-        .withColumn("who", F.explode(F.array_compact(F.array(everybody, client))))
-        .drop("client", "all_until_us", "until_us")
-    )
+def _by_order(told: _Told, decided: _Decided, clients: Names, gates: Names) -> Iterator[_Bounds]:
+    """The n-th message of each against the n-th; see the module."""
+    if not len(decided.decided_us):
+        return
+    # Only the start of each topic is looked at, by its own clock, which may be hours away from the clients'.
+    early_us = int(decided.decided_us.min()) + _START_US
+    begun = decided.decided_us // _SECOND_US * _SECOND_US < early_us
+    nobody = gates.number(None)
+    for who, rows, answers in _each(told, decided, clients):
+        own_gates = np.unique(decided.gateway[rows[begun[rows]]])
+        if len(own_gates) != 1 or own_gates[0] == nobody:
+            continue
+        theirs = _Told._make(column[answers] for column in told)
+        bounds = _set_against(theirs, _Decided._make(column[rows] for column in decided), early_us)
+        if bounds:
+            yield (str(gates[int(own_gates[0])]), who, *bounds)
 
 
-def _by_id(decisions: DataFrame, observations: DataFrame) -> DataFrame:
+def _each(told: _Told, decided: _Decided, clients: Names) -> Iterator[tuple[str, Numbers, Numbers]]:
+    """The rows of all clients together and of each, in both logs, where both have any."""
+    if len(told.client):
+        yield EVERYBODY, np.arange(len(decided.client)), np.arange(len(told.client))
+    in_log, seen = _rows_of(decided.client), _rows_of(told.client)
+    for number in sorted(in_log.keys() & seen.keys()):
+        name = clients[number]
+        if name is not None:
+            yield name, in_log[number], seen[number]
+
+
+def _rows_of(client: Numbers) -> dict[int, Numbers]:
+    order = np.argsort(client, kind="stable")
+    parts = np.split(order, np.flatnonzero(np.diff(client[order])) + 1)
+    return {int(client[rows[0]]): rows for rows in parts if len(rows)}
+
+
+def _set_against(told: _Told, decided: _Decided, early_us: int) -> tuple[int, float, float] | None:
+    # What only one of the two tells of may stand anywhere before the n-th of the other.
+    more = int(decided.messages.sum()) - len(told.told_us)
+    order = np.argsort(decided.decided_us, kind="stable")
+    last = np.cumsum(decided.messages[order])
+    rows = order[(last <= _FIRST) & (decided.decided_us[order] < early_us)]
+    last = np.cumsum(decided.messages[rows])
+    first = last - decided.messages[rows] + 1
+    sent_us, is_sent = _nth(told.sent_us, last - max(more, 0))
+    told_us, is_told = _nth(told.told_us, first + max(-more, 0))
+    pairs = int(np.count_nonzero(is_sent | is_told))
+    least = (decided.decided_us[rows] - told_us)[is_told].max(initial=-(1 << 62))
+    most = (decided.decided_us[rows] + decided.window_us[rows] - sent_us)[is_sent].min(initial=1 << 62)
+    return (pairs, *_ends(int(least), int(most))) if pairs else None
+
+
+def _ends(least: int, most: int) -> tuple[float, float]:
+    return (least if least > -(1 << 62) else float("-inf")), (most if most < 1 << 62 else float("inf"))
+
+
+def _nth(times: Numbers, number: Numbers) -> tuple[Numbers, Flags]:
+    """Of some times the n-th, from 1 on, in order; and whether there is one among the first."""
+    ordered = np.sort(times)[:_FIRST]
+    known = (number >= 1) & (number <= len(ordered))
+    return ordered[np.where(known, number - 1, 0)], known
+
+
+def _by_id(topic: Topic) -> Iterator[_Bounds]:
     """Refused messages whose text names their decision: no other can be meant."""
-    # Most texts name none, and looking for a word takes a small part of the time of an expression.
-    naming = observations.where(F.col("text").contains(_MARK))
-    marked = F.regexp_extract("text", MARKED, 1).alias("decision_id")
-    refused = _answers(naming, "refused", "text").select(*_ARM, "client", "sent_us", "told_us", marked)
-    rows = decisions.where((F.col("operation") == "publish") & F.col("decision_id").isNotNull()).select(
-        *_ARM,
-        "gateway",
-        "decision_id",
-        F.unix_micros("time").alias("decided_us"),
-        F.col("window").alias("window_ms"),
-    )
-    return _each(rows.join(refused, on=[*_ARM, "decision_id"], how="inner")).select(
-        "system", "door", "gateway", "who", "decided_us", "window_ms", "sent_us", "told_us"
-    )
+    clients, gates = Names(), Names()
+    ids, told = [], []
+    for piece in topic.observations(*_SEEN, "decision_id"):
+        rows = _answered(piece, "refused") & piece.known("decision_id")
+        ids += piece.each("decision_id", rows)
+        told.append(_answers(piece, clients, rows))
+    if not ids:
+        return
+    client, sent_us, told_us = map(np.concatenate, zip(*told, strict=True))
+    for piece in topic.decisions("time_us", "gateway", "window", "decision_id"):
+        known = piece.known("decision_id")
+        place = pc.index_in(pa.array(ids), pa.array(piece.each("decision_id", known), pa.string()))
+        pairs = place.is_valid().to_numpy(zero_copy_only=False)
+        at = place.drop_null().to_numpy()
+        gateway = gates.of(piece.text("gateway"))[known][at]
+        decided_us, window_us = piece.number("time_us")[known][at], piece.number("window")[known][at] * 1000
+        low, high = decided_us - told_us[pairs], decided_us + window_us - sent_us[pairs]
+        told_of = {clients[number]: own for number, own in _rows_of(client[pairs]).items()}
+        for who, chosen in (told_of | {EVERYBODY: np.arange(len(at))}).items():
+            for gate, own in _rows_of(gateway[chosen]).items():
+                bounds = float(low[chosen[own]].max()), float(high[chosen[own]].min())
+                yield str(gates[gate]), str(who), len(own), *bounds
 
 
 def ahead_us(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], float]:
@@ -164,64 +224,3 @@ def ahead_us(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], float]:
         if not low <= 0 <= high:
             found[arm] = (low + high) / 2
     return found
-
-
-def _decided(decisions: DataFrame) -> DataFrame:
-    """When what was admitted was decided, with the numbers of its first and last message."""
-    admitted = decisions.where(
-        (F.col("operation") == "publish") & F.col("action").isin("allow", "rewrite")
-    ).select(
-        *_ARM,
-        "gateway",
-        F.substring_index("client", "@", 1).alias("client"),
-        F.unix_micros("time").alias("decided_us"),
-        "messages",
-        F.col("window").alias("window_ms"),
-    )
-    second = F.floor(F.col("decided_us") / _SECOND_US).alias("second")
-    by_second = (
-        admitted.groupBy(*_ARM, "client", "gateway", second)
-        .agg(F.sum("messages").alias("messages"), F.min("decided_us").alias("start_us"))
-        .localCheckpoint()
-    )
-    firsts = _firsts(by_second)
-    # Only the start of each topic is looked at, by its own clock, which may be hours away from the clients'.
-    starts = by_second.groupBy(*_ARM).agg((F.min("start_us") + _START_S * _SECOND_US).alias("early_us"))
-    rows = _until(admitted, firsts, F.col("decided_us")).join(F.broadcast(starts), on=list(_ARM), how="inner")
-    begun = rows.where(F.col("decided_us") < F.col("early_us"))
-    up_to = Window.partitionBy(*_WHOSE).orderBy("decided_us").rowsBetween(Window.unboundedPreceding, 0)
-    counted = firsts.select(*_WHOSE, F.col("messages").alias("logged_messages"))
-    return (
-        begun.withColumn("last", F.sum("messages").over(up_to))
-        .where(F.col("last") <= _FIRST)
-        .withColumn("first", F.col("last") - F.col("messages") + 1)
-        .drop("messages", "early_us")
-        .join(F.broadcast(_of_one_gate(by_second, starts)), on=list(_WHOSE), how="left_semi")
-        .join(F.broadcast(counted), on=list(_WHOSE), how="inner")
-    )
-
-
-def _of_one_gate(by_second: DataFrame, starts: DataFrame) -> DataFrame:
-    """Topics and clients that one gate served in the time that is looked at."""
-    early = F.col("second") * _SECOND_US < F.col("early_us")
-    begun = by_second.join(F.broadcast(starts), on=list(_ARM), how="inner").where(early)
-    gates = _each(begun).groupBy(*_WHOSE).agg(F.min("gateway").alias("one"), F.max("gateway").alias("other"))
-    return gates.where(F.col("one") == F.col("other"))
-
-
-def _times(rows: DataFrame) -> DataFrame:
-    """When the first messages of each were sent and told, sorted: the columns of `_WHOSE`, `sent`, `told`.
-
-    They are as many as are set against the log at most, and no row has to be exchanged again to be numbered.
-    """
-    return rows.groupBy(*_WHOSE).agg(
-        *(
-            F.slice(F.sort_array(F.collect_list(f"{name}_us")), 1, _FIRST).alias(name)
-            for name in ("sent", "told")
-        )
-    )
-
-
-def _nth(times: str, number: Column) -> Column:
-    """One of these times, from 1; null if there are not so many."""
-    return F.get(times, (number - 1).cast("int"))

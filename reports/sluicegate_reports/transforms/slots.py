@@ -1,57 +1,106 @@
-"""Slots: flows summed by lane, source, client and short interval, the input of most figures."""
+"""Slots: flows summed by short intervals, all clients together, the input of most figures."""
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812
+import numpy as np
+
+from sluicegate_reports.transforms.flows import (
+    ADMITTED,
+    CLIENTS,
+    DROPPED,
+    FAILED,
+    HELD,
+    LOG,
+    OFFERED,
+    OTHERWISE,
+    REFUSED,
+    Flows,
+)
+from sluicegate_reports.transforms.packed import NEVER, Flags, Numbers
 
 FINE_US = 100_000
 """Width that a summary's windows have too: finer is not to be had from one."""
 COARSE_US = 1_000_000
 """Width for long runs."""
+LATER = np.iinfo(np.int64).max
+"""In place of a first time that there is not."""
 
-_OFFERED_TO_GATE = ("admitted", "refused", "dropped")
-_LIMITED = ("refused", "dropped", "held")
+
+class Slots:
+    """The sums of one source of a lane, each an array with an entry for each slot."""
+
+    def __init__(self, source: str, length_us: int, width_us: int) -> None:
+        """Begin with slots in which there is nothing.
+
+        :param source: `flows.LOG` or `flows.CLIENTS`.
+        :param length_us: of the lane.
+        :param width_us: of a slot; a divisor of a second.
+        """
+        self.source, self.width_us = source, width_us
+        count = -(-length_us // width_us)
+        none, never, later = (np.full(count, value) for value in (0, NEVER, LATER))
+        self.rows = none.copy()
+        """How many flows there were of any kind."""
+        self.admitted, self.offered = none.copy(), none.copy()
+        """In what the lane counts."""
+        self.admitted_messages, self.refused_messages = none.copy(), none.copy()
+        self.asked, self.answered = none.copy(), none.copy()
+        """Messages, by clients."""
+        self.limited, self.otherwise = none.copy(), none.copy()
+        """Rows: refused, dropped or held; by another policy."""
+        self.largest, self.largest_messages = np.full(count, -1), np.full(count, -1)
+        """Admitted at once; -1 if nothing was."""
+        self.until_us = never.copy()
+        """To which the last hold lasts; NEVER without one, as the other last times."""
+        self.seen_first_us, self.seen_last_us = later.copy(), never.copy()
+        """Of anything; LATER if there is nothing, as the other first times."""
+        self.first_us = later.copy()
+        """Of what was admitted."""
+        self.first_limited_us, self.last_limited_us = later.copy(), never.copy()
+        self.clients: dict[str | None, int] = {}
+        """What each client got in all."""
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def add(self, flows: Flows) -> None:
+        """Take further flows into account."""
+        at_us, slot = flows.at_us, flows.at_us // self.width_us
+        admitted, limited = flows.are(ADMITTED), flows.are(REFUSED, DROPPED, HELD)
+        offered = flows.are(OFFERED)
+        if self.source == LOG:
+            offered |= flows.are(ADMITTED, REFUSED, DROPPED)
+        answered = flows.are(ADMITTED, REFUSED, FAILED) & (self.source == CLIENTS)
+        every = np.ones_like(slot)
+        for sums, rows, values in (
+            (self.rows, every > 0, every),
+            (self.admitted, admitted, flows.amount),
+            (self.offered, offered, flows.amount),
+            (self.admitted_messages, admitted, flows.messages),
+            (self.refused_messages, flows.are(REFUSED, DROPPED, OTHERWISE), flows.messages),
+            (self.asked, flows.are(OFFERED), flows.messages),
+            (self.answered, answered, flows.messages),
+            (self.limited, limited, every),
+            (self.otherwise, flows.are(OTHERWISE), every),
+        ):
+            sums += _summed(slot[rows], values[rows], len(self))
+        np.maximum.at(self.largest, slot[admitted], flows.amount[admitted])
+        np.maximum.at(self.largest_messages, slot[admitted], flows.messages[admitted])
+        np.maximum.at(self.until_us, slot, flows.until_us)
+        np.minimum.at(self.seen_first_us, slot, at_us)
+        np.maximum.at(self.seen_last_us, slot, at_us)
+        np.minimum.at(self.first_us, slot[admitted], at_us[admitted])
+        np.minimum.at(self.first_limited_us, slot[limited], at_us[limited])
+        np.maximum.at(self.last_limited_us, slot[limited], at_us[limited])
+        self._add_clients(flows, admitted)
+
+    def _add_clients(self, flows: Flows, admitted: Flags) -> None:
+        names = [*flows.client.names, None]
+        code = np.where(flows.client.codes < 0, len(names) - 1, flows.client.codes)
+        got = _summed(code[admitted], flows.amount[admitted], len(names))
+        for place in np.unique(code).tolist():
+            self.clients[names[place]] = self.clients.get(names[place], 0) + int(got[place])
 
 
-def by_client(flows: DataFrame, width_us: int) -> DataFrame:
-    """Sums of each client in each slot.
-
-    :param flows: see `flows`.
-    :param width_us: of a slot.
-    :return: `lane`, `source`, `client`, `slot` (0 begins with the lane), `admitted` and `offered` in what
-        the lane counts, `admitted_messages`, `refused_messages`, `answered` and `asked` (by clients),
-        `limited` (rows refused, dropped or held), `otherwise` (rows), `until_us` (to which the last hold
-        lasts), `seen_first_us` and `seen_last_us` (of any row), `first_us` and `last_us` (of what was
-        admitted), `first_limited_us`, `last_limited_us` (null if nothing was), `window_ms` (the longest),
-        `largest` and `largest_messages` (admitted at once).
-    """
-    action, amount, at_us = F.col("action"), F.col("amount"), F.col("at_us")
-    of_gate = (F.col("source") == "log") & action.isin(*_OFFERED_TO_GATE)
-    admitted_at = F.when(action == "admitted", at_us)
-    limited_at = F.when(action.isin(*_LIMITED), at_us)
-    return flows.groupBy("lane", "source", "client", F.floor(at_us / width_us).cast("int").alias("slot")).agg(
-        F.sum(F.when(action == "admitted", amount).otherwise(0)).alias("admitted"),
-        F.sum(F.when(of_gate | (action == "offered"), amount).otherwise(0)).alias("offered"),
-        F.sum(F.when(action == "admitted", F.col("messages")).otherwise(0)).alias("admitted_messages"),
-        F.sum(F.when(action == "offered", F.col("messages")).otherwise(0)).alias("asked"),
-        F.sum(
-            F.when(
-                (F.col("source") == "clients") & action.isin("admitted", "refused", "failed"),
-                F.col("messages"),
-            ).otherwise(0)
-        ).alias("answered"),
-        F.sum(F.when(action.isin("refused", "dropped", "otherwise"), F.col("messages")).otherwise(0)).alias(
-            "refused_messages"
-        ),
-        F.count(limited_at).alias("limited"),
-        F.count(F.when(action == "otherwise", 1)).alias("otherwise"),
-        F.max("until_us").alias("until_us"),
-        F.min("at_us").alias("seen_first_us"),
-        F.max("at_us").alias("seen_last_us"),
-        F.max(F.when(action == "admitted", F.col("messages"))).alias("largest_messages"),
-        F.min(admitted_at).alias("first_us"),
-        F.max(admitted_at).alias("last_us"),
-        F.min(limited_at).alias("first_limited_us"),
-        F.max(limited_at).alias("last_limited_us"),
-        F.max("window_ms").alias("window_ms"),
-        F.max(F.when(action == "admitted", amount)).alias("largest"),
-    )
+def _summed(place: Numbers, values: Numbers, count: int) -> Numbers:
+    """Sums by place; exact as far as a double is."""
+    found: Numbers = np.bincount(place, values, count).astype(np.int64)
+    return found

@@ -1,20 +1,24 @@
 """Totals of each lane by source, for what both sources must agree on."""
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812
+from typing import Any
+
+from sluicegate_reports.transforms.packed import Numbers
+from sluicegate_reports.transforms.slots import Slots
 
 _SUMS = ("admitted_messages", "refused_messages", "limited", "otherwise", "asked", "answered")
 
 
-def totals(slots: DataFrame) -> DataFrame:
+def totals(slots: Slots) -> dict[str, Any]:
     """Sums over a lane.
 
-    :param slots: see `slots.by_client`.
-    :return: `lane`, `source`, `admitted_messages`, `refused_messages`, `largest_messages` and `largest` (at
-        once), `limited`, `otherwise` (rows), `asked` and `answered` (messages, of clients).
+    :return: `admitted_messages`, `refused_messages`, `largest_messages` and `largest` (at once; None if
+        nothing was admitted), `limited`, `otherwise` (rows), `asked` and `answered` (messages, of clients).
     """
-    return slots.groupBy("lane", "source").agg(
-        *(F.sum(name).alias(name) for name in _SUMS),
-        F.max("largest_messages").alias("largest_messages"),
-        F.max("largest").alias("largest"),
-    )
+    sums = {name: int(getattr(slots, name).sum()) for name in _SUMS}
+    return sums | {name: largest(getattr(slots, name)) for name in ("largest_messages", "largest")}
+
+
+def largest(values: Numbers) -> int | None:
+    """The largest of what was admitted at once; None if nothing was."""
+    most = int(values.max(initial=-1))
+    return most if most >= 0 else None

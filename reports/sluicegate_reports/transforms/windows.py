@@ -1,182 +1,194 @@
 """Rates over windows: what each second admitted, and how far windows are from the limit."""
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from sluicegate_reports.transforms.flows import CLIENTS
+from sluicegate_reports.transforms.lag import Lag
+from sluicegate_reports.transforms.lanes import Lane
+from sluicegate_reports.transforms.packed import Flags, Numbers
+from sluicegate_reports.transforms.pressure import Pressure
+from sluicegate_reports.transforms.slots import LATER, Slots
+from sluicegate_reports.transforms.totals import largest
+
+Reals: TypeAlias = np.ndarray[tuple[Any, ...], np.dtype[np.float64]]
 
 _SETTLED_S = 2.0
 """Seconds from a lane's start after which a full bucket of one second is taken to be spent, where nothing
 tells: enough for clients that ask for half as much again as the limit."""
+_NOTHING = float("-inf")
 
-_LAG = ("behind", "after", "most_behind")
 
-
-def per_second(slots: DataFrame, width_us: int) -> DataFrame:
+def per_second(slots: Slots) -> list[dict[str, Any]]:
     """What each second of a lane admitted, was asked for and limited, all clients together.
 
-    :param slots: see `slots.by_client`.
-    :param width_us: of these slots; a divisor of a second.
-    :return: `lane`, `source`, `second`, `admitted`, `offered`, `limited`.
+    :return: `second`, `admitted`, `offered`, `limited`; of seconds in which there was anything.
     """
-    second = F.floor(F.col("slot") * width_us / 1_000_000).cast("int").alias("second")
-    return slots.groupBy("lane", "source", second).agg(
-        F.sum("admitted").alias("admitted"),
-        F.sum("offered").alias("offered"),
-        F.sum("limited").alias("limited"),
-    )
+    second = np.arange(len(slots)) * slots.width_us // 1_000_000
+    sums = {
+        name: np.bincount(second, getattr(slots, name)).astype(np.int64)
+        for name in ("rows", "admitted", "offered", "limited")
+    }
+    return [
+        {"second": at, **{name: int(sums[name][at]) for name in ("admitted", "offered", "limited")}}
+        for at in np.flatnonzero(sums["rows"]).tolist()
+    ]
+
+
+def spent(slots: Mapping[str, Slots]) -> dict[str, int | None]:
+    """The slot in which something was limited for the first time, as each source tells.
+
+    Clients that are held see no refusal: the log tells then.
+    """
+    first = {source: _first(each.limited > 0) for source, each in slots.items()}
+    told = [slot for slot in first.values() if slot is not None]
+    return {source: min(told, default=None) if slot is None else slot for source, slot in first.items()}
 
 
 def rate_error(
-    slots: DataFrame,
-    lanes: DataFrame,
-    width_us: int,
+    slots: Slots,
+    lane: Lane,
     window_s: int,
-    pressure: DataFrame | None = None,
-    lag: DataFrame | None = None,
-) -> DataFrame:
+    limited_slot: int | None,
+    pressure: Pressure | None = None,
+    lag: Lag | None = None,
+) -> dict[str, Any] | None:
     """The windows that are furthest from the rate, among all of one length, each a slot after the one before.
 
-    Windows begin when the burst is spent: after the slot in which something was limited for the first time,
-    as the source tells, or else the other one.
+    Windows begin when the burst is spent: after the slot in which something was limited for the first time.
     They end with the lane. Slots in which nothing happened count as 0.
 
     A window counts for `below` if its clients were under pressure for half of it. It is then compared with
     what they could have got: what a full bucket lost while they were not, and what was left in it for them at
     the window's end, is no error of the gateway's.
 
-    :param slots: see `slots.by_client`.
-    :param lanes: see `lanes.lanes`.
-    :param width_us: of these slots; a divisor of a second.
     :param window_s: length of a window in s.
-    :param pressure: see `pressure.pressure`; without it clients are taken to have always asked for more.
-    :param lag: see `lag.lag`; without it clients are taken to have seen everything at once.
-    :return: `lane`, `source`, `windows` (how many), `above`, `below` (largest and smallest relative error,
-        0.01 for one percent; `below` is of the windows under pressure, null if there is none),
-        `above_net` and `below_net` (likewise, less the one operation that each window may have cut, and less
-        what the clients caught up with in it, or fell behind), `above_burst` (the former of all windows from
-        the lane's start on, less a full bucket or such an operation),
-        `pressed` (windows under pressure), `unused` (largest share of such a window that its clients did
-        not ask for), `largest` (amount admitted at once). A lane shorter than a window has no row.
+    :param limited_slot: see `spent`.
+    :param pressure: without it clients are taken to have always asked for more.
+    :param lag: without it clients are taken to have seen everything at once.
+    :return: `windows` (how many), `above`, `below` (largest and smallest relative error, 0.01 for one
+        percent; `below` is of the windows under pressure, None if there is none), `above_net` and `below_net`
+        (likewise, less the one operation that each window may have cut, and less what the clients caught up
+        with in it, or fell behind), `above_burst` (the former of all windows from the lane's start on, less a
+        full bucket or such an operation), `pressed` (windows under pressure), `unused` (largest share of such
+        a window that its clients did not ask for), `largest` (amount admitted at once). None of a lane
+        that is shorter than a window.
     """
-    length = window_s * 1_000_000 // width_us
-    filled = _filled(slots, lanes, width_us)
-    if pressure is None:
-        filled = filled.withColumn("pressed", F.lit(True)).withColumn("idle_us", F.lit(0))
-    else:
-        filled = filled.join(pressure, on=["lane", "slot"], how="left").na.fill(False, ["pressed"])
-    filled = _lagging(filled, lag)
-    return _furthest(_ending(_unused(filled, width_us), length, window_s))
+    count, length = lane.length_us // slots.width_us, window_s * 1_000_000 // slots.width_us
+    if count < length:
+        return None
+    steady = limited_slot + 1 if limited_slot is not None else _settled(lane, slots.width_us)
+    pressed = pressure.pressed if pressure else np.ones(count, np.bool_)
+    idle_us = pressure.idle_us if pressure else np.zeros(count, np.int64)
+    bucket = _unused(slots, lane, steady, pressed, idle_us)
+    caught_up = _caught_up(lag, length) if lag and slots.source == CLIENTS else np.zeros(count - length + 1)
+    told = _errors(slots, lane, window_s, bucket, caught_up)
+    under = 2 * _rolling(pressed.astype(np.int64), length) >= length
+    return _furthest(told, np.arange(count - length + 1) >= steady, under) | {
+        "largest": largest(slots.largest[length - 1 : count])
+    }
 
 
-def _ending(filled: DataFrame, length: int, window_s: int) -> DataFrame:
-    """The window that ends with each slot, and its errors; see `rate_error`."""
-    lane = Window.partitionBy("lane", "source").orderBy("slot")
-    window = lane.rowsBetween(1 - length, 0)
-    begins = F.col("slot") - length + 1
-    total, of_window = F.sum("admitted").over(window), F.col("rate") * window_s
-    unused = F.sum("spilt").over(window) + F.col("left")
-    # Null where that is nothing: such a window is compared with nothing.
-    could = F.when(unused < of_window, of_window - unused)
-    # A window may begin or end in the middle of one operation: of one within it, or of the next.
-    ends = F.max("largest").over(window)
-    cut = F.coalesce(F.max("largest").over(lane.rowsBetween(1 - length, length)), F.lit(0))
-    caught_up = F.first("behind").over(window) - F.col("after")
-    caught_up = F.greatest(F.least(caught_up, "most_behind"), -F.col("most_behind"))
-    seen_late, seen_later = F.greatest(caught_up, F.lit(0.0)), F.greatest(-caught_up, F.lit(0.0))
-    under = 2 * F.sum(F.col("pressed").cast("int")).over(window) >= length
-    return filled.select(
-        "lane",
-        "source",
-        "largest",
-        (begins >= F.col("steady")).alias("steady"),
-        (total / of_window - 1).alias("error"),
-        ((total - F.coalesce(ends, F.lit(0)) - seen_late) / of_window - 1).alias("less"),
-        (total / could - 1).alias("short"),
-        ((total + cut + seen_later) / could - 1).alias("more"),
-        (unused / of_window).alias("unused"),
-        ((total - F.greatest("burst", ends) - seen_late) / of_window - 1).alias("beyond"),
-        under.alias("under"),
-        begins.alias("begins"),
-    ).where(F.col("begins") >= 0)
+class _Bucket(NamedTuple):
+    """What clients let go by: `spilt` from a full bucket in a slot, and `left` in it at the slot's end."""
+
+    spilt: Reals
+    left: Reals
 
 
-def _furthest(windows: DataFrame) -> DataFrame:
-    """The figures of each lane out of its windows; see `rate_error`."""
-    under = F.col("under") & F.col("steady")
-    return windows.groupBy("lane", "source").agg(
-        F.count(F.when(F.col("steady"), 1)).alias("windows"),
-        F.max(F.when(F.col("steady"), F.col("error"))).alias("above"),
-        F.min(F.when(under, F.col("short"))).alias("below"),
-        F.max(F.when(F.col("steady"), F.col("less"))).alias("above_net"),
-        F.max("beyond").alias("above_burst"),
-        F.min(F.when(under, F.col("more"))).alias("below_net"),
-        F.count(F.when(under, 1)).alias("pressed"),
-        F.max(F.when(under, F.col("unused"))).alias("unused"),
-        F.max("largest").alias("largest"),
-    )
+def _unused(slots: Slots, lane: Lane, steady: int, pressed: Flags, idle_us: Numbers) -> _Bucket:
+    """What a bucket lost that is empty when the rate alone begins to count.
 
-
-def _filled(slots: DataFrame, lanes: DataFrame, width_us: int) -> DataFrame:
-    """Every slot of each lane, with the slot from which the rate alone counts."""
-    sums = slots.groupBy("lane", "source", "slot").agg(
-        F.sum("admitted").alias("admitted"),
-        F.max("largest").alias("largest"),
-        F.min("first_us").alias("first_us"),
-    )
-    starts = slots.groupBy("lane", "source").agg(
-        F.min(F.when(F.col("limited") > 0, F.col("slot"))).alias("limited_slot")
-    )
-    # Clients that are held see no refusal: the log tells when the burst was spent.
-    first = F.coalesce("limited_slot", F.min("limited_slot").over(Window.partitionBy("lane")))
-    starts = starts.withColumn("limited_slot", first)
-    last = F.floor((F.col("end_us") - F.col("begin_us")) / width_us).cast("int") - 1
-    every = (
-        starts.join(F.broadcast(lanes), on="lane", how="inner")
-        .where(last >= 0)
-        .select(
-            "lane",
-            "source",
-            "rate",
-            "burst",
-            _steady(width_us).alias("steady"),
-            F.explode(F.sequence(F.lit(0), last)).alias("slot"),
-        )
-    )
-    return every.join(sums, on=["lane", "source", "slot"], how="left").na.fill(0, ["admitted"])
-
-
-def _lagging(filled: DataFrame, lag: DataFrame | None) -> DataFrame:
-    """Each slot with what clients had yet to see, of which a log knows nothing."""
-    if lag is None:
-        return filled.withColumns(dict.fromkeys(_LAG, F.lit(0.0)))
-    of_clients = lag.select(F.lit("clients").alias("source"), "lane", "slot", *_LAG)
-    return filled.join(of_clients, on=["lane", "source", "slot"], how="left").na.fill(0, list(_LAG))
-
-
-def _unused(filled: DataFrame, width_us: int) -> DataFrame:
-    """Each slot with what clients let go by: `spilt` from a full bucket, and `left` in it at the slot's end.
-
-    A bucket that is empty when the rate alone begins to count, and is then charged with what was admitted,
-    has lost up to any moment the most by which rate x time was ahead of that sum by then, less what it holds.
+    It is then charged with what was admitted, and has lost up to any moment the most by which rate x time was
+    ahead of that sum by then, less what it holds.
     """
-    lane = Window.partitionBy("lane", "source").orderBy("slot")
-    so_far = lane.rowsBetween(Window.unboundedPreceding, 0)
-    steady, begin_us = F.col("slot") >= F.col("steady"), F.col("steady") * width_us
-    own = F.when(steady, F.col("admitted")).otherwise(0.0)
-    up_to = F.sum(own).over(so_far)
-    at_end = F.col("rate") * ((F.col("slot") + 1) * width_us - begin_us) / 1e6 - up_to
+    count, begin_us = len(pressed), steady * slots.width_us
+    slot = np.arange(count)
+    own = np.where(slot >= steady, slots.admitted[:count], 0)
+    up_to = np.cumsum(own)
+    at_end = lane.rate * ((slot + 1) * slots.width_us - begin_us) / 1e6 - up_to
     # It is fullest at the end of a slot, or just before something is admitted in it.
-    at_first = F.col("rate") * (F.col("first_us") - begin_us) / 1e6 - (up_to - own)
-    fullest = F.greatest(at_end, F.coalesce(at_first, at_end)) - F.col("burst")
-    lost = F.greatest(F.coalesce(F.max(F.when(steady, fullest)).over(so_far), F.lit(0.0)), F.lit(0.0))
-    now = F.col("lost") - F.coalesce(F.lag("lost").over(lane), F.lit(0.0))
-    since = F.col("rate") * F.col("idle_us") / 1e6
-    return (
-        filled.withColumn("lost", lost)
-        .withColumn("spilt", F.when(F.col("pressed"), 0.0).otherwise(now))
-        .withColumn("left", F.greatest(F.least(at_end - F.col("lost"), since), F.lit(0.0)))
-    )
+    first_us = slots.first_us[:count]
+    known = first_us != LATER
+    at_first = lane.rate * (np.where(known, first_us, 0) - begin_us) / 1e6 - (up_to - own)
+    fullest = np.maximum(at_end, np.where(known, at_first, at_end)) - lane.burst
+    lost = np.maximum(np.maximum.accumulate(np.where(slot >= steady, fullest, _NOTHING)), 0.0)
+    now = np.diff(lost, prepend=0.0)
+    since = lane.rate * idle_us / 1e6
+    left = np.maximum(np.minimum(at_end - lost, since), 0.0)
+    return _Bucket(np.where(pressed, 0.0, now), left)
 
 
-def _steady(width_us: int) -> Column:
-    settled_us = _SETTLED_S * 1_000_000 * F.col("burst") / F.col("rate")
-    return F.coalesce(F.col("limited_slot") + 1, F.ceil(settled_us / width_us)).cast("int")
+def _caught_up(lag: Lag, length: int) -> Reals:
+    """What clients caught up with in each window; below 0, how much they fell behind."""
+    found = lag.behind[: len(lag.behind) - length + 1] - lag.after[length - 1 :]
+    kept: Reals = np.clip(found, -lag.most_behind, lag.most_behind)
+    return kept
+
+
+def _errors(slots: Slots, lane: Lane, window_s: int, bucket: _Bucket, caught_up: Reals) -> dict[str, Reals]:
+    """The errors of each window; see `rate_error`. Not a number: it is compared with nothing."""
+    count, length = len(bucket.left), len(bucket.left) - len(caught_up) + 1
+    total, of_window = _rolling(slots.admitted[:count], length), lane.rate * window_s
+    unused = _rolling(bucket.spilt, length) + bucket.left[length - 1 :]
+    could = np.where(unused < of_window, of_window - unused, np.nan)
+    # A window may begin or end in the middle of one operation: of one within it, or of the next.
+    most = np.maximum(slots.largest[:count], 0)
+    ends = _highest(most, length)
+    cut = _highest(np.concatenate([most, np.zeros(length, np.int64)]), 2 * length)
+    seen_late, seen_later = np.maximum(caught_up, 0.0), np.maximum(-caught_up, 0.0)
+    return {
+        "above": total / of_window - 1,
+        "above_net": (total - ends - seen_late) / of_window - 1,
+        "below": total / could - 1,
+        "below_net": (total + cut + seen_later) / could - 1,
+        "unused": unused / of_window,
+        "above_burst": (total - np.maximum(lane.burst, ends) - seen_late) / of_window - 1,
+    }
+
+
+def _furthest(errors: Mapping[str, Reals], steady: Flags, under: Flags) -> dict[str, Any]:
+    """The figures of a lane out of its windows; see `rate_error`."""
+    pressed = under & steady
+
+    def most(name: str, rows: Flags, sign: int = 1) -> float | None:
+        told = errors[name][rows]
+        told = sign * told[~np.isnan(told)]
+        return sign * float(told.max()) if len(told) else None
+
+    return {
+        "windows": int(np.count_nonzero(steady)),
+        "above": most("above", steady),
+        "below": most("below", pressed, -1),
+        "above_net": most("above_net", steady),
+        "above_burst": most("above_burst", steady | ~steady),
+        "below_net": most("below_net", pressed, -1),
+        "pressed": int(np.count_nonzero(pressed)),
+        "unused": most("unused", pressed),
+    }
+
+
+def _rolling(values: Any, length: int) -> Any:
+    """Sums of so many neighbours, one after the other: so their last digits depend on nothing before them."""
+    count = len(values) - length + 1
+    sums = np.zeros(count, values.dtype)
+    for place in range(length):
+        sums += values[place : place + count]
+    return sums
+
+
+def _highest(values: Numbers, length: int) -> Numbers:
+    """The highest of so many neighbours."""
+    found: Numbers = np.lib.stride_tricks.sliding_window_view(values, length).max(axis=1)
+    return found
+
+
+def _settled(lane: Lane, width_us: int) -> int:
+    return int(np.ceil(_SETTLED_S * 1_000_000 * lane.burst / lane.rate / width_us))
+
+
+def _first(rows: Flags) -> int | None:
+    found = np.flatnonzero(rows)
+    return int(found[0]) if len(found) else None

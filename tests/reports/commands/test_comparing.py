@@ -31,7 +31,7 @@ class Session:
 @pytest.fixture
 def spark(monkeypatch: pytest.MonkeyPatch) -> Session:
     started = Session()
-    monkeypatch.setattr(session, "spark_session", lambda name, settings, little: started)
+    monkeypatch.setattr(session, "spark_session", lambda name, settings, **_: started)
     monkeypatch.setenv("SPARK_REMOTE", "sc://127.0.0.1:1")  # so that nobody looks for Java here
     return started
 
@@ -90,7 +90,7 @@ def test_a_directory_without_a_run_is_reported_before_spark_starts(
     compare: Invoke, spark: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_job(monkeypatch, lambda given, directory: pytest.fail("the job ran"))
-    monkeypatch.setattr(session, "spark_session", lambda name, settings, little: pytest.fail("Spark started"))
+    monkeypatch.setattr(session, "spark_session", lambda name, settings, **_: pytest.fail("Spark started"))
     Path("run", FACTS_FILE).unlink()
     result = compare()
     assert result.exit_code == 2

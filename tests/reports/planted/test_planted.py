@@ -63,8 +63,11 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Jud
     for trial in _PERFECT.values():
         trial.play(book, trial.name)
     run = book.write(directory)
-    folder = directory / "decisions/run=r1/system=kafka"
-    (folder / "part-main-torn.parquet").write_bytes((folder / "part-main-1.parquet").read_bytes()[:5_000])
+    # What the rest of such a log tells is less, so it is one of a system that no trial is of.
+    log = directory / "decisions/run=r1"
+    torn = log / "system=kafka-torn/part-main-torn.parquet"
+    torn.parent.mkdir()
+    torn.write_bytes((log / "system=kafka/part-main-1.parquet").read_bytes()[:5_000])
     with _as_users_have_it(spark):
         results, findings = compare_trials(spark, directory)
     return Judged(directory, run, results, list(zip(run.trials, findings, strict=True)))

@@ -168,7 +168,9 @@ late AS (
     SELECT max(us) FROM told
     WHERE abs(slot - at_us // 100000) <= 2 OR abs(slot - sent_us // 100000) <= 2) AS others_us
   FROM arm WHERE event = 'received' AND sent_us IS NOT NULL AND topic = $topic AND scenario = $phase)
-SELECT count(*), count(*) FILTER (ms < -1), min(ms), quantile_disc(ms, 0.5), quantile_disc(ms, 0.99),
+SELECT count(*), CASE WHEN (SELECT min(at_us - sent_us) FROM arm WHERE event = 'received') >= -1000
+                      THEN count(*) FILTER (ms < -1) END,
+       min(ms), quantile_disc(ms, 0.5), quantile_disc(ms, 0.99),
        quantile_disc(greatest(ms - coalesce(others_us, 0) / 1000, 0), 0.99), max(ms)
 FROM late
 """

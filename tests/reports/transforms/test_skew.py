@@ -16,10 +16,10 @@ Bounds = tuple[int, float, float]
 
 def skews(spark: SparkSession, log: list[Row], seen: list[Row]) -> dict[tuple[str, str], Bounds]:
     """Bounds by gate and client, in ms."""
-    found = skew.skew(frames.decisions(spark, log), frames.observed(spark, seen)).collect()
+    parts = [part for topic in frames.topics(spark, log, seen) for _, part in skew.skew(topic)]
     return {
         (row["gateway"], row["who"]): (row["pairs"], row["at_least_us"] / 1000, row["at_most_us"] / 1000)
-        for row in found
+        for row in skew.skew_together(("kafka", "proxy"), parts)
     }
 
 

@@ -1,0 +1,166 @@
+"""Packed logs: the rows of each topic as columns in binary, so that Spark moves few rows, not millions.
+
+`packing` makes them. Whatever looks at single rows is then a function of a `Topic`, in numpy.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+Numbers: TypeAlias = np.ndarray[tuple[Any, ...], np.dtype[np.int64]]
+Flags: TypeAlias = np.ndarray[tuple[Any, ...], np.dtype[np.bool_]]
+Part: TypeAlias = tuple[tuple[str | int, ...], Any]
+"""What one topic gives to a figure of several, and the key of those: system and door first."""
+
+PLACE = ("system", "door", "topic")
+ATTACHING = ("attach_producer", "attach_consumer", "attached", "attach_refused")
+"""Operations of decisions and events of observations that a limit over all topics of an arm counts."""
+SEPARATOR = "\x1f"
+"""Between the policies of `others`."""
+NEVER = np.iinfo(np.int64).min
+"""In place of a time that there is not."""
+SCHEMA = "system string, door string, topic string, log string, rows binary"
+"""A row for each piece; all pieces of a topic are in one partition, one after the other."""
+DECISIONS, OBSERVATIONS = "decisions", "observations"
+COLUMNS = {
+    DECISIONS: (
+        *("time_us", "gateway", "client", "operation", "subscription", "policy", "action", "others"),
+        *("delay", "bytes", "messages", "decisions", "decision_cost", "window", "decision_id"),
+    ),
+    OBSERVATIONS: (
+        *("time_us", "phase", "client", "role", "event", "subscription", "producer"),
+        *("sequence", "messages", "bytes", "latency_ns", "delay_ms", "published_us", "decision_id"),
+    ),
+}
+"""What a piece has of each row, but for its place."""
+TEXTS = frozenset(
+    {
+        *("gateway", "client", "operation", "subscription", "policy", "action", "others"),
+        *("phase", "role", "event", "producer"),
+    }
+)
+"""Columns of texts of which there are few; `decision_id` is one of many, the others are numbers."""
+
+
+class Text(NamedTuple):
+    """A column of texts: each row's place in `names`, -1 of a null."""
+
+    codes: np.ndarray[tuple[int], np.dtype[np.int32]]
+    names: list[str]
+
+    def among(self, *values: str | None) -> Flags:
+        """Rows that have one of these values."""
+        found = np.array([*(name in values for name in self.names), None in values])
+        return found[self.codes]
+
+    def where(self, rows: Flags) -> "Text":
+        """Those rows."""
+        return Text(self.codes[rows], self.names)
+
+
+class Names:
+    """Numbers for the texts of one column, the same in all pieces."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str | None, int] = {}
+
+    def of(self, text: Text) -> Numbers:
+        """The number of each row's text; a null has one too."""
+        for name in (*text.names, None):
+            self._numbers.setdefault(name, len(self._numbers))
+        return np.array([self._numbers[name] for name in (*text.names, None)])[text.codes]
+
+    def number(self, name: str | None) -> int:
+        """The number of a text; -1 if it has none."""
+        return self._numbers.get(name, -1)
+
+    def __getitem__(self, number: int) -> str | None:
+        return list(self._numbers)[number]
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+
+class Piece:
+    """Some rows of one log, all of one topic."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+
+    def number(self, name: str, absent: int = 0) -> Numbers:
+        """A column of whole numbers, and what stands for a null."""
+        found: Numbers = self._table[name].fill_null(absent).to_numpy()
+        return found
+
+    def known(self, name: str) -> Flags:
+        """Rows that have a value."""
+        found: Flags = self._table[name].is_valid().to_numpy()
+        return found
+
+    def text(self, name: str) -> Text:
+        """A column of texts of which there are few."""
+        column = self._table[name].combine_chunks()
+        return Text(
+            column.indices.fill_null(-1).to_numpy(zero_copy_only=False), column.dictionary.to_pylist()
+        )
+
+    def each(self, name: str, rows: Flags) -> list[str]:
+        """A column of texts that are all different, of some rows."""
+        found: list[str] = self._table[name].filter(pa.array(rows)).to_pylist()
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """All that both logs have of a topic; without a name, what attaches to any topic of its arm."""
+
+    system: str
+    door: str
+    name: str | None
+    pieces: tuple[tuple[str, bytes], ...]
+
+    @property
+    def arm(self) -> tuple[str, str]:
+        """System and door."""
+        return self.system, self.door
+
+    @property
+    def is_observed(self) -> bool:
+        """Whether clients saw anything of it."""
+        return any(log == OBSERVATIONS for log, _ in self.pieces)
+
+    def decisions(self, *columns: str) -> Iterator[Piece]:
+        """The decision log's rows, piece by piece, with these columns."""
+        return self._read(DECISIONS, columns)
+
+    def observations(self, *columns: str) -> Iterator[Piece]:
+        """Likewise what clients saw."""
+        return self._read(OBSERVATIONS, columns)
+
+    def _read(self, log: str, columns: tuple[str, ...]) -> Iterator[Piece]:
+        for of, rows in self.pieces:
+            if of == log:
+                # What is not asked for is not decompressed.
+                fields = sorted(COLUMNS[log].index(name) for name in columns)
+                options = pa.ipc.IpcReadOptions(use_threads=False, included_fields=fields)
+                with pa.ipc.open_stream(rows, options=options) as stream:
+                    yield Piece(stream.read_all())
+
+
+def topics(batches: Iterable[pa.RecordBatch]) -> Iterator[Topic]:
+    """The topics of a partition of packed logs."""
+    place: tuple[str, str, str | None] | None = None
+    pieces: list[tuple[str, bytes]] = []
+    for batch in batches:
+        for row in batch.to_pylist():
+            of = (row["system"], row["door"], row["topic"])
+            if place is not None and of != place:
+                yield Topic(*place, tuple(pieces))
+                pieces = []
+            place = of
+            pieces.append((row["log"], row["rows"]))
+    if place is not None:
+        yield Topic(*place, tuple(pieces))

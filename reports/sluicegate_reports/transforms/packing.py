@@ -1,0 +1,191 @@
+"""Packs logs, see `packed`: one pass over each cuts it into pieces, and the pieces of a topic come together.
+
+Files that are on the disks of the machines where Spark runs are read by its Python processes themselves: by
+way of Java each single value would be copied twice, which takes ten times as long. What is elsewhere Spark
+reads.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame
+
+from sluicegate_reports.transforms.attribution import MARKED
+from sluicegate_reports.transforms.packed import (
+    ATTACHING,
+    COLUMNS,
+    DECISIONS,
+    OBSERVATIONS,
+    PLACE,
+    SCHEMA,
+    SEPARATOR,
+    TEXTS,
+)
+
+DAMAGED = "DAMAGED_PARQUET_FILE"
+"""In the message of the error where a file is damaged inside."""
+_PIECE_ROWS = 262_144
+_MARKED = MARKED.replace("(", "(?P<id>", 1)
+_FROM = {"time_us": "time", "published_us": "published", "phase": "scenario", "others": "other_reasons"}
+"""Columns of the logs that packed ones are made of, where their names differ."""
+_RUN = "run"
+_KIND = {DECISIONS: "operation", OBSERVATIONS: "event"}
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Which topics' rows are packed."""
+
+    systems: frozenset[str] | None = None
+    """Those of these systems; None for all."""
+    without: frozenset[tuple[str, str, str]] = frozenset()
+    """System, door and topic of what is left out."""
+    run: str = ""
+    """Those of this run; empty for all."""
+
+    def __call__(self, system: str, door: str, topic: str) -> bool:
+        """Whether a topic's are."""
+        return (system, door, topic) not in self.without and (self.systems is None or system in self.systems)
+
+    def of_run(self, table: pa.Table) -> pa.Table:
+        """The rows of the run."""
+        return table.filter(pc.equal(table[_RUN], self.run)) if self.run else table
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A log that is to be packed."""
+
+    frame: DataFrame
+    """Its rows."""
+    files: tuple[str, ...] = ()
+    """Local files that hold all of these rows; empty if they are not in such."""
+    kept: Kept = Kept()
+
+
+def packed(decisions: Source | None, observations: Source | None) -> DataFrame:
+    """Pack both logs, of which at least one has rows: a job that reads each once.
+
+    :return: columns of `packed.SCHEMA`, on the disks of Spark's executors.
+    """
+    told = ((DECISIONS, decisions), (OBSERVATIONS, observations))
+    both = reduce(DataFrame.unionByName, (_pieces(log, source) for log, source in told if source is not None))
+    gathered = both.repartition(_partitions(both), *PLACE).sortWithinPartitions(*PLACE)
+    return gathered.localCheckpoint(storageLevel=StorageLevel.DISK_ONLY)
+
+
+def _partitions(frame: DataFrame) -> int:
+    return int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+
+
+def _pieces(log: str, source: Source) -> DataFrame:
+    pack = partial(_packed, log=log, kept=source.kept)
+    wanted = [_KIND[log], "text", *PLACE, *(_FROM.get(name, name) for name in COLUMNS[log])]
+    wanted += [_RUN] if source.kept.run else []
+    if source.files:
+        spark, source_files, count = source.frame.sparkSession, source.files, len(source.files)
+        numbers = spark.range(0, count, 1, min(count, _partitions(source.frame)))
+        return numbers.mapInArrow(lambda each: pack(_read(each, source_files, wanted)), SCHEMA)
+    columns = [name for name in source.frame.columns if name in wanted]
+    return source.frame.select(*columns).mapInArrow(pack, SCHEMA)
+
+
+def _read(
+    batches: Iterable[pa.RecordBatch], files: Sequence[str], wanted: Collection[str]
+) -> Iterator[pa.RecordBatch]:
+    """The rows of the files with these numbers."""
+    for path in (files[number] for batch in batches for number in batch["id"].to_pylist()):
+        try:
+            with pq.ParquetFile(path) as file:
+                names = [name for name in file.schema_arrow.names if name in wanted]
+                yield from file.iter_batches(_PIECE_ROWS, columns=names, use_threads=False)
+        except (FileNotFoundError, PermissionError):
+            raise  # it may be whole
+        except (pa.ArrowException, OSError) as error:
+            raise RuntimeError(f"{DAMAGED}: {path}: {error}") from None
+
+
+def _packed(batches: Iterable[pa.RecordBatch], log: str, kept: Kept) -> Iterator[pa.RecordBatch]:
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(map(len, held)) >= _PIECE_ROWS:
+            yield from _cut(pa.Table.from_batches(held), log, kept)
+            held = []
+    if held:
+        yield from _cut(pa.Table.from_batches(held), log, kept)
+
+
+def _cut(table: pa.Table, log: str, kept: Kept) -> Iterator[pa.RecordBatch]:
+    """The rows of each topic of some rows; and once more, without a topic, what attaches."""
+    table = kept.of_run(table)
+    places = [table[name].combine_chunks().dictionary_encode() for name in PLACE]
+    number = np.zeros(len(table), np.int64)
+    for column in places:
+        number = number * len(column.dictionary) + column.indices.to_numpy()
+    rows = pa.table({name: _column(table, log, name) for name in COLUMNS[log]})
+    attaching = pc.is_in(table[_KIND[log]], pa.array(ATTACHING)).to_numpy()
+    order = np.argsort(number, kind="stable")
+    for own in np.split(order, np.flatnonzero(np.diff(number[order])) + 1) if len(order) else ():
+        system, door, topic = (column[int(own[0])].as_py() for column in places)
+        for name, chosen in ((topic, own), (None, own[attaching[own]])):
+            if len(chosen) and kept(system, door, topic):
+                yield _row(system, door, name, log, _encoded(rows.take(chosen)))
+
+
+def _column(table: pa.Table, log: str, name: str) -> pa.ChunkedArray | pa.Array:
+    """A column as it is packed; nulls if the log has none."""
+    if name == "decision_id":
+        return _decision_ids(table, log)
+    of = _FROM.get(name, name)
+    if of not in table.column_names:
+        return pa.nulls(len(table), pa.string() if name in TEXTS else pa.int64())
+    if name == "others":
+        return _others(table[of])
+    return table[of] if name in TEXTS else table[of].cast(pa.int64())
+
+
+def _others(reasons: pa.ChunkedArray) -> pa.Array:
+    """The policies that a decision names beside the one that decided."""
+    if reasons.null_count == len(reasons):
+        return pa.nulls(len(reasons), pa.string())
+    names = [[each["policy"] or "" for each in row or ()] for row in reasons.to_pylist()]
+    return pa.array([SEPARATOR.join(row) if row else None for row in names], pa.string())
+
+
+def _decision_ids(table: pa.Table, log: str) -> pa.ChunkedArray | pa.Array:
+    """What sets a refused message against its decision: the id in the log, or in what its client was told."""
+    nothing = pa.nulls(len(table), pa.string())
+    if log == DECISIONS:
+        published = pc.equal(table["operation"], "publish")
+        return pc.if_else(published, table["decision_id"], nothing)
+    text = table["text"]
+    if text.null_count == len(text):
+        return nothing
+    return pc.struct_field(pc.extract_regex(text, _MARKED), "id")
+
+
+def _row(*values: str | bytes | None) -> pa.RecordBatch:
+    kinds = [pa.string()] * 4 + [pa.binary()]
+    names = [part.split()[0] for part in SCHEMA.split(", ")]
+    arrays = [pa.array([value], kind) for value, kind in zip(values, kinds, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, names=names)
+
+
+def _encoded(rows: pa.Table) -> bytes:
+    columns = [
+        rows[name].combine_chunks().dictionary_encode() if name in TEXTS else rows[name].combine_chunks()
+        for name in rows.column_names
+    ]
+    batch = pa.RecordBatch.from_arrays(columns, names=rows.column_names)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as stream:
+        stream.write_batch(batch)
+    packed: bytes = sink.getvalue().to_pybytes()
+    return packed
