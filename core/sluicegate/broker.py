@@ -277,7 +277,7 @@ class ReachingFront(BrokerFront, Protocol):
 
     @property
     def greeting(self) -> bytes:
-        """Bytes that a broker answers immediately, whoever sends them.
+        """Bytes that a broker answers immediately, from any client.
 
         A broker that accepts connections but does not answer the greeting counts as unreachable. If empty, a
         connection (with TLS, if the entry has it) suffices.

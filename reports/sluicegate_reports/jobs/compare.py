@@ -101,7 +101,7 @@ def judged(run: Run, found: Measures, lacking: Incomplete = _COMPLETE) -> Sequen
             # Nothing else is set there that could have refused all that this limit should have.
             figures = {**figures, "misattributed": figures["otherwise"]}
         if others and not trial.saturated and source_of(number, found) == CLIENTS:
-            # Without a log nobody tells which of them held the clients back.
+            # Without a log it is unknown which of them held the clients back.
             figures = {**figures, "below": None}
         findings.append(told(number, trial, figures, judge(trial, figures), found, lacking))
     return findings

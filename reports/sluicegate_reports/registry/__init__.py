@@ -1,7 +1,7 @@
 """The parts of a comparison, built in or from other packages: systems, doors, policies, metrics, clients.
 
 A package adds its own by an entry point of the group `sluicegate.reports`, which names an `Extension`.
-Systems and doors that nobody registered take part too, as unknown ones.
+Systems and doors that are not registered take part too, as unknown ones.
 """
 
 from collections.abc import Callable, Iterable, Mapping

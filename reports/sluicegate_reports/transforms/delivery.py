@@ -100,7 +100,7 @@ def delivery(
 
     A message that did not come is lost if a later one of its producer came, or if nothing came any more: the
     consumers of its arm read on for `idle_s`, three mean gaps and the longest way of any message after it.
-    Otherwise nobody knows, and it is unread.
+    Otherwise that is unknown, and it is unread.
 
     :param idle_s: for so long at least they have to read on.
     :param end_us: until when its arm was read, see `read_until`.
@@ -216,7 +216,7 @@ def _met(told: Told, came: Came, *, calls: bool) -> _Met:
         came_us[place] = first.came_us[known]
         beside = calls & (ahead_us[known] != NEVER) & (ahead_us[known] < told.told_us[place])
         late[place] = behind[known] & ~beside
-    # Of a message without a number, which is first here, nobody knows what came after it.
+    # Messages without a number come first here; what followed them is unknown.
     later = np.minimum.accumulate(came_us[::-1])[::-1]
     return _Met(told, times, came_us, late, np.append(later[1:], _LATER))
 

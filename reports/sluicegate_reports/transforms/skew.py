@@ -121,10 +121,10 @@ def _by_order(told: _Told, decided: _Decided, clients: Names, gates: Names) -> I
     # Only the start of each topic is looked at, by its own clock, which may be hours away from the clients'.
     early_us = int(decided.decided_us.min()) + _START_US
     begun = decided.decided_us // _SECOND_US * _SECOND_US < early_us
-    nobody = gates.number(None)
+    no_gate = gates.number(None)
     for who, rows, answers in _each(told, decided, clients):
         own_gates = np.unique(decided.gateway[rows[begun[rows]]])
-        if len(own_gates) != 1 or own_gates[0] == nobody:
+        if len(own_gates) != 1 or own_gates[0] == no_gate:
             continue
         theirs = _Told._make(column[answers] for column in told)
         bounds = _set_against(theirs, _Decided._make(column[rows] for column in decided), early_us)
