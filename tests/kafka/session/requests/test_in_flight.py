@@ -155,7 +155,7 @@ def test_received_bytes_are_not_kept_until_the_broker_answers() -> None:
     assert wire.session.held_bytes == wire.shared.budget.used == 0
     (owed,) = wire.session.outstanding.queue
     exchange = owed.handle.func.__self__  # type: ignore[union-attr]
-    assert exchange._frame == b""
+    assert exchange._request.frame == b""
 
 
 KINDS = {"listed": (list_groups, listed), "versions": (api_versions, versions)}
