@@ -131,6 +131,8 @@ class KafkaBroker(Restartable):
             "num.network.threads": "2",
             "num.io.threads": "4",
             "log.cleaner.enable": "false",
+            # Batches that tests make by hand are of 1970.
+            "log.retention.ms": "-1",
         }
 
 
