@@ -9,10 +9,10 @@ from sluicegate.config.tls import context_for_broker
 from sluicegate.engine.budget import Budget
 from sluicegate.engine.gate import GateFaults
 from sluicegate.engine.sink import NullSink
-from sluicegate.gateway.compiler import GateCompiler
-from sluicegate.gateway.plugins import plugins_of
 from sluicegate.hooks import BrokerContext
 from sluicegate.model import Level, PolicyLayer, PolicySet, PolicyValue, Setting, Source, TopicName
+from sluicegate.runtime.compiler import GateCompiler
+from sluicegate.runtime.plugins import plugins_of
 from sluicegate.wall_clock import WallClock
 
 SECOND = 1_000_000_000

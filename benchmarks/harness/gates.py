@@ -6,9 +6,9 @@ from sluicegate.engine.factors import Factor, Factors
 from sluicegate.engine.faults import GateFaults
 from sluicegate.engine.gates import GateCache
 from sluicegate.engine.sink import DecisionSink
-from sluicegate.gateway.compiler import GateCompiler
-from sluicegate.gateway.plugins import plugins_of
 from sluicegate.model import Level, PolicyLayer, PolicySet, PolicyValue, Setting, Source, TopicName
+from sluicegate.runtime.compiler import GateCompiler
+from sluicegate.runtime.plugins import plugins_of
 from sluicegate.testing import ManualContext
 
 

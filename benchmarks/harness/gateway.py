@@ -68,7 +68,7 @@ class Gateway(Gate):
         found = []
         for process in psutil.Process(self.pid).children():
             with suppress(psutil.Error):
-                if "sluicegate.gateway.worker_main" in process.cmdline():
+                if "sluicegate.processes.worker_main" in process.cmdline():
                     found.append(process)
         return found
 

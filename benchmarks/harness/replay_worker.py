@@ -22,9 +22,9 @@ import sluicegate
 from benchmarks.harness.fake_transport import FakeTransport
 from benchmarks.harness.replaying import QuietWorker, Replay, begin_collecting
 from sluicegate.config.load import load
-from sluicegate.gateway.log_sink import LogSink
-from sluicegate.gateway.plugins import load_plugins
 from sluicegate.model import PolicySet
+from sluicegate.runtime.log_sink import LogSink
+from sluicegate.runtime.plugins import load_plugins
 
 _BOOTSTRAP = "127.0.0.1:9"
 """Nothing answers there, and nothing needs to."""

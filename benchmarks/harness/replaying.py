@@ -14,17 +14,17 @@ from unittest.mock import patch
 
 from benchmarks.harness.fake_transport import FakeTransport
 from sluicegate.broker import Listener
-from sluicegate.gateway import relay
-from sluicegate.gateway.connections import Connections
-from sluicegate.gateway.worker import Worker
+from sluicegate.net.connections import Connections
+from sluicegate.net.relaying import relay
+from sluicegate.processes.worker import Worker
 
 try:
-    from sluicegate.gateway.upstream_side import UpstreamSide
+    from sluicegate.net.relaying.upstream_side import UpstreamSide
 except ImportError:  # an earlier tree
     UpstreamSide = relay.UpstreamSide  # type: ignore[misc, attr-defined]
 
 try:
-    from sluicegate.gateway.collecting import begin as begin_collecting
+    from sluicegate.processes.collecting import begin as begin_collecting
 except ImportError:  # an earlier tree
 
     def begin_collecting() -> None:

@@ -15,7 +15,7 @@ from benchmarks.harness.kafka_bytes import API_VERSIONS_V0
 from benchmarks.harness.names import ENGINE
 from benchmarks.harness.processes import UnavailableError
 from benchmarks.harness.scenario import Scenario
-from sluicegate.gateway.in_process import EmbeddedGateway
+from sluicegate.processes.in_process import EmbeddedGateway
 from sluicegate_kafka.demo.mock_cluster import mock_cluster
 
 _RENEWALS, _QUICK_RENEWALS = 1_000, 50

@@ -44,9 +44,9 @@ from sluicegate.decisions.reading import read_decisions
 from sluicegate.decisions.spool import parquet_files, spools
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.sink import DecisionSink, NullSink
-from sluicegate.gateway import collecting
-from sluicegate.gateway.in_process import EmbeddedGateway
 from sluicegate.model import Action, Decision, Operation, OperationKind
+from sluicegate.processes import collecting
+from sluicegate.processes.in_process import EmbeddedGateway
 
 _DECISIONS, _QUICK_DECISIONS = 1_000_000, 100_000
 """1,000,000 are what a gate with some 3,000 decisions a second writes before its file becomes Parquet."""

@@ -11,9 +11,9 @@ from sluicegate.engine.check import Check, Stage
 from sluicegate.engine.faults import GateFaults
 from sluicegate.engine.gate import Gate, compile_gate
 from sluicegate.engine.sink import NullSink
-from sluicegate.gateway.compiler import GateCompiler
-from sluicegate.gateway.plugins import load_plugins
 from sluicegate.model import Decision, Operation, OperationKind, PolicySet, TopicName
+from sluicegate.runtime.compiler import GateCompiler
+from sluicegate.runtime.plugins import load_plugins
 
 _ROUNDS = 9
 

@@ -80,7 +80,7 @@ from sluicegate.store import Change, MemoryStore, PolicyStore, StoreError
 if TYPE_CHECKING:
     from sluicegate.decisions.reading import read_decisions
     from sluicegate.embedded import PolicyEngine
-    from sluicegate.gateway.in_process import EmbeddedGateway
+    from sluicegate.processes.in_process import EmbeddedGateway
 
 API_VERSION: Final = (1, 0)
 """Major and minor version of this interface; a larger minor version only adds to it."""
@@ -113,7 +113,7 @@ PROVISIONAL: Final = frozenset(
 """Names that a minor version may change: drivers of brokers, and the state that gates keep."""
 
 _LATER = {
-    "EmbeddedGateway": "sluicegate.gateway.in_process",
+    "EmbeddedGateway": "sluicegate.processes.in_process",
     "PolicyEngine": "sluicegate.embedded",
     "read_decisions": "sluicegate.decisions.reading",
 }

@@ -24,14 +24,14 @@ from sluicegate.config.units import HostPort
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.gates import GateCache
 from sluicegate.engine.sink import DecisionSink
-from sluicegate.gateway.engine_host import EngineHost
-from sluicegate.gateway.facts import Facts
-from sluicegate.gateway.log_sink import LogSink
-from sluicegate.gateway.plugins import Plugins, load_plugins
-from sluicegate.gateway.policies_in_force import PolicyWatch
 from sluicegate.hooks import hookimpl
 from sluicegate.model import MethodMap, PolicyLayer, PolicySet, TopicName, path_name
 from sluicegate.private_files import make_folder
+from sluicegate.runtime.facts import Facts
+from sluicegate.runtime.host import EngineHost
+from sluicegate.runtime.log_sink import LogSink
+from sluicegate.runtime.plugins import Plugins, load_plugins
+from sluicegate.runtime.policies_in_force import PolicyWatch
 
 __all__ = ["PolicyEngine", "ServiceConfig"]
 

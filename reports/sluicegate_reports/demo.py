@@ -19,7 +19,7 @@ from sluicegate.decisions.reading import read_decisions
 from sluicegate.demo.law import Limit
 from sluicegate.demo.page import Page
 from sluicegate.demo.topic_log import TopicLog
-from sluicegate.gateway.plugins import load_plugins
+from sluicegate.runtime.plugins import load_plugins
 from sluicegate_reports.demo_table import clients_table
 from sluicegate_reports.markdown import markdown
 from sluicegate_reports.page import page

@@ -51,7 +51,7 @@ def test_what_is_not_there_says_so() -> None:
 def test_a_plugin_that_imports_the_interface_brings_no_gateway_and_no_arrow() -> None:
     program = (
         "import sys, sluicegate.api\n"
-        "print({'pyarrow', 'grpc', 'sluicegate.gateway', 'sluicegate.embedded'} & {*sys.modules})"
+        "print({'pyarrow', 'grpc', 'sluicegate.processes', 'sluicegate.embedded'} & {*sys.modules})"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

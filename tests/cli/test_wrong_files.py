@@ -227,7 +227,7 @@ def test_secrets_are_not_shown(given: Given, entry: str) -> None:
 
 def test_the_login_of_a_store_is_not_shown(given: Given, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "sluicegate.gateway.logs.set_up", lambda *_, **__: None
+        "sluicegate.runtime.logs.set_up", lambda *_, **__: None
     )  # `run` would change other tests' log
     given(Wrong("", BROKER + "store: postgres://gate:hunter2@db/policies?key=hunter2\n", 0, "", ""))
     for command in COMMANDS:

@@ -16,8 +16,8 @@ from sluicegate.config.fields import PolicyFields, models_in
 from sluicegate.config.json_schema import json_schema
 from sluicegate.config.load import file_model, load, read
 from sluicegate.config.secrets import resembles_secret, shown_key, shown_text
-from sluicegate.gateway.plugins import Plugins, load_plugins
-from sluicegate.gateway.policies_in_force import PolicyWatch
+from sluicegate.runtime.plugins import Plugins, load_plugins
+from sluicegate.runtime.policies_in_force import PolicyWatch
 
 MARKS = ("Hunter2Zq9", "90817263544")
 KEYS = (

@@ -15,7 +15,7 @@ from sluicegate.cli import main
 from sluicegate.demo.parts import show_parts
 from sluicegate.demo.runner import Outcome, Played
 from sluicegate.demo.scene import Verdict
-from sluicegate.gateway.plugins import Plugins, load_plugins
+from sluicegate.runtime.plugins import Plugins, load_plugins
 
 demo_module = sys.modules["sluicegate.cli.demo"]
 

@@ -12,8 +12,8 @@ from tests.features.storage_quota.conftest import PrometheusDouble
 from tests.waiting import LONG_S, until
 
 from sluicegate.embedded import PolicyEngine
-from sluicegate.gateway.plugins import CHOICE
 from sluicegate.model import Action, Operation, OperationKind
+from sluicegate.runtime.plugins import CHOICE
 from sluicegate.testing import RecordingSink
 
 ROOT = Path(__file__).resolve().parents[2]

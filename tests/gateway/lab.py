@@ -16,11 +16,11 @@ from tests.waiting import LONG_S, until_so
 
 from sluicegate.broker import Listener
 from sluicegate.demo.ports import free_ports
-from sluicegate.gateway.acceptor import Acceptor
-from sluicegate.gateway.connections import Connections
-from sluicegate.gateway.limits import Limits
-from sluicegate.gateway.reachability import Reachability
-from sluicegate.gateway.tls import TlsContexts
+from sluicegate.net.connections import Connections
+from sluicegate.net.limits import Limits
+from sluicegate.net.listening.acceptor import Acceptor
+from sluicegate.net.reachability import Reachability
+from sluicegate.net.tls import TlsContexts
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 P = ParamSpec("P")

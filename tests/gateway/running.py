@@ -16,7 +16,7 @@ import psutil
 from tests.gateway.lab import module_path
 from tests.waiting import LONG_S
 
-from sluicegate.gateway.plugins import CHOICE
+from sluicegate.runtime.plugins import CHOICE
 
 FILE = """\
 brokers:
@@ -43,7 +43,7 @@ os.execv(sys.argv[2], sys.argv[2:])
 
 def _is_worker(process: psutil.Process) -> bool:
     try:
-        return "sluicegate.gateway.worker_main" in process.cmdline()
+        return "sluicegate.processes.worker_main" in process.cmdline()
     except psutil.Error:  # it has just ended
         return False
 

@@ -8,7 +8,7 @@ from tests.gateway.certificates import Authority
 from tests.gateway.handshakes import serial
 from tests.waiting import LONG_S
 
-from sluicegate.gateway.in_process import EmbeddedGateway
+from sluicegate.processes.in_process import EmbeddedGateway
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 

@@ -19,10 +19,10 @@ from tests.waiting import LONG_S, until_so
 
 from sluicegate.broker import WebServices
 from sluicegate.config.models import BrokerTls, ClientTls, Tls
-from sluicegate.gateway.expiry import ExpiryWarnings
-from sluicegate.gateway.plugins import Plugins
-from sluicegate.gateway.tls import TlsFiles
-from sluicegate.gateway.web import open_listener
+from sluicegate.net.expiry import ExpiryWarnings
+from sluicegate.net.tls import TlsFiles
+from sluicegate.processes.web import open_listener
+from sluicegate.runtime.plugins import Plugins
 
 NOW = datetime.now(UTC)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)

@@ -2,7 +2,7 @@ import pytest
 from click.testing import CliRunner
 
 from sluicegate.cli import main
-from sluicegate.gateway.plugins import CHOICE
+from sluicegate.runtime.plugins import CHOICE
 
 
 def test_plugins_list_says_what_is_loaded_and_which_hooks(monkeypatch: pytest.MonkeyPatch) -> None:

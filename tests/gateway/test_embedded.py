@@ -13,10 +13,10 @@ from sluicegate import hookimpl
 from sluicegate.broker import Listener
 from sluicegate.config.models import GatewayConfig
 from sluicegate.engine.sink import NullSink
-from sluicegate.gateway.acceptor import Acceptor
-from sluicegate.gateway.in_process import EmbeddedGateway
-from sluicegate.gateway.plugins import CHOICE
 from sluicegate.model import Level, PolicyLayer, PolicyValue, Setting, Source
+from sluicegate.net.listening.acceptor import Acceptor
+from sluicegate.processes.in_process import EmbeddedGateway
+from sluicegate.runtime.plugins import CHOICE
 
 SECOND = 1_000_000_000
 

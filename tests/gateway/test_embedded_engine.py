@@ -10,7 +10,6 @@ from sluicegate import hookimpl
 from sluicegate.config.errors import ConfigErrors
 from sluicegate.config.models import GatewayConfig
 from sluicegate.embedded import PolicyEngine, ServiceConfig
-from sluicegate.gateway.plugins import CHOICE
 from sluicegate.model import (
     Action,
     Level,
@@ -25,6 +24,7 @@ from sluicegate.model import (
     Source,
     TopicName,
 )
+from sluicegate.runtime.plugins import CHOICE
 from sluicegate.testing import RecordingSink
 
 FILE = """

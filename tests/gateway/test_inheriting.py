@@ -9,10 +9,10 @@ from tests.gateway.test_embedded import config, gateway
 from tests.waiting import until_so
 
 from sluicegate.broker import Listener
-from sluicegate.gateway import descriptors
-from sluicegate.gateway.held_listeners import Announcer, HeldListeners
-from sluicegate.gateway.listening import Inherited
-from sluicegate.gateway.plugins import CHOICE
+from sluicegate.net.listening import descriptors
+from sluicegate.net.listening.held_listeners import Announcer, HeldListeners
+from sluicegate.net.listening.sockets import Inherited
+from sluicegate.runtime.plugins import CHOICE
 
 _HOST = "127.0.0.1"
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from sluicegate.broker import PASS, Close, Command, Listener, PauseReading
-from sluicegate.gateway import fair_reading, relay, turns, upstream_side
-from sluicegate.gateway.fair_reading import TURN
-from sluicegate.gateway.read_control import SESSION
-from sluicegate.gateway.relay import ClientSide
-from sluicegate.gateway.turns import SLICE_NS, Turns
-from sluicegate.gateway.upstream_side import UpstreamSide
+from sluicegate.net.relaying import fair_reading, relay, turns, upstream_side
+from sluicegate.net.relaying.fair_reading import TURN
+from sluicegate.net.relaying.read_control import SESSION
+from sluicegate.net.relaying.relay import ClientSide
+from sluicegate.net.relaying.turns import SLICE_NS, Turns
+from sluicegate.net.relaying.upstream_side import UpstreamSide
 
 READ = bytes(256 * 1024)
 """What the event loop reads at once, at most."""

@@ -11,8 +11,8 @@ from tests.gateway.lab import LIMITS, Streams, lab, on_uvloop, upstream
 from tests.waiting import LONG_S
 
 from sluicegate.broker import ToClient
-from sluicegate.gateway.admission import ADDRESS, FULL, OVERLOAD, Admission, share_of
-from sluicegate.gateway.relief import largest_first
+from sluicegate.net.admission import ADDRESS, FULL, OVERLOAD, Admission, share_of
+from sluicegate.net.relief import largest_first
 
 _MIB = 1024 * 1024
 

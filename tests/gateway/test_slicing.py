@@ -8,7 +8,7 @@ from tests.gateway.echo_plugin import RawSession
 from tests.gateway.lab import lab, on_uvloop, upstream
 
 from sluicegate.broker import PASS, Ask, Close, Command, NextTurn, ToClient, ToUpstream
-from sluicegate.gateway.relay import ClientSide
+from sluicegate.net.relaying.relay import ClientSide
 
 BULK = 32 * 1024 * 1024
 

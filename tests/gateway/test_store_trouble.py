@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from tests.gateway.test_watching import Lab
 
-from sluicegate.gateway import policies_in_force
-from sluicegate.gateway.plugins import CHOICE
 from sluicegate.model import Level
+from sluicegate.runtime import policies_in_force
+from sluicegate.runtime.plugins import CHOICE
 from sluicegate.store import SqliteStore
 from sluicegate.store.sqlite_file import SqliteFile
 

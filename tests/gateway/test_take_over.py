@@ -15,7 +15,7 @@ from tests.gateway.lab import closed_port
 from tests.gateway.running import Gateway, echoing
 from tests.waiting import LONG_S, until
 
-from sluicegate.gateway.handover import directory
+from sluicegate.net.listening.handover import directory
 
 
 @pytest.fixture(scope="module")

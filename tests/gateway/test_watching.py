@@ -8,9 +8,9 @@ import pytest
 from tests.gateway.certificates import Authority
 
 from sluicegate.config.load import load
-from sluicegate.gateway.plugins import CHOICE, load_plugins
-from sluicegate.gateway.policies_in_force import PolicyWatch
 from sluicegate.model import Level
+from sluicegate.runtime.plugins import CHOICE, load_plugins
+from sluicegate.runtime.policies_in_force import PolicyWatch
 from sluicegate.store import SqliteStore, StoreError
 
 GOOD = """\

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.gateway.test_dynamics import engine_of
+from tests.runtime.test_dynamics import engine_of
 
 from sluicegate import hookimpl
 from sluicegate.engine.check import Check, Stage
@@ -18,10 +18,10 @@ from sluicegate.engine.faults import FAULTS_TO_OPEN, GateFaults
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.quota import Quota
 from sluicegate.engine.sink import NullSink
-from sluicegate.gateway.compiler import GateCompiler
-from sluicegate.gateway.plugin_metrics import PluginMetrics
-from sluicegate.gateway.plugins import CHOICE, load_plugins
 from sluicegate.model import Action, Decision, Operation, OperationKind, Outcome, PolicySet, Reason, TopicName
+from sluicegate.runtime.compiler import GateCompiler
+from sluicegate.runtime.plugin_metrics import PluginMetrics
+from sluicegate.runtime.plugins import CHOICE, load_plugins
 
 NOW = 1_000_000_000
 NAME = f"{__name__}.Plugin"
@@ -300,7 +300,7 @@ def test_an_invalid_quota_is_a_fault_and_the_policies_stay(quota: Any) -> None:
         assert engine.faults.last[NAME].error.startswith("InvalidAnswerError: ")
 
 
-CLOCK = "sluicegate.gateway.slow_calls.perf_counter_ns"
+CLOCK = "sluicegate.runtime.slow_calls.perf_counter_ns"
 
 
 def quiet(lines: Iterable[str]) -> list[str]:

@@ -19,6 +19,7 @@ OTHERS = {
     "docs": "the documents",
     "example": "examples/grpc",
     "fuzz": "whole sessions of all protocols",
+    "gateway": "whole gateways: a policy file, processes, clients",
     "house": "the rules for rooms, files and documents",
     "install": "the distribution, in fresh environments",
     "matrix": "each policy with each client library",

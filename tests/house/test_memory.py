@@ -8,8 +8,8 @@ import pytest
 HEAVY = ("pyarrow", "rich", "starlette", "uvicorn", "httpx", "click", "yaml", "prometheus_client", "numpy")
 WORKER = """
 import sys
-import sluicegate.gateway.worker_main
-from sluicegate.gateway.plugins import load_plugins
+import sluicegate.processes.worker_main
+from sluicegate.runtime.plugins import load_plugins
 drivers = load_plugins(()).drivers
 for system in {systems}:
     driver = drivers[system]
@@ -19,9 +19,9 @@ for system in {systems}:
 """
 SUPERVISOR = """
 import sys
-import sluicegate.cli.run, sluicegate.gateway.supervisor, sluicegate.metrics.http
-import sluicegate.gateway.policies_in_force
-from sluicegate.gateway.plugins import load_plugins
+import sluicegate.cli.run, sluicegate.processes.supervisor, sluicegate.metrics.http
+import sluicegate.runtime.policies_in_force
+from sluicegate.runtime.plugins import load_plugins
 assert set(load_plugins(()).drivers) >= {"kafka", "pulsar"}
 """
 

@@ -25,7 +25,7 @@ PLANTS = {
         "features know nothing",
     ),
     "core/sluicegate/store/planted.py": ("import sluicegate.hooks", "only the plugin module"),
-    "core/sluicegate/gateway/planted.py": ("import sluicegate_kafka", "the core never imports"),
+    "core/sluicegate/net/planted.py": ("import sluicegate_kafka", "the core never imports"),
     "reports/sluicegate_reports/transforms/planted.py": ("import httpx", "only the runner"),
     "reports/sluicegate_reports/planted.py": (
         "import sluicegate_reports.runner",
@@ -35,7 +35,7 @@ PLANTS = {
         "import sluicegate_reports.transforms",
         "the runner of the reports knows",
     ),
-    "plugins/kafka/sluicegate_kafka/planted.py": ("import sluicegate.gateway", "a broker room meets"),
+    "plugins/kafka/sluicegate_kafka/planted.py": ("import sluicegate.processes", "a broker room meets"),
     "plugins/kafka/sluicegate_kafka/cluster/planted.py": (
         "import sluicegate_kafka.session",
         "the rooms inside a broker room",

@@ -14,7 +14,7 @@ from tests.gateway.lab import closed_port, upstream
 from tests.waiting import LONG_S
 
 from sluicegate.demo.ports import free_ports
-from sluicegate.gateway.in_process import EmbeddedGateway
+from sluicegate.processes.in_process import EmbeddedGateway
 from sluicegate_kafka.demo.mock_cluster import mock_cluster
 
 

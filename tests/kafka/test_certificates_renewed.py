@@ -14,8 +14,8 @@ from tests.gateway.lab import upstream
 from tests.gateway.shown import accepted, renewed
 
 from sluicegate.demo.ports import free_ports
-from sluicegate.gateway.in_process import EmbeddedGateway
-from sluicegate.gateway.tls import TlsFiles
+from sluicegate.net.tls import TlsFiles
+from sluicegate.processes.in_process import EmbeddedGateway
 from sluicegate_kafka.cluster.login import login_options
 from sluicegate_kafka.config import KafkaConfig
 from sluicegate_kafka.demo.mock_cluster import mock_cluster

@@ -9,7 +9,7 @@ from _pytest.mark.structures import ParameterSet
 from tests.matrix.policies import SHOWN, Shown
 
 from sluicegate.config.fields import PolicyFields
-from sluicegate.gateway.plugins import load_plugins
+from sluicegate.runtime.plugins import load_plugins
 
 NOT_APPLICABLE = "not applicable"
 ONE, SEVERAL = "one process", "several processes"

@@ -20,8 +20,8 @@ from sluicegate.demo.policy_file import PolicyFile
 from sluicegate.demo.ports import free_ports
 from sluicegate.demo.scene import Backend, Observation, OwnGate, Scene, Seen, Verdict
 from sluicegate.demo.topic_log import TopicLog
-from sluicegate.gateway.in_process import EmbeddedGateway
-from sluicegate.gateway.plugins import load_plugins
+from sluicegate.processes.in_process import EmbeddedGateway
+from sluicegate.runtime.plugins import load_plugins
 
 _PATIENCE_S = 120.0
 """How long a scene waits for each thing that has to come; it ends only what never comes."""

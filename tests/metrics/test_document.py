@@ -6,8 +6,8 @@ from pathlib import Path
 from prometheus_client.metrics_core import Metric
 from tests.metrics.status import STATUS
 
-from sluicegate.gateway import slow_calls
 from sluicegate.metrics.exposition import GatewayCollector
+from sluicegate.runtime import slow_calls
 
 DOCUMENT = (Path(__file__).resolve().parents[2] / "docs" / "operations.md").read_text()
 

@@ -12,9 +12,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from sluicegate import __version__
 from sluicegate.engine.gates import GateCache
 from sluicegate.engine.state import TopicState
-from sluicegate.gateway.samples import TopicSamples
 from sluicegate.metrics.exposition import GatewayCollector
 from sluicegate.model import Operation, OperationKind, TopicName
+from sluicegate.runtime.samples import TopicSamples
 from sluicegate.testing import build_gate
 
 STATUS: dict[str, Any] = {

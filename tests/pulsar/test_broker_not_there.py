@@ -9,7 +9,7 @@ from tests.gateway.lab import closed_port
 from tests.waiting import LONG_S
 
 from sluicegate.demo.ports import free_ports
-from sluicegate.gateway.in_process import EmbeddedGateway
+from sluicegate.processes.in_process import EmbeddedGateway
 from sluicegate_pulsar.reference import ReferenceBroker
 
 

@@ -9,8 +9,8 @@ from tests.store.conftest import Clock
 from tests.waiting import until
 
 from sluicegate.cli.opening import open_desk, read_facts, read_store
-from sluicegate.gateway.plugins import CHOICE
 from sluicegate.model import Level
+from sluicegate.runtime.plugins import CHOICE
 from sluicegate.store import StoreError
 
 

@@ -12,8 +12,8 @@ from tests.store.conftest import Clock
 from tests.store.test_gateways_on_etcd import lab_on
 from tests.waiting import until
 
-from sluicegate.gateway.plugins import CHOICE
 from sluicegate.model import Level
+from sluicegate.runtime.plugins import CHOICE
 from sluicegate.store import PolicyStore, StoreError
 from sluicegate.store import replica as replica_module
 from sluicegate.store.metadata import Event, Listing, MemoryMetadata

@@ -11,8 +11,8 @@ import pytest
 from tests.gateway.test_watching import Lab
 from tests.waiting import until
 
-from sluicegate.gateway.plugins import CHOICE, Plugins
 from sluicegate.model import Level
+from sluicegate.runtime.plugins import CHOICE, Plugins
 from sluicegate.store import MemoryStore, PolicyStore, StoreError
 from sluicegate.store.local_copy import LocalCopy, StoreState
 from sluicegate.store.policy_store import StoreUnavailableError

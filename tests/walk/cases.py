@@ -23,11 +23,11 @@ from sluicegate.broker import Command, Session, ToUpstream, WakeAt
 from sluicegate.config.load import load
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.sink import NullSink
-from sluicegate.gateway.engine_host import EngineHost
-from sluicegate.gateway.facts import Facts
-from sluicegate.gateway.messages import encode, policies_from_json
-from sluicegate.gateway.plugins import load_plugins
-from sluicegate.gateway.policies_in_force import PolicyWatch
+from sluicegate.processes.messages import encode, policies_from_json
+from sluicegate.runtime.facts import Facts
+from sluicegate.runtime.host import EngineHost
+from sluicegate.runtime.plugins import load_plugins
+from sluicegate.runtime.policies_in_force import PolicyWatch
 
 Walks: TypeAlias = Mapping[str, Walk]
 """Walks of one case by name. What is held has one until it is held, one from its wake-up to the bytes for the

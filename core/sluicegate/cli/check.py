@@ -11,7 +11,7 @@ from sluicegate.cli.findings import file_findings, policy_warnings, store_findin
 from sluicegate.cli.opening import Opened, counted, plugin_findings
 from sluicegate.config.errors import Finding, by_place, render
 from sluicegate.config.load import Loaded, Reading, plugin_modules, read
-from sluicegate.gateway.plugins import PluginError, load_plugins
+from sluicegate.runtime.plugins import PluginError, load_plugins
 
 
 @click.command()

@@ -14,7 +14,7 @@ import click
 from sluicegate.children import ChildError
 from sluicegate.demo.gate_process import GateError
 from sluicegate.demo.scene import BrokerDemo, Verdict
-from sluicegate.gateway.plugins import PluginError, Plugins, load_plugins
+from sluicegate.runtime.plugins import PluginError, Plugins, load_plugins
 
 if TYPE_CHECKING:
     from sluicegate.demo.runner import Outcome

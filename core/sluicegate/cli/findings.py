@@ -22,8 +22,8 @@ from sluicegate.config.tree import Place
 from sluicegate.config.validation import Path
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.features.storage_quota.quota_fields import LIMITS
-from sluicegate.gateway.plugins import PluginError
 from sluicegate.model import Level, PolicyLayer, Setting, TopicName
+from sluicegate.runtime.plugins import PluginError
 from sluicegate.store import StoreError
 from sluicegate.store.sqlite_file import sqlite_path
 

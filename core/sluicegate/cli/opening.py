@@ -20,9 +20,9 @@ from sluicegate.config.models import BrokerConfig
 from sluicegate.config.policy_set import policy_set
 from sluicegate.config.tree import parse
 from sluicegate.engine.hierarchy import Resolver
-from sluicegate.gateway.changing import change_store
-from sluicegate.gateway.plugins import PluginError, Plugins, load_plugins
 from sluicegate.model import Level, PolicyLayer, PolicyValue
+from sluicegate.runtime.changing import change_store
+from sluicegate.runtime.plugins import PluginError, Plugins, load_plugins
 from sluicegate.store import PolicyStore, StoreError
 from sluicegate.store.sqlite_file import sqlite_path
 

@@ -6,7 +6,7 @@ import click
 
 from sluicegate.cli.aligning import aligned
 from sluicegate.cli.opening import plugins_for
-from sluicegate.gateway.plugins import PluginInfo
+from sluicegate.runtime.plugins import PluginInfo
 
 
 @click.group()

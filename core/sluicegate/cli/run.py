@@ -20,10 +20,10 @@ from sluicegate.config.load import Reading
 log = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
-    from sluicegate.gateway.child import WorkerProcess
-    from sluicegate.gateway.handover import Offered
-    from sluicegate.gateway.supervisor import Supervisor
     from sluicegate.metrics.http import AdminServer
+    from sluicegate.net.listening.handover import Offered
+    from sluicegate.processes.child import WorkerProcess
+    from sluicegate.processes.supervisor import Supervisor
 
 
 @click.command()
@@ -55,7 +55,7 @@ def run(file: str, drain_timeout: float | None, take_over: bool) -> None:
     warnings = _usable(file, opened)
     import uvloop
 
-    from sluicegate.gateway import logs
+    from sluicegate.runtime import logs
 
     settings = opened.loaded.config.log
     logs.set_up(
@@ -83,13 +83,13 @@ def _usable(file: str, opened: Opened) -> list[Finding]:
 
 
 async def _serve(file: str, opened: Opened, drain_s: float | None, *, take_over: bool) -> int:
-    from sluicegate.gateway.child import WorkerFailedError
-    from sluicegate.gateway.plugins import PluginError
-    from sluicegate.gateway.policies_in_force import PolicyWatch
-    from sluicegate.gateway.succession import Succession
-    from sluicegate.gateway.supervisor import Supervisor
-    from sluicegate.gateway.unraisable import log_unraisable
     from sluicegate.metrics.http import AdminServer
+    from sluicegate.net.listening.succession import Succession
+    from sluicegate.processes.child import WorkerFailedError
+    from sluicegate.processes.supervisor import Supervisor
+    from sluicegate.runtime.plugins import PluginError
+    from sluicegate.runtime.policies_in_force import PolicyWatch
+    from sluicegate.runtime.unraisable import log_unraisable
     from sluicegate.store import StoreError
 
     config = opened.loaded.config
@@ -131,7 +131,7 @@ async def _until_stopped(
     supervisor: "Supervisor", stopping: asyncio.Event, ready: Callable[[], None]
 ) -> None:
     """Start the workers and wait for a stop; a stop during the start cancels it."""
-    from sluicegate.gateway.child import WorkerFailedError
+    from sluicegate.processes.child import WorkerFailedError
 
     starting = asyncio.ensure_future(supervisor.start())
     waiting = asyncio.ensure_future(stopping.wait())

@@ -7,7 +7,7 @@ from typing import Any
 
 from sluicegate.children import commands, say
 from sluicegate.demo.scene import Backend, BrokerDemo
-from sluicegate.gateway.plugins import load_plugins
+from sluicegate.runtime.plugins import load_plugins
 
 
 def demo_of(system: str) -> BrokerDemo:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from sluicegate.gateway.plugins import Plugins
+from sluicegate.runtime.plugins import Plugins
 
 
 def show_parts(plugins: Plugins, directory: Path, systems: Sequence[str], plain: bool) -> list[str]:

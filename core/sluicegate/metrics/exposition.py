@@ -8,11 +8,11 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from sluicegate.engine.state import COUNTERS
-from sluicegate.gateway.samples import RATE_TYPES
 from sluicegate.metrics.certificates import certificate_families
 from sluicegate.metrics.histograms import hold_histogram, size_histograms
 from sluicegate.metrics.plugin_families import Family, plugin_families
 from sluicegate.metrics.processes import build_info, process_metrics
+from sluicegate.runtime.samples import RATE_TYPES
 
 Snapshot = Mapping[str, Any]
 """Of a worker, as `Worker.snapshot` makes it."""

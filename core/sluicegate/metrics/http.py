@@ -11,9 +11,9 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from sluicegate.gateway.http import HttpServer
-from sluicegate.gateway.listening import Inherited
 from sluicegate.metrics.exposition import GatewayCollector, Snapshot, Status
+from sluicegate.net.http import HttpServer
+from sluicegate.net.listening.sockets import Inherited
 
 
 class Observed(Protocol):

@@ -11,10 +11,10 @@ from sluicegate.config.fields import PolicyFields
 from sluicegate.engine.gate import Gate, GateFaults
 from sluicegate.engine.sink import DecisionSink
 from sluicegate.engine.state import TopicState
-from sluicegate.gateway.compiler import GateCompiler
-from sluicegate.gateway.plugins import plugins_of
 from sluicegate.hooks import BrokerContext
 from sluicegate.model import Level, PolicyLayer, PolicySet, Setting, Source, TopicName
+from sluicegate.runtime.compiler import GateCompiler
+from sluicegate.runtime.plugins import plugins_of
 from sluicegate.testing.faults import failing_faults
 from sluicegate.testing.sink import RecordingSink
 

@@ -12,9 +12,9 @@ from sluicegate.config.models import BrokerConfig
 from sluicegate.config.policy_set import policy_set
 from sluicegate.engine.faults import GateFaults
 from sluicegate.engine.gate import Gate
-from sluicegate.gateway.compiler import GateCompiler
-from sluicegate.gateway.plugins import PluginError, Plugins, load_plugins
 from sluicegate.model import Decision, Operation, PolicyLayer, PolicySet, TopicName
+from sluicegate.runtime.compiler import GateCompiler
+from sluicegate.runtime.plugins import PluginError, Plugins, load_plugins
 
 _OBSERVE_ONLY = "observe_only."
 _ACROSS_TOPICS = "connection_rate_limit"

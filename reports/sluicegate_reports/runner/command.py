@@ -15,7 +15,7 @@ from sluicegate_reports.runner.brokers.jars import SHIPPED, folder
 from sluicegate_reports.runner.scenario import SYSTEMS
 
 if TYPE_CHECKING:
-    from sluicegate.gateway.plugins import Plugins
+    from sluicegate.runtime.plugins import Plugins
     from sluicegate_reports.runner.doors import Arm
     from sluicegate_reports.runner.loading import LoadedScenario
 
@@ -167,7 +167,7 @@ def run(
     directory of the run is what `sluicegate report compare` makes the report from. An arm that cannot be
     played is reported, and the others continue. The exit code is 1 if no arm of a repetition could be played.
     """
-    from sluicegate.gateway.plugins import PluginError, load_plugins
+    from sluicegate.runtime.plugins import PluginError, load_plugins
     from sluicegate_reports.runner.doors import arms_of
 
     try:
@@ -194,7 +194,7 @@ def run(
 @click.command("scenarios")
 def scenarios() -> None:
     """List the scenarios that come with the product."""
-    from sluicegate.gateway.plugins import load_plugins
+    from sluicegate.runtime.plugins import load_plugins
 
     plugins = load_plugins(())
     for name in shipped():

@@ -46,7 +46,7 @@ def _log(order: Mapping[str, Any], broker: BrokerConfig, stack: AsyncExitStack) 
 @asynccontextmanager
 async def _gate(order: Mapping[str, Any]) -> AsyncIterator[dict[str, Any]]:
     """The proxy."""
-    from sluicegate.gateway.in_process import EmbeddedGateway
+    from sluicegate.processes.in_process import EmbeddedGateway
 
     async with AsyncExitStack() as stack:
         # The log asks less of a gateway than the engine's protocol promises; mypy cannot tell for attributes.
@@ -81,7 +81,7 @@ async def _danube(order: Mapping[str, Any]) -> AsyncIterator[dict[str, Any]]:
 
 def _engine(made: Any, order: Mapping[str, Any], stack: AsyncExitStack) -> Any:
     from sluicegate.config.load import load
-    from sluicegate.gateway.plugins import load_plugins
+    from sluicegate.runtime.plugins import load_plugins
 
     plugins = load_plugins(())
     loaded = load(order["file"], plugins.policy_models, plugins.broker_models, {})

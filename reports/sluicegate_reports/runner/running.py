@@ -16,8 +16,8 @@ from sluicegate.config.errors import ConfigErrors
 from sluicegate.config.load import load
 from sluicegate.config.policy_set import policy_set
 from sluicegate.engine.hierarchy import Resolver
-from sluicegate.gateway.plugins import Plugins
 from sluicegate.model import EffectivePolicies
+from sluicegate.runtime.plugins import Plugins
 from sluicegate_reports.results import Arm as ArmFacts
 from sluicegate_reports.results import Phase, RunFacts, Skew
 from sluicegate_reports.runner import machine

@@ -12,7 +12,7 @@ from sluicegate_reports.runner.progress import Bars
 from sluicegate_reports.runner.running import Comparison, estimate_s, tidy
 
 if TYPE_CHECKING:
-    from sluicegate.gateway.plugins import Plugins
+    from sluicegate.runtime.plugins import Plugins
     from sluicegate_reports.runner.doors import Arm
     from sluicegate_reports.runner.loading import LoadedScenario
     from sluicegate_reports.runs import Run

@@ -14,7 +14,7 @@ from tests.danube.support.clients import NOTHING_S
 from tests.danube.support.gates import Gate, channel, gate, on_topic
 from tests.waiting import LONG_S, until_so
 
-from sluicegate.gateway import draining
+from sluicegate.net.relaying import draining
 from sluicegate_danube.reference import ReferenceBroker
 
 SIZE = 1000

@@ -10,7 +10,7 @@ import yaml
 
 from sluicegate.demo.ports import free_ports
 from sluicegate.engine.state import TopicState
-from sluicegate.gateway.in_process import EmbeddedGateway
+from sluicegate.processes.in_process import EmbeddedGateway
 from sluicegate.testing.sink import RecordingSink
 from sluicegate_grpc.semantics.calls import Calls
 

@@ -16,10 +16,10 @@ from sluicegate import hookimpl
 from sluicegate.embedded import PolicyEngine
 from sluicegate.engine.pressure import Backlog, PressureSource
 from sluicegate.features.adaptive.controller import AdaptiveController
-from sluicegate.gateway import tasks
-from sluicegate.gateway.plugins import CHOICE
 from sluicegate.hooks import BrokerContext
 from sluicegate.model import Decision, Operation, OperationKind
+from sluicegate.runtime import tasks
+from sluicegate.runtime.plugins import CHOICE
 from sluicegate.testing import RecordingSink
 
 TOPIC = "orders.eu"

@@ -25,8 +25,8 @@ from sluicegate.features.adaptive.settings import (
     Settings,
     alias_of,
 )
-from sluicegate.gateway.changing import change_store
 from sluicegate.model import EffectivePolicies, Level
+from sluicegate.runtime.changing import change_store
 from sluicegate.store.memory import MemoryStore
 
 KEYS = {

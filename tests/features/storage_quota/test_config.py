@@ -20,9 +20,9 @@ from sluicegate.config.policy_set import policy_set
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.features.storage_quota.quota_fields import StoragePolicies, limits_of, problem_with
 from sluicegate.features.storage_quota.volumes import Limit, Limits, LimitType, Volume
-from sluicegate.gateway.changing import change_store
-from sluicegate.gateway.plugins import CHOICE, load_plugins
 from sluicegate.model import EffectivePolicies, Level, TopicName
+from sluicegate.runtime.changing import change_store
+from sluicegate.runtime.plugins import CHOICE, load_plugins
 from sluicegate.store import MemoryStore
 
 SEED = "client.quota.callback.static.storage"

@@ -11,8 +11,8 @@ from tests.real.volumes import MIB
 from tests.waiting import until
 
 from sluicegate.embedded import PolicyEngine
-from sluicegate.gateway.plugins import CHOICE
 from sluicegate.model import Action, Level, Operation, OperationKind
+from sluicegate.runtime.plugins import CHOICE
 from sluicegate.store.sqlite import SqliteStore
 from sluicegate.testing import RecordingSink
 

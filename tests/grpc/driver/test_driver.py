@@ -17,8 +17,8 @@ from sluicegate.cli import main
 from sluicegate.config.errors import ConfigErrors
 from sluicegate.config.load import load
 from sluicegate.embedded import PolicyEngine
-from sluicegate.gateway.plugins import CHOICE, PluginError, Plugins, load_plugins
 from sluicegate.model import Level, Method, MethodMap, Role, TopicName
+from sluicegate.runtime.plugins import CHOICE, PluginError, Plugins, load_plugins
 from sluicegate_danube.plugin import DanubeDriver
 from sluicegate_grpc.driver import GrpcDriver
 from sluicegate_grpc.proxy.bearer import bearer_principal
@@ -87,7 +87,7 @@ def test_another_plugin_may_make_the_driver_whenever_it_is_loaded(monkeypatch: p
     # As an entry point whose name comes first, so that it is loaded before the one for all maps.
     monkeypatch.setattr(EntryPoint, "load", lambda self: own if self.name == "a" else courier)
     points = [EntryPoint(name, "", "sluicegate.plugins") for name in ("a", "courier")]
-    monkeypatch.setattr("sluicegate.gateway.plugins.entry_points", lambda group: EntryPoints(points))
+    monkeypatch.setattr("sluicegate.runtime.plugins.entry_points", lambda group: EntryPoints(points))
     monkeypatch.delenv(CHOICE)
     import sluicegate_grpc.plugin
 

@@ -95,7 +95,7 @@ def closes(gate: Gate, reason: str) -> float:
 
 def worker(gate: Gate) -> psutil.Process:
     """The process that serves clients."""
-    return next(p for p in gate.processes()[1:] if "sluicegate.gateway.worker_main" in p.cmdline())
+    return next(p for p in gate.processes()[1:] if "sluicegate.processes.worker_main" in p.cmdline())
 
 
 # -- from clients -------------------------------------------------------------------------------------

@@ -130,7 +130,7 @@ def worker_pids(gate: Gate) -> list[int]:
     found = []
     for process in gate.processes()[1:]:
         with suppress(psutil.NoSuchProcess):  # it has ended meanwhile, or is about to
-            if "sluicegate.gateway.worker_main" in process.cmdline():
+            if "sluicegate.processes.worker_main" in process.cmdline():
                 found.append(process.pid)
     return found
 

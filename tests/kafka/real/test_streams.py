@@ -141,7 +141,7 @@ class Watch:
 
     def __init__(self, gate: Gate) -> None:
         self._process = next(
-            p for p in gate.processes()[1:] if "sluicegate.gateway.worker_main" in p.cmdline()
+            p for p in gate.processes()[1:] if "sluicegate.processes.worker_main" in p.cmdline()
         )
         self._before = self._largest = self._process.memory_info().rss
 

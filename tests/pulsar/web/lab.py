@@ -15,9 +15,9 @@ from sluicegate.config.fields import PolicyFields
 from sluicegate.config.models import ClientTls
 from sluicegate.config.tls import context_for_clients
 from sluicegate.engine.hierarchy import Resolver
-from sluicegate.gateway.changing import change_store
-from sluicegate.gateway.http import HttpServer
 from sluicegate.model import Level, PolicyLayer, PolicySet
+from sluicegate.net.http import HttpServer
+from sluicegate.runtime.changing import change_store
 from sluicegate.store import MemoryStore
 from sluicegate_pulsar.config import PulsarConfig
 from sluicegate_pulsar.web.site import PulsarSite

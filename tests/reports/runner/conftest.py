@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sluicegate.decisions.reading import read_decisions
-from sluicegate.gateway.plugins import load_plugins
+from sluicegate.runtime.plugins import load_plugins
 from sluicegate_reports.runner.doors import arms_of
 from sluicegate_reports.runner.loading import load_scenario
 from sluicegate_reports.runner.running import Comparison

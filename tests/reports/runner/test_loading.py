@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from sluicegate.config.errors import ConfigErrors
-from sluicegate.gateway.plugins import load_plugins
+from sluicegate.runtime.plugins import load_plugins
 from sluicegate_reports.runner.command import shipped
 from sluicegate_reports.runner.loading import LoadedScenario, load_scenario
 

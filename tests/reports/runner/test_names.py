@@ -5,8 +5,8 @@ import re
 import pytest
 
 from sluicegate.engine.hierarchy import Resolver
-from sluicegate.gateway.plugins import load_plugins
 from sluicegate.model import Level, PolicyLayer, PolicySet, Setting, Source
+from sluicegate.runtime.plugins import load_plugins
 from sluicegate_reports.runner.names import full_name, namespace_pattern, topic_pattern
 from sluicegate_reports.runner.scenario import SYSTEMS
 

@@ -102,7 +102,7 @@ def run(
     if dry_run:
         show_plan(with_store(url, _plan), as_json=as_json)
         return
-    from sluicegate.gateway import logs
+    from sluicegate.runtime import logs
 
     logs.set_up("info", "json" if as_json else "text")
     try:
@@ -143,7 +143,7 @@ async def _metrics(figures: Figures, listen: tuple[str, int] | None) -> AsyncIte
     if listen is None:
         yield ""
         return
-    from sluicegate.gateway.http import HttpServer
+    from sluicegate.net.http import HttpServer
     from sluicegate_danube.failover.exposition import make_app
 
     server = HttpServer(make_app(figures), *listen, "failover metrics")

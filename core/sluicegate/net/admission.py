@@ -1,0 +1,79 @@
+"""Which clients may connect: limits in total, for one address, and for one principal."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+
+from sluicegate.net.limits import Limits
+
+FULL = "connections_refused"
+ADDRESS = "connections_refused_address"
+OVERLOAD = "connections_refused_overload"
+
+
+class Admission:
+    """Places of one broker's clients.
+
+    :param limits: bounds.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._most = limits.max_connections
+        self._of_address = share_of(limits.max_connections, limits.address_share)
+        self._of_principal = share_of(limits.max_connections, limits.principal_share)
+        self._by_address: Counter[str] = Counter()
+        self.is_overloaded = False
+        """True while memory is short: no further client may connect."""
+
+    def refusal(self, address: str, connected: int) -> str:
+        """Why a client may not connect, as a counter's name; empty if it may.
+
+        :param address: its host.
+        :param connected: the number of connected clients.
+        """
+        if self.is_overloaded:
+            return OVERLOAD
+        if connected >= self._most:
+            return FULL
+        return ADDRESS if self._by_address[address] >= self._of_address else ""
+
+    def remedy(self, refusal: str) -> str:
+        """The log text of a refusal, and its remedy."""
+        if refusal == OVERLOAD:
+            return "memory is short; see the entry's overload section"
+        if refusal == FULL:
+            return f"{self._most} clients are connected; raise max_connections"
+        return (
+            f"{self._of_address} clients of its address are connected; raise address_share or max_connections"
+        )
+
+    def joined(self, address: str) -> None:
+        """A client has connected."""
+        self._by_address[address] += 1
+
+    def left(self, address: str) -> None:
+        """A client has disconnected."""
+        self._by_address[address] -= 1
+        if self._by_address[address] <= 0:
+            del self._by_address[address]
+
+    def beyond_share(self, principals: Iterable[str]) -> list[int]:
+        """Places in a list of the clients' principals, the oldest client first, of those above the share.
+
+        :param principals: of all clients; empty where there is none.
+        """
+        if self._of_principal >= self._most:
+            return []
+        counts: Counter[str] = Counter()
+        beyond = []
+        for place, principal in enumerate(principals):
+            if principal:
+                counts[principal] += 1
+                if counts[principal] > self._of_principal:
+                    beyond.append(place)
+        return beyond
+
+
+def share_of(count: int, share: float) -> int:
+    """A share of places, at least one; rounded up, so that a small share still admits a client."""
+    return max(1, math.ceil(count * share))

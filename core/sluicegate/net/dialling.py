@@ -1,0 +1,154 @@
+"""Connects to the broker for clients, and probes it."""
+
+import asyncio
+import errno
+from collections.abc import Callable
+from time import monotonic_ns
+from typing import TypeVar, cast
+
+from sluicegate.net.background import BackgroundTasks
+from sluicegate.net.reachability import Place, Reachability
+from sluicegate.net.tls import TlsContexts
+
+NO_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
+"""Errors that say nothing about the broker."""
+_ANSWER_S = 5.0
+_FOREIGN = {
+    b"HTTP/1": "answers in HTTP/1, as no broker does: check the port",
+    b"\x15\x03": "answers with an alert of TLS: check 'tls.broker' and the port",
+}
+"""What begins an answer that comes from no broker, or from one that clients cannot be connected to."""
+
+Protocol = TypeVar("Protocol", bound=asyncio.Protocol)
+
+
+class Dialler:
+    """Connects to addresses of one broker.
+
+    :param tls: what the broker speaks.
+    :param limit_s: longest time for one address.
+    :param loop: the running event loop.
+    """
+
+    def __init__(self, tls: TlsContexts, limit_s: float, loop: asyncio.AbstractEventLoop) -> None:
+        self._tls = tls
+        self._limit_s = limit_s
+        self._loop = loop
+
+    async def dial(self, make: Callable[[], Protocol], place: Place) -> Protocol:
+        """Connect to one address.
+
+        :param make: makes the protocol of the connection.
+        :raises OSError: if it is not available; TimeoutError if nothing came back in time.
+        :raises UnicodeError: if the host is no valid name.
+        """
+        host, port = place
+        tls = self._tls
+        try:
+            async with asyncio.timeout(self._limit_s):
+                _, protocol = await self._loop.create_connection(
+                    make,
+                    host,
+                    port,
+                    ssl=tls.broker,
+                    server_hostname=(tls.server_name or host) if tls.broker else None,
+                )
+        except TimeoutError as error:
+            raise TimeoutError(f"no answer within {self._limit_s:g} s") from error
+        return protocol
+
+
+class _Probe(asyncio.Protocol):
+    """One connection that tests whether the broker answers.
+
+    :param greeting: sent to it; empty if a connection suffices.
+    """
+
+    def __init__(self, greeting: bytes) -> None:
+        self._greeting = greeting
+        self._transport: asyncio.Transport | None = None
+        self.answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The broker accepted."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's are not instances of it
+        if self._greeting:
+            self._transport.write(self._greeting)
+        else:
+            self.answered.set_result(None)
+
+    def data_received(self, data: bytes) -> None:
+        """The broker has sent bytes: it is alive, unless they come from a server of another kind."""
+        if self.answered.done():
+            return
+        problem = next((text for start, text in _FOREIGN.items() if data.startswith(start)), None)
+        if problem is None:
+            self.answered.set_result(None)
+        else:
+            self.answered.set_exception(ConnectionError(problem))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is closed."""
+        if not self.answered.done():
+            self.answered.set_exception(ConnectionError("closes connections without an answer"))
+
+    def close(self) -> None:
+        """Hang up."""
+        self.answered.cancel()
+        if self._transport is not None:
+            self._transport.close()
+
+
+class Prober:
+    """Probes the addresses of one broker when they are due.
+
+    :param reachability: chooses them, and gets the results.
+    :param dialler: connects.
+    :param greeting: bytes that the broker answers at once, to any sender; empty if there are none.
+    """
+
+    def __init__(self, reachability: Reachability, dialler: Dialler, greeting: bytes) -> None:
+        self._reachability = reachability
+        self._dialler = dialler
+        self._greeting = greeting
+        self._tasks = BackgroundTasks("probes")
+
+    def begin(self, now_ns: int) -> None:
+        """Begin the probes that are due."""
+        for place in self._reachability.due(now_ns):
+            self._tasks.spawn(self._probe(place))
+
+    async def first(self, limit_s: float) -> None:
+        """Probe all addresses, and wait a short time for the results.
+
+        :param limit_s: longest time to wait; slower probes go on.
+        """
+        self.begin(monotonic_ns())
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=limit_s)
+
+    async def stop(self) -> None:
+        """End all probes."""
+        await self._tasks.cancel()
+
+    async def _probe(self, place: Place) -> None:
+        error: Exception | None = None
+        try:
+            await self._ask(place)
+        except (OSError, UnicodeError) as failure:
+            if isinstance(failure, OSError) and failure.errno in NO_DESCRIPTORS:
+                self._reachability.unprobed(place, monotonic_ns())
+                return
+            error = failure
+        self._reachability.probed(place, error, monotonic_ns())
+
+    async def _ask(self, place: Place) -> None:
+        probe = await self._dialler.dial(lambda: _Probe(self._greeting), place)
+        try:
+            async with asyncio.timeout(_ANSWER_S):
+                await probe.answered
+        except TimeoutError as error:
+            # No TimeoutError: clients can be connected, and may wait or leave.
+            raise ConnectionError(f"accepts connections and says nothing within {_ANSWER_S:g} s") from error
+        finally:
+            probe.close()

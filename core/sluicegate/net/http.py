@@ -1,0 +1,111 @@
+"""HTTP servers on the running event loop; they run in the supervisor."""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, cast
+
+import uvicorn
+
+from sluicegate.net.http_heads import HEAD_S, Protocol, Waiting
+from sluicegate.net.listening.sockets import Inherited, bind, refused_address
+
+_KEEP_ALIVE_S = 30
+_CONNECTIONS = 1_000
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its own signal handlers: the supervisor's drain comes first."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._ending = asyncio.Event()
+
+    async def main_loop(self) -> None:
+        """Wait until serving ends; uvicorn's own loop polls ten times a second for a header that is off."""
+        await self.on_tick(0)
+        await self._ending.wait()
+
+    def end(self) -> None:
+        """Make `serve` return."""
+        self.should_exit = True
+        self._ending.set()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals alone."""
+        yield
+
+
+class HttpServer:
+    """Serves one ASGI application.
+
+    :param app: the application.
+    :param host: address to listen on.
+    :param port: port; 0 takes a free one.
+    :param name: for errors.
+    :param tls: what to speak; plain text if None.
+    :param connections: at once, and requests; more are answered 503. Half of them may wait for a request:
+        beyond that, one that waits is closed for each that comes.
+    :param head_s: longest time for the head of a request, seconds.
+    :param inherited: listening sockets of a process before; the one with this address is used.
+    :raises OSError: if the address is not available.
+    """
+
+    def __init__(
+        self,
+        app: Any,
+        host: str,
+        port: int,
+        name: str,
+        tls: ssl.SSLContext | None = None,
+        connections: int = _CONNECTIONS,
+        head_s: float = HEAD_S,
+        inherited: Inherited | None = None,
+    ) -> None:
+        protocol = partial(Protocol, waiting=Waiting(connections // 2), head_s=head_s)
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            ws="none",
+            http=cast("type[asyncio.Protocol]", protocol),
+            server_header=False,
+            date_header=False,
+            proxy_headers=False,
+            limit_concurrency=connections,
+            timeout_keep_alive=_KEEP_ALIVE_S,
+            timeout_graceful_shutdown=1,
+        )
+        config.load()
+        config.ssl = tls  # its own options would read the files in a way of their own
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        try:
+            self.bound = bind(name, host, port, family, inherited)
+        except OSError as error:
+            raise refused_address(name, host, port, error) from error
+        self.name = name
+        self._server = _Server(config)
+        self._serving: asyncio.Task[Any] | None = None
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port of the listening socket."""
+        host, port, *_ = self.bound.getsockname()
+        return host, port
+
+    def start(self) -> None:
+        """Begin to serve."""
+        serve = self._server.serve(sockets=[self.bound])
+        self._serving = asyncio.get_running_loop().create_task(serve)
+
+    async def stop(self) -> None:
+        """Stop serving."""
+        self._server.end()
+        if self._serving is not None:
+            await self._serving
+        self.bound.close()

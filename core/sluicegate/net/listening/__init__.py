@@ -1,0 +1,1 @@
+"""Listening sockets: opened, shared between processes, and handed to the next gateway."""

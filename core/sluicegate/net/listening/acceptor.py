@@ -1,0 +1,137 @@
+"""Listening sockets, which accept here and not in the event loop.
+
+uvloop closes a listener for good when descriptors run out, or drops clients silently.
+"""
+
+import asyncio
+import errno
+import os
+import socket
+from contextlib import suppress
+
+from sluicegate.broker import Listener
+from sluicegate.net.connections import Connections
+from sluicegate.net.dialling import NO_DESCRIPTORS
+from sluicegate.net.listening.sockets import Inherited, bind, refused_address
+
+_AT_ONCE = 8
+"""Clients accepted in one turn of the loop; each takes some 0.3 ms until it is served."""
+_TLS_AT_ONCE = 2
+"""The same with TLS: where many connect again at once, the first bytes of each are there already, and the
+turn that answers them signs with the key, for 1 to 2 ms each (RSA)."""
+_REST_S = 0.1
+"""Pause after descriptors were used up."""
+_OUT_OF_MEMORY = frozenset({errno.ENOBUFS, errno.ENOMEM})
+
+_PROBES = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
+"""The kernel probes a client that has been silent for 15 s, and closes it after three probes, 5 s apart."""
+
+
+class Acceptor:
+    """One listening socket.
+
+    :param listener: its configuration; may be replaced by one with the same address.
+    :param bound: the socket, bound and listening.
+    :param connections: takes the clients.
+    """
+
+    def __init__(self, listener: Listener, bound: socket.socket, connections: Connections) -> None:
+        self.listener = listener
+        self.bound = bound
+        self._connections = connections
+        self._loop = connections.loop
+        self._spare = os.open(os.devnull, os.O_RDONLY)
+        self._rest: asyncio.TimerHandle | None = None
+        self._loop.add_reader(bound, self._ready)
+
+    @classmethod
+    async def open(
+        cls, listener: Listener, connections: Connections, inherited: Inherited | None = None
+    ) -> "Acceptor":
+        """Listen.
+
+        :param inherited: sockets of a process before; the one with this address is used.
+        :raises OSError: if the address is not available; the text names it.
+        """
+        try:
+            found = await connections.loop.getaddrinfo(
+                listener.host, listener.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )
+            family, _, _, _, address = found[0]
+            bound = bind(listener.name, str(address[0]), int(address[1]), family, inherited)
+        except OSError as error:
+            raise refused_address(listener.name, listener.host, listener.port, error) from error
+        bound.setblocking(False)
+        return cls(listener, bound, connections)
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port of the listening socket, with the actual port in place of 0."""
+        host, port, *_ = self.bound.getsockname()
+        return host, port
+
+    def close(self) -> None:
+        """Stop listening; idempotent."""
+        if self.bound.fileno() < 0:
+            return
+        if self._rest is not None:
+            self._rest.cancel()
+        self._loop.remove_reader(self.bound)
+        self.bound.close()
+        self._close_spare()
+
+    def _close_spare(self) -> None:
+        if self._spare >= 0:
+            os.close(self._spare)
+            self._spare = -1
+
+    def _ready(self) -> None:
+        for _ in range(_TLS_AT_ONCE if self._connections.is_client_tls else _AT_ONCE):
+            try:
+                client, address = self.bound.accept()
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as error:
+                if error.errno in NO_DESCRIPTORS | _OUT_OF_MEMORY:
+                    self._turn_away(error)
+                    return
+                continue  # the client was gone before it was accepted
+            self._welcome(client, address[0], f"{address[0]}:{address[1]}")
+
+    def _welcome(self, client: socket.socket, host: str, peer: str) -> None:
+        connections = self._connections
+        if refusal := connections.refusal(host):
+            client.close()
+            connections.refused(peer, refusal)
+            return
+        client.setblocking(False)
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        _probe_when_silent(client)
+        connections.accept(client, peer, self.listener)
+
+    def _turn_away(self, error: OSError) -> None:
+        """Use the spare descriptor to close waiting clients, so that they notice; then pause."""
+        self._close_spare()
+        for _ in range(_AT_ONCE):
+            try:
+                client, _ = self.bound.accept()
+            except OSError:
+                break
+            client.close()
+            self._connections.descriptors_used_up(error)
+        with suppress(OSError):
+            self._spare = os.open(os.devnull, os.O_RDONLY)
+        self._loop.remove_reader(self.bound)
+        self._rest = self._loop.call_later(_REST_S, self._rested)
+
+    def _rested(self) -> None:
+        self._rest = None
+        self._loop.add_reader(self.bound, self._ready)
+
+
+def _probe_when_silent(client: socket.socket) -> None:
+    """Have the kernel close a client whose host has vanished, so that it frees its place."""
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _PROBES:
+        if (option := getattr(socket, name, None)) is not None:  # not every system has all of them
+            client.setsockopt(socket.IPPROTO_TCP, option, value)

@@ -1,0 +1,88 @@
+"""The listeners that one worker has open."""
+
+import logging
+import socket
+from collections.abc import Mapping
+
+from sluicegate.broker import Listener
+from sluicegate.net.connections import Connections
+from sluicegate.net.listening.acceptor import Acceptor
+from sluicegate.net.listening.held_listeners import Announcer
+from sluicegate.net.listening.sockets import Inherited
+
+log = logging.getLogger(__name__)
+
+
+class Listeners:
+    """Opens, moves and closes listeners by name.
+
+    :param inherited: listening sockets of the process before this one; those not used are closed.
+    :param announcer: reports which listeners are open.
+    """
+
+    def __init__(self, inherited: Inherited | None = None, announcer: Announcer | None = None) -> None:
+        self._inherited = inherited or Inherited()
+        self._announcer = announcer
+        self._acceptors: dict[str, Acceptor] = {}
+        self._is_closed = False
+
+    async def open(self, listener: Listener, connections: Connections) -> None:
+        """Open a listener; one of the same name gets the new upstream, or moves to its new address.
+
+        After `close` it opens none.
+
+        :param connections: takes the clients.
+        :raises OSError: if the address is not available.
+        """
+        known = self._acceptors.get(listener.name)
+        if known is not None:
+            if (known.listener.host, known.listener.port) == (listener.host, listener.port):
+                known.listener = listener
+                return
+            known.close()
+            if self._announcer is not None:
+                self._announcer.closed(listener.name)
+        acceptor = await Acceptor.open(listener, connections, self._inherited)
+        if self._is_closed:  # the others have been closed meanwhile
+            acceptor.close()
+            return
+        self._acceptors[listener.name] = acceptor
+        if self._announcer is not None:
+            self._announcer.opened(listener.name, acceptor.bound)
+        host, port = acceptor.address
+        log.info("listening on %s:%d", host, port, extra={"listener": listener.name})
+
+    def release_inherited(self) -> None:
+        """Close the inherited sockets that no listener has taken."""
+        for name in self._inherited.close():
+            if self._announcer is not None and name not in self._acceptors:  # else it has moved
+                self._announcer.closed(name)
+
+    def address(self, name: str) -> tuple[str, int]:
+        """Host and port that a listener is bound to.
+
+        :raises KeyError: if there is no such listener.
+        """
+        return self._acceptors[name].address
+
+    @property
+    def addresses(self) -> Mapping[str, tuple[str, int]]:
+        """Host and port of every listener, by name."""
+        return {name: acceptor.address for name, acceptor in self._acceptors.items()}
+
+    @property
+    def sockets(self) -> Mapping[str, socket.socket]:
+        """The socket of each listener, by name."""
+        return {name: acceptor.bound for name, acceptor in self._acceptors.items()}
+
+    def close(self) -> None:
+        """Accept no more clients and open no more listeners; their addresses stay known."""
+        self._is_closed = True
+        self._inherited.close()
+        for acceptor in self._acceptors.values():
+            acceptor.close()
+
+    def forget(self) -> None:
+        """Close, and forget all addresses."""
+        self.close()
+        self._acceptors.clear()

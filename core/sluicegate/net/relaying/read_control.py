@@ -1,0 +1,96 @@
+"""When the gateway reads from a client, and how it buffers bytes that arrive while reading is paused."""
+
+import asyncio
+import select
+from abc import abstractmethod
+
+from sluicegate.net.relaying.fair_reading import TURN, PacedReading
+from sluicegate.net.relaying.turns import Turns
+
+DIALLING = 1
+"""The broker is not connected yet."""
+FULL = 2
+"""The broker does not read."""
+SESSION = 4
+"""The session asked for it."""
+ASKING = 8
+"""The front has a question to answer."""
+ENDING = 16
+"""The gateway drains, or this connection is being closed."""
+UNREAD = 32
+"""The client does not read."""
+_STOPPED_WHILE = DIALLING | SESSION | ASKING | ENDING
+KEPT_WHILE = _STOPPED_WHILE | TURN
+"""Reasons to buffer bytes that still arrive: a transport may deliver after it was paused."""
+
+_PENDING_LIMIT = 1024 * 1024
+"""Most bytes buffered for one client; one read of the event loop is at most a quarter of it."""
+_GONE = select.POLLRDHUP | select.POLLHUP | select.POLLERR
+
+
+class PausableReading(PacedReading):
+    """The reading half of a client's connection.
+
+    :param turns: shared by all connections.
+    :param descriptor: of the client's socket, to notice that it hung up while nothing is read from it.
+    """
+
+    __slots__ = ("_descriptor", "_eof")
+
+    def __init__(self, turns: Turns, descriptor: int) -> None:
+        super().__init__(turns, DIALLING)
+        self._descriptor = descriptor
+        self._eof = False
+
+    @abstractmethod
+    def _go_on(self) -> None:
+        """Hand on the buffered bytes if reading is not stopped."""
+
+    def _may_read(self) -> bool:
+        return not self._eof
+
+    def _is_stopped(self) -> bool:
+        return bool(self._pauses & _STOPPED_WHILE)
+
+    def _handed_on(self, count: int) -> None:
+        self._go_on()
+
+    @abstractmethod
+    def close(self, counter: str = "", detail: str = "") -> None:
+        """Send queued bytes, then close both sides."""
+
+    def _keep(self, data: bytes) -> None:
+        """Buffer bytes that arrive while reading is paused; those of a closing connection are dropped."""
+        if self.closing_ns:
+            return
+        self._put_behind(data)
+        self.hold_back_reading()
+        if self._pending_bytes > _PENDING_LIMIT:
+            self.close("early_bytes_over_limit", f"over {_PENDING_LIMIT} bytes while reading was paused")
+
+    def _take_pending(self) -> bytes | None:
+        """The buffered bytes, if they may be used now."""
+        if self._pending is None or self._pauses & KEPT_WHILE or self.closing_ns:
+            return None
+        return self._taken_back()
+
+    def _close_client(self, transport: asyncio.Transport) -> None:
+        """Close towards the client so that it gets the last answer.
+
+        Closing a socket with unread bytes resets it, which can overtake what was sent before; so if reading
+        was paused, what was not read is read and thrown away until the client closes too.
+        """
+        unread = self._pauses and not self._eof
+        self._pauses |= ENDING
+        self._drop_pending()
+        if unread and transport.can_write_eof():
+            transport.write_eof()
+            transport.resume_reading()
+        else:
+            transport.close()
+
+    def _is_client_gone(self) -> bool:
+        """Ask the kernel: the end of a connection that is not read is not reported."""
+        poller = select.poll()
+        poller.register(self._descriptor, select.POLLRDHUP)
+        return any(events & _GONE for _, events in poller.poll(0))

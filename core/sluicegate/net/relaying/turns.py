@@ -1,0 +1,81 @@
+"""Turns of the event loop for long work: one slice in each turn, whichever client it belongs to.
+
+However many clients send what takes long, all others are served between two slices. Two kinds of work wait
+here, first come first served: slices that sessions ask for (`NextTurn`), and large reads (`pacing`).
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from time import monotonic_ns
+from typing import TYPE_CHECKING, Final
+
+from sluicegate.broker import NextTurn
+
+if TYPE_CHECKING:
+    from sluicegate.net.relaying.relay import ClientSide
+
+SLICE_NS: Final = 1_000_000
+"""How long large reads may take in one turn of the loop, all together."""
+
+
+class Turns:
+    """The queue of sessions that wait for a turn."""
+
+    __slots__ = ("_ended_ns", "_is_due", "_left_ns", "_loop", "_waiting", "taken")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._waiting: deque[tuple[Callable[[], object], bool]] = deque()
+        """Work, and whether it is a session's slice, which takes a whole turn."""
+        self._is_due = False
+        self._left_ns = SLICE_NS
+        self._ended_ns = 0
+        self.taken = 0
+        """Pieces of work done so far."""
+
+    def ask(self, client: "ClientSide", question: NextTurn) -> None:
+        """Answer a session's `NextTurn` in a turn of its own."""
+        self._wait(partial(client.answered, question, None), is_slice=True)
+
+    def queue(self, work: Callable[[], object]) -> None:
+        """Schedule a part of a large read; it ends by itself after `SLICE_NS`."""
+        self._wait(work, is_slice=False)
+
+    def may_begin(self, now_ns: int) -> bool:
+        """Whether a large read may be processed at once: nothing waits, and the loop has had time for others.
+
+        Such reads get at most two thirds of the loop's time, and `SLICE_NS` in one turn.
+        """
+        if self._is_due:
+            return False
+        self._left_ns = min(SLICE_NS, self._left_ns + 2 * (now_ns - self._ended_ns))
+        return self._left_ns > 0
+
+    def ended(self, now_ns: int, spent_ns: int) -> None:
+        """Charge a large read that was worked on at once."""
+        self._left_ns = max(-SLICE_NS, self._left_ns - spent_ns)
+        self._ended_ns = now_ns
+
+    def _wait(self, work: Callable[[], object], *, is_slice: bool) -> None:
+        self._waiting.append((work, is_slice))
+        if not self._is_due:
+            self._is_due = True
+            self._loop.call_soon(self._next)
+
+    def _next(self) -> None:
+        """Run a session's slice, or large reads for the length of a slice; later work waits."""
+        waiting = self._waiting
+        until_ns = monotonic_ns() + SLICE_NS
+        try:
+            for _ in range(len(waiting)):
+                work, is_slice = waiting.popleft()
+                self.taken += 1
+                work()
+                if is_slice or monotonic_ns() >= until_ns:
+                    break
+        finally:
+            self._is_due = bool(waiting)
+            if waiting:
+                self._loop.call_soon(self._next)

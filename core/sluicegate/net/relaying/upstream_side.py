@@ -1,0 +1,173 @@
+"""The broker's end of one client's connection: bytes in, back-pressure, the end."""
+
+import asyncio
+from time import monotonic_ns
+from typing import TYPE_CHECKING, cast
+
+from sluicegate.broker import PASS
+from sluicegate.net.relaying.fair_reading import CHEAP_NS, TURN, UNTIMED_BYTES, PacedReading
+from sluicegate.net.relaying.read_control import FULL
+from sluicegate.net.relaying.splicing import WORTHWHILE, Splice, begin
+
+if TYPE_CHECKING:
+    from sluicegate.broker import OptionalSession, Session
+    from sluicegate.net.relaying.relay import ClientSide
+
+HIGH_WATER, LOW_WATER = 256 * 1024, 64 * 1024
+"""Bytes queued for one end above which its source is not read, and below which it is read again."""
+SPLICED = 128
+"""A reason not to read: the kernel moves what comes (`splicing`)."""
+_LARGE_READ = 16 * 1024
+"""A smaller read means that the rest arrives slowly, and is not worth a splice."""
+
+
+class UpstreamSide(PacedReading):
+    """The connection to the broker; the client's side keeps all lasting state."""
+
+    __slots__ = ("_client", "_splice", "client_transport", "stands_in", "transport")
+
+    transport: asyncio.Transport
+
+    def __init__(self, client: "ClientSide", *, stands_in: bool = False) -> None:
+        super().__init__(client.connections.turns)
+        self._client = client
+        self._splice: Splice | None = None
+        """Moves bytes to the client meanwhile; nothing else is sent to it."""
+        self.client_transport: asyncio.Transport | None = None
+        """The connection to the client, once its side knows of this one."""
+        self.stands_in = stands_in
+        """True if another broker was preferred, and cannot be connected."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The broker accepted."""
+        self.transport = self._transport = cast("asyncio.Transport", transport)  # no inheritance in uvloop
+        self.transport.set_write_buffer_limits(HIGH_WATER, LOW_WATER)
+        self._client.dialled(self)
+
+    def data_received(self, data: bytes) -> None:  # noqa: C901 - hot
+        """Hand bytes from the broker to the session."""
+        if self._pauses and self._pauses & TURN:
+            if not self.closing_ns:
+                self._put_behind(data)
+            return
+        count = len(data)
+        if count > self._cheap_bytes:
+            self._pace(data)
+            return
+        client = self._client
+        session = client.session
+        if session is None or client.closing_ns:
+            return
+        # <hot> As `_hand_on`, without the call.
+        client.last_ns = now_ns = monotonic_ns()
+        client.unanswered = False
+        client.connections.bytes_from_brokers += count
+        try:
+            commands = session.receive_upstream(data, now_ns)
+            if commands is PASS:
+                client.to_client(data)
+                if count <= UNTIMED_BYTES:
+                    return
+            elif commands:
+                client.carry_out(commands)
+        except Exception as error:  # noqa: BLE001 - whatever a session raises ends its own client only
+            client.failed(error)
+        if (spent_ns := monotonic_ns() - now_ns) > CHEAP_NS:
+            self._learn(count, spent_ns)
+        if count >= _LARGE_READ:
+            self._handed_on(count)
+
+    def _hand_on(self, data: bytes, now_ns: int) -> None:
+        client = self._client
+        session = client.session
+        if session is None or client.closing_ns:
+            return
+        client.last_ns = now_ns
+        client.unanswered = False
+        client.connections.bytes_from_brokers += len(data)
+        try:
+            commands = session.receive_upstream(data, now_ns)
+            if commands is PASS:
+                client.to_client(data)
+            elif commands:
+                client.carry_out(commands)
+        except Exception as error:  # noqa: BLE001 - whatever a session raises ends its own client only
+            client.failed(error)
+
+    def _is_stopped(self) -> bool:
+        return False  # what was read goes on; back-pressure ends reading
+
+    def _handed_on(self, count: int) -> None:
+        """Check whether the kernel can move the next bytes."""
+        client = self._client
+        if count >= _LARGE_READ and client.session is not None and not self._pauses:
+            self._look_ahead(client.session)
+
+    def _look_ahead(self, session: "Session") -> None:
+        """Have the kernel move the rest of a long answer, if the session need not see it."""
+        count = getattr(session, "unread_bytes", 0)
+        connections, target = self._client.connections, self.client_transport
+        if count < WORTHWHILE or connections.is_tls or self._splice or not target:
+            return
+        self._splice = begin(
+            connections.loop, connections.pipes, self.transport, target, count, self._spliced
+        )
+        if self._splice is not None:
+            self.pause(SPLICED)
+
+    def _spliced(self, splice: Splice) -> None:
+        client = self._client
+        self._splice = None
+        client.connections.pipes.give(splice.pipe, is_empty=splice.is_empty)
+        client.connections.bytes_from_brokers += splice.moved
+        if client.closing_ns:
+            return
+        if not splice.is_empty:
+            client.close("client_gone")  # what is in the pipe cannot be sent any more
+            return
+        self.resume(SPLICED)
+        client.turn(cast("OptionalSession", client.session).passed, splice.moved, monotonic_ns())
+
+    @property
+    def moved_ns(self) -> int:
+        """When the kernel last moved bytes to the client; 0 if it moves none now."""
+        return 0 if self._splice is None else self._splice.last_ns
+
+    @property
+    def queued_bytes(self) -> int:
+        """Bytes for the broker that it has not taken, and of the broker that wait for their turn."""
+        return self.unsent_bytes + self._pending_bytes
+
+    def write_eof(self) -> bool:
+        """Close the sending side; False if the connection cannot, as with TLS."""
+        if not self.transport.can_write_eof():
+            return False
+        self.transport.write_eof()
+        return True
+
+    def close(self, now_ns: int) -> None:
+        """Send queued bytes, then close."""
+        self.closing_ns = now_ns
+        if self._splice is not None:
+            self._splice.end()
+        self._drop_pending()
+        self.transport.close()
+
+    def pause_writing(self) -> None:
+        """The broker is slow: stop reading from the client."""
+        self._client.pause(FULL)
+
+    def resume_writing(self) -> None:
+        """The broker reads again."""
+        self._client.resume(FULL)
+
+    def eof_received(self) -> None:
+        """The broker has closed its sending side; the client receives the rest, then the same."""
+        self._hand_on_all()
+        self._client.upstream_ended()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection to the broker is closed."""
+        self._hand_on_all()
+        self._client.upstream_ended()
+        self._client.side_lost()

@@ -1,0 +1,238 @@
+"""The supervisor's end of one worker process: starts it, exchanges messages, restarts it."""
+
+import asyncio
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from time import monotonic
+from typing import Any
+
+from sluicegate.net.listening import descriptors
+from sluicegate.net.listening.held_listeners import HeldListeners
+from sluicegate.processes import messages
+
+log = logging.getLogger(__name__)
+
+_FIRST_DELAY_S = 0.1
+_LONGEST_DELAY_S = 10.0
+_STEADY_S = 5.0
+"""A worker that served for this long restarts without delay."""
+_SILENT_S = 5.0
+"""A worker without a report for this long does not count as ready."""
+
+
+class WorkerFailedError(Exception):
+    """A worker could not begin to serve; the message says why."""
+
+
+class WorkerProcess:
+    """The process in front of one broker.
+
+    :param broker: name of its entry.
+    :param start_content: gives the first message to a new process.
+    :param keep_fact: keeps a key and its value for the broker.
+    :param held: keeps its listening sockets, so that clients wait during a restart.
+    """
+
+    def __init__(
+        self,
+        broker: str,
+        start_content: Callable[[], Mapping[str, object]],
+        keep_fact: Callable[[str, str], None],
+        held: HeldListeners | None = None,
+    ) -> None:
+        self.broker = broker
+        self.held = held or HeldListeners()
+        self.restarts = 0
+        self.snapshot: dict[str, Any] | None = None
+        self.addresses: dict[str, tuple[str, int]] = {}
+        self.began: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done once clients are accepted for the first time; fails with WorkerFailedError."""
+        self._start_content = start_content
+        self._keep_fact = keep_fact
+        self._process: asyncio.subprocess.Process | None = None
+        self._leaving: dict[asyncio.subprocess.Process, asyncio.Task[None]] = {}
+        """Processes that drain while another one serves."""
+        self._writer: asyncio.StreamWriter | None = None
+        self._serving = False
+        self._has_served = False
+        self._drains = False
+        self._reported_at = 0.0
+        self._failure = ""
+        self._handed: dict[str, int] = {}
+        """Descriptors that the process was started with, by the name of the listener."""
+        self._ending = asyncio.Event()
+        self._stopped = asyncio.Event()
+        """Set while no process is run or about to be."""
+        self._stopped.set()
+
+    @property
+    def ready(self) -> bool:
+        """True while clients are accepted."""
+        return self._serving and monotonic() - self._reported_at < _SILENT_S
+
+    @property
+    def pid(self) -> int | None:
+        """Process id; None while there is no process."""
+        return self._process.pid if self._process is not None else None
+
+    def tell(self, kind: str, **content: object) -> None:
+        """Send a message to the process, if there is one."""
+        if self._writer is not None:
+            messages.send(self._writer, kind, **content)
+
+    async def keep_running(self) -> None:
+        """Run the process, and start it again whenever it ends, until `end` is called."""
+        self._stopped.clear()
+        try:
+            await self._keep_running()
+        finally:
+            self._stopped.set()
+
+    async def _keep_running(self) -> None:
+        delay = _FIRST_DELAY_S
+        while not self._ending.is_set():
+            began_at = monotonic()
+            code = await self._run_once()
+            if self._ending.is_set():
+                return
+            if not self.began.done():
+                self.began.set_exception(WorkerFailedError(self._failure or f"exit code {code}"))
+                return
+            self.restarts += 1
+            if code is None:
+                log.warning("worker drains, starting another one", extra={"broker": self.broker})
+                continue
+            if not self._has_served:
+                self.held.let_go()  # no process serves for a while: refuse clients rather than let them wait
+            if monotonic() - began_at > _STEADY_S:
+                delay = _FIRST_DELAY_S
+            log.error(
+                "worker ended, starting it again",
+                extra={"broker": self.broker, "exit_code": code, "reason": self._failure, "delay_s": delay},
+            )
+            with suppress(TimeoutError):
+                async with asyncio.timeout(delay):
+                    await self._ending.wait()
+            delay = min(2 * delay, _LONGEST_DELAY_S)
+
+    async def end(self, deadline_s: float) -> None:
+        """Have the process drain and end; kill it if it takes too long.
+
+        :param deadline_s: time for draining, in seconds.
+        """
+        self._ending.set()
+        self.held.let_go()
+        self.tell("drain", deadline_s=deadline_s)
+        processes = self._processes
+        try:
+            async with asyncio.timeout(deadline_s + 5):
+                await asyncio.gather(*(process.wait() for process in processes))
+                await self._stopped.wait()
+        except TimeoutError:
+            log.error("worker did not end in time, killing it", extra={"broker": self.broker})
+            self.kill()
+            await asyncio.gather(*(process.wait() for process in processes))
+        await asyncio.gather(*self._leaving.values())
+
+    def kill(self) -> None:
+        """Kill the process."""
+        self._ending.set()
+        for process in self._processes:
+            with suppress(ProcessLookupError):
+                process.send_signal(signal.SIGKILL)
+
+    @property
+    def _processes(self) -> list[asyncio.subprocess.Process]:
+        return [
+            process
+            for process in (self._process, *self._leaving)
+            if process is not None and process.returncode is None
+        ]
+
+    async def _run_once(self) -> int | None:
+        """Run one process to its end.
+
+        :return: its exit code; negative for a signal; None if it drains without being asked to.
+        """
+        self._failure = ""
+        self._has_served = self._drains = False
+        process, ours = await self._start()
+        if self._ending.is_set():  # a signal to the process group ends the worker and its supervisor at once
+            ours.close()
+            process.kill()
+            return await process.wait()
+        reader, writer = await asyncio.open_connection(sock=ours)
+        self._writer = writer
+        self.tell("start", **self._start_content(), listeners=self._handed)
+        try:
+            while not self._drains and (message := await messages.receive(reader)) is not None:
+                self._take(message)
+        except messages.BrokenMessageError as error:
+            log.error(
+                "worker sent something that is no message", extra={"broker": self.broker, "error": str(error)}
+            )
+            process.kill()
+        self._serving = False
+        self._writer = None
+        if self._drains:
+            self._leaving[process] = asyncio.ensure_future(self._see_off(process, reader, writer))
+            return None
+        writer.close()
+        return await process.wait()
+
+    async def _start(self) -> tuple[asyncio.subprocess.Process, socket.socket]:
+        """Start a process with its listening sockets; returns it and our end of the socket to it."""
+        ours, theirs = socket.socketpair()
+        heard, reports = descriptors.pair()
+        heard.setblocking(False)
+        inherited = self.held.sockets
+        self._handed = {name: bound.fileno() for name, bound in inherited.items()}
+        with theirs, reports:
+            self._process = process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "sluicegate.processes.worker_main",
+                str(theirs.fileno()),
+                str(reports.fileno()),
+                stdin=asyncio.subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(), reports.fileno(), *self._handed.values()),
+            )
+        self.held.follow(heard)
+        return process, ours
+
+    async def _see_off(
+        self,
+        process: asyncio.subprocess.Process,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        """Wait for a draining process to end; its facts are kept."""
+        with suppress(messages.BrokenMessageError):
+            while (message := await messages.receive(reader)) is not None:
+                if message["kind"] == "fact":
+                    self._keep_fact(message["key"], message["value"])
+        writer.close()
+        await process.wait()
+        del self._leaving[process]
+
+    def _take(self, message: Mapping[str, Any]) -> None:
+        self._reported_at = monotonic()
+        match message["kind"]:
+            case "ready":
+                self._serving = self._has_served = True
+                self.addresses = {name: (host, port) for name, (host, port) in message["addresses"].items()}
+                if not self.began.done():
+                    self.began.set_result(None)
+            case "snapshot":
+                self.snapshot = message["snapshot"]
+            case "fact":
+                self._keep_fact(message["key"], message["value"])
+            case "failed":
+                self._failure = message["reason"]
+            case "draining":
+                self._serving = False
+                self._drains = not self._ending.is_set()

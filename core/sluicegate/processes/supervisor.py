@@ -1,0 +1,279 @@
+"""Owns configuration, store and the life of the workers; no byte of a client passes through it."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, TypeVar
+
+from sluicegate.engine.hierarchy import Resolver
+from sluicegate.model import Level, PolicySet
+from sluicegate.net.background import BackgroundTasks
+from sluicegate.net.listening.handover import Offered
+from sluicegate.net.listening.held_listeners import HeldListeners
+from sluicegate.net.listening.sockets import Inherited
+from sluicegate.processes.child import WorkerFailedError, WorkerProcess
+from sluicegate.processes.web import SupervisedServices, WebListener, open_listener
+from sluicegate.runtime import logs
+from sluicegate.runtime.compacting import Compactor
+from sluicegate.runtime.policies_in_force import PolicyWatch
+
+log = logging.getLogger(__name__)
+
+_POLL_S = 0.25
+"""How often file and store are checked."""
+_MARGIN_S = 2.0
+_COMPACTION_S = 10.0
+"""Longest time at the end for the last Parquet files of the decision log."""
+
+_NO_REPORT: Mapping[str, Any] = {"up": False, "since_ms": None, "reason": "its worker does not report"}
+
+Result = TypeVar("Result")
+
+
+class Supervisor:
+    """One worker process for each broker in the file.
+
+    :param watch: file and store; a separate thread owns it from here on.
+    :param drain_s: longest time for draining; the longest `max_hold` and a little more if None.
+    :param taken: listening sockets of the gateway before this one: of its workers, by broker.
+    :param own: its others; web sites take theirs from here.
+    """
+
+    def __init__(
+        self,
+        watch: PolicyWatch,
+        drain_s: float | None = None,
+        taken: Mapping[str, Sequence[tuple[str, socket.socket]]] | None = None,
+        own: Inherited | None = None,
+    ) -> None:
+        self._watch = watch
+        self._taken = taken or {}
+        self._own = own or Inherited()
+        brokers = watch.loaded.config.brokers
+        longest_hold_s = max(broker.max_hold for broker in brokers) / 1000
+        self._drain_s = longest_hold_s + _MARGIN_S if drain_s is None else drain_s
+        # File and store may be slow (a locked database, a network file system): never on the event loop.
+        self._thread = ThreadPoolExecutor(1, "sluicegate-watch")
+        self._compactor = Compactor(watch.loaded.config)
+        self._policies: dict[str, PolicySet] = {}
+        self._resolvers: dict[str, Resolver] = {}
+        self.sites: list[WebListener] = []
+        self._facts: dict[str, dict[str, str]] = {}
+        self._workers: dict[str, WorkerProcess] = {}
+        self._tasks = BackgroundTasks("the supervisor")
+        self._reload = asyncio.Event()
+        self._taking_over = asyncio.Lock()
+        self._ending = False
+
+    @property
+    def workers(self) -> list[WorkerProcess]:
+        """The worker processes."""
+        return list(self._workers.values())
+
+    async def start(self) -> None:
+        """Start all workers; returns once all of them accept clients.
+
+        :raises WorkerFailedError: if one cannot; all are ended then.
+        """
+        await self._read_watch()
+        for broker in self._watch.loaded.config.brokers:
+            name = broker.name
+            held = HeldListeners(self._taken.get(name, ()))
+            self._workers[name] = worker = WorkerProcess(
+                name, self._content_for(name), self._keeper(name), held
+            )
+            self._tasks.spawn(worker.keep_running())
+        for worker in self.workers:
+            try:
+                await worker.began
+            except WorkerFailedError as error:
+                await self.end(0)
+                raise WorkerFailedError(f"broker {worker.broker!r}: {error}") from None
+        await self._open_sites()
+        self._tasks.spawn(self._watch_changes())
+        self._tasks.spawn(self._compactor.watch())
+
+    def reload(self) -> None:
+        """Read file, store and TLS files again, now."""
+        self._reload.set()
+        for worker in self.workers:
+            worker.tell("renew_tls")
+        for site in self.sites:
+            site.renew_tls()
+
+    async def end(self, drain_s: float | None = None) -> None:
+        """Drain and end all workers, then close file and store; idempotent.
+
+        :param drain_s: longest time for draining; as configured if None.
+        """
+        if self._ending:
+            return
+        self._ending = True
+        seconds = self._drain_s if drain_s is None else drain_s
+        await asyncio.gather(*(site.stop() for site in self.sites))
+        await asyncio.gather(*(worker.end(seconds) for worker in self.workers))
+        await self._tasks.cancel()
+        for worker in self.workers:
+            if worker.began.done() and not worker.began.cancelled():
+                worker.began.exception()  # already reported to the parent process
+        if self._workers:
+            await self._compactor.finish(_COMPACTION_S)
+        await self._in_thread(self._watch.close)
+        self._thread.shutdown()
+
+    def kill(self) -> None:
+        """Kill all workers, and wait for nothing else."""
+        self._compactor.kill()
+        for worker in self.workers:
+            worker.kill()
+
+    # -- for the administrative endpoint ---------------------------------------------------------------
+
+    def snapshots(self) -> list[dict[str, Any]]:
+        """The last snapshot of each worker."""
+        return [worker.snapshot for worker in self.workers if worker.snapshot is not None]
+
+    def status(self) -> dict[str, Any]:
+        """The supervisor's own state, as JSON."""
+        return {
+            "workers": {
+                worker.broker: {
+                    "up": worker.ready,
+                    "restarts": worker.restarts,
+                    "pid": worker.pid,
+                    "log_lines_left_out": (worker.snapshot or {}).get("log_lines_left_out", 0),
+                }
+                for worker in self.workers
+            },
+            "log_lines_left_out": logs.left_out(),
+            "store_facts_waiting": self._watch.facts_waiting,
+            "store_facts_lost": self._watch.facts_lost,
+            "store_facts_conflicting": self._watch.facts_conflicting,
+            "store_age_seconds": self._watch.store_age_s,
+            "store_copy_in_use": self._watch.copy_in_use,
+            "config_last_reload_successful": self._watch.successful,
+            "config_reloads_failed": self._watch.failures,
+            "config_version": self._watch.version,
+        }
+
+    def not_ready(self) -> list[str]:
+        """Why clients are not all served; empty if they are."""
+        if self._ending:
+            return ["draining"]
+        return [f"worker of broker {w.broker!r} is down" for w in self.workers if not w.ready] or (
+            [] if self._workers else ["starting"]
+        )
+
+    def brokers(self) -> dict[str, Mapping[str, Any]]:
+        """Whether each broker can be reached, by name; values as from `Reachability.snapshot`."""
+        return {
+            worker.broker: worker.snapshot["reachability"] if worker.snapshot and worker.ready else _NO_REPORT
+            for worker in self.workers
+        }
+
+    # -- for the next gateway --------------------------------------------------------------------------
+
+    def listening(self) -> Offered | None:
+        """The listening sockets of web sites and workers; None while this gateway starts or ends."""
+        if self._ending or not all(worker.began.done() for worker in self.workers):
+            return None
+        sites = [("", site.server.name, site.server.bound) for site in self.sites]
+        return sites + [
+            (worker.broker, name, bound)
+            for worker in self.workers
+            for name, bound in worker.held.sockets.items()
+        ]
+
+    # -- for web sites ---------------------------------------------------------------------------------
+
+    def resolver(self, broker: str) -> Resolver:
+        """The policies in force for a broker."""
+        return self._resolvers[broker]
+
+    def facts(self, broker: str) -> Mapping[str, str]:
+        """The facts of a broker's front."""
+        return self._facts[broker]
+
+    async def change(self, level: Level, name: str, changes: Mapping[str, object], actor: str) -> None:
+        """Set policies in the store and send them to the workers; raises as `broker.WebServices` says."""
+        await self._in_thread(self._watch.change, level, name, changes, actor)
+        await self._take_over(force=False)
+
+    async def _open_sites(self) -> None:
+        for broker in self._watch.loaded.config.brokers:
+            try:
+                services = partial(SupervisedServices, self)
+                site = open_listener(self._watch.plugins, broker, services, self._own)
+            except OSError as error:
+                await self.end(0)
+                text = error.strerror or str(error)
+                raise WorkerFailedError(f"broker {broker.name!r}: {text}") from None
+            if site is not None:
+                self.sites.append(site)
+                site.start()
+
+    # -- workers ----------------------------------------------------------------------------------
+
+    def _content_for(self, broker: str) -> Callable[[], dict[str, object]]:
+        config = self._watch.loaded.config
+        # Brokers by themselves, as each has a class of its own.
+        sent = {**config.model_dump(mode="json", exclude={"brokers"}), "brokers": config.brokers}
+
+        def content() -> dict[str, object]:
+            return {
+                "config": sent,
+                "broker": broker,
+                "policies": self._policies[broker],
+                "facts": self._facts[broker],
+            }
+
+        return content
+
+    def _keeper(self, broker: str) -> Callable[[str, str], None]:
+        def keep(key: str, value: str) -> None:
+            self._facts[broker][key] = value
+            self._thread.submit(self._watch.keep_fact, broker, key, value)
+
+        return keep
+
+    async def _watch_changes(self) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(_POLL_S):
+                    await self._reload.wait()
+            except TimeoutError:
+                pass
+            logs.tell_left_out()
+            force = self._reload.is_set()
+            self._reload.clear()
+            if force:
+                log.info("reading the configuration again")
+            try:
+                await self._take_over(force)
+            except Exception as error:  # nothing may end the watch; what is in force stays
+                log.exception("file or store could not be checked: %s", error)
+
+    async def _take_over(self, force: bool) -> None:
+        """Check whether file or store changed, and send changed policies to the workers."""
+        async with self._taking_over:
+            if not await self._in_thread(self._watch.check, force):
+                return
+            await self._read_watch()
+            log.info("policies changed", extra={"version": self._watch.version})
+            for worker in self.workers:
+                worker.tell("policies", policies=self._policies[worker.broker])
+
+    async def _read_watch(self) -> None:
+        for broker in self._watch.loaded.config.brokers:
+            policies = await self._in_thread(self._watch.policies, broker.name)
+            self._policies[broker.name] = policies
+            defaults = self._watch.loaded.fields.defaults_with(broker.policy_defaults)
+            self._resolvers[broker.name] = Resolver(policies, defaults)
+            if broker.name not in self._facts:
+                self._facts[broker.name] = await self._in_thread(self._watch.facts, broker.name)
+
+    async def _in_thread(self, call: Callable[..., Result], *arguments: object) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call, *arguments)

@@ -1,0 +1,256 @@
+"""Serves one broker on one event loop, so limits are exact without locks."""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
+from time import monotonic_ns
+from typing import Any
+
+from sluicegate.broker import Listener
+from sluicegate.config.models import BrokerConfig, BrokerTls
+from sluicegate.engine.budget import Budget
+from sluicegate.engine.gates import GateCache
+from sluicegate.engine.holders import tell_by
+from sluicegate.engine.sink import DecisionSink
+from sluicegate.model import PolicySet
+from sluicegate.net.background import BackgroundTasks
+from sluicegate.net.connections import Connections
+from sluicegate.net.limits import Limits
+from sluicegate.net.listening.held_listeners import Announcer
+from sluicegate.net.listening.listeners import Listeners
+from sluicegate.net.listening.sockets import Inherited
+from sluicegate.net.reachability import Reachability
+from sluicegate.processes import loop_holders
+from sluicegate.processes.housekeeping import Housekeeping
+from sluicegate.processes.watchdog import Watchdog
+from sluicegate.runtime.facts import Facts
+from sluicegate.runtime.host import EngineHost
+from sluicegate.runtime.plugins import Plugins
+from sluicegate.runtime.slow_calls import SLOW_MS
+
+log = logging.getLogger(__name__)
+
+_FIRST_PROBE_S = 1.0
+"""How long the start waits for the first probes of the broker."""
+
+
+class Worker:
+    """The gateway in front of one broker; it is the `Services` of the broker's front.
+
+    :param plugins: of this worker alone; some hold state.
+    :param on_tick: called once a second, after everything else.
+    :param slow_ms: plugin calls that take this long are logged; 0 for never.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        plugins: Plugins,
+        policies: PolicySet,
+        sink: DecisionSink,
+        *,
+        facts: Mapping[str, str] | None = None,
+        keep_fact: Callable[[str, str], None] = lambda key, value: None,
+        on_tick: Callable[[], None] = lambda: None,
+        log_stats: Callable[[], Mapping[str, int]] = dict,
+        slow_ms: int = SLOW_MS,
+        inherited: Inherited | None = None,
+        announcer: Announcer | None = None,
+    ) -> None:
+        self.config = config
+        self._host = EngineHost(
+            config,
+            plugins,
+            policies,
+            sink,
+            apply=self._apply,
+            facts=Facts(facts or {}, keep_fact),
+            slow_ms=slow_ms,
+        )
+        self._front = plugins.drivers[config.system].front(config)
+        self.gates: GateCache = self._host.gates
+        self.budget = Budget(config.buffer_budget)
+        """Bytes that all sessions may hold together."""
+        self.listeners = Listeners(inherited, announcer)
+        self._background = BackgroundTasks("the front")
+        self._housekeeping = Housekeeping(self._host, self._front, self.budget, self.listeners, on_tick)
+        self._log_stats = log_stats
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._connections: Connections | None = None
+        self._watchdog: Watchdog | None = None
+        self._policy_changes = 0
+
+    # -- what fronts may use (broker.Services) --------------------------------------------------------
+
+    @property
+    def policies(self) -> PolicySet:
+        """The effective policies."""
+        return self._host.policies
+
+    @property
+    def broker_tls(self) -> ssl.SSLContext | None:
+        """TLS for the front's own connections to the broker; None for plain text."""
+        return self._host.tls.broker
+
+    def tls_for(self, section: BrokerTls) -> ssl.SSLContext:
+        """The TLS files of a section of the entry, such as the gateway's own login."""
+        return self._host.tls.context_for(section)
+
+    def wall_ms(self, now_ns: int) -> int:
+        """Wall-clock milliseconds since 1970 at a monotonic time."""
+        return self._host.wall_clock.ms(now_ns)
+
+    async def listen(self, listener: Listener) -> None:
+        """Open a listener; one of the same name gets the new upstream, or moves to its new address.
+
+        A worker that drains or stops opens none.
+
+        :raises OSError: if the address is not available.
+        """
+        await self.listeners.open(listener, self._running)
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run work of the front in the background."""
+        self._background.spawn(work)
+
+    def remember(self, key: str, value: str) -> None:
+        """Keep a small fact over restarts."""
+        self._host.facts.remember(key, value)
+
+    def recall(self, prefix: str) -> Mapping[str, str]:
+        """The facts kept under a prefix, by whole key; for any thread."""
+        return self._host.facts.recall(prefix)
+
+    def _apply(self, call: Callable[[], None]) -> None:
+        """Run a call on the event loop; for any thread. Has no effect once the loop has ended."""
+        if self._loop is not None:
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(call)
+
+    # -- life -------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Begin to serve; returns once clients are accepted.
+
+        :raises OSError: if a listener cannot be opened or a TLS file cannot be read.
+        """
+        self._loop = loop = asyncio.get_running_loop()
+        contexts = self._host.tls.open()
+        reachability = Reachability(
+            self.config.bootstrap,
+            monotonic_ns(),
+            heard=lambda: self._running.bytes_from_brokers,
+            reached=getattr(self._front, "reached", lambda: None),
+            wall_ms=self.wall_ms,
+        )
+        limits = Limits.of(self.config)
+        self._connections = Connections(self._front, limits, contexts, loop, reachability, self.budget)
+        self.spawn(self._host.tls.watch())
+        self._host.notify("sluicegate_startup")
+        try:
+            if (tasks := self._host.dynamics.start()) is not None:
+                await asyncio.to_thread(tasks.wait_first)
+            await self._front.start(self)
+            await self._connections.prober.first(_FIRST_PROBE_S)
+        except BaseException:
+            await self.stop()
+            raise
+        self._housekeeping.begin(self._connections)
+        if self.config.loop_hold_warning:
+            self._watchdog = Watchdog(loop, self.config.loop_hold_warning * 1_000_000)
+            self._watchdog.start()
+
+    def replace(self, policies: PolicySet) -> None:
+        """Replace all policies in one step."""
+        self._host.replace(policies)
+        self._policy_changes += 1
+
+    def renew_tls(self) -> None:
+        """Read the TLS files now, even if they look unchanged."""
+        self._host.tls.renew()
+
+    async def drain(self, deadline_s: float | None = None) -> None:
+        """Accept no more clients, let held operations finish, then close all and stop.
+
+        :param deadline_s: longest time for it; `max_hold` if not given.
+        """
+        self.listeners.close()
+        seconds = self.config.max_hold / 1000 if deadline_s is None else deadline_s
+        log.info("draining", extra={"connections": len(self._running), "deadline_s": seconds})
+        await self._running.drain(seconds)
+        await self.stop()
+
+    async def stop(self) -> None:
+        """Close everything at once; idempotent."""
+        await self._housekeeping.end()
+        if self._watchdog is not None:
+            await asyncio.to_thread(self._watchdog.stop)
+        self.listeners.forget()
+        if self._connections is None:
+            return
+        await self._connections.abort()
+        await self._background.cancel()
+        await asyncio.to_thread(self._host.dynamics.stop)
+        await self._housekeeping.guarded("stop", self._front.stop)
+        self._host.notify("sluicegate_shutdown")
+        self._connections = None
+
+    @property
+    def _running(self) -> Connections:
+        if self._connections is None:
+            raise RuntimeError("the worker is not running")
+        return self._connections
+
+    async def tick(self, now_ns: int) -> None:
+        """Do the work of one second now."""
+        await self._housekeeping.tick(self._running, now_ns)
+
+    # -- for metrics ------------------------------------------------------------------------------
+
+    def snapshot(self) -> dict[str, Any]:
+        """Counters and gauges of this worker, as JSON; those of topics as they were at the last tick."""
+        connections = self._running
+        host = self._host
+        housekeeping = self._housekeeping
+        try:
+            front = dict(self._front.counters())
+        except Exception:  # noqa: BLE001 - counted; everything else is published
+            housekeeping.front_faults += 1
+            front = {}
+        return {
+            "broker": self.config.name,
+            "system": self.config.system,
+            "counters": {
+                **connections.counts,
+                "bytes_from_clients": connections.bytes_from_clients,
+                "bytes_from_brokers": connections.bytes_from_brokers,
+                "policy_changes": self._policy_changes,
+                "front_faults": housekeeping.front_faults,
+            },
+            "gauges": {
+                "connections": len(connections),
+                "buffered_bytes": connections.buffered_bytes,
+                "held_bytes": self.budget.used,
+                "buffer_budget_bytes": self.budget.limit,
+                **housekeeping.overload.gauges(),
+                "gates": len(host.gates.live) + len(host.gates.exempt),
+                "topics": len(host.gates.states),
+                "policy_version": host.policies.version,
+                "event_loop_lag_seconds": housekeeping.lag_ns / 1e9,
+                "broker_up": int(bool(connections.reachability.is_up)),
+            },
+            "tls": host.tls.snapshot(),
+            "reachability": connections.reachability.snapshot(),
+            "front": front,
+            "plugin_faults": dict(host.faults.counts),
+            "loop_holds": self._watchdog.holds() if self._watchdog is not None else {},
+            "decision_log": self._log_stats(),
+            "topics": housekeeping.samples.latest,
+            "plugin_metrics": host.context.metrics.snapshot(),
+        }
+
+
+loop_holders.enter()
+tell_by(Worker, "replace", lambda variables: {"work": "policy change"})

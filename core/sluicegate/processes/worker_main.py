@@ -1,0 +1,211 @@
+"""A worker process: `python -m sluicegate.processes.worker_main LINE CHANNEL`, started by the supervisor.
+
+Both are descriptors of sockets to the supervisor: for messages, and for listening sockets. Without a
+supervisor the worker keeps its last policies and runs until the next one takes over, or for `orphan_timeout`.
+"""
+
+import asyncio
+import logging
+import os
+import select
+import signal
+import socket
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import uvloop
+
+from sluicegate.config.models import BrokerConfig, GatewayConfig
+from sluicegate.net.limits import raise_descriptor_limit
+from sluicegate.net.listening import handover
+from sluicegate.net.listening.held_listeners import Announcer
+from sluicegate.net.listening.sockets import Inherited
+from sluicegate.processes import collecting, messages
+from sluicegate.processes.worker import Worker
+from sluicegate.runtime import logs
+from sluicegate.runtime.log_sink import LogSink
+from sluicegate.runtime.plugins import PluginError, load_plugins
+from sluicegate.runtime.unraisable import log_unraisable
+
+log = logging.getLogger("sluicegate.processes.worker_main")  # as a program its own name is __main__
+
+_UNREAD_LIMIT = 4 * 1024 * 1024
+"""Bytes of reports that may wait for the supervisor."""
+
+
+class WorkerMain:
+    """One worker and its line to the supervisor.
+
+    :param start: the supervisor's first message.
+    :param announcer: reports open listeners to it.
+    """
+
+    def __init__(self, start: Mapping[str, Any], writer: asyncio.StreamWriter, announcer: Announcer) -> None:
+        self._writer = writer
+        self._drained = asyncio.Event()
+        self._draining: asyncio.Task[None] | None = None
+        self._is_alone = False
+        plugins = load_plugins(start["config"]["plugins"])
+        brokers = {
+            data["name"]: plugins.drivers[data["system"]].config_model.model_validate(data)
+            for data in start["config"]["brokers"]
+        }
+        broker: BrokerConfig = brokers[start["broker"]]
+        rest = {name: value for name, value in start["config"].items() if name != "brokers"}
+        config = GatewayConfig(brokers=tuple(brokers.values()), **rest)
+        silenced = getattr(plugins.drivers[broker.system], "client_loggers", ())
+        logs.set_up(
+            config.log.level,
+            config.log.format,
+            repeats=config.log.repeats,
+            repeat_window_ms=config.log.repeat_window,
+            silenced=silenced,
+            broker=broker.name,
+        )
+        self._orphan_s = config.orphan_timeout / 1000
+        self._handovers = handover.directory(config.state_dir)
+        inherited = Inherited(
+            (name, socket.socket(fileno=number)) for name, number in start["listeners"].items()
+        )
+        self._log_sink = LogSink(config, broker, plugins, compacting=False)
+        self._worker = Worker(
+            broker,
+            plugins,
+            messages.policies_from_json(start["policies"]),
+            self._log_sink.sink,
+            facts=start["facts"],
+            keep_fact=lambda key, value: messages.send(writer, "fact", key=key, value=value),
+            on_tick=self._report,
+            log_stats=self._log_sink.stats,
+            slow_ms=config.log.slow_plugin_call,
+            inherited=inherited,
+            announcer=announcer,
+        )
+
+    async def run(self, reader: asyncio.StreamReader) -> None:
+        """Serve until the supervisor or a signal ends it.
+
+        :raises OSError: if a listener cannot be opened or a TLS file cannot be read.
+        """
+        loop = asyncio.get_running_loop()
+        offering: handover.HandoverServer | None = None
+        try:
+            await self._worker.start()
+            offering = self._offer_if_orphaned()
+            self._report()
+            messages.send(self._writer, "ready", addresses=dict(self._worker.listeners.addresses))
+            loop.add_signal_handler(signal.SIGTERM, self._drain)
+            collecting.begin()
+            listening = loop.create_task(self._listen(reader))
+            await self._drained.wait()
+            listening.cancel()
+        finally:
+            if offering is not None:
+                offering.close()
+            await self._worker.stop()
+            await self._log_sink.close()
+
+    def _report(self) -> None:
+        left_out = logs.tell_left_out()
+        if self._writer.transport.get_write_buffer_size() > _UNREAD_LIMIT:
+            return  # the supervisor hangs; the next report contains all of this one
+        snapshot = {**self._worker.snapshot(), "log_lines_left_out": left_out}
+        messages.send(self._writer, "snapshot", snapshot=snapshot)
+
+    async def _listen(self, reader: asyncio.StreamReader) -> None:
+        try:
+            while (message := await messages.receive(reader)) is not None:
+                if message["kind"] == "policies":
+                    # Those of 10,000 topics take 50 ms to read, for which clients need not wait.
+                    policies = await asyncio.to_thread(messages.policies_from_json, message["policies"])
+                    self._worker.replace(policies)
+                elif message["kind"] == "renew_tls":
+                    self._worker.renew_tls()
+                elif message["kind"] == "drain":
+                    self._drain(message["deadline_s"])
+        except messages.BrokenMessageError as error:
+            log.error("supervisor sent something that is no message: %s", error)
+        if self._draining is None:
+            self._go_on_alone()
+
+    def _go_on_alone(self) -> None:
+        self._is_alone = True
+        bound_s = self._orphan_s
+        log.warning(
+            "no supervisor any more; going on with policies of version %d until the next one takes over%s",
+            self._worker.policies.version,
+            f", at most for {bound_s:g} s" if bound_s else "",
+        )
+        if bound_s:
+            asyncio.get_running_loop().call_later(bound_s, self._drain)
+
+    def _offer_if_orphaned(self) -> handover.HandoverServer | None:
+        """Be ready to hand over to the next supervisor in case this worker's is killed."""
+        line = self._writer.get_extra_info("socket").fileno()
+
+        def offer() -> handover.Offered | None:
+            # Once the line was given up, its number may be that of a client.
+            is_alone = self._is_alone or _is_cut(line)
+            if self._draining is not None or not is_alone:
+                return None
+            return [
+                (self._worker.config.name, name, bound)
+                for name, bound in self._worker.listeners.sockets.items()
+            ]
+
+        try:
+            name = f"worker-{os.getpid()}"
+            return handover.HandoverServer(self._handovers, name, offer, lambda pid: self._drain())
+        except OSError as error:
+            log.warning("cannot hand over to another supervisor: %s", error)
+            return None
+
+    def _drain(self, deadline_s: float | None = None) -> None:
+        if self._draining is None:
+            messages.send(self._writer, "draining")
+            self._draining = asyncio.get_running_loop().create_task(self._drain_and_end(deadline_s))
+
+    async def _drain_and_end(self, deadline_s: float | None) -> None:
+        try:
+            await self._worker.drain(deadline_s)
+        finally:
+            self._drained.set()
+
+
+def _is_cut(line: int) -> bool:
+    """Whether the other end of a socket is closed: the kernel knows it before the event loop does."""
+    poller = select.poll()
+    poller.register(line, select.POLLHUP)
+    return bool(poller.poll(0))
+
+
+async def main(descriptor: int, channel: int) -> int:
+    """Run a worker.
+
+    :param descriptor: of the socket to the supervisor.
+    :param channel: descriptor of the socket that reports open listeners to it.
+    :return: exit code.
+    """
+    announcer = Announcer(socket.socket(fileno=channel))
+    reader, writer = await asyncio.open_connection(sock=socket.socket(fileno=descriptor))
+    try:
+        start = await messages.receive(reader)
+        if start is None:
+            return 1
+        await WorkerMain(start, writer, announcer).run(reader)
+    except (OSError, PluginError, messages.BrokenMessageError, ValueError, KeyError) as error:
+        text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        log.error("worker cannot serve: %s", text)
+        messages.send(writer, "failed", reason=text)
+        return 1
+    finally:
+        writer.close()
+    return 0
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; the supervisor says when to drain
+    raise_descriptor_limit()
+    log_unraisable()
+    sys.exit(uvloop.run(main(int(sys.argv[1]), int(sys.argv[2]))))

@@ -1,0 +1,1 @@
+"""The policy engine of one broker with its plugins, its policies in force and its logs."""

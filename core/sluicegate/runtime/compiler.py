@@ -1,0 +1,182 @@
+"""Compiles gates from the policies of a broker and the checks of plugins."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from sluicegate.config.fields import PolicyFields
+from sluicegate.engine.answers import CAUGHT, InvalidAnswerError, error_text, usable_checks, usable_rule
+from sluicegate.engine.check import Check
+from sluicegate.engine.delivery_time import DelayRule
+from sluicegate.engine.faults import Fault, GateFaults
+from sluicegate.engine.gate import Gate, compile_gate
+from sluicegate.engine.gates import GateCache
+from sluicegate.engine.hierarchy import Resolver
+from sluicegate.engine.sink import DecisionSink
+from sluicegate.engine.state import TopicState
+from sluicegate.hooks import BrokerContext
+from sluicegate.model import EffectivePolicies, Level, PolicySet, PolicyValue, TopicName
+from sluicegate.runtime.plugins import Plugins
+from sluicegate.runtime.slow_calls import SLOW_MS, SlowCalls
+
+log = logging.getLogger(__name__)
+
+_LAST_GOOD = "sluicegate: last good checks"
+"""Key in a topic's plugin data."""
+_LAST_RULES = "sluicegate: last good delay rules"
+"""Key in a topic's plugin data."""
+
+Kept = TypeVar("Kept")
+
+
+class GateCompiler:
+    """Keeps the policies of one broker and compiles the gates of its topics.
+
+    :param defaults: values of unset fields on this kind of broker.
+    :param slow_ms: plugin calls that take this long are logged; 0 for never.
+    """
+
+    def __init__(
+        self,
+        plugins: Plugins,
+        name_of: Callable[[str], TopicName],
+        policies: PolicySet,
+        sink: DecisionSink,
+        faults: GateFaults,
+        defaults: Mapping[str, PolicyValue] = MappingProxyType({}),
+        *,
+        slow_ms: int = SLOW_MS,
+    ) -> None:
+        self._defaults = PolicyFields.of(plugins.policy_models).defaults_with(defaults)
+        self._name_of = name_of
+        self._sink = sink
+        self._faults = faults
+        self._ask_checks = [
+            (found.plugin, found.by_position("topic", "policies", "context"))
+            for found in plugins.implementations("sluicegate_policy_checks")
+        ]
+        self._ask_delay = [
+            (found.plugin, found.by_position("topic", "policies"))
+            for found in reversed(plugins.implementations("sluicegate_delay_rule"))
+        ]
+        self._own = frozenset(info.name for info in plugins.overview() if info.origin == "built in")
+        self.policies = policies
+        self._resolver = Resolver(policies, self._defaults)
+        self.gates = GateCache(self._compile)
+        self.context: BrokerContext | None = None
+        """Set in the state of each topic, so that checks reach factors and quotas."""
+        self.slow = SlowCalls(slow_ms, lambda: self.context.metrics if self.context is not None else None)
+
+    @property
+    def broker_policies(self) -> EffectivePolicies:
+        """The effective policies of the whole broker."""
+        return self._resolver.resolve(TopicName("", ""), Level.BROKER)
+
+    def resolve(self, topic: str) -> EffectivePolicies:
+        """The effective policies of one topic."""
+        return self._resolver.resolve(self._name_of(topic))
+
+    def replace(self, policies: PolicySet) -> None:
+        """Replace all policies at once: the next look-up of any topic uses them."""
+        self.policies = policies
+        self._resolver = Resolver(policies, self._defaults)
+        self.gates.replace()
+
+    def _compile(self, topic: str, exempt: bool, now_ns: int) -> Gate:
+        name = self._name_of(topic)
+        policies = self._resolver.resolve(name)
+        state = self.gates.state(name, now_ns)
+        state.context = self.context
+        checks = [check for checks in self._checks(name, policies, state) for check in checks]
+        delay = self._delay(name, policies, state)
+        return compile_gate(
+            name,
+            policies,
+            state,
+            checks,
+            delay,
+            self._sink,
+            self._faults,
+            exempt,
+            self.policies.exempt_policies,
+        )
+
+    def _checks(
+        self, topic: TopicName, policies: EffectivePolicies, state: TopicState
+    ) -> list[Sequence[Check]]:
+        """The checks of all plugins; the last valid ones of a plugin that fails."""
+        found: list[Sequence[Check]] = []
+        for plugin, ask in self._ask_checks:
+            checks: Sequence[Check]
+            try:
+                if plugin in self._own:
+                    checks = [replace(check, plugin=plugin) for check in ask(topic, policies, state) or ()]
+                else:
+                    checks = self._checks_of(plugin, ask, topic, policies, state)
+            except CAUGHT as error:
+                self._fault(plugin, topic, error)
+                usable = error.usable if isinstance(error, InvalidAnswerError) else ()
+                checks = _last(state, _LAST_GOOD, plugin, usable)
+            found.append(checks)
+        return found
+
+    def _checks_of(
+        self,
+        plugin: str,
+        ask: Callable[..., Any],
+        topic: TopicName,
+        policies: EffectivePolicies,
+        state: TopicState,
+    ) -> Sequence[Check]:
+        """The checks of a plugin that is not built in, validated, named and timed."""
+        with self.slow.watching(plugin, "sluicegate_policy_checks", topic.full):
+            answer = ask(topic, policies, state)
+            try:
+                checks = self._prepared(usable_checks(answer), plugin, topic)
+            except InvalidAnswerError as error:
+                usable = self._prepared(error.usable, plugin, topic)
+                raise InvalidAnswerError(str(error), usable) from None
+        _keep(state, _LAST_GOOD, plugin, checks)
+        return checks
+
+    def _prepared(self, checks: Sequence[Check], plugin: str, topic: TopicName) -> Sequence[Check]:
+        """Checks of a plugin that is not built in, under its name, and timed."""
+        named = (check if check.plugin else replace(check, plugin=plugin) for check in checks)
+        return [self.slow.timed(check, topic.full) for check in named]
+
+    def _delay(self, topic: TopicName, policies: EffectivePolicies, state: TopicState) -> DelayRule | None:
+        """The first rule of a plugin; the last valid one of a plugin that fails."""
+        for plugin, ask in self._ask_delay:
+            rule: DelayRule | None
+            try:
+                if plugin in self._own:
+                    rule = ask(topic, policies)
+                else:
+                    with self.slow.watching(plugin, "sluicegate_delay_rule", topic.full):
+                        rule = usable_rule(ask(topic, policies))
+                    _keep(state, _LAST_RULES, plugin, rule)
+            except CAUGHT as error:
+                self._fault(plugin, topic, error)
+                rule = _last(state, _LAST_RULES, plugin, None)
+            if rule is not None:
+                return rule
+        return None
+
+    def _fault(self, plugin: str, topic: TopicName, error: BaseException) -> None:
+        self._faults.add(Fault(plugin, "", topic.full, error_text(error), opened=False))
+        log.debug("plugin %s failed while a gate was compiled", plugin, exc_info=error)
+
+
+def _last(state: TopicState, key: str, plugin: str, default: Kept) -> Kept:
+    """The last valid result of a plugin for a topic."""
+    kept = state.plugin_data.get(key)
+    return kept.get(plugin, default) if isinstance(kept, dict) else default
+
+
+def _keep(state: TopicState, key: str, plugin: str, given: object) -> None:
+    if given or _last(state, key, plugin, None):
+        kept = state.plugin_data.setdefault(key, {})
+        if isinstance(kept, dict):
+            kept[plugin] = given

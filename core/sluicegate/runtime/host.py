@@ -1,0 +1,109 @@
+"""The policy engine of one broker with everything that it needs, wired once for workers and embedded use."""
+
+import logging
+from collections.abc import Callable
+from time import monotonic_ns
+
+from sluicegate.config.models import BrokerConfig
+from sluicegate.engine.answers import CAUGHT, error_text
+from sluicegate.engine.faults import Fault, GateFaults
+from sluicegate.engine.sink import DecisionSink
+from sluicegate.log_throttle import Throttle
+from sluicegate.model import PolicySet, TopicName
+from sluicegate.net.tls import TlsFiles
+from sluicegate.runtime.compiler import GateCompiler
+from sluicegate.runtime.context import Apply, GatewayContext
+from sluicegate.runtime.dynamics import Dynamics
+from sluicegate.runtime.facts import Facts
+from sluicegate.runtime.plugins import Plugins
+from sluicegate.runtime.slow_calls import SLOW_MS
+from sluicegate.wall_clock import WallClock
+
+log = logging.getLogger(__name__)
+
+
+class EngineHost:
+    """Compiler, gates, plugin context, dynamics, TLS files, facts and clock of one broker.
+
+    It starts no thread and no task. Its user calls it from the thread that owns the gates.
+
+    :param config: the broker's entry.
+    :param plugins: of this host alone; some hold state.
+    :param policies: policies to begin with.
+    :param sink: takes every decision.
+    :param apply: runs a call in the thread that owns the gates.
+    :param facts: small facts that survive restarts.
+    :param name_of: reads a topic's name; the broker's driver reads it if this is left out.
+    :param slow_ms: plugin calls that take this long are logged; 0 for never.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        plugins: Plugins,
+        policies: PolicySet,
+        sink: DecisionSink,
+        *,
+        apply: Apply,
+        facts: Facts,
+        name_of: Callable[[str], TopicName] | None = None,
+        slow_ms: int = SLOW_MS,
+    ) -> None:
+        self.config = config
+        self.plugins = plugins
+        self.facts = facts
+        self.faults = GateFaults(self._report)
+        self.tls = TlsFiles.of_entry(config)
+        self.wall_clock = WallClock()
+        self.compiler = GateCompiler(
+            plugins,
+            name_of or self._driver_name,
+            policies,
+            sink,
+            self.faults,
+            config.policy_defaults,
+            slow_ms=slow_ms,
+        )
+        self.gates = self.compiler.gates
+        """Compiled gates by topic."""
+        self.context = GatewayContext(
+            config, plugins, self.compiler, self.faults, apply=apply, tls=self.tls, facts=facts
+        )
+        """The broker context for plugins."""
+        self.compiler.context = self.context
+        self.dynamics = Dynamics(self.context, plugins)
+        self._throttle = Throttle()
+
+    @property
+    def policies(self) -> PolicySet:
+        """The policies now in force; a new object after each change."""
+        return self.compiler.policies
+
+    def replace(self, policies: PolicySet) -> None:
+        """Replace all policies in one step."""
+        old = self.policies.version
+        self.compiler.replace(policies)
+        log.info("policies changed", extra={"from_version": old, "to_version": policies.version})
+
+    def notify(self, hook: str) -> None:
+        """Call a hook of all plugins that takes only a log; their exceptions are counted."""
+        for ask in self.plugins.implementations(hook):
+            own = logging.getLogger(f"sluicegate.plugin.{ask.plugin}")
+            try:
+                ask(log=own.info)
+            except CAUGHT as error:
+                self.faults.add(Fault(ask.plugin, "", "", error_text(error), opened=False))
+
+    def _driver_name(self, topic: str) -> TopicName:
+        return self.plugins.drivers[self.config.system].name_of(topic, self.config)
+
+    def _report(self, fault: Fault) -> None:
+        left_out = self._throttle.passes(fault.kind, monotonic_ns())
+        if left_out is not None:
+            log.error(
+                "plugin %s raised %s%s",
+                fault.plugin,
+                fault.error,
+                "; skipped for 30 s" if fault.opened else "",
+                extra={"topic": fault.topic, "policy": fault.policy, "left_out": left_out},
+            )

@@ -1,0 +1,322 @@
+"""Loads plugins and calls them one by one, so that failures are attributed and stop no other plugin."""
+
+import importlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+import pluggy
+
+from sluicegate import __version__
+from sluicegate.broker import BrokerDriver, Extra
+from sluicegate.builtin import builtin_plugins
+from sluicegate.config.models import BrokerConfig, PolicyModel
+from sluicegate.config.secrets import shown_value
+from sluicegate.features.pressure import plugin as pressure_plugin
+from sluicegate.hooks import HookManager, plugin_name
+from sluicegate.model import MethodMap
+from sluicegate.runtime.left_out import LeftOut
+from sluicegate.store import PolicyStore
+from sluicegate.store import plugin as store_plugin
+
+GROUP = "sluicegate.plugins"
+"""Entry point group that installed distributions name their plugins in."""
+CHOICE = "SLUICEGATE_LOAD_PLUGINS"
+"""Environment variable: which entry points to load, by name, separated by commas; all if it is not set."""
+
+
+class PluginError(Exception):
+    """A plugin cannot be used; the message names it and says what to do.
+
+    :param module: the plugin's module, if the file named it.
+    """
+
+    def __init__(self, message: str, module: str = "") -> None:
+        super().__init__(message)
+        self.module = module
+
+
+@dataclass(frozen=True, slots=True)
+class PluginInfo:
+    """One loaded plugin, for people."""
+
+    name: str
+    version: str
+    origin: str
+    """`built in`, `entry point` or `file`."""
+    hooks: tuple[str, ...]
+    """Hooks that it implements, sorted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Implementation:
+    """One plugin's implementation of one hook."""
+
+    plugin: str
+    _call: Any
+    _argument_names: tuple[str, ...]
+
+    def __call__(self, **arguments: object) -> Any:
+        """Call it with those of the arguments that it takes.
+
+        :raises Exception: whatever the plugin raises.
+        """
+        return self._call(*(arguments[name] for name in self._argument_names))
+
+    def by_position(self, *names: str) -> Callable[..., Any]:
+        """The same with arguments by position, for frequent calls.
+
+        :param names: of the arguments, in the order in which they are given; most plugins take just these.
+        """
+        if names == self._argument_names:
+            function: Callable[..., Any] = self._call
+            return function
+        return lambda *given: self(**dict(zip(names, given, strict=True)))
+
+
+class Plugins:
+    """The plugins of one gateway."""
+
+    def __init__(self, manager: pluggy.PluginManager, origins: Mapping[str, tuple[str, str]]) -> None:
+        self.manager = manager
+        self._origins = origins
+
+    def implementations(self, hook: str) -> list[Implementation]:
+        """The implementations of a hook in the order of registration, built-in plugins first.
+
+        Hooks that take the first result are to be asked in reverse, so that others can override what is
+        built in.
+        """
+        caller: pluggy.HookCaller = getattr(self.manager.hook, hook)
+        return [
+            Implementation(found.plugin_name, found.function, tuple(found.argnames))
+            for found in caller.get_hookimpls()
+        ]
+
+    @cached_property
+    def policy_models(self) -> tuple[type[PolicyModel], ...]:
+        """Models of the policy fields of all plugins.
+
+        :raises PluginError: if a plugin gives something else.
+        """
+        return tuple(self._policy_models())
+
+    def _policy_models(self) -> Iterator[type[PolicyModel]]:
+        for ask in self.implementations("sluicegate_policy_model"):
+            try:
+                found = ask()
+                models = (found,) if isinstance(found, type) else tuple(found)
+            except Exception as error:
+                raise PluginError(
+                    f"plugin {ask.plugin!r}: sluicegate_policy_model raised {error!r}"
+                ) from error
+            for model in models:
+                if not (isinstance(model, type) and issubclass(model, PolicyModel)):
+                    raise PluginError(
+                        f"plugin {ask.plugin!r}: sluicegate_policy_model gave {model!r}, "
+                        "expected subclasses of sluicegate.config.PolicyModel"
+                    )
+                yield model
+
+    @cached_property
+    def drivers(self) -> Mapping[str, BrokerDriver]:
+        """Broker drivers by system, without those that are left out.
+
+        :raises PluginError: if a plugin raises, or two drive the same system.
+        """
+        return {
+            system: driver
+            for system, (_, driver) in self._every_driver.items()
+            if system not in self.left_out
+        }
+
+    @cached_property
+    def left_out(self) -> Mapping[str, LeftOut]:
+        """Drivers whose extra is not installed, by system; raises as `drivers` does."""
+        found: dict[str, LeftOut] = {}
+        for system, (plugin, driver) in self._every_driver.items():
+            extra: Extra | None = getattr(driver, "extra", None)
+            missing = extra.missing() if extra is not None else []
+            if extra is not None and missing:
+                found[system] = LeftOut(plugin, system, tuple(missing), extra.remedy)
+        return found
+
+    @cached_property
+    def _every_driver(self) -> Mapping[str, tuple[str, BrokerDriver]]:
+        found: dict[str, tuple[str, BrokerDriver]] = {}
+        for ask in self.implementations("sluicegate_broker"):
+            try:
+                driver: BrokerDriver = ask()
+                system = driver.system
+            except Exception as error:
+                raise PluginError(f"plugin {ask.plugin!r}: sluicegate_broker raised {error!r}") from error
+            if system in found:
+                raise PluginError(
+                    f"plugin {ask.plugin!r} drives {system!r}, which another plugin does already"
+                )
+            found[system] = ask.plugin, driver
+        for system, methods in self.method_maps.items():
+            made = self._driver_of(methods) if system not in found else None
+            if made is not None:
+                found[system] = made
+        return found
+
+    @cached_property
+    def method_maps(self) -> Mapping[str, MethodMap]:
+        """Method maps by system; if several plugins have one, that of the plugin loaded last.
+
+        :raises PluginError: if a plugin raises, or gives something else.
+        """
+        found: dict[str, MethodMap] = {}
+        for ask in self.implementations("sluicegate_method_map"):
+            try:
+                methods = ask()
+            except Exception as error:
+                raise PluginError(f"plugin {ask.plugin!r}: sluicegate_method_map raised {error!r}") from error
+            if not isinstance(methods, MethodMap):
+                raise PluginError(
+                    f"plugin {ask.plugin!r}: sluicegate_method_map gave {methods!r}, expected a MethodMap"
+                )
+            found[methods.system] = methods
+        return found
+
+    def _driver_of(self, methods: MethodMap) -> tuple[str, BrokerDriver] | None:
+        """Plugin and driver for a method map; None if no plugin makes one."""
+        for ask in reversed(self.implementations("sluicegate_grpc_driver")):
+            try:
+                driver: BrokerDriver | None = ask(methods=methods)
+            except Exception as error:
+                raise PluginError(
+                    f"plugin {ask.plugin!r}: sluicegate_grpc_driver raised {error!r} for {methods.system!r}"
+                ) from error
+            if driver is not None:
+                return ask.plugin, driver
+        return None
+
+    @cached_property
+    def broker_models(self) -> tuple[type[BrokerConfig], ...]:
+        """Configuration models of all drivers; those of drivers that are left out refuse their `system:`."""
+        return tuple(
+            self.left_out[system].refusing(driver.config_model)
+            if system in self.left_out
+            else driver.config_model
+            for system, (_, driver) in self._every_driver.items()
+        )
+
+    def open_store(self, url: str) -> PolicyStore:
+        """Open the policy store behind a URL.
+
+        :raises StoreError: if it cannot be opened now.
+        :raises PluginError: if no plugin knows the kind of URL.
+        """
+        for ask in reversed(self.implementations("sluicegate_metadata_store")):
+            store: PolicyStore | None = ask(url=url)
+            if store is not None:
+                return store
+        raise PluginError(
+            f"no plugin opens the store {shown_value(url)}, expected sqlite:///PATH, etcd://HOST or memory:"
+        )
+
+    def overview(self) -> list[PluginInfo]:
+        """All plugins, for people."""
+        return [
+            PluginInfo(
+                name,
+                *self._origins[name],
+                hooks=tuple(sorted(caller.name for caller in self.manager.get_hookcallers(plugin) or ())),
+            )
+            for name, plugin in self.manager.list_name_plugin()
+            if plugin is not None
+        ]
+
+
+def plugins_of(plugins: Iterable[object] = (), *, builtin: bool = True) -> Plugins:
+    """The product's own policies and these plugins, without those that are installed.
+
+    :param builtin: False to leave the product's own policies out.
+    :raises ValueError: if two have the same name.
+    :raises pluggy.PluginValidationError: if a hook or one of its arguments does not exist, or a hook is a
+        wrapper.
+    """
+    manager = HookManager()
+    origins: dict[str, tuple[str, str]] = {}
+    for plugin in builtin_plugins() if builtin else ():
+        name = _built_in_name(plugin)
+        manager.register(plugin, name)
+        origins[name] = (__version__, "built in")
+    for plugin in plugins:
+        manager.register(plugin, plugin_name(plugin))
+        origins[plugin_name(plugin)] = ("", "program")
+    manager.check_pending()
+    return Plugins(manager, origins)
+
+
+def _built_in_name(plugin: object) -> str:
+    """Name of a built-in plugin; a label of metrics, so that of a feature leaves out where features stand."""
+    return plugin_name(plugin).replace("sluicegate.features.", "sluicegate.")
+
+
+def load_plugins(modules: Iterable[str], extra: Iterable[object] = ()) -> Plugins:
+    """Load the built-in plugins, the installed ones, and those that the file names.
+
+    :param modules: importable modules, in this order.
+    :param extra: further plugin objects, as tests and embedding programs have them.
+    :return: the plugins; those that drive a kind of broker whose extra is not installed are left out whole.
+    :raises PluginError: if one cannot be imported, implements a hook that does not exist or as a wrapper, or
+        has no driver to give where it says so.
+    """
+    manager = HookManager()
+    origins: dict[str, tuple[str, str]] = {}
+
+    def register(plugin: object, name: str, version: str, origin: str) -> None:
+        try:
+            manager.register(plugin, name)
+            manager.check_pending()
+        except (ValueError, pluggy.PluginValidationError) as error:
+            raise PluginError(f"plugin {name!r} cannot be used: {error}") from error
+        origins[name] = (version, origin)
+
+    for plugin in (*builtin_plugins(), store_plugin, pressure_plugin):
+        register(plugin, _built_in_name(plugin), __version__, "built in")
+    for entry_point in _chosen():
+        version = entry_point.dist.version if entry_point.dist is not None else ""
+        register(_load(entry_point.load, entry_point.name), entry_point.name, version, "entry point")
+    for module in modules:
+        try:
+            plugin = _load(lambda name=module: importlib.import_module(name), module)
+            register(plugin, module, str(getattr(plugin, "__version__", "")), "file")
+        except PluginError as error:
+            raise PluginError(str(error), module) from error
+    for plugin in extra:
+        register(plugin, plugin_name(plugin), str(getattr(plugin, "__version__", "")), "program")
+    plugins = Plugins(manager, origins)
+    for plugin in {absent.plugin for absent in plugins.left_out.values()}:
+        manager.unregister(name=plugin)
+    return plugins
+
+
+def _chosen() -> list[EntryPoint]:
+    found = sorted(entry_points(group=GROUP), key=lambda entry_point: entry_point.name)
+    choice = os.environ.get(CHOICE)
+    if choice is None:
+        return found
+    wanted = [name.strip() for name in choice.split(",") if name.strip()]
+    known = {entry_point.name: entry_point for entry_point in found}
+    for name in wanted:
+        if name not in known:
+            installed = ", ".join(known) or "none"
+            raise PluginError(f"{CHOICE} names {name!r}, but the installed plugins are: {installed}")
+    return [known[name] for name in wanted]
+
+
+def _load(load: Any, name: str) -> object:
+    try:
+        return load()
+    except Exception as error:
+        raise PluginError(
+            f"plugin {name!r} cannot be imported: {type(error).__name__}: {error}; mend it, uninstall it, "
+            f"or name the ones to load in {CHOICE}"
+        ) from error

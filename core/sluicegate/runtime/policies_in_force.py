@@ -1,0 +1,291 @@
+"""The effective policies from file and store, reloaded on changes; invalid ones keep the last good ones."""
+
+import logging
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from time import monotonic_ns
+
+from sluicegate.backoff import Backoff
+from sluicegate.broker import UNIQUE_FACT
+from sluicegate.config.errors import ConfigErrors
+from sluicegate.config.files import tls_findings, tls_sections
+from sluicegate.config.load import Loaded, load
+from sluicegate.config.models import BrokerConfig
+from sluicegate.config.policy_set import policy_set
+from sluicegate.log_throttle import Throttle
+from sluicegate.model import Level, PolicySet
+from sluicegate.runtime.changing import change_store
+from sluicegate.runtime.plugins import Plugins
+from sluicegate.store import PolicyStore, StoreError
+from sluicegate.store.local_copy import NAME as COPY_NAME
+from sluicegate.store.local_copy import LocalCopy
+from sluicegate.store.standby import StandbyStore, is_remote
+
+log = logging.getLogger(__name__)
+
+_LIVE = frozenset({"observe_only", "exempt"})
+"""Keys of a broker's entry that apply without a restart."""
+_FileMark = tuple[int, int, int]
+_FIRST_RETRY_NS = 250_000_000
+_LONGEST_RETRY_NS = 5_000_000_000
+_NS = 1_000_000_000
+_FACTS_LIMIT = 10_000
+"""Facts that may wait for a store that cannot be written."""
+
+
+class PolicyWatch:
+    """Reads file and store; its methods block and belong to one thread.
+
+    :param path: the configuration file.
+    :param loaded: its content at the start.
+    :param plugins: what it is read with.
+    :param environ: environment that overrides it.
+    :raises StoreError: if the store cannot be read: at the start there are no last good policies but those in
+        the local copy of a store over the network, which is used if that does not answer.
+    :raises PluginError: if no plugin opens the store.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        loaded: Loaded,
+        plugins: Plugins,
+        environ: Mapping[str, str] = os.environ,
+    ) -> None:
+        self.loaded = loaded
+        self.version = 1
+        """Incremented with each applied change."""
+        self.successful = True
+        """False while file or store are broken, and the last good policies are in force."""
+        self.failures = 0
+        self._path = os.fspath(path)
+        self.plugins = plugins
+        self._environ = environ
+        self._store = _open_store(loaded, plugins)
+        self._answered_ns = monotonic_ns()
+        self._store_version, self._layers = self._store.layers()
+        self._mark = self._file_mark()
+        self._file_broken = False
+        self._store_broken = False
+        self._unkept: dict[str, str] = {}
+        """Facts that the store did not take yet, by key."""
+        self._writing = Backoff(_FIRST_RETRY_NS, _LONGEST_RETRY_NS)
+        self.facts_lost = 0
+        """Facts that were dropped because too many waited."""
+        self.facts_conflicting = 0
+        """Facts for which another gateway has stored a different value."""
+        self._throttle = Throttle()
+
+    def policies(self, broker: str) -> PolicySet:
+        """The policies in force for a broker."""
+        return policy_set(self.loaded, self._layers, self.version, broker)
+
+    def check(self, force: bool = False) -> bool:
+        """Check whether file or store changed, and apply the changes.
+
+        :param force: read file and store even if they look unchanged.
+        :return: True if there are other policies now.
+        """
+        changed = self._check_file(force)
+        changed = self._check_store(force) or changed
+        self._write_facts()
+        self.successful = not (self._file_broken or self._store_broken)
+        if changed:
+            self.version += 1
+        return changed
+
+    def facts(self, broker: str) -> dict[str, str]:
+        """The facts kept for a broker; none while the store is broken."""
+        prefix = f"{broker}/"
+        try:
+            found = self._store.facts(prefix)
+        except StoreError as error:
+            self._broken("facts", f"facts cannot be read: {error}")
+            return {}
+        return {key.removeprefix(prefix): value for key, value in found.items()}
+
+    @property
+    def copy_in_use(self) -> bool:
+        """Whether the local copy replaces a store that has not answered since the start."""
+        return isinstance(self._store, StandbyStore) and self._store.copy_age_s is not None
+
+    @property
+    def store_age_s(self) -> float:
+        """Time since the known state of the store was up to date."""
+        age_s = self._store.copy_age_s if isinstance(self._store, StandbyStore) else None
+        return (monotonic_ns() - self._answered_ns) / _NS if age_s is None else age_s
+
+    @property
+    def facts_waiting(self) -> int:
+        """Facts that the store has not accepted yet."""
+        return len(self._unkept)
+
+    def keep_fact(self, broker: str, key: str, value: str) -> None:
+        """Keep a fact for a broker; writing is retried while the store is broken."""
+        self._unkept[f"{broker}/{key}"] = value
+        if len(self._unkept) > _FACTS_LIMIT:
+            del self._unkept[next(iter(self._unkept))]
+            self.facts_lost += 1
+        self._write_facts()
+
+    def _write_facts(self) -> None:
+        now_ns = monotonic_ns()
+        if not self._unkept or self._writing.wait_ns(now_ns):
+            return
+        kept = 0
+        try:
+            for key, value in tuple(self._unkept.items()):
+                self._write_fact(key, value)
+                del self._unkept[key]
+                kept += 1
+        except StoreError as error:
+            if not self._writing.failures:
+                log.error("store cannot be written, node addresses wait in memory until it can: %s", error)
+            self._writing.failed(now_ns)
+            return
+        if self._writing.failures:
+            self._writing.reset()
+            log.warning("store is written again: %d facts kept, %d lost", kept, self.facts_lost)
+
+    def _write_fact(self, key: str, value: str) -> None:
+        broker, _, name = key.partition("/")
+        if not name.startswith(UNIQUE_FACT):
+            self._store.put_fact(key, value)
+            return
+        kept = self._store.claim_fact(key, value)
+        if kept != value:
+            self.facts_conflicting += 1
+            log.error(
+                "broker %r: the port of %s is %s's at another gateway of this store: restart this gateway, "
+                "so that it takes over the ports of the store",
+                *(broker, value, kept),
+            )
+
+    def change(self, level: Level, name: str, changes: Mapping[str, object], actor: str) -> None:
+        """Set policies in the store; `check` then finds them.
+
+        :param changes: values by field; None removes a field.
+        :raises PolicyRefusedError: if a value is invalid; nothing is changed then.
+        :raises PolicyUnavailableError: if the store cannot be written.
+        """
+        loaded = self.loaded
+        change_store(self._store, loaded.fields, level, name, changes, actor, loaded.policy_layers)
+
+    def close(self) -> None:
+        """Close the store after offering it the waiting facts."""
+        self._writing.reset()
+        self._write_facts()
+        self._store.close()
+
+    def _file_mark(self) -> _FileMark | None:
+        try:
+            found = os.stat(self._path)
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_size, found.st_ino
+
+    def _check_file(self, force: bool) -> bool:
+        mark = self._file_mark()
+        if mark == self._mark and not force:
+            return False
+        self._mark = mark
+        try:
+            loaded = load(self._path, self.plugins.policy_models, self.plugins.broker_models, self._environ)
+            self._refuse_removed(loaded)
+            self._refuse_unusable(loaded)
+        except (ConfigErrors, ValueError) as error:
+            self._file_broken = True
+            self.failures += 1
+            text = error.render() if isinstance(error, ConfigErrors) else str(error)
+            log.error("%s cannot be used, the last good policies stay in force\n%s", self._path, text)
+            return False
+        if self._file_broken:
+            log.info("%s can be used again", self._path)
+            self._file_broken = False
+        if loaded.text_digest == self.loaded.text_digest:
+            return False
+        self._warn_of_restart(loaded)
+        self.loaded = loaded
+        return True
+
+    def _refuse_removed(self, loaded: Loaded) -> None:
+        names = {broker.name for broker in loaded.config.brokers}
+        for broker in self.loaded.config.brokers:
+            if broker.name not in names:
+                raise ValueError(
+                    f"broker {broker.name!r} is missing; to remove a broker, restart the gateway"
+                )
+
+    def _refuse_unusable(self, loaded: Loaded) -> None:
+        """Check newly named TLS files; those in force may be about to be renewed."""
+        if loaded.config.brokers == self.loaded.config.brokers:
+            return
+        known = {each.section for each in tls_sections(enumerate(self.loaded.config.brokers))}
+        named = [
+            found for found in tls_sections(enumerate(loaded.config.brokers)) if found.section not in known
+        ]
+        found = list(tls_findings(loaded.root, named, datetime.now(UTC)))
+        if errors := [finding for finding in found if finding.severity == "error"]:
+            raise ConfigErrors(errors)
+        for warning in found:
+            log.warning("%s", warning.in_a_line())
+
+    def _warn_of_restart(self, loaded: Loaded) -> None:
+        before, after = self.loaded.config, loaded.config
+        changed = [
+            name
+            for name in type(before).model_fields
+            if name not in ("brokers", "policies") and getattr(before, name) != getattr(after, name)
+        ]
+        old = {broker.name: broker for broker in before.brokers}
+        for broker in after.brokers:
+            if broker.name not in old:
+                changed.append(f"brokers.{broker.name}")
+            else:
+                changed += [f"brokers.{broker.name}.{name}" for name in _differing(old[broker.name], broker)]
+        if changed:
+            log.warning("restart the gateway to bring into force: %s", ", ".join(changed))
+
+    def _check_store(self, force: bool) -> bool:
+        try:
+            same = self._store.version() == self._store_version
+            self._answered_ns = monotonic_ns()
+            if same and not (force or self._store_broken):
+                return False
+            version, layers = self._store.layers()
+        except StoreError as error:
+            if not self._store_broken:
+                self.failures += 1
+            self._store_broken = True
+            self._broken("store", f"store cannot be read, the last good policies stay in force: {error}")
+            return False
+        if self._store_broken:
+            log.info("store can be read again")
+            self._store_broken = False
+        changed = layers != self._layers
+        self._store_version, self._layers = version, layers
+        return changed
+
+    def _broken(self, what: str, text: str) -> None:
+        left_out = self._throttle.passes(what, monotonic_ns())
+        if left_out is not None:
+            log.error("%s", text)
+
+
+def _open_store(loaded: Loaded, plugins: Plugins) -> PolicyStore:
+    config = loaded.config
+    open_store: partial[PolicyStore] = partial(plugins.open_store, config.store_url)
+    if not is_remote(config.store_url):
+        return open_store()
+    return StandbyStore(open_store, LocalCopy(Path(config.state_dir) / COPY_NAME, config.store_url))
+
+
+def _differing(before: BrokerConfig, after: BrokerConfig) -> list[str]:
+    return [
+        name
+        for name in type(after).model_fields
+        if name not in _LIVE and getattr(before, name, None) != getattr(after, name)
+    ]

@@ -1,0 +1,57 @@
+"""Changing the store."""
+
+import pytest
+
+from sluicegate.broker import PolicyRefusedError, PolicyUnavailableError
+from sluicegate.builtin.delay import DelayPolicies
+from sluicegate.builtin.size import SizePolicies
+from sluicegate.config.fields import PolicyFields
+from sluicegate.model import Level, PolicyValue
+from sluicegate.runtime.changing import change_store
+from sluicegate.store import MemoryStore, StoreError
+
+FIELDS = PolicyFields.of([DelayPolicies, SizePolicies])
+
+
+def test_values_are_checked_and_kept_in_base_units() -> None:
+    store = MemoryStore()
+    changes = {"fixed_delivery_delay": "30s", "max_message_size": 5, "delayed_delivery_active": False}
+    change_store(store, FIELDS, Level.TOPIC, "t", changes, "ann")
+
+    _, [layer] = store.layers()
+    assert {name: setting.value for name, setting in layer.settings.items()} == {
+        "fixed_delivery_delay": 30_000,
+        "max_message_size": 5,
+        "delayed_delivery_active": False,
+    }
+    assert {change.actor for change in store.history(9)} == {"ann"}
+
+    change_store(store, FIELDS, Level.TOPIC, "t", dict.fromkeys(changes), "ann")
+    assert store.layers()[1] == ()
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "text"),
+    [
+        ("max_mesage_size", 1, "unknown policy 'max_mesage_size'"),
+        ("max_message_size", -1, "max_message_size: -1 is negative; write 0 for unlimited"),
+        ("fixed_delivery_delay", "36526d", "fixed_delivery_delay: '36526d' is too large: at most 36525d"),
+        ("delayed_delivery_active", "yes", "delayed_delivery_active: Input should be a valid boolean"),
+    ],
+)
+def test_one_invalid_value_changes_nothing(field: str, value: object, text: str) -> None:
+    store = MemoryStore()
+    with pytest.raises(PolicyRefusedError) as refused:
+        change_store(store, FIELDS, Level.TOPIC, "t", {"max_delivery_delay": 5, field: value}, "ann")
+
+    assert str(refused.value).startswith(text)
+    assert store.version() == 0
+
+
+def test_a_store_that_cannot_be_written_is_reported() -> None:
+    class Broken(MemoryStore):
+        def set(self, level: Level, name: str, field: str, value: PolicyValue, actor: str) -> int:
+            raise StoreError("store is locked", "try again")
+
+    with pytest.raises(PolicyUnavailableError, match="store is locked: try again"):
+        change_store(Broken(), FIELDS, Level.TOPIC, "t", {"max_message_size": 1}, "ann")

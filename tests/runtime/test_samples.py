@@ -1,0 +1,108 @@
+import asyncio
+
+from sluicegate.engine.gates import GateCache
+from sluicegate.engine.state import TopicState
+from sluicegate.model import OperationKind, TopicName
+from sluicegate.runtime.samples import OTHER, TopicSamples
+
+
+class Topics:
+    """States of topics, with samples that name two of them."""
+
+    def __init__(self) -> None:
+        self.gates = GateCache(lambda topic, exempt, now_ns: NotImplemented)
+        self.samples = TopicSamples(topics=2)
+
+    def publish(self, topic: str, count: int) -> TopicState:
+        state = self.gates.states.setdefault(topic, TopicState(TopicName(topic, "ns"), 0))
+        state.size_counts[4] += count
+        return state
+
+    def refresh(self, times: int = 1) -> None:
+        for _ in range(times):
+            asyncio.run(self.samples.refresh(self.gates, 0))
+
+    def allowed(self, topic: str) -> int:
+        return int(self.samples.latest[topic]["counters"][0])
+
+
+def test_topics_above_the_bound_are_summed_as_other() -> None:
+    topics = Topics()
+    for number in range(5):
+        topics.publish(f"t{number}", 10)
+    topics.gates.states["t4"].violations["max_message_size", "reject", "invalid"] = 3
+    topics.gates.states["t4"].producers.attach("p", "c")
+    topics.gates.states["t4"].count("asked_in_vain", 2)
+    topics.refresh(3)
+    assert set(topics.samples.latest) == {"t0", "t1", OTHER}
+    assert topics.allowed(OTHER) == 30
+    other = topics.samples.latest[OTHER]
+    assert other["violations"] == [["max_message_size", "reject", "invalid", 3]]
+    assert other["producers"] == 1
+    assert (other["namespace"], other["named"]) == (OTHER, {"asked_in_vain": 2})
+    assert other["sizes"][4] == 30
+
+
+def test_busy_topics_get_names_and_other_never_decreases() -> None:
+    topics = Topics()
+    for number in range(4):
+        topics.publish(f"t{number}", 1)
+    topics.refresh()
+    topics.publish("t3", 1000)
+    topics.refresh(59)
+    other = topics.allowed(OTHER)
+    topics.refresh()
+    assert "t3" in topics.samples.latest
+    assert topics.allowed("t3") == 1001
+    assert topics.allowed(OTHER) == other
+    quiet = ({"t0", "t1"} - set(topics.samples.latest)).pop()
+    topics.publish(quiet, 5)
+    topics.refresh()
+    assert topics.allowed(OTHER) == other + 5
+
+
+def test_an_evicted_topic_frees_its_name_and_stays_in_other() -> None:
+    topics = Topics()
+    for number in range(3):
+        topics.publish(f"t{number}", 10)
+    topics.refresh()
+    del topics.gates.states["t0"], topics.gates.states["t2"]
+    topics.publish("t9", 4)
+    topics.refresh(2)
+    assert set(topics.samples.latest) == {"t1", "t9", OTHER}
+    assert topics.allowed(OTHER) == 10
+
+
+def test_batches_and_hold_times_add_up_in_other_and_never_decrease() -> None:
+    topics = Topics()
+    for number in range(4):
+        state = topics.publish(f"t{number}", 1)
+        state.batch_counts[9] += 2
+        state.hold_ended(OperationKind.PUBLISH, 3_000_000)
+    topics.refresh(3)
+    named, other = topics.samples.latest["t0"], topics.samples.latest[OTHER]
+    assert (named["batches"][9], other["batches"][9], other["sizes"][4]) == (2, 4, 2)
+    assert (sum(named["holds"]["publish"][:-1]), named["holds"]["publish"][-1]) == (1, 3_000_000)
+    assert (sum(other["holds"]["publish"][:-1]), other["holds"]["publish"][-1]) == (2, 6_000_000)
+
+    state.hold_ended(OperationKind.DISPATCH, 1)
+    topics.publish("t3", 1_000)
+    topics.refresh(60)
+    assert "t3" in topics.samples.latest
+    assert topics.samples.latest[OTHER]["holds"]["dispatch"][-1] == 1
+    assert sum(topics.samples.latest[OTHER]["holds"]["publish"][:-1]) == 2
+
+
+def test_subscriptions_and_limiters_are_reported() -> None:
+    topics = Topics()
+    state = topics.publish("t", 1)
+    for number in range(60):
+        state.subscription(f"s{number}").consumers.attach("c", "x")
+    state.limiter("max_publish_rate", 100, 0, 1.0, 0).bucket.charge(25, 0, 0)
+    state.subscription("s7").limiter("max_subscription_dispatch_rate", 10, 0, 1.0, 0).bucket.charge(5, 0, 0)
+    state.limiter("observed max_dispatch_rate", 10, 0, 1.0, 0)
+    topics.refresh()
+    sample = topics.samples.latest["t"]
+    assert len(sample["consumers"]) == 51
+    assert sample["consumers"][OTHER] == 10
+    assert sample["utilization"] == {"publish": 25.0, "subscription": 50.0}
