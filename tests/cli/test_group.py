@@ -98,3 +98,17 @@ def test_a_plugin_whose_commands_fail_stops_no_other(
     result = run_in(None, "--help")
     assert result.exit_code == 0
     assert "SLUICEGATE_LOAD_PLUGINS names 'not_installed'" in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("--version",), ("schema",), ("explain", "--help")])
+def test_a_full_disk_is_told_in_one_line(arguments: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "sluicegate", *arguments],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr == "Error: cannot write to standard output: No space left on device\n"

@@ -1,7 +1,12 @@
 """The `sluicegate` command."""
 
+import errno
 import importlib
-from collections.abc import Sequence
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import click
 
@@ -20,6 +25,7 @@ _COMMANDS = {
     "plugins": ("List the loaded plugins.", "sluicegate.cli.plugins:plugins"),
 }
 """Help line and location of each command; a command's module is imported only to run it."""
+_NO_OUTPUT = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 class _LazyGroup(click.Group):
@@ -43,11 +49,33 @@ class _LazyGroup(click.Group):
             raise click.UsageError(f"unknown command {args[0]!r}; known commands: {known}", ctx)
         return super().resolve_command(ctx, args)
 
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        with _output_errors():  # `--help` and `--version` print here
+            return super().make_context(*args, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _output_errors():
+            return super().invoke(ctx)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         rows = [(name, text) for name, (text, _) in _COMMANDS.items()]
         rows += [(command.name or "", command.get_short_help_str(80)) for command in _plugin_commands()]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
+
+
+@contextmanager
+def _output_errors() -> Iterator[None]:
+    """Report in one line that standard output is full or broken; click itself handles a closed pipe."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None or error.errno not in _NO_OUTPUT:  # an error about a file names it
+            raise
+        # What is buffered would fail again when Python flushes it at exit.
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
+        raise click.ClickException(f"cannot write to standard output: {error.strerror}") from error
 
 
 def _plugin_commands() -> Sequence[click.Command]:
