@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 
 from sluicegate.engine.factors import Factor, Factors
 from sluicegate.engine.faults import GateFaults
+from sluicegate.engine.gate import DecisionSink
 from sluicegate.engine.gates import GateCache
-from sluicegate.engine.sink import DecisionSink
 from sluicegate.model import Level, PolicyLayer, PolicySet, PolicyValue, Setting, Source, TopicName
 from sluicegate.runtime.compiler import GateCompiler
 from sluicegate.runtime.plugins import plugins_of

@@ -42,8 +42,8 @@ from benchmarks.harness.scenario import Scenario
 from sluicegate.decisions.log import DecisionLog
 from sluicegate.decisions.reading import read_decisions
 from sluicegate.decisions.spool import parquet_files, spools
-from sluicegate.engine.gate import Gate
-from sluicegate.engine.sink import DecisionSink, NullSink
+from sluicegate.engine.gate import DecisionSink, Gate
+from sluicegate.engine.sink import NullSink
 from sluicegate.model import Action, Decision, Operation, OperationKind
 from sluicegate.processes import collecting
 from sluicegate.processes.in_process import EmbeddedGateway

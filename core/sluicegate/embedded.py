@@ -21,9 +21,8 @@ from sluicegate.config.load import load, plugin_modules
 from sluicegate.config.models import BrokerConfig, GatewayConfig, Listen
 from sluicegate.config.policy_set import entry_policies
 from sluicegate.config.units import HostPort
-from sluicegate.engine.gate import Gate
+from sluicegate.engine.gate import DecisionSink, Gate
 from sluicegate.engine.gates import GateCache
-from sluicegate.engine.sink import DecisionSink
 from sluicegate.hooks import hookimpl
 from sluicegate.model import MethodMap, PolicyLayer, PolicySet, TopicName, path_name
 from sluicegate.private_files import make_folder

@@ -4,8 +4,8 @@ A factor's switch disables its checks, so that they cost nothing while the facto
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from sluicegate.builtin.quota_limit import QuotaLimit
 from sluicegate.builtin.rates import Rate, publish_rates
 from sluicegate.engine.check import Check, Stage
 from sluicegate.engine.factors import Factor
@@ -13,15 +13,12 @@ from sluicegate.engine.state import TopicState
 from sluicegate.engine.throttle import ThrottledLimit, paused, reduced
 from sluicegate.model import Action, Decision, EffectivePolicies, Operation, OperationKind
 
-if TYPE_CHECKING:
-    from sluicegate.builtin.quotas import QuotaLimit
-
 _LIMITS = "sluicegate: what factors leave of rates"
 """Key in a topic's plugin data."""
 
 
 def factor_checks(
-    policies: EffectivePolicies, state: TopicState, quotas: Sequence["QuotaLimit"]
+    policies: EffectivePolicies, state: TopicState, quotas: Sequence[QuotaLimit]
 ) -> list[Check]:
     """Create the checks for all factors of a broker on one topic.
 
@@ -58,7 +55,7 @@ class _FactorPart:
         policies: EffectivePolicies,
         state: TopicState,
         rates: Sequence[Rate],
-        quotas: Sequence["QuotaLimit"],
+        quotas: Sequence[QuotaLimit],
     ) -> None:
         self._factor = factor
         self._observed = policies.observes(factor.name)
@@ -102,7 +99,7 @@ class _FactorPart:
         if not self._observed or limit.wait(op, now_ns) == 0:
             limit.charge(op, now_ns)
 
-    def _of_quota(self, quota: "QuotaLimit", op: Operation, now_ns: int) -> ThrottledLimit | None:
+    def _of_quota(self, quota: QuotaLimit, op: Operation, now_ns: int) -> ThrottledLimit | None:
         share = quota.share_of(op, now_ns)
         return share.reduced(self._factor, observed=self._observed) if share is not None else None
 

@@ -6,28 +6,25 @@ for an operation that another one holds.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import ClassVar
 
 from pydantic import Field
 
 from sluicegate.builtin.factors import factor_checks
+from sluicegate.builtin.quota_limit import TOGETHER, QuotaLimit
 from sluicegate.builtin.rates import BURST_SECONDS, DEFAULT_BURST_SECONDS
 from sluicegate.builtin.shares import MOST, Share, Shares
-from sluicegate.builtin.stopping import limited
 from sluicegate.config import ByteRate, MessageRate, PolicyModel
 from sluicegate.config.models import OnLimit
-from sluicegate.engine import texts
-from sluicegate.engine.check import Check, Stage
+from sluicegate.engine.check import Check
 from sluicegate.engine.quota import Quota
 from sluicegate.engine.state import TopicState
 from sluicegate.hooks import BrokerContext, hookimpl
-from sluicegate.model import Action, Decision, EffectivePolicies, Operation, OperationKind, TopicName
+from sluicegate.model import EffectivePolicies, Operation, TopicName
 
-TOGETHER = ("publish_quota", "publish_quota_bytes")
 EACH = ("principal_publish_quota", "principal_publish_quota_bytes")
-_PUBLISH = (OperationKind.PUBLISH,)
 
 
 class QuotaPolicies(PolicyModel):
@@ -94,9 +91,7 @@ class PrincipalQuotas:
             checks += limit.checks()
         return checks + factor_checks(policies, context, applied)
 
-    def _limits(
-        self, policies: EffectivePolicies, state: TopicState, *, observed: bool
-    ) -> list["QuotaLimit"]:
+    def _limits(self, policies: EffectivePolicies, state: TopicState, *, observed: bool) -> list[QuotaLimit]:
         """The quotas that apply to a topic, the common one first."""
         found = []
         mask = [policies.observes(name) == observed for name in TOGETHER]
@@ -138,71 +133,6 @@ class PrincipalQuotas:
             self._known.popitem(last=False)
         self._known[key] = share
         return share
-
-
-class QuotaLimit:
-    """One kind of quota on one topic: checks first, and charges once all checks have allowed the operation.
-
-    :param names: its policies, for messages and for bytes.
-    :param mask: which of them apply in this mode.
-    :param policies: the topic's policies.
-    :param share_of: returns the bucket to charge an operation to; None if it has no quota.
-    :param observed: True if it is observe-only.
-    """
-
-    __slots__ = ("_action", "_name", "_names", "_observed", "_policies", "share_of")
-
-    def __init__(
-        self,
-        names: tuple[str, str],
-        mask: Sequence[bool],
-        policies: EffectivePolicies,
-        share_of: Callable[[Operation, int], Share | None],
-        observed: bool,
-    ) -> None:
-        self._names = names
-        self._name = names[0] if mask[0] and (policies.number(names[0]) or not mask[1]) else names[1]
-        self._policies = policies
-        self.share_of = share_of
-        self._observed = observed
-        self._action = Action.REJECT if policies.on_limit(names) == "reject" else Action.DELAY
-
-    def checks(self) -> list[Check]:
-        """The check and the charge."""
-        return [
-            Check(self._name, _PUBLISH, self._check, Stage.RATE),
-            Check(self._name, _PUBLISH, self._charge, Stage.ACCOUNT),
-        ]
-
-    def who(self, op: Operation) -> str:
-        """The owner of the quota, for texts."""
-        return "all principals" if self._names is TOGETHER else f"principal {op.principal}"
-
-    def _check(self, op: Operation, now_ns: int) -> Decision | None:
-        share = self.share_of(op, now_ns)
-        if share is None:
-            return None
-        queue = share.queue
-        if self._observed or self._action is Action.REJECT:
-            wait = queue.bucket.wait(op.messages, op.bytes, now_ns)
-        else:
-            wait = queue.ready(op, now_ns)
-        if wait == 0:
-            return None
-        short = queue.bucket.shortage(op.messages, op.bytes, now_ns)
-        name = self._names[short.by_bytes]
-        text = texts.quota(self.who(op), op.topic, short.current, short.limit, short.unit, name)
-        return limited(self._policies, name, text, short.current, short.limit, wait, self._action)
-
-    def _charge(self, op: Operation, now_ns: int) -> None:
-        share = self.share_of(op, now_ns)
-        if share is None:
-            return
-        bucket = share.queue.bucket
-        if self._observed:
-            bucket.take(op.messages, op.bytes, now_ns)  # charges nothing if the operation would have waited
-        else:
-            bucket.charge(op.messages, op.bytes, now_ns)
 
 
 def _has_quotas(policies: EffectivePolicies, context: BrokerContext | None) -> bool:

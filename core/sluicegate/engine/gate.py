@@ -4,13 +4,13 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Protocol
 
 from sluicegate.engine import texts
 from sluicegate.engine.answers import CAUGHT, error_text
 from sluicegate.engine.check import Check, Stage
 from sluicegate.engine.delivery_time import DelayRule
 from sluicegate.engine.faults import Fault, GateFaults, GuardedCheck, plugin_of
-from sluicegate.engine.sink import DecisionSink
 from sluicegate.engine.state import TopicState
 from sluicegate.engine.wait_queue import Waiter
 from sluicegate.model import (
@@ -24,12 +24,25 @@ from sluicegate.model import (
     TopicName,
 )
 
-__all__ = ["Gate", "GateFaults", "compile_gate"]
+__all__ = ["DecisionSink", "Gate", "GateFaults", "compile_gate"]
 
 _ATTACHING = frozenset(
     {OperationKind.ATTACH_PRODUCER, OperationKind.CREATE_SUBSCRIPTION, OperationKind.ATTACH_CONSUMER}
 )
 _SKIPPED_WHEN_EXEMPT = frozenset({Stage.COUNT, Stage.RATE, Stage.ACCOUNT})
+
+
+class DecisionSink(Protocol):
+    """Takes every decision once; both methods run on the path of messages and must not block or raise."""
+
+    def allowed(self, gate: "Gate", op: Operation, now_ns: int, /) -> None:
+        """An operation was simply allowed."""
+
+    def decided(self, gate: "Gate", op: Operation, decision: Decision, now_ns: int, /) -> Decision:
+        """Another decision was taken, or only observed.
+
+        :return: the decision with its id and the gate's policy version.
+        """
 
 
 class Gate:

@@ -8,7 +8,7 @@ from typing import Any, Self
 from sluicegate.config.load import Loaded, load, plugin_modules
 from sluicegate.config.models import BrokerConfig, GatewayConfig
 from sluicegate.config.policy_set import entry_policies
-from sluicegate.engine.sink import DecisionSink
+from sluicegate.engine.gate import DecisionSink
 from sluicegate.model import PolicyLayer, PolicySet
 from sluicegate.net.limits import raise_descriptor_limit
 from sluicegate.processes.worker import Worker

@@ -3,7 +3,7 @@
 import asyncio
 import ssl
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from sluicegate.broker import WebServices, WebSite
 from sluicegate.config.models import BrokerConfig
@@ -14,27 +14,37 @@ from sluicegate.net.listening.sockets import Inherited
 from sluicegate.net.tls import TlsFiles
 from sluicegate.runtime.plugins import Plugins
 
-if TYPE_CHECKING:
-    from sluicegate.processes.supervisor import Supervisor
+
+class PolicyOwner(Protocol):
+    """What the supervisor has of all brokers, by a broker's name."""
+
+    def resolver(self, broker: str, /) -> Resolver:
+        """The policies in force."""
+
+    def facts(self, broker: str, /) -> Mapping[str, str]:
+        """What the broker's front keeps."""
+
+    async def change(self, level: Level, name: str, changes: Mapping[str, object], actor: str, /) -> None:
+        """Set policies in the store."""
 
 
 class SupervisedServices:
     """A `broker.WebServices` of one broker, from the supervisor.
 
-    :param supervisor: has policies and facts.
+    :param owner: the supervisor.
     :param config: the broker's entry.
     :param tls: its TLS files.
     """
 
-    def __init__(self, supervisor: "Supervisor", config: BrokerConfig, tls: TlsFiles) -> None:
-        self._supervisor = supervisor
+    def __init__(self, owner: PolicyOwner, config: BrokerConfig, tls: TlsFiles) -> None:
+        self._owner = owner
         self._broker = config.name
         self._tls = tls
 
     @property
     def resolver(self) -> Resolver:
         """The policies now in force."""
-        return self._supervisor.resolver(self._broker)
+        return self._owner.resolver(self._broker)
 
     @property
     def broker_tls(self) -> ssl.SSLContext | None:
@@ -43,12 +53,12 @@ class SupervisedServices:
 
     def recall(self, prefix: str) -> Mapping[str, str]:
         """The facts that the broker's front keeps under a prefix."""
-        facts = self._supervisor.facts(self._broker)
+        facts = self._owner.facts(self._broker)
         return {key: value for key, value in facts.items() if key.startswith(prefix)}
 
     async def change(self, level: Level, name: str, changes: Mapping[str, object], actor: str) -> None:
         """Set policies in the store."""
-        await self._supervisor.change(level, name, changes, actor)
+        await self._owner.change(level, name, changes, actor)
 
 
 class WebListener:

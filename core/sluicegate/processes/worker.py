@@ -11,9 +11,9 @@ from typing import Any
 from sluicegate.broker import Listener
 from sluicegate.config.models import BrokerConfig, BrokerTls
 from sluicegate.engine.budget import Budget
+from sluicegate.engine.gate import DecisionSink
 from sluicegate.engine.gates import GateCache
 from sluicegate.engine.holders import tell_by
-from sluicegate.engine.sink import DecisionSink
 from sluicegate.model import PolicySet
 from sluicegate.net.background import BackgroundTasks
 from sluicegate.net.connections import Connections

@@ -11,10 +11,9 @@ from sluicegate.engine.answers import CAUGHT, InvalidAnswerError, error_text, us
 from sluicegate.engine.check import Check
 from sluicegate.engine.delivery_time import DelayRule
 from sluicegate.engine.faults import Fault, GateFaults
-from sluicegate.engine.gate import Gate, compile_gate
+from sluicegate.engine.gate import DecisionSink, Gate, compile_gate
 from sluicegate.engine.gates import GateCache
 from sluicegate.engine.hierarchy import Resolver
-from sluicegate.engine.sink import DecisionSink
 from sluicegate.engine.state import TopicState
 from sluicegate.hooks import BrokerContext
 from sluicegate.model import EffectivePolicies, Level, PolicySet, PolicyValue, TopicName

@@ -7,7 +7,7 @@ from time import monotonic_ns
 from sluicegate.config.models import BrokerConfig
 from sluicegate.engine.answers import CAUGHT, error_text
 from sluicegate.engine.faults import Fault, GateFaults
-from sluicegate.engine.sink import DecisionSink
+from sluicegate.engine.gate import DecisionSink
 from sluicegate.log_throttle import Throttle
 from sluicegate.model import PolicySet, TopicName
 from sluicegate.net.tls import TlsFiles

@@ -8,8 +8,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from sluicegate.engine.gate import Gate
-from sluicegate.engine.sink import DecisionSink
+from sluicegate.engine.gate import DecisionSink, Gate
 from sluicegate.log_throttle import Throttle
 from sluicegate.model import Action, Decision, Operation
 from sluicegate.runtime.logs import printable

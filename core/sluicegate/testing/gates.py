@@ -8,8 +8,7 @@ from types import ModuleType
 import pluggy
 
 from sluicegate.config.fields import PolicyFields
-from sluicegate.engine.gate import Gate, GateFaults
-from sluicegate.engine.sink import DecisionSink
+from sluicegate.engine.gate import DecisionSink, Gate, GateFaults
 from sluicegate.engine.state import TopicState
 from sluicegate.hooks import BrokerContext
 from sluicegate.model import Level, PolicyLayer, PolicySet, Setting, Source, TopicName

@@ -14,7 +14,7 @@ from typing import Any, cast
 from sluicegate.children import commands, say
 from sluicegate.config.models import BrokerConfig
 from sluicegate.decisions import DecisionLog, Retention
-from sluicegate.engine.sink import DecisionSink
+from sluicegate.engine.gate import DecisionSink
 from sluicegate_reports.runner.children import ask_clock
 
 _NO_BOUND = Retention(max_bytes=0, max_age_s=0)

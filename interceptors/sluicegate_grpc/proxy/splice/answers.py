@@ -8,7 +8,7 @@ from collections.abc import Callable
 from sluicegate_grpc.proxy.splice.connection_state import Connection
 from sluicegate_grpc.proxy.splice.delivering import Delivering
 from sluicegate_grpc.proxy.splice.messages import PREFIX, UnreadableError, read_prefix
-from sluicegate_grpc.proxy.splice.requests import Request
+from sluicegate_grpc.proxy.splice.request import Request
 from sluicegate_grpc.proxy.splice.resumable import Resumable
 from sluicegate_grpc.proxy.splice.rewriting import Rewriting
 from sluicegate_grpc.proxy.splice.shared import Rewrite

@@ -9,7 +9,7 @@ from sluicegate.sessions.admission import Hold
 from sluicegate.sessions.timers import Timer
 from sluicegate_grpc.proxy.splice.flow import Chunk, Outlet
 from sluicegate_grpc.proxy.splice.messages import PREFIX
-from sluicegate_grpc.proxy.splice.requests import Request
+from sluicegate_grpc.proxy.splice.request import Request
 from sluicegate_grpc.semantics.calls import Attaching, Caller, Id, Stream
 from sluicegate_grpc.semantics.fields import Tail
 

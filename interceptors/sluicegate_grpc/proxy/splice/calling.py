@@ -30,7 +30,7 @@ from sluicegate_grpc.proxy.splice.messages import (
     read_prefix,
     with_prefix,
 )
-from sluicegate_grpc.proxy.splice.requests import Request
+from sluicegate_grpc.proxy.splice.request import Request
 from sluicegate_grpc.semantics import status
 from sluicegate_grpc.semantics.calls import UNNAMED
 from sluicegate_grpc.semantics.fields import Missing, Values

@@ -24,7 +24,8 @@ from sluicegate_grpc.proxy.splice.frames import (
     idle,
     malformed,
 )
-from sluicegate_grpc.proxy.splice.requests import Request, RequestReader
+from sluicegate_grpc.proxy.splice.request import Request
+from sluicegate_grpc.proxy.splice.requests import RequestReader
 from sluicegate_grpc.proxy.splice.settings import for_brokers
 from sluicegate_grpc.proxy.splice.shared import Address
 from sluicegate_grpc.proxy.splice.sides import Block, Side

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from sluicegate.model import ANONYMOUS
 from sluicegate.sessions.timers import Timer, Timers
 from sluicegate_grpc.proxy.splice.frame_stream import FrameStream
-from sluicegate_grpc.proxy.splice.requests import Request
+from sluicegate_grpc.proxy.splice.request import Request
 from sluicegate_grpc.proxy.splice.shared import Shared
 from sluicegate_grpc.proxy.splice.streams import Streams
 from sluicegate_grpc.semantics.calls import Caller

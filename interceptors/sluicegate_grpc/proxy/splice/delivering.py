@@ -15,7 +15,7 @@ from sluicegate_grpc.proxy.splice.connection_state import Connection
 from sluicegate_grpc.proxy.splice.flow import Chunk
 from sluicegate_grpc.proxy.splice.frames import HEAD, unpadded
 from sluicegate_grpc.proxy.splice.messages import PREFIX, UnreadableError, read_prefix
-from sluicegate_grpc.proxy.splice.requests import Request
+from sluicegate_grpc.proxy.splice.request import Request
 from sluicegate_grpc.proxy.splice.watcher import Watcher
 from sluicegate_grpc.semantics.calls import Stream
 from sluicegate_grpc.semantics.fields import Missing, Plan, Values

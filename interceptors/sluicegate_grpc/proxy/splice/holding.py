@@ -20,7 +20,7 @@ from sluicegate_grpc.proxy.splice.frames import (
     window_amount,
     window_update,
 )
-from sluicegate_grpc.proxy.splice.requests import Request
+from sluicegate_grpc.proxy.splice.request import Request
 
 Mark: TypeAlias = tuple[int, int, Request]
 

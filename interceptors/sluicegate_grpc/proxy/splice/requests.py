@@ -2,67 +2,21 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from hashlib import sha256
 
-from sluicegate.model import ANONYMOUS, Method, Role
+from sluicegate.model import Role
 from sluicegate_grpc.proxy.splice.blocks import RequestBlocks, Volatile, check_updates, encode
-from sluicegate_grpc.proxy.splice.shared import Headers, Plans, Shared
+from sluicegate_grpc.proxy.splice.request import Request
+from sluicegate_grpc.proxy.splice.shared import Headers, Shared
 from sluicegate_grpc.proxy.splice.wellformed import is_method, is_wellformed
-from sluicegate_grpc.semantics.fields import Plan
 from sluicegate_grpc.semantics.status import PERMISSION_DENIED, UNIMPLEMENTED, Refusal
 
 _LENGTH = re.compile(r"[0-9]{1,15}")
-_NOTHING = Plans(*(Plan({}),) * 5)
 _VOLATILE = Volatile("grpc-timeout")
 """The remaining time of a call, which is another one in each request."""
 _MAX_KNOWN = 1_024
 _MAX_KNOWN_BYTES = 8_192
 """Of a header block that is remembered."""
-
-
-@dataclass(slots=True)
-class Request:
-    """The parsed headers of a request, one object for all equal ones."""
-
-    path: str
-    """`/package.Service/Method`."""
-    method: Method | None = None
-    """None if no policy can ask about it."""
-    is_publish: bool = False
-    plans: Plans = _NOTHING
-    encoding: str = ""
-    """The compression of its messages (`grpc-encoding`)."""
-    length: int | None = None
-    """Bytes of all its DATA, if it tells."""
-    credentials: bytes = b""
-    """A digest of its `authorization`; empty without a principal."""
-    principal: str = ANONYMOUS
-    """The principal that the credentials claim."""
-    authorization: str = field(default="", repr=False)
-    """Its `authorization`, if the gateway may act on behalf of its client."""
-    broker: str = ""
-    """The broker that it is for, if it names one."""
-    block: bytes = b""
-    """Its headers encoded for the broker; empty if they pass unchanged."""
-    is_malformed: bool = False
-    """True if a server may read its headers otherwise than the gateway."""
-    are_trailers: bool = False
-    """True if they may end a request."""
-    refusal: tuple[str, Refusal] | None = None
-    """Why it is refused whatever the policies say: the counter, and the answer."""
-    is_plain: bool = True
-    """True if its headers may pass without being looked at again."""
-
-    @property
-    def known_method(self) -> Method:
-        """Its method.
-
-        :raises LookupError: if no policy can ask about it.
-        """
-        if self.method is None:
-            raise LookupError(f"no policy asks about {self.path}")
-        return self.method
 
 
 class RequestReader:

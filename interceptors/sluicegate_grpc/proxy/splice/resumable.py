@@ -2,7 +2,7 @@
 
 from sluicegate_grpc.proxy.splice.blocks import ending
 from sluicegate_grpc.proxy.splice.connection_state import Connection
-from sluicegate_grpc.proxy.splice.requests import Request
+from sluicegate_grpc.proxy.splice.request import Request
 from sluicegate_grpc.proxy.splice.resuming import Aliases, Resumption
 from sluicegate_grpc.proxy.splice.watcher import Watcher
 from sluicegate_grpc.semantics.status import UNAVAILABLE, Refusal

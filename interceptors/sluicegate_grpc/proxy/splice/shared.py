@@ -3,20 +3,17 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from sluicegate.broker import Services
 from sluicegate.model import Method, MethodMap
 from sluicegate_grpc.proxy.edits import Edits
+from sluicegate_grpc.proxy.splice.request import Plans, Request
 from sluicegate_grpc.proxy.splice.resuming import Aliases
 from sluicegate_grpc.proxy.unknown import UnknownMethods
 from sluicegate_grpc.semantics.calls import Calls
-from sluicegate_grpc.semantics.fields import Plan
 from sluicegate_grpc.semantics.plans import plan, response_plan
 from sluicegate_grpc.semantics.status import Refusal
-
-if TYPE_CHECKING:
-    from sluicegate_grpc.proxy.splice.requests import Request
 
 Address: TypeAlias = tuple[str, int]
 Headers: TypeAlias = Sequence[tuple[str, str]]
@@ -50,20 +47,6 @@ class Limits:
     settings: int = 100
     empty_frames: int = 10_000
     """DATA frames that carry nothing and end nothing, PRIORITY frames and frames of unknown types."""
-
-
-@dataclass(frozen=True, slots=True)
-class Plans:
-    """How the messages of one method are read."""
-
-    request: Plan
-    named: Plan
-    """For requests of producers whose id is not known, but that may tell their name."""
-    response: Plan
-    timeless: Plan
-    """For responses if it does not matter when they were published."""
-    sizes: Plan
-    """For responses of which only the size matters."""
 
 
 @dataclass(slots=True)
@@ -102,11 +85,11 @@ class Shared:
     accepted: dict[bytes, None] = field(default_factory=dict)
     """Digests of credentials with which the broker has accepted a call, the oldest first."""
 
-    known_requests: "dict[bytes, Request]" = field(default_factory=dict)
+    known_requests: dict[bytes, Request] = field(default_factory=dict)
     """Parsed header blocks, by their bytes."""
-    _plans: dict[str, "Plans"] = field(default_factory=dict)
+    _plans: dict[str, Plans] = field(default_factory=dict)
 
-    def plans(self, path: str, method: Method) -> "Plans":
+    def plans(self, path: str, method: Method) -> Plans:
         """How a method's requests and responses are read."""
         found = self._plans.get(path)
         if found is None:

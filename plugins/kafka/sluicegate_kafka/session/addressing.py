@@ -14,7 +14,8 @@ from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.primitives import with_length
 from sluicegate_kafka.codec.quorum import without_listeners
 from sluicegate_kafka.session.requests.connection import Connection, Handler
-from sluicegate_kafka.session.requests.pending import Expected, Held
+from sluicegate_kafka.session.requests.held import Held
+from sluicegate_kafka.session.requests.pending import Expected
 from sluicegate_kafka.session.shared.shared import Shared
 
 Rewrite = Callable[[bytes, int, AddressMap], bytes]

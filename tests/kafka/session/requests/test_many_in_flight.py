@@ -9,7 +9,8 @@ from tests.kafka.session.requests.test_in_flight import api_versions, ids, list_
 from tests.kafka.session.wire import Bench, Wire
 
 from sluicegate.broker import Close
-from sluicegate_kafka.session.requests.pending import Held, Outstanding, Owed
+from sluicegate_kafka.session.requests.held import Held
+from sluicegate_kafka.session.requests.pending import Outstanding, Owed
 from sluicegate_kafka.session.responses import RESPONSES_PER_TURN
 
 MANY = 1_000

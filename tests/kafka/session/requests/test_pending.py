@@ -2,7 +2,8 @@
 
 from sluicegate.broker import ToClient
 from sluicegate.engine.budget import Budget
-from sluicegate_kafka.session.requests.pending import Expected, Held, Outstanding
+from sluicegate_kafka.session.requests.held import Held
+from sluicegate_kafka.session.requests.pending import Expected, Outstanding
 
 
 def sent(outstanding: Outstanding, now_ns: int = 0) -> list[bytes]:

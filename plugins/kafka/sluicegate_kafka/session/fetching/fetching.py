@@ -27,7 +27,8 @@ from sluicegate_kafka.codec.records import CONTROL, LOG_APPEND_TIME, Batch, iter
 from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices, at_once
 from sluicegate_kafka.session.fetching.fetched_topics import Reading
 from sluicegate_kafka.session.requests.connection import TOPICS_PER_SLICE, Connection, check_topics
-from sluicegate_kafka.session.requests.pending import Expected, Held
+from sluicegate_kafka.session.requests.held import Held
+from sluicegate_kafka.session.requests.pending import Expected
 from sluicegate_kafka.session.requests.sliced import (
     Deciding,
     Sliced,

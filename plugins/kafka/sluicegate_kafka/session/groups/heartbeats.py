@@ -21,7 +21,7 @@ from sluicegate_kafka.session.groups.join import Join
 from sluicegate_kafka.session.groups.joining import Joining
 from sluicegate_kafka.session.groups.waiting import GroupRequest
 from sluicegate_kafka.session.requests.connection import INJECTED, MAX_TOPICS, Connection
-from sluicegate_kafka.session.requests.pending import Held
+from sluicegate_kafka.session.requests.held import Held
 from sluicegate_kafka.session.requests.sliced import Deciding, Making, Sliced, SlicedResponse, Turn, in_slices
 from sluicegate_kafka.session.shared.listing import ListGroups
 from sluicegate_kafka.session.shared.readers import MemberKey

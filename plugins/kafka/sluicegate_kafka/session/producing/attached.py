@@ -1,14 +1,11 @@
 """A producer on a topic, as one connection knows it."""
 
 import sys
-from typing import TYPE_CHECKING
 
 from sluicegate.engine.gate import Gate
 from sluicegate.model import Operation
 from sluicegate_kafka.session.producing.inspecting import inspects
-
-if TYPE_CHECKING:
-    from sluicegate_kafka.session.shared.plain_producers import PlainProducer
+from sluicegate_kafka.session.shared.plain_producers import PlainProducer
 
 
 class Attached:

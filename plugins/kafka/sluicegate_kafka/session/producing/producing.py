@@ -34,8 +34,8 @@ from sluicegate_kafka.session.producing.exchange import Exchange
 from sluicegate_kafka.session.producing.inspecting import after_inspection, refuse_for_now, with_findings
 from sluicegate_kafka.session.producing.repeated import Repeated, is_repeatable
 from sluicegate_kafka.session.requests.connection import TOPICS_PER_SLICE, Connection, check_topics
-from sluicegate_kafka.session.requests.pending import Expected, Glance, Handle
-from sluicegate_kafka.session.requests.sliced import Deciding, Sliced
+from sluicegate_kafka.session.requests.pending import Expected, Glance
+from sluicegate_kafka.session.requests.sliced import Deciding, Handle, Sliced
 from sluicegate_kafka.session.requests.suspended import Suspended
 from sluicegate_kafka.session.shared.plain_producers import PlainProducer
 from sluicegate_kafka.session.shared.sequences import Sequences
@@ -310,7 +310,7 @@ class Producing:
         attached = self._attached[key] = Attached(operation, gate, now_ns)
         if producer_id < 0:
             give_way = partial(self._detach, key)
-            attached.plain = PlainProducer(self._connection, topic, attached, give_way)
+            attached.plain = PlainProducer(self._connection, operation, gate.state, give_way)
             plain.admitted(attached.plain, self._connection, topic)
         return None
 

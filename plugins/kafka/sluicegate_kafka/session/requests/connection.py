@@ -9,7 +9,8 @@ from sluicegate.model import ANONYMOUS
 from sluicegate.sessions.questions import Questions
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import RequestHead
-from sluicegate_kafka.session.requests.pending import Expected, Handle, Outstanding
+from sluicegate_kafka.session.requests.pending import Expected, Outstanding
+from sluicegate_kafka.session.requests.sliced import Handle
 from sluicegate_kafka.session.requests.suspended import Suspended
 
 Handler: TypeAlias = Callable[[bytes, RequestHead, int], bool | Suspended]

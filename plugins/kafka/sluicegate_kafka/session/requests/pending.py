@@ -2,17 +2,12 @@
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from sluicegate.broker import Buffer, Command, ToClient
 from sluicegate.engine.budget import Budget
-
-if TYPE_CHECKING:
-    from sluicegate_kafka.session.requests.sliced import SlicedResponse
-
-Handle: TypeAlias = Callable[[bytes, int], "Buffer | Held | SlicedResponse | None"]
-"""`(response without its length, now_ns)` -> that same object to pass it unchanged, another one (with its
-length) to send instead, None for nothing yet, or what makes one of these in later turns."""
+from sluicegate_kafka.session.requests.held import Held
+from sluicegate_kafka.session.requests.sliced import Handle
 
 
 class Expected:
@@ -57,18 +52,6 @@ def correlation_id_of(entry: Owed) -> int:
     if isinstance(entry, int):
         return entry
     return entry[0] if isinstance(entry, tuple) else entry.correlation_id
-
-
-class Held:
-    """A finished response that waits for its turn, and until a time if one is given."""
-
-    __slots__ = ("at_ns", "frame", "is_waiting")
-
-    def __init__(self, frame: Buffer, at_ns: int = 0) -> None:
-        self.frame = frame
-        self.at_ns = at_ns
-        self.is_waiting = False
-        """Whether it is in its place, and neither sent nor settled."""
 
 
 class Outstanding:

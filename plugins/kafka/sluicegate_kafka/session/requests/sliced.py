@@ -1,21 +1,19 @@
 """Requests and responses that take long to read or to decide: a slice in each turn of the event loop."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from sluicegate.broker import Buffer, NextTurn
 from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.slices import Slices
+from sluicegate_kafka.session.requests.held import Held
 from sluicegate_kafka.session.requests.suspended import Retry, Suspended
-
-if TYPE_CHECKING:
-    from sluicegate_kafka.session.requests.pending import Handle, Held
 
 Deciding: TypeAlias = Slices["bool | Suspended"]
 """Returns what a handler returns."""
-Made: TypeAlias = "Buffer | Held | None"
-"""What is made of a response; see `pending.Handle`."""
-Making: TypeAlias = Slices["Made"]
+Made: TypeAlias = Buffer | Held | None
+"""What is made of a response; see `Handle`."""
+Making: TypeAlias = Slices[Made]
 
 
 class Turn:
@@ -122,6 +120,11 @@ class SlicedResponse(Turn):
             self._slices = None
 
 
+Handle: TypeAlias = Callable[[bytes, int], Made | SlicedResponse]
+"""`(response without its length, now_ns)` -> that same object to pass it unchanged, another one (with its
+length) to send instead, None for nothing yet, or what makes one of these in later turns."""
+
+
 def deciding_in_slices(decide: Callable[[Sliced, bytes, RequestHead], Deciding]) -> Retry:
     """A handler of a request that works in slices.
 
@@ -135,13 +138,13 @@ def deciding_in_slices(decide: Callable[[Sliced, bytes, RequestHead], Deciding])
     return handle
 
 
-def in_slices(make: Callable[[SlicedResponse, bytes], Making]) -> "Handle":
+def in_slices(make: Callable[[SlicedResponse, bytes], Making]) -> Handle:
     """A handler of a response that works in slices.
 
     :param make: `(turn, response without its length)` -> its slices.
     """
 
-    def handle(response: bytes, now_ns: int) -> "Made | SlicedResponse":
+    def handle(response: bytes, now_ns: int) -> Made | SlicedResponse:
         turn = SlicedResponse(now_ns)
         return turn.begin(make(turn, response))
 

@@ -1,14 +1,12 @@
 """Producers without a producer id: each is identified by its client."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from sluicegate.engine.gate import Gate
+from sluicegate.engine.state import TopicState
+from sluicegate.model import Operation
 from sluicegate_kafka.session.requests.connection import Connection
 from sluicegate_kafka.session.shared.client_counts import Places, name_of
-
-if TYPE_CHECKING:
-    from sluicegate_kafka.session.producing.attached import Attached
 
 _KIND = "client"
 _LIMIT = "max_producers_per_topic"
@@ -18,34 +16,33 @@ class PlainProducer:
     """One such producer on one topic, as one connection knows it.
 
     :param connection: where it publishes.
-    :param topic: the topic.
-    :param attached: its counted identity.
+    :param operation: counted as its producer.
+    :param state: the state of its topic.
     :param give_way: detaches it at a monotonic time; it counts as new when it publishes again.
     """
 
-    __slots__ = ("_attached", "_identity", "_topic", "connection", "give_way")
+    __slots__ = ("_identity", "_operation", "_state", "connection", "give_way")
 
     def __init__(
-        self, connection: Connection, topic: str, attached: "Attached", give_way: Callable[[int], None]
+        self, connection: Connection, operation: Operation, state: TopicState, give_way: Callable[[int], None]
     ) -> None:
         self.connection = connection
         self.give_way = give_way
-        self._attached = attached
+        self._operation = operation
         self._identity = connection.identity
-        self._topic = topic
+        self._state = state
 
     def renumber(self, number: int) -> None:
         """Change the number, in the topic's state as well."""
-        operation = self._attached.operation
+        operation, state = self._operation, self._state
         name = name_of(_KIND, self._identity, number)
-        state = self._attached.gate.state
         with state.lock:
             state.producers.move(operation.producer, name, operation.client)
         operation.producer = name
 
     def leave(self, places: "Places[PlainProducer]") -> None:
         """Release its place."""
-        places.leave(self._identity, self._topic, self.connection.node, self)
+        places.leave(self._identity, self._operation.topic, self.connection.node, self)
 
 
 class PlainProducers:
