@@ -33,7 +33,7 @@ async def system() -> AsyncIterator[System]:
                 "bootstrap": broker.addresses,
                 "listen": {"host": "127.0.0.1", "port": free_ports(1)},
                 "admin": {"url": broker.urls[0]},
-                "ghost_release": "6s",  # longer than the client's health checks are apart
+                "ghost_release": "30s",  # six health checks: a slow client misses some
             }
 
         yield System("danube", entry, topic, FAMILIES)
