@@ -127,7 +127,7 @@ SHOWN: Final[tuple[Shown, ...]] = (
     ),
     Shown(
         "fixed_delivery_delay",
-        partial(fixed_delays.fixed_delay, in_order=False),
+        partial(fixed_delays.fixed_delay, in_order=False, once=False),
         "shared",
         ("pulsar",),
         many=False,

@@ -28,6 +28,7 @@ def fixed_delay(
     exclusive: bool = False,
     alone: bool = True,
     in_order: bool = True,
+    once: bool = True,
     **asked: Any,
 ) -> Scene:
     """A delay for each message of a topic.
@@ -35,6 +36,7 @@ def fixed_delay(
     :param expected: the expected behaviour, if it differs from the usual one.
     :param alone: True for a consumer without a group, if the system has those.
     :param in_order: True if the system preserves the order of messages.
+    :param once: False if the system itself may deliver a message twice.
     :param asked: options of the client library for each message.
     """
     usual = f"each message comes once, {_DELAY_MS} ms after it was published or a little later"
@@ -43,12 +45,12 @@ def fixed_delay(
         topic,
         {"fixed_delivery_delay": f"{_DELAY_MS // 1000}s"},
         expected or usual,
-        partial(_delayed, exclusive=exclusive, alone=alone, asked=asked),
+        partial(_delayed, exclusive=exclusive, alone=alone, once=once, asked=asked),
         partial(_judge, in_order=in_order),
     )
 
 
-async def _delayed(stage: Stage, exclusive: bool, alone: bool, asked: Mapping[str, Any]) -> Seen:
+async def _delayed(stage: Stage, exclusive: bool, alone: bool, once: bool, asked: Mapping[str, Any]) -> Seen:
     async with stage.clients() as client:
         producer = await client.producer(stage.topic, "punctual")
         consumer = await client.consumer(stage.topic, "reader", "reader", exclusive=exclusive, alone=alone)
@@ -61,13 +63,22 @@ async def _delayed(stage: Stage, exclusive: bool, alone: bool, asked: Mapping[st
         "published_ms": [message.published_ms for message in came],
         "received_ms": [message.received_ms for message in came],
     }
-    return Seen(len(came) == _MESSAGES, f"{len(came)} of {_MESSAGES} messages", facts=facts)
+    different = len(_different(came))
+    text = f"{different} of {_MESSAGES} messages"
+    if twice := len(came) - different:
+        text += f", {twice} of them twice"
+    return Seen(different == _MESSAGES and not (once and twice), text, facts=facts)
+
+
+def _different(came: Sequence[Message]) -> set[float]:
+    """Messages are published one after another, so their times tell them apart."""
+    return {message.published_ms for message in came}
 
 
 async def _read(consumer: DemoConsumer, patience_s: float) -> list[Message]:
     found: list[Message] = []
     until = monotonic() + patience_s
-    while len(found) < _MESSAGES and monotonic() < until:
+    while len(_different(found)) < _MESSAGES and monotonic() < until:
         message = await consumer.receive(_LOOK_S)
         if message is not None:
             found.append(message)
