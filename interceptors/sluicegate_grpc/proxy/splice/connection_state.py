@@ -1,8 +1,9 @@
 """State of one connection that its handlers share, and their pending work."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 
 from sluicegate.model import ANONYMOUS
+from sluicegate.sessions.questions import Questions
 from sluicegate.sessions.timers import Timer, Timers
 from sluicegate_grpc.proxy.splice.frame_stream import FrameStream
 from sluicegate_grpc.proxy.splice.request import Request
@@ -24,11 +25,10 @@ class Connection:
 
     __slots__ = (
         "_callers",
-        "_questions",
         "down",
         "has_news",
-        "new_questions",
         "peer",
+        "questions",
         "shared",
         "streams",
         "timers",
@@ -48,9 +48,8 @@ class Connection:
         """Requests whose responses have not ended."""
         self.has_news = False
         """True if there is something new to wait for."""
-        self.new_questions: list[object] = []
+        self.questions: Questions[Callable[[int], None]] = Questions()
         """Questions for the front."""
-        self._questions: dict[object, list[Callable[[int], None]]] = {}
         self.timers = Timers()
         """Scheduled calls."""
         self._callers: dict[str, Caller] = {}
@@ -81,19 +80,14 @@ class Connection:
 
     # -- what is to come ------------------------------------------------------------------------------
 
-    def ask(self, question: object, call: Callable[[int], None]) -> None:
+    def ask(self, question: Hashable, call: Callable[[int], None]) -> None:
         """Ask the front a question; `call` is called with the time of the answer."""
-        waiting = self._questions.get(question)
-        if waiting is not None:
-            waiting.append(call)
-            return
-        self.has_news = True
-        self._questions[question] = [call]
-        self.new_questions.append(question)
+        if self.questions.ask(question, call):
+            self.has_news = True
 
-    def answered(self, question: object, now_ns: int) -> None:
+    def answered(self, question: Hashable, now_ns: int) -> None:
         """Handle the front's answer."""
-        for call in self._questions.pop(question, ()):
+        for call in self.questions.answered(question):
             call(now_ns)
 
     def at(self, at_ns: int, call: Callable[[int], None]) -> Timer:
@@ -104,7 +98,7 @@ class Connection:
     def parting(self, now_ns: int) -> Iterator[None]:
         """The connection is closed: discard what waits, and release what only it used, in slices."""
         self.timers.clear()
-        self._questions.clear()
+        self.questions = Questions()
         self.streams.closed()
         self.up.drop()
         self.down.drop()

@@ -398,9 +398,9 @@ class GrpcSession:
 
     def _rest(self, out: list[Command]) -> None:
         connection = self._connection
-        if connection.new_questions:
-            out.extend(map(Ask, connection.new_questions))
-            connection.new_questions.clear()
+        if connection.questions.new:
+            out.extend(map(Ask, connection.questions.new))
+            connection.questions.new.clear()
         if self._dialling:
             self._dialling = False
             out.append(Dial(self._addresses + self._stand_ins, in_order=bool(self._stand_ins)))
