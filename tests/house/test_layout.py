@@ -42,13 +42,23 @@ def source_of(folder: Path) -> Path:
     return ROOT.joinpath(ROOMS.get(first, f"core/sluicegate/{first}"), *rest)
 
 
+def is_room(source: Path) -> bool:
+    """Whether a package or a module is there; a folder that git has emptied may keep caches."""
+    return (source / "__init__.py").is_file() or source.with_suffix(".py").is_file()
+
+
 @pytest.mark.parametrize("folder", FOLDERS, ids=Path.as_posix)
 def test_a_folder_of_tests_stands_for_a_room_or_says_what_it_is(folder: Path) -> None:
-    source = source_of(folder)
-    stands_for_a_room = source.is_dir() or source.with_suffix(".py").is_file()
-    assert stands_for_a_room or OTHERS.keys() & set(folder.parts)
+    assert is_room(source_of(folder)) or OTHERS.keys() & set(folder.parts)
 
 
 def test_each_other_folder_is_still_there_and_stands_for_no_room() -> None:
-    found = {folder.name for folder in FOLDERS if not source_of(folder).exists()}
+    found = {folder.name for folder in FOLDERS if not is_room(source_of(folder))}
     assert OTHERS.keys() <= found
+
+
+def test_what_is_left_of_a_removed_room_is_none(tmp_path: Path) -> None:
+    (tmp_path / "gone" / "__pycache__").mkdir(parents=True)
+    assert not is_room(tmp_path / "gone")
+    (tmp_path / "gone" / "__init__.py").touch()
+    assert is_room(tmp_path / "gone")
