@@ -1,4 +1,4 @@
-"""Logs are packed alike, whoever reads them."""
+"""A log is packed the same way whichever reader reads it."""
 
 from pathlib import Path
 from typing import Any
