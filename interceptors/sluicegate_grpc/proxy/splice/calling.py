@@ -5,7 +5,8 @@ from functools import partial
 
 from sluicegate.model.methods import Path
 from sluicegate_grpc.proxy.splice.answers import Answers
-from sluicegate_grpc.proxy.splice.call import Call, Step
+from sluicegate_grpc.proxy.splice.body import Step
+from sluicegate_grpc.proxy.splice.call import Call
 from sluicegate_grpc.proxy.splice.connection_state import Connection
 from sluicegate_grpc.proxy.splice.deciding import Deciding
 from sluicegate_grpc.proxy.splice.ended_calls import Refusals
@@ -120,10 +121,10 @@ class Calling:
             return
         call = self._keep(data, at, stop, END_STREAM, stream, now_ns)
         if call is not None:
-            call.left = call.size
-            if watches:
-                call.producer = self._deciding.to_prove(method, values, caller)
-            self._judge(call, partial(self._deciding.published, call, op, decision, now_ns), now_ns)
+            call.body.left = call.body.size
+            producer = self._deciding.to_prove(method, values, caller) if watches else None
+            decide = partial(self._deciding.published, call, op, decision, producer, now_ns)
+            self._judge(call, decide, now_ns)
         else:
             calls.abandon(op, caller, now_ns)
 
@@ -149,20 +150,20 @@ class Calling:
     def _simply_passes(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> bool:
         """Whether a frame belongs to an admitted message and passes unchanged."""
         call = self.holding.calls.get(stream)
-        if call is None or call.chunks or not call.is_up:
+        if call is None or call.body.chunks or not call.opening.is_up:
             return False
         begin, end = unpadded(data, at, stop, flags)
-        most = {Step.PASSING: call.left, Step.FREE: end - begin}.get(call.step, 0)
+        most = {Step.PASSING: call.body.left, Step.FREE: end - begin}.get(call.body.step, 0)
         if end - begin > most or not self._flow.fits(call.outlet, stop - at - HEAD):
             return False
-        if call.tail is not None and not call.tail.agrees(data[begin:end]):
+        if call.body.tail is not None and not call.body.tail.agrees(data[begin:end]):
             self._up.cut(at, stop)
             self._up.grant(0, stop - at - HEAD)
             call.has_ended = bool(flags & END_STREAM)
             self._refuse(call, status.malformed(call.request.path), now_ns)
             return True
         self._flow.passed(call.outlet, stop - at - HEAD)
-        call.passed(end - begin)
+        call.body.passed(end - begin)
         if flags & END_STREAM:
             self.holding.forget(call, now_ns)
         return True
@@ -177,15 +178,15 @@ class Calling:
             self._up.grant(0, stop - at - HEAD)
             return None
         call.has_ended = bool(flags & END_STREAM)
-        call.received += end - begin
+        call.body.received += end - begin
         if call.breaks_length:
             self._up.grant(0, stop - at - HEAD)
             self.holding.broken(call, ErrorCode.PROTOCOL_ERROR, now_ns)
             return None
-        ahead = self._most if call.step is Step.READING and not call.has_ended else 0
+        ahead = self._most if call.body.step is Step.READING and not call.has_ended else 0
         chunk = self._flow.keep(call.outlet, data[begin:end], padding, ahead)
         if end > begin:
-            call.add(chunk)
+            call.body.add(chunk)
         return call
 
     def trailers(self, data: bytes, frames: bytes, stream: int, now_ns: int, *, are_wellformed: bool) -> bool:
@@ -196,7 +197,7 @@ class Calling:
         if not are_wellformed:
             self.holding.broken(call, ErrorCode.PROTOCOL_ERROR, now_ns)
             return False
-        if call.is_up and not call.chunks and not call.outlet.items:
+        if call.opening.is_up and not call.body.chunks and not call.outlet.items:
             self.holding.forget(call, now_ns)
             return True
         call.has_ended, call.end = True, frames
@@ -227,7 +228,7 @@ class Calling:
         call = holding.call(stream, data, now_ns)
         if call is not None:
             holding.forget(call, now_ns)
-        unknown = (call is not None and not call.is_up) or (call is None and stream > holding.highest)
+        unknown = (call is not None and not call.opening.is_up) or (call is None and stream > holding.highest)
         if self._refusals.forget(stream) or unknown:
             self._up.cut(at, stop)
         self._up.over(stream)
@@ -237,8 +238,8 @@ class Calling:
 
     def _advance(self, call: Call, now_ns: int) -> None:
         """Process the buffered bytes of a call as far as possible."""
-        while call.chunks and call.step is not Step.WAITING:
-            if call.step is Step.READING:
+        while call.body.chunks and call.body.step is not Step.WAITING:
+            if call.body.step is Step.READING:
                 if not self._read(call, now_ns):
                     break
             elif not self._pass_on(call, now_ns):
@@ -248,26 +249,26 @@ class Calling:
 
     def _pass_on(self, call: Call, now_ns: int) -> bool:
         """Forward an admitted message; False if its rest contradicts what was decided."""
-        taken = call.take(min(call.left, call.size) if call.step is Step.PASSING else call.size)
-        tail = call.tail
+        body = call.body
+        tail, size = body.tail, min(body.left, body.size) if body.step is Step.PASSING else body.size
+        taken = body.take(size)
         if tail is not None and not all(tail.agrees(chunk.payload) for chunk in taken):
-            call.chunks.extendleft(reversed(taken))
+            body.put_back(taken)
             self._refuse(call, status.malformed(call.request.path), now_ns)
             return False
-        size = sum(len(chunk.payload) for chunk in taken)
         self._flow.send(call.outlet, *taken)
-        call.passed(size)
+        body.passed(size)
         return True
 
     def _read(self, call: Call, now_ns: int) -> bool:
         """Decide the next message; False if it is incomplete, held or refused."""
-        if call.size < PREFIX:
+        if call.body.size < PREFIX:
             return False
-        packed, size = read_prefix(call.peek_prefix())
-        there = min(call.size - PREFIX, size)
+        packed, size = read_prefix(call.body.peek_prefix())
+        there = min(call.body.size - PREFIX, size)
         if there < size and (packed or there > _EAGER_BYTES):
             return self._may_come(call, size, now_ns)
-        data = call.peek()
+        data = call.body.peek()
         try:
             if packed:
                 data = inflated(data[PREFIX : PREFIX + size], call.request.encoding, self._most)
@@ -290,7 +291,7 @@ class Calling:
         self, call: Call, values: Values, data: bytes, begin: int, end: int, *, is_whole: bool, now_ns: int
     ) -> bool:
         """Decide a message whose relevant fields are read; `data` holds it, or its beginning."""
-        size = read_prefix(call.peek_prefix())[1]
+        size = read_prefix(call.body.peek_prefix())[1]
         wants_name = values.name is None and self._shared.calls.wants_name(call.request.known_method, values)
         new_id = self._new_id(call, values)
         if not is_whole and (wants_name or new_id is not None):
@@ -304,8 +305,8 @@ class Calling:
                 return self._refuse(call, status.malformed(call.request.path), now_ns)
             self._instead(call, PREFIX + size, with_prefix(told))
             size = len(told)
-        call.left = PREFIX + size
-        call.tail = None if is_whole else call.request.plans.request.tail(values, -PREFIX)
+        call.body.left = PREFIX + size
+        call.body.tail = None if is_whole else call.request.plans.request.tail(values, -PREFIX)
         decide = partial(self._deciding.first, call, call.request.known_method, values, now_ns)
         return self._judge(call, decide, now_ns)
 
@@ -317,10 +318,9 @@ class Calling:
 
     def _instead(self, call: Call, size: int, message: bytes) -> None:
         """Replace the first message of a call."""
-        for chunk in call.take(size):
+        for chunk in call.body.take(size):
             self._flow.drop(call.outlet, chunk)
-        call.chunks.appendleft(self._flow.own(call.outlet, message))
-        call.size += len(message)
+        call.body.put_back([self._flow.own(call.outlet, message)])
 
     @staticmethod
     def _name(request: Request, values: Values, message: bytes) -> None:
@@ -340,38 +340,36 @@ class Calling:
             self._refuse(call, status.Refusal(status.RESOURCE_EXHAUSTED, text), now_ns)
         return False
 
-    def _judge(self, call: Call, decide: Callable[[], int], now_ns: int) -> bool:
+    def _judge(self, call: Call, decide: Callable[[], bool], now_ns: int) -> bool:
         """Forward a message if it is allowed; False if it is held or refused."""
         try:
-            wait_ns = decide()
+            is_allowed = decide()
         except status.RefusedError as error:
             return self._refuse(call, error.refusal, now_ns)
-        if wait_ns == 0:
-            self._deciding.let_go(call, now_ns)
-            call.step = Step.PASSING
-            self.holding.flush(call.stream)
-            return True
-        call.step = Step.WAITING
-        if wait_ns > 0:
-            call.timer = self._connection.at(now_ns + wait_ns, partial(self._again, call))
-        return False
+        if not is_allowed:
+            call.body.step = Step.WAITING
+            return False
+        self._deciding.let_go(call, now_ns)
+        call.body.step = Step.PASSING
+        self.holding.flush(call.stream)
+        return True
 
     def _again(self, call: Call, now_ns: int) -> None:
         """Decide a held call again."""
-        if self.holding.calls.get(call.stream) is call:
-            call.timer = None
-            if self._judge(call, partial(self._deciding.again, call, now_ns), now_ns):
-                self._advance(call, now_ns)
+        if self.holding.calls.get(call.stream) is call and self._judge(
+            call, partial(self._deciding.again, call, now_ns), now_ns
+        ):
+            self._advance(call, now_ns)
 
     def _finish(self, call: Call, now_ns: int) -> None:
         """Forget a call that is completely forwarded, or needs no more handling."""
-        if call.step is Step.WAITING:
+        if call.body.step is Step.WAITING:
             return
         if not call.has_ended:
-            if call.step is Step.FREE and not call.outlet.items and not call.outlet.debt:
+            if call.body.step is Step.FREE and not call.outlet.items and not call.outlet.debt:
                 self.holding.forget(call, now_ns)
             return
-        if call.chunks:
+        if call.body.chunks:
             self._refuse(call, status.malformed(call.request.path), now_ns)
             return
         self.holding.flush(call.stream)

@@ -34,7 +34,7 @@ class Refusals:
         if not call.has_ended:
             # RFC 9113 section 8.1: the response is complete, and the rest of the request is not needed.
             self.reset(stream, ErrorCode.NO_ERROR)
-        if call.is_up:
+        if call.opening.is_up:
             self.cancel_upstream(stream)
 
     def answer(self, stream: int, refusal: Refusal, *, alone: bool) -> None:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from sluicegate.sessions.pieces import NoRoomError
 from sluicegate_grpc.proxy.splice.answers import Answers
-from sluicegate_grpc.proxy.splice.call import Call
+from sluicegate_grpc.proxy.splice.call import Call, Opening
 from sluicegate_grpc.proxy.splice.connection_state import Connection
 from sluicegate_grpc.proxy.splice.deciding import Deciding
 from sluicegate_grpc.proxy.splice.ended_calls import Refusals
@@ -113,7 +113,8 @@ class Holding:
 
     def _new(self, stream: int, request: Request, place: int, *, is_up: bool = False) -> Call:
         outlet = self._up.flow.open(stream)
-        call = Call(stream, request, self._connection.caller(request), outlet, place, is_up)
+        opening = Opening(place, is_up)
+        call = Call(stream, request, self._connection.caller(request), outlet, opening)
         if not is_up:
             insort(self._held, stream)
         self.calls[stream] = call
@@ -130,7 +131,7 @@ class Holding:
             self.end(call, now_ns)
             self._refusals.reset(call.stream, ErrorCode.REFUSED_STREAM)
             return
-        call.frames = frames
+        call.opening.frames = frames
 
     def call(self, stream: int, data: bytes, now_ns: int) -> Call | None:
         """The call of a stream; one whose headers are in the bytes read now is taken out of them.
@@ -154,7 +155,7 @@ class Holding:
             self._extras.setdefault(stream, []).append((at, stop))
             return True
         call = self.calls.get(stream)
-        if call is None or call.is_up:
+        if call is None or call.opening.is_up:
             return False
         self._opens(call, data, at, stop, now_ns)
         return True
@@ -163,12 +164,12 @@ class Holding:
         """Add up the window updates of a held call, which are forwarded as one."""
         self._up.cut(at, stop)
         amount = window_amount(data, at, stop)
-        call.credit += amount
+        call.opening.credit += amount
         if self.calls.get(call.stream) is not call:
             return  # an earlier frame has ended it
         if not amount:
             self.broken(call, ErrorCode.PROTOCOL_ERROR, now_ns)
-        elif call.credit + self._connection.down.flow.initial > MAX_WINDOW:
+        elif call.opening.credit + self._connection.down.flow.initial > MAX_WINDOW:
             self.broken(call, ErrorCode.FLOW_CONTROL_ERROR, now_ns)
         else:
             self._connection.down.flow.updated(call.stream, amount)  # for a response that is rewritten
@@ -192,7 +193,7 @@ class Holding:
         if self.calls:
             self.flush(self.highest)
             for call in self._fresh:
-                call.place = 0
+                call.opening.place = 0
         self._fresh.clear()
 
     def flush(self, upto: int) -> None:
@@ -201,12 +202,12 @@ class Holding:
             self.highest = upto
         count = bisect_right(self._held, upto)
         for stream in self._held[:count]:
-            call = self.calls[stream]
-            call.is_up = True
-            opening = window_update(stream, call.credit) if call.credit else b""
-            self._up.insert_at(call.place, call.frames + opening)
-            self._up.let_go(len(call.frames))
-            call.frames = b""
+            opening = self.calls[stream].opening
+            opening.is_up = True
+            update = window_update(stream, opening.credit) if opening.credit else b""
+            self._up.insert_at(opening.place, opening.frames + update)
+            self._up.let_go(len(opening.frames))
+            opening.frames = b""
         del self._held[:count]
 
     def leave(self, call: Call, now_ns: int) -> None:
@@ -214,17 +215,15 @@ class Holding:
         if self.calls.get(call.stream) is not call:
             return
         del self.calls[call.stream]
-        if not call.is_up:
+        if not call.opening.is_up:
             del self._held[bisect_left(self._held, call.stream)]
-        if call.timer is not None:
-            call.timer.cancel()
         self._deciding.give_up(call, now_ns)
-        if call.frames:
-            self._up.let_go(len(call.frames))
-            call.frames = b""
-        if call.chunks:
-            self._up.flow.discard(call.outlet, call.chunks)
-            call.chunks.clear()
+        if call.opening.frames:
+            self._up.let_go(len(call.opening.frames))
+            call.opening.frames = b""
+        if call.body.chunks:
+            self._up.flow.discard(call.outlet, call.body.chunks)
+            call.body.chunks.clear()
 
     def forget(self, call: Call, now_ns: int) -> None:
         """Stop reading a call, and discard its waiting bytes."""
@@ -244,7 +243,7 @@ class Holding:
         self._refusals.reset(call.stream, code)
         if call.has_ended:
             self._refusals.forget(call.stream)
-        if call.is_up:
+        if call.opening.is_up:
             self._refusals.cancel_upstream(call.stream)
 
     def closed(self, now_ns: int) -> None:

@@ -75,15 +75,15 @@ def test_a_held_call_that_its_client_resets_is_forgotten() -> None:
     stream = held(client)
     assert wakes(client)
     waiting = session_of(client)._holding.calls[stream]
-    assert waiting.chunks
+    assert waiting.body.chunks
 
     client.send(frame(RST_STREAM, 0, stream, CANCEL.to_bytes(4)))
 
     assert stream not in {each.stream for each in client.got if each.type == WINDOW_UPDATE}
     assert client.wire.session.held_bytes == client.front.services.budget.used == 0
     assert not wakes(client)
-    assert not waiting.chunks
-    assert not waiting.frames
+    assert not waiting.body.chunks
+    assert not waiting.opening.frames
     assert_serves(client, stream + 2)
 
 

@@ -1,0 +1,89 @@
+"""The bytes of one policed request: what is withheld, and how far its messages are decided."""
+
+from collections import deque
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from sluicegate_grpc.proxy.splice.flow import Chunk
+from sluicegate_grpc.proxy.splice.messages import PREFIX
+from sluicegate_grpc.semantics.fields import Tail
+
+_SMALL = 1024
+"""Bytes of a chunk to which the next one is added."""
+
+
+class Step(Enum):
+    """The progress of a call."""
+
+    READING = auto()
+    """A message is incomplete."""
+    WAITING = auto()
+    """A message waits for its decision."""
+    PASSING = auto()
+    """The rest of an admitted message passes."""
+    FREE = auto()
+    """Later bytes are not looked at."""
+
+
+@dataclass(slots=True, eq=False)
+class Body:
+    """The withheld bytes of a request, and what is still to come of an admitted message."""
+
+    next_step: Step
+    """What follows an admitted message: `READING` if each one is decided, else `FREE`."""
+    step: Step = Step.READING
+    chunks: deque[Chunk] = field(default_factory=deque)
+    """Undecided bytes."""
+    size: int = 0
+    """Their number."""
+    received: int = 0
+    """Bytes received while the call is read."""
+    left: int = 0
+    """Bytes still to come of an admitted message."""
+    tail: Tail | None = None
+    """Checks them."""
+
+    def passed(self, size: int) -> None:
+        """Count bytes that were forwarded."""
+        if self.step is Step.PASSING:
+            self.left -= size
+            if not self.left:
+                self.tail = None
+                self.step = self.next_step
+
+    def add(self, chunk: Chunk) -> None:
+        """Buffer received bytes; small pieces are joined, as a chunk has an overhead of 100 bytes."""
+        last = self.chunks[-1] if self.chunks else None
+        if last is not None and len(last.payload) < _SMALL and last.credit is chunk.credit:
+            last.payload += chunk.payload
+        else:
+            self.chunks.append(chunk)
+        self.size += len(chunk.payload)
+
+    def put_back(self, chunks: list[Chunk]) -> None:
+        """Withhold again what was taken."""
+        self.chunks.extendleft(reversed(chunks))
+        self.size += sum(len(chunk.payload) for chunk in chunks)
+
+    def peek_prefix(self) -> bytes:
+        """The undecided bytes, or at least the prefix with the message's length."""
+        first = self.chunks[0].payload
+        return first if len(first) >= PREFIX else self.peek()
+
+    def peek(self) -> bytes:
+        """The undecided bytes, in one piece."""
+        if len(self.chunks) == 1:
+            return self.chunks[0].payload
+        return b"".join(chunk.payload for chunk in self.chunks)
+
+    def take(self, size: int) -> list[Chunk]:
+        """Take bytes that are now decided."""
+        taken: list[Chunk] = []
+        self.size -= size
+        while size:
+            chunk = self.chunks.popleft()
+            if len(chunk.payload) > size:
+                self.chunks.appendleft(chunk.split(size))
+            size -= len(chunk.payload)
+            taken.append(chunk)
+        return taken
