@@ -261,7 +261,7 @@ class DanubeEnds:
         if chance.random() < 0.1:
             return OSError("no answer")
         found = ["s0", "s1"] if chance.random() < 0.8 else None
-        self._front.front._started.calls.listed(topic, found, now_ns, now_ns)
+        self._front.front._started.calls.attachments.listed(topic, found, now_ns, now_ns)
         return None
 
 

@@ -100,6 +100,7 @@ class CallEnforcer:
             int(ghost_release_s * 1e9),
             list_valid_ns=_LIST_VALID_NS if lists else None,
         )
+        self.attachments = self.calls.attachments
         self.unknown_methods = 0
         """Calls of methods that the map does not name; they pass."""
         self.malformed = 0
@@ -145,7 +146,7 @@ class CallEnforcer:
         return Caller(principal, client, principal in self.engine.policies.exempt_principals)
 
     def _tick(self, now_ns: int) -> None:
-        self.calls.release_ghosts(now_ns)
+        self.attachments.release_ghosts(now_ns)
 
     # -- requests -------------------------------------------------------------------------------------
 
@@ -176,7 +177,7 @@ class CallEnforcer:
     def unconfirmed(self, policed: Policed, values: Values | Missing, caller: Caller) -> Id | None:
         """The id of an unconfirmed producer whose publish was forwarded: see `publish_answered`."""
         if (
-            not self.calls.unconfirmed
+            not self.attachments.unconfirmed
             or isinstance(values, Missing)
             or policed.method.role is not Role.PUBLISH
         ):
@@ -192,7 +193,7 @@ class CallEnforcer:
         """
         if producer is not None:
             with self.engine.lock:
-                self.calls.publish_answered(producer, monotonic_ns(), is_known=is_known)
+                self.attachments.claim_answered(producer, monotonic_ns(), is_known=is_known)
 
     def _held(self, op: Operation, decision: Decision | None, caller: Caller, now_ns: int) -> Waiting[None]:
         hold = Hold(self.engine.max_hold_ns, _LEAST_WAIT_NS)
@@ -230,17 +231,17 @@ class CallEnforcer:
                 if attaching.must_list:
                     names = yield Wait(0, attaching.topic)
                     with self.engine.lock:
-                        self.calls.listed(attaching.topic, names, now_ns, monotonic_ns())
+                        self.attachments.listed(attaching.topic, names, now_ns, monotonic_ns())
                 elif decision is not None:
                     yield _held(hold, decision, attaching.topic, now_ns)
                 now_ns = monotonic_ns()
                 with self.engine.lock:
-                    self.calls.again(attaching, now_ns)
+                    self.attachments.again(attaching, now_ns)
             admitted = True
         finally:
             if not admitted:
                 with self.engine.lock:
-                    self.calls.failed(attaching, monotonic_ns())
+                    self.attachments.failed(attaching, monotonic_ns())
 
     def left(self, policed: Policed, values: Values | Missing, caller: Caller) -> None:
         """A producer or consumer has detached."""
@@ -251,7 +252,7 @@ class CallEnforcer:
     def stream_ended(self, caller: Caller) -> None:
         """Release a caller whose stream of requests has ended."""
         with self.engine.lock:
-            self.calls.caller_closed(caller, monotonic_ns())
+            self.attachments.caller_closed(caller, monotonic_ns())
 
     # -- streams of messages --------------------------------------------------------------------------
 
@@ -272,7 +273,7 @@ class CallEnforcer:
             if stream.attaching is not None:
                 yield from self._admit(stream.attaching, now_ns)
             with self.engine.lock:
-                self.calls.opened(stream, monotonic_ns())
+                stream.opened(monotonic_ns())
         except BaseException:
             delivery.close()
             raise
@@ -298,13 +299,13 @@ class Attachment:
             values.attachment if self._policed.method.attachment and isinstance(values, Values) else None
         )
         with self._enforcer.engine.lock:
-            self._enforcer.calls.attached(self._attaching, broker_id, monotonic_ns())
+            self._enforcer.attachments.attached(self._attaching, broker_id, monotonic_ns())
 
     def failed(self) -> None:
         """The call failed; does nothing once it was answered."""
         if not self._attaching.ended:
             with self._enforcer.engine.lock:
-                self._enforcer.calls.failed(self._attaching, monotonic_ns())
+                self._enforcer.attachments.failed(self._attaching, monotonic_ns())
 
 
 @dataclass(slots=True, eq=False)

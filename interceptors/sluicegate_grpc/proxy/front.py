@@ -90,7 +90,7 @@ class GrpcFront:
     def tick(self, now_ns: int) -> None:
         """Once a second: release clients that were silent for too long."""
         if self._shared is not None:
-            self._shared.calls.release_ghosts(now_ns)
+            self._shared.calls.attachments.release_ghosts(now_ns)
 
     def counters(self) -> Mapping[str, int]:
         """Event counters."""
@@ -99,7 +99,7 @@ class GrpcFront:
         calls = self._shared.calls
         return {
             **self._shared.counters(),
-            "ghosts_released": calls.ghosts_released,
+            "ghosts_released": calls.attachments.ghosts_released,
             "unknown_ids": calls.unknown_ids,
         }
 

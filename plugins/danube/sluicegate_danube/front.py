@@ -72,15 +72,17 @@ class DanubeFront(GrpcFront):
         shared.forbidden = frozenset({INTERNAL_HEADER})
         calls = shared.calls
         if config.resume_producers:
-            resumer = ProducerResumer(config, brokers, self._lookup, calls.topics.is_reliable, services.spawn)
+            resumer = ProducerResumer(
+                config, brokers, self._lookup, calls.attachments.topics.is_reliable, services.spawn
+            )
             shared.aliases = Aliases(resumer)
-            calls.owners.keep_ns = config.max_hold * 1_000_000
-        calls.owners.on_change = _owner_changed
+            calls.attachments.owners.keep_ns = config.max_hold * 1_000_000
+        calls.attachments.owners.on_change = _owner_changed
 
     def _looked_up(self, topic: str, answer: bytes, now_ns: int) -> None:
         """A lookup has named the owner of a topic."""
         if owner := self._lookup.owner(answer):
-            self._started.calls.owners.learned(topic, owner, now_ns)
+            self._started.calls.attachments.owners.learned(topic, owner, now_ns)
 
     def _open(self, key: str, value: str, listener: Listener) -> None:
         """A broker is new: remember its place for the next start, and listen for it."""
@@ -121,19 +123,19 @@ class DanubeFront(GrpcFront):
                 "cannot list subscriptions of %s: %s; limits on subscriptions act by on_unknown", topic, error
             )
             shared.count("subscription_listing_failed")
-        shared.calls.listed(topic, found, asked_ns, time.monotonic_ns())
+        shared.calls.attachments.listed(topic, found, asked_ns, time.monotonic_ns())
 
     def tick(self, now_ns: int) -> None:
         """Once a second: release clients that were silent for too long."""
         super().tick(now_ns)
         if self._shared is not None:
-            self._shared.calls.owners.release_silent(now_ns)
+            self._shared.calls.attachments.owners.release_silent(now_ns)
 
     def counters(self) -> Mapping[str, int]:
         """Event counters."""
         if self._shared is None:
             return {}
-        owners, aliases = self._shared.calls.owners, self._shared.aliases
+        owners, aliases = self._shared.calls.attachments.owners, self._shared.aliases
         return {
             **super().counters(),
             "unknown_broker_refused": self._lookup.refused,

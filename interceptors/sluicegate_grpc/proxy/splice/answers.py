@@ -108,13 +108,13 @@ class Answers:
         calls = self._connection.shared.calls
 
         def done(message: bytes | None, now_ns: int, is_reported: bool) -> None:
-            calls.publish_answered(producer, now_ns, is_known=message is not None)
+            calls.attachments.claim_answered(producer, now_ns, is_known=message is not None)
 
         if stream in self.watchers:
             return
         answer: Watcher | None = None
         aliases = self._connection.shared.aliases
-        if aliases is None or producer in calls.unconfirmed or request.credentials:
+        if aliases is None or producer in calls.attachments.unconfirmed or request.credentials:
             answer = Answer(self._connection, stream, request, done)
         if aliases is not None and isinstance(producer, int):
             answer = Resumable(self._connection, stream, request, producer, aliases, answer, self.watchers)
@@ -127,13 +127,13 @@ class Answers:
 
         def done(message: bytes | None, now_ns: int, is_reported: bool) -> None:
             if message is None:
-                calls.failed(attaching, now_ns, is_known=is_reported)
+                calls.attachments.failed(attaching, now_ns, is_known=is_reported)
                 return
             broker_id = None
             if request.known_method.attachment:
                 values = request.plans.response.read(message, 0, len(message))
                 broker_id = values.attachment if isinstance(values, Values) else None
-            calls.attached(attaching, broker_id, now_ns)
+            calls.attachments.attached(attaching, broker_id, now_ns)
 
         self._watch(stream, Answer(self._connection, stream, request, done))
 

@@ -107,7 +107,7 @@ class Calling:
         if decision is UNNAMED:
             self._name(request, values, data[at + HEAD + PREFIX : stop])
             op, decision = calls.publish(method, values, caller, now_ns)
-        watches = calls.unconfirmed or self._aliases is not None
+        watches = calls.attachments.unconfirmed or self._aliases is not None
         if decision is None:
             del self._marks[stream]
             self._up.watched.discard(stream)

@@ -106,6 +106,6 @@ class Connection:
         self._callers.clear()
         for caller in callers:
             while caller.places:
-                self.shared.calls.caller_closed(caller, now_ns, _LEFT_PER_SLICE)
+                self.shared.calls.attachments.caller_closed(caller, now_ns, _LEFT_PER_SLICE)
                 if caller.places:
                     yield

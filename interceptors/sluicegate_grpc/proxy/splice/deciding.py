@@ -27,11 +27,12 @@ class Deciding:
     :param again: called with a call and the time once it is to be decided again.
     """
 
-    __slots__ = ("_again", "_answers", "_calls", "_connection", "_shared")
+    __slots__ = ("_again", "_answers", "_attachments", "_calls", "_connection", "_shared")
 
     def __init__(self, connection: Connection, answers: Answers, again: Callable[[Call, int], None]) -> None:
         self._connection = connection
         self._shared = connection.shared
+        self._attachments = connection.shared.calls.attachments
         self._calls = connection.shared.calls
         self._answers = answers
         self._again = again
@@ -98,7 +99,7 @@ class Deciding:
             self._connection.ask(question, partial(self._again, call))
             return False
         if attaching.must_list:
-            self._calls.again(attaching, now_ns)
+            self._attachments.again(attaching, now_ns)
         decision = attaching.decision
         return decision is None or self._wait(call, decision, attaching.topic, now_ns)
 
@@ -110,7 +111,7 @@ class Deciding:
             decision = self._calls.publish_again(pending.op, call.caller, now_ns)
             return self._published(call, pending.op, decision, now_ns)
         if pending.attaching is not None:
-            self._calls.again(pending.attaching, now_ns)
+            self._attachments.again(pending.attaching, now_ns)
             return self._attached(call, pending.attaching, now_ns)
         return True
 
@@ -130,7 +131,7 @@ class Deciding:
         stream, request, pending = call.stream, call.request, call.pending
         call.pending = Pending()
         if pending.delivery is not None:
-            self._calls.opened(pending.delivery, now_ns)
+            pending.delivery.opened(now_ns)
             self._answers.deliver(stream, request, pending.delivery)
         elif pending.attaching is not None:
             self._answers.attach(stream, request, pending.attaching)
@@ -148,6 +149,6 @@ class Deciding:
         if pending.op is not None:
             self._calls.abandon(pending.op, call.caller, now_ns)
         if pending.attaching is not None:
-            self._calls.failed(pending.attaching, now_ns)
+            self._attachments.failed(pending.attaching, now_ns)
         if pending.delivery is not None:
             pending.delivery.close(now_ns)

@@ -66,7 +66,7 @@ class Resumable(Watcher):
     def trailers(self, block: bytes, frames: bytes, now_ns: int) -> bool:
         """The broker's status; it is withheld while the producer is recreated."""
         is_unknown = not self._aliases.passes(block, self._shared.limits.header_list_bytes)
-        key = self._shared.calls.owners.producer(self._producer) if is_unknown else None
+        key = self._shared.calls.attachments.owners.producer(self._producer) if is_unknown else None
         if key is None:
             return self._answer is None or self._answer.trailers(block, frames, now_ns)
         self._trailers = frames
@@ -80,7 +80,7 @@ class Resumable(Watcher):
         """The stream was reset."""
         self._cancelled = True
         if self._trailers:
-            self._shared.calls.publish_answered(self._producer, now_ns, is_known=False)
+            self._shared.calls.attachments.claim_answered(self._producer, now_ns, is_known=False)
         elif self._answer is not None:
             self._answer.ended(now_ns, by_client=by_client)
 
@@ -95,9 +95,9 @@ class Resumable(Watcher):
         refusal = found.refusal
         if found.created:
             self._aliases.add(self._producer, found.created)
-            self._shared.calls.owners.renamed(self._producer, found.created)
+            self._shared.calls.attachments.owners.renamed(self._producer, found.created)
             refusal = Refusal(UNAVAILABLE, _AGAIN)
-        self._shared.calls.publish_answered(self._producer, now_ns, is_known=bool(found.created))
+        self._shared.calls.attachments.claim_answered(self._producer, now_ns, is_known=bool(found.created))
         end = self._trailers
         if refusal is not None:
             end = ending(self._stream, refusal, alone=not self._block)

@@ -66,7 +66,7 @@ class Shared:
     route: Callable[[str], tuple[Address, ...] | None] = lambda broker: None
     """The addresses of the broker that a request's `route_header` names; None if it is not allowed."""
     question: Callable[[str], object] | None = None
-    """What to ask the front for a topic's subscriptions; it tells `calls.listed` before it answers."""
+    """What to ask the front for a topic's subscriptions; it tells `Attachments.listed` before it answers."""
     principal: Callable[[Headers], str | None] = lambda headers: None
     """The principal that a request claims; it counts once the broker has accepted the same credentials."""
     counts: Counter[str] = field(default_factory=Counter)

@@ -5,8 +5,8 @@ threads hold a lock around each call. None of them waits.
 """
 
 from sluicegate_grpc.semantics.calls.attach_call import Attaching, LostPlace
-from sluicegate_grpc.semantics.calls.attachments import Caller, Id, Place, Position
 from sluicegate_grpc.semantics.calls.calls import Calls
+from sluicegate_grpc.semantics.calls.place import Caller, Id, Place, Position
 from sluicegate_grpc.semantics.calls.publishing import UNNAMED
 from sluicegate_grpc.semantics.calls.stream import Stream
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from sluicegate.model import Action, Decision, Operation, Outcome, Reason
 from sluicegate.sessions.admission import Admission
-from sluicegate_grpc.semantics.calls.attachments import Caller, Place
+from sluicegate_grpc.semantics.calls.place import Caller, Place
 
 _FULL = "max_attachments"
 
@@ -45,8 +45,8 @@ def no_room(topic: str, limit: int) -> Decision:
 class Attaching(Admission):
     """State of one request to attach a producer or a consumer, until the broker responds.
 
-    While `must_list` is set, the topic's subscriptions must be listed first: `Calls.listed`, `Calls.again`.
-    Report the response with `Calls.attached` or `Calls.failed`. After a refusal neither is needed.
+    `Attachments` has the methods: while `must_list` is set, the topic's subscriptions must be listed first
+    (`listed`, then `again`); the response is reported with `attached` or `failed`, which no refusal needs.
 
     :param place: what is to be attached; None if there is no room for one more.
     :param caller: attaches it.
@@ -71,7 +71,7 @@ class Attaching(Admission):
         self.caller = caller
         self.known = known
         self.decision: Decision | None = None
-        """None if it may go on to the broker; DELAY to ask again (`Calls.again`) after a while."""
+        """None if it may go on to the broker; DELAY to ask again (`Attachments.again`) after a while."""
         self.taken = False
         """True once the place was taken."""
         self.reliable: bool | None = None

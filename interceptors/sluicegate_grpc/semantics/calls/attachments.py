@@ -1,254 +1,234 @@
-"""Attachments: one place for each producer and consumer, however often its client attached it."""
+"""Counts producers and consumers, each from the call that attaches it until it leaves."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from enum import Enum
-from typing import TypeAlias
+from collections.abc import Callable, Iterable
+from itertools import islice
 
-from sluicegate.model import Operation, OperationKind
+from sluicegate.engine.gate import Gate
+from sluicegate.model import Action, Decision, Operation, OperationKind
+from sluicegate_grpc.semantics.calls.attach_call import Attaching, lost_place, no_room
+from sluicegate_grpc.semantics.calls.owners import Owners
+from sluicegate_grpc.semantics.calls.place import Caller, Id, Key, Part, Place, Places
+from sluicegate_grpc.semantics.calls.publishing import Unconfirmed
+from sluicegate_grpc.semantics.calls.topics import Topics
+from sluicegate_grpc.semantics.calls.unacked_positions import Unacked
 
-Id: TypeAlias = int | str | tuple[str, int | str]
-"""The id that a broker gives a producer or consumer when it attaches; if it gives none, topic and name."""
-Position: TypeAlias = int | bytes
-"""Identifies a message within its subscription."""
-Key: TypeAlias = tuple[str, str, str]
-"""Topic, subscription (empty for a producer) and name."""
-
-
-@dataclass(slots=True, eq=False)
-class Caller:
-    """One principal on one connection."""
-
-    principal: str
-    """Its authenticated name."""
-    client: str
-    """Identifies its connection, such as the peer's address."""
-    exempt: bool = False
-    """Whether counts and rates do not apply to it."""
-    places: "dict[Place, None]" = field(default_factory=dict)
-    """What it attached or used, in that order."""
-
-    def operation(self, kind: OperationKind, key: Key) -> Operation:
-        """An operation of this caller's.
-
-        :param kind: of a producer (its subscription is empty) or a consumer.
-        """
-        topic, subscription, name = key
-        is_consumer = bool(subscription) or kind is OperationKind.ATTACH_CONSUMER
-        return Operation(
-            kind,
-            topic,
-            self.principal,
-            self.client,
-            producer="" if is_consumer else name,
-            subscription=subscription,
-            consumer=name if is_consumer else "",
-        )
+_CONSUMER = OperationKind.ATTACH_CONSUMER
+_CREATE = OperationKind.CREATE_SUBSCRIPTION
 
 
-class Part(Enum):
-    """A caller's share in a place."""
+class Attachments:
+    """The producers and consumers of one engine's calls.
 
-    ATTACHING = "attaching"
-    """Calls under way are to attach it; without them the caller has no part in it."""
-    USING = "using"
-    """The caller uses what is attached."""
-    ATTACHED = "attached"
-    """The broker let it attach by this caller."""
-
-
-@dataclass(slots=True, eq=False)
-class Place:
-    """One producer or consumer."""
-
-    kind: OperationKind
-    """ATTACH_PRODUCER or ATTACH_CONSUMER."""
-    key: Key
-    """Its counted identity."""
-    ids: set[Id] = field(default_factory=set)
-    """The ids that the broker gave it."""
-    held: bool = False
-    """True while it is counted."""
-    settled: bool = False
-    """True once the broker let it attach."""
-    pending: dict[Caller, int] = field(default_factory=dict)
-    """Calls that attach it and are under way, by caller."""
-    streams: int = 0
-    """Open streams by which it is delivered to."""
-    seen_ns: int = 0
-    """When its client was last heard of."""
-    callers: dict[Caller, Part] = field(default_factory=dict)
-    """The callers that keep it attached."""
-    refs: dict[str, Operation] = field(default_factory=dict)
-    """The operations that attached it, by client."""
-    publisher: Caller | None = None
-    """Whose operation `publishing` is."""
-    publishing: Operation | None = None
-    """Used for one publish after the other, as making one costs more than deciding it."""
-    outstanding: dict[Position, None] = field(default_factory=dict)
-    """Positions of what was delivered and is not acknowledged."""
-    on_acknowledged: dict[object, Callable[[], None]] = field(default_factory=dict)
-    """Callbacks for when there is room again, by stream."""
-
-    @property
-    def topic(self) -> str:
-        """The topic's full name."""
-        return self.key[0]
-
-    @property
-    def in_use(self) -> bool:
-        """True while a call or stream shows that it is alive."""
-        return self.streams > 0 or bool(self.pending)
-
-    def begun(self, caller: Caller) -> None:
-        """A call to attach it is in progress."""
-        self.pending[caller] = self.pending.get(caller, 0) + 1
-
-    def ended(self, caller: Caller) -> None:
-        """Undo `begun`."""
-        self.pending[caller] -= 1
-        if not self.pending[caller]:
-            del self.pending[caller]
-
-    def used_by(self, caller: Caller, part: Part = Part.USING) -> None:
-        """Add a caller, which keeps it attached.
-
-        :param part: of a caller that is new.
-        """
-        self.callers.setdefault(caller, part)
-        caller.places[self] = None
-
-    def left_by(self, caller: Caller) -> None:
-        """Undo `used_by`."""
-        self.callers.pop(caller, None)
-        caller.places.pop(self, None)
-
-    def withdrawn(self, caller: Caller) -> Operation | None:
-        """Remove a caller whose call failed; others may remain.
-
-        :return: the attachment to release; None if others need it.
-        """
-        self.left_by(caller)
-        if len(self.refs) > 1 and not any(other.client == caller.client for other in self.callers):
-            return self.refs.pop(caller.client, None)
-        return None
-
-
-class Places:
-    """All places, by counted identity and by the broker's ids.
-
-    :param limit: bound on those that are kept; those that no longer count are evicted first.
+    :param gates: `(topic, exempt, now_ns) -> Gate`, asked for each call.
+    :param ghost_release_ns: after so long without a stream or a call, a producer or consumer does not count.
+    :param limit: bound on the producers and consumers that are kept.
+    :param list_valid_ns: how long a list of a topic's subscriptions stays valid (`Attaching.must_list`);
+        None if there are no lists, so that those count which this engine has admitted.
     """
 
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self._by_key: dict[tuple[OperationKind, Key], Place] = {}
-        self._by_topic: dict[str, dict[Place, None]] = {}
-        self.producers: dict[Id, Place] = {}
-        """By the ids that the broker gave them."""
-        self.consumers: dict[Id, Place] = {}
-        """By the ids that the broker gave them."""
-        self._released: dict[Place, None] = {}
+    def __init__(
+        self,
+        gates: Callable[[str, bool, int], Gate],
+        ghost_release_ns: int,
+        limit: int,
+        list_valid_ns: int | None,
+    ) -> None:
+        self.gate = gates
+        """`(topic, exempt, now_ns)`: the gate of a topic."""
+        self.places = Places(limit)
+        self.topics = Topics(list_valid_ns)
+        self.unacked = Unacked(gates)
+        self.unconfirmed = Unconfirmed()
+        """Producers whose id the broker has not confirmed; see `claim_answered`."""
+        self.owners = Owners(gates, self.places, self.topics, self.release)
+        self.ghosts_released = 0
+        self._ghost_release_ns = ghost_release_ns
+        self._look_ns = 0
 
     def __len__(self) -> int:
-        return len(self._by_key)
+        """Producers and consumers that are kept, those that no longer count included."""
+        return len(self.places)
 
-    def of_topic(self, topic: str) -> tuple[Place, ...]:
-        """All places of a topic."""
-        return tuple(self._by_topic.get(topic, ()))
+    def begin(self, kind: OperationKind, key: Key, caller: Caller, known: bool = False) -> Attaching:
+        """A call attaches a producer or consumer: ask `again` for the decision.
 
-    def __iter__(self) -> Iterator[Place]:
-        return iter(self._by_key.values())
-
-    def silent_since(self, time_ns: int, now_ns: int) -> tuple[list[Place], int]:
-        """Places that count although their client was silent since a time, without a call or stream.
-
-        :return: these, and the last activity of the longest silent of the others.
+        :param known: whether the caller claims that it is attached already.
         """
-        silent, oldest_ns = [], now_ns
-        for place in self:
-            if not place.held or place.in_use:
-                continue
-            if place.seen_ns <= time_ns:
-                silent.append(place)
-            elif place.seen_ns < oldest_ns:
-                oldest_ns = place.seen_ns
-        return silent, oldest_ns
+        place = self.places.get(kind, key)
+        create = None
+        if kind is _CONSUMER and key[1]:
+            create = Operation(_CREATE, key[0], caller.principal, caller.client, subscription=key[1])
+        if place is not None:
+            place.begun(caller)
+        return Attaching(place, caller, caller.operation(kind, key), create, known=known)
 
-    def find(self, kind: OperationKind, key: Key) -> Place | None:
-        """A place, if there is one."""
-        return self._by_key.get((kind, key))
+    def again(self, attaching: Attaching, now_ns: int) -> Decision | None:
+        """Decide a call again that was delayed, or whose topic's subscriptions were listed.
 
-    def get(self, kind: OperationKind, key: Key) -> Place | None:
-        """A place, made if there is none; None if there are too many already."""
-        place = self._by_key.get((kind, key))
+        :return: its new `decision`.
+        """
+        place = attaching.place
         if place is None:
-            if len(self._by_key) >= self.limit and not self._make_room():
+            attaching.ended = True
+            attaching.decision = no_room(attaching.topic, self.places.limit)
+            return attaching.decision
+        gate = self.gate(attaching.topic, attaching.caller.exempt, now_ns)
+        topics = self.topics
+        if topics.are_listed:
+            if attaching.lists_first(gate, topics.listings, now_ns):
                 return None
-            place = self._by_key[kind, key] = Place(kind, key)
-            self._by_topic.setdefault(place.topic, {})[place] = None
-        return place
+        elif attaching.create is not None and gate.asks(_CREATE):
+            gate.state.subscriptions_known = True
+        decision = attaching.decide(gate, now_ns)
+        attaching.decision = decision
+        if decision is None:
+            self._take(attaching, place, now_ns)
+        elif decision.action is not Action.DELAY:
+            self.failed(attaching, now_ns)
+            if attaching.known:
+                attaching.decision = lost_place(decision)
+        return attaching.decision
 
-    def name(self, place: Place, broker_id: Id) -> Place | None:
-        """Note the broker's id of a place.
+    def listed(self, topic: str, names: Iterable[str] | None, asked_ns: int, now_ns: int) -> None:
+        """A topic's subscriptions were listed.
 
-        :return: another place that had this id, which is the same producer or consumer.
+        :param names: all of them; None if the broker could not list them, which keeps the last list.
+        :param asked_ns: when the list was requested; subscriptions admitted since are added.
         """
-        ids = self._ids(place)
-        before = ids.get(broker_id)
-        ids[broker_id] = place
-        place.ids.add(broker_id)
-        if before is None or before is place:
-            return None
-        before.ids.discard(broker_id)
-        return before
+        self.topics.listings.answered(topic, now_ns)
+        if names is not None:
+            self.gate(topic, False, now_ns).state.learn_subscriptions(names, asked_ns)
 
-    def unname(self, place: Place, broker_id: Id) -> None:
-        """Remove an id from a place."""
-        place.ids.discard(broker_id)
-        ids = self._ids(place)
-        if ids.get(broker_id) is place:
-            del ids[broker_id]
+    def _take(self, attaching: Attaching, place: Place, now_ns: int) -> None:
+        caller = attaching.caller
+        attaching.taken = True
+        place.used_by(caller, Part.ATTACHING)
+        place.refs.setdefault(caller.client, attaching.attach)
+        place.seen_ns = now_ns
+        self.places.taken(place)
 
-    def taken(self, place: Place) -> None:
-        """A place is counted."""
-        place.held = True
-        self._released.pop(place, None)
+    def attached(self, attaching: Attaching, attachment: Id | None, now_ns: int) -> None:
+        """The broker has accepted the attachment.
 
-    def released(self, place: Place) -> None:
-        """A place is no longer counted; it is kept for as long as there is room, if an id may come again.
-
-        A place without an id is found again by its key.
+        :param attachment: the broker's id; None if it has none.
         """
-        place.held = place.settled = False
-        for caller in tuple(place.callers):
+        place = attaching.place
+        if place is None or attaching.ended:
+            return
+        attaching.end()
+        attaching.confirmed(self.gate(attaching.topic, attaching.caller.exempt, now_ns))
+        place.settled = True
+        if attaching.caller in place.callers:
+            place.callers[attaching.caller] = Part.ATTACHED
+        place.seen_ns = now_ns
+        if attachment is not None:
+            self._named(place, attachment, now_ns)
+        if attaching.reliable is not None:
+            self.topics.learn_reliable(attaching.topic, attaching.reliable)
+
+    def _named(self, place: Place, attachment: Id, now_ns: int) -> None:
+        claim = self.unconfirmed.pop(attachment, None)
+        if claim is not None:
+            claim.end()
+        same = self.places.name(place, attachment)
+        if same is not None and same.topic == place.topic:
+            self.leave(same, now_ns)  # it counted by its id while its name was unknown
+
+    def failed(self, attaching: Attaching, now_ns: int, *, is_known: bool = True) -> None:
+        """It is not attached: the broker refused it, or the call ended early. Idempotent.
+
+        :param is_known: False if the broker has the call and its outcome is unknown.
+        """
+        place = attaching.place
+        if place is None or attaching.ended:
+            return
+        attaching.end()
+        gate = self.gate(attaching.topic, attaching.caller.exempt, now_ns)
+        caller = attaching.caller
+        part = place.callers.get(caller)
+        has_gone = part is None and attaching.taken
+        if caller not in place.pending and (part is Part.ATTACHING or has_gone):
+            ref = place.withdrawn(caller)
+            if ref is not None:
+                gate.detach(ref)
+        if not place.pending and not place.settled:
+            self.release(place, now_ns)
+        if attaching.created and not is_known and self.topics.are_listed:
+            attaching.confirmed(gate)  # it may exist: the next list shows it
+            self.topics.listings.outdated(attaching.topic)
+        attaching.withdraw(gate, now_ns)
+
+    def drop_claims(self, place: Place, caller: Caller, now_ns: int) -> None:
+        """Drop a caller's unconfirmed claim on a place."""
+        for broker_id, attaching in self.unconfirmed.of(place):
+            if attaching.caller is caller:
+                self.claim_answered(broker_id, now_ns, is_known=False)
+
+    def claim_answered(self, producer: Id, now_ns: int, *, is_known: bool) -> None:
+        """The broker has answered the message of an unconfirmed producer.
+
+        :param is_known: False if it rejected the message: then the claim may be false, and the producer
+            is released unless others confirm it.
+        """
+        attaching = self.unconfirmed.pop(producer, None)
+        if attaching is None:
+            return
+        if is_known:
+            self.attached(attaching, producer, now_ns)
+        elif attaching.place is not None:
+            self.places.unname(attaching.place, producer)
+            self.failed(attaching, now_ns)
+
+    def stream_ended(self, place: Place, now_ns: int, *, has_left: bool) -> None:
+        """A stream of a consumer's has ended; called by the stream.
+
+        :param has_left: True to release it, if it was the last.
+        """
+        place.seen_ns = now_ns
+        if has_left and not place.in_use:
+            self.release(place, now_ns)
+
+    def used(self, place: Place, caller: Caller, now_ns: int) -> None:
+        """A caller uses what is attached."""
+        place.seen_ns = now_ns
+        if caller not in place.callers:
+            place.used_by(caller)
+
+    def leave(self, place: Place | None, now_ns: int) -> None:
+        """A producer or consumer has left, if it counted."""
+        if place is not None and place.held:
+            self.release(place, now_ns)
+
+    def caller_closed(self, caller: Caller, now_ns: int, most: int | None = None) -> None:
+        """A connection was closed: release a bounded number of the places that only it used."""
+        for place in tuple(islice(caller.places, most)):
+            self.drop_claims(place, caller, now_ns)
             place.left_by(caller)
-        place.refs.clear()
-        place.publisher = place.publishing = None
-        if any(not isinstance(broker_id, tuple) for broker_id in place.ids):
-            self._released[place] = None
-        else:
-            self.forget(place)
+            if not place.callers and not place.in_use:
+                self.release(place, now_ns)
 
-    def forget(self, place: Place) -> None:
-        """Forget a place."""
-        self._released.pop(place, None)
-        if self._by_key.get((place.kind, place.key)) is place:
-            del self._by_key[place.kind, place.key]
-            of_topic = self._by_topic[place.topic]
-            del of_topic[place]
-            if not of_topic:
-                del self._by_topic[place.topic]
-        ids = self._ids(place)
-        for broker_id in place.ids:
-            ids.pop(broker_id, None)
+    def release_ghosts(self, now_ns: int) -> int:
+        """Release clients that were silent for too long; call it once a second.
 
-    def _make_room(self) -> bool:
-        oldest = next((place for place in self._released if not place.in_use), None)
-        if oldest is None:
-            return False
-        self.forget(oldest)
-        return True
+        :return: how many.
+        """
+        if now_ns < self._look_ns:
+            return 0
+        ghosts, next_ns = self.places.silent_since(now_ns - self._ghost_release_ns, now_ns)
+        for place in ghosts:
+            self.release(place, now_ns)
+        # Any client that is active from now on is due later than the next one.
+        self._look_ns = next_ns + self._ghost_release_ns
+        self.ghosts_released += len(ghosts)
+        return len(ghosts)
 
-    def _ids(self, place: Place) -> dict[Id, Place]:
-        return self.producers if place.kind is OperationKind.ATTACH_PRODUCER else self.consumers
+    def release(self, place: Place, now_ns: int) -> None:
+        """Count a producer or consumer no longer."""
+        gate = self.gate(place.topic, False, now_ns)
+        for op in place.refs.values():
+            gate.detach(op)
+        for broker_id, attaching in self.unconfirmed.of(place):
+            self.unconfirmed.pop(broker_id)
+            attaching.end()
+        self.unacked.forget(place)
+        self.places.released(place)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from sluicegate.engine.gate import Gate
 from sluicegate.model import Action, Decision, Operation, OperationKind
-from sluicegate_grpc.semantics.calls.attachments import Id, Key, Place, Places
+from sluicegate_grpc.semantics.calls.place import Id, Key, Place, Places
 from sluicegate_grpc.semantics.calls.topics import Topics
 
 _MAX_TOPICS = 10_000

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from sluicegate.model import Action, Decision, Method, Outcome, Reason
 from sluicegate_grpc.semantics.calls.attach_call import Attaching, LostPlace
-from sluicegate_grpc.semantics.calls.attachments import Caller, Id, Key, Place
+from sluicegate_grpc.semantics.calls.place import Caller, Id, Key, Place
 from sluicegate_grpc.semantics.fields import Values
 
 UNNAMED = LostPlace(
@@ -19,7 +19,7 @@ UNNAMED = LostPlace(
 class Unconfirmed(dict[Id, Attaching]):
     """Producers that count by an unconfirmed claim, by the ids that they claim.
 
-    Each is an attachment under way. The broker's answer to the message ends it: see `Calls.publish_answered`.
+    Each is an attachment under way. The broker's answer to the message ends it: `Attachments.claim_answered`.
     """
 
     def of(self, place: Place) -> Iterator[tuple[Id, Attaching]]:

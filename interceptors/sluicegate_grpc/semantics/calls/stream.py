@@ -1,17 +1,14 @@
 """One open stream that delivers messages to a consumer."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from sluicegate.engine.delivery_time import DelayRule, due_ms
+from sluicegate.engine.delivery_time import DelayRule, FirstSeen, due_ms
 from sluicegate.engine.gate import Gate
 from sluicegate.model import Action, Decision, Operation, OperationKind
 from sluicegate_grpc.semantics.calls.attach_call import Attaching
-from sluicegate_grpc.semantics.calls.attachments import Caller, Place
+from sluicegate_grpc.semantics.calls.attachments import Attachments
+from sluicegate_grpc.semantics.calls.place import Caller, Place
 from sluicegate_grpc.semantics.fields import Values
-
-if TYPE_CHECKING:
-    from sluicegate_grpc.semantics.calls.calls import Calls
 
 
 class Stream:
@@ -19,19 +16,28 @@ class Stream:
 
     Several streams may serve one consumer. One that lives only as long as its stream detaches with it.
 
-    :param calls: what it belongs to.
+    :param attachments: where its consumer counts.
+    :param first_seen: when messages arrived first.
     :param place: the consumer; None if there is no room for one more.
     :param caller: opened it.
     :param attaching: if the consumer must attach first.
     :param whole: True if the consumer is there for as long as this stream, and no longer.
     """
 
-    __slots__ = ("_calls", "_place", "_whole", "attaching", "caller", "op", "open")
+    __slots__ = ("_attachments", "_first_seen", "_place", "_whole", "attaching", "caller", "op", "open")
 
     def __init__(
-        self, calls: "Calls", place: Place | None, caller: Caller, attaching: Attaching | None, whole: bool
+        self,
+        attachments: Attachments,
+        first_seen: FirstSeen,
+        place: Place | None,
+        caller: Caller,
+        attaching: Attaching | None,
+        *,
+        whole: bool,
     ) -> None:
-        self._calls = calls
+        self._attachments = attachments
+        self._first_seen = first_seen
         self._place = place
         self._whole = whole
         self.caller = caller
@@ -46,14 +52,19 @@ class Stream:
 
     @property
     def decision(self) -> Decision | None:
-        """None if the stream may open; DELAY to ask again (`Calls.again` with `attaching`) after a while."""
+        """None if the stream may open; DELAY to decide `attaching` again after a while."""
         return None if self.attaching is None else self.attaching.decision
+
+    def opened(self, now_ns: int) -> None:
+        """It was admitted and is forwarded."""
+        if self.attaching is not None:
+            self._attachments.attached(self.attaching, None, now_ns)
 
     def gate(self, now_ns: int) -> Gate:
         """The topic's gate; not to be kept over a wait."""
         op = self.op
-        op.reliable = self._calls.topics.is_reliable(op.topic)
-        return self._calls.gate(op.topic, self.caller.exempt, now_ns)
+        op.reliable = self._attachments.topics.is_reliable(op.topic)
+        return self._attachments.gate(op.topic, self.caller.exempt, now_ns)
 
     def counts_unacked(self, gate: Gate) -> bool:
         """Whether messages count as unacknowledged until their consumer acknowledges them."""
@@ -72,7 +83,7 @@ class Stream:
             position = values.position
             if position and (published_ms < 0 or rule.clock == "receive_time"):
                 number = position if isinstance(position, int) else hash(position)
-                seen_ms = self._calls.first_seen.ms((self.op.topic, number, 0), seen_ms)
+                seen_ms = self._first_seen.ms((self.op.topic, number, 0), seen_ms)
         return due_ms(rule, published_ms, seen_ms) - wall_ms
 
     def decide(self, gate: Gate, values: Values | None, size: int, now_ns: int) -> Decision | None:
@@ -92,11 +103,11 @@ class Stream:
             decision = gate.dispatch(op, now_ns)
             return None if decision is None or decision.action is Action.REWRITE else decision
         # One that was delivered before no longer counts from then.
-        self._calls.unacked.acknowledged((op.topic, op.subscription), values.position, now_ns)
+        self._attachments.unacked.acknowledged((op.topic, op.subscription), values.position, now_ns)
         decision = gate.dispatch(op, now_ns)
         if decision is not None and decision.action is not Action.REWRITE:
             return decision
-        self._calls.unacked.delivered(place, values.position, now_ns)
+        self._attachments.unacked.delivered(place, values.position, now_ns)
         return None
 
     def on_acknowledged(self, tell: Callable[[], None]) -> None:
@@ -115,8 +126,8 @@ class Stream:
         self.open = False
         place.streams -= 1
         place.on_acknowledged.pop(self, None)
-        gate = self._calls.gate(self.op.topic, self.caller.exempt, now_ns)
+        gate = self._attachments.gate(self.op.topic, self.caller.exempt, now_ns)
         gate.abandon(self.op, now_ns)
         if self.attaching is not None:
-            self._calls.failed(self.attaching, now_ns)
-        self._calls.stream_ended(place, now_ns, has_left=has_left or self._whole)
+            self._attachments.failed(self.attaching, now_ns)
+        self._attachments.stream_ended(place, now_ns, has_left=has_left or self._whole)

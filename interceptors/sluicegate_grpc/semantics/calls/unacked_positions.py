@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from sluicegate.engine.gate import Gate
 from sluicegate.model import Operation, OperationKind
-from sluicegate_grpc.semantics.calls.attachments import Place, Position
+from sluicegate_grpc.semantics.calls.place import Place, Position
 
 _MAX_OUTSTANDING = 100_000
 """Of one consumer; where a limit is only observed, nothing else bounds this."""

@@ -157,7 +157,7 @@ def test_subscriptions_are_listed_before_one_is_refused() -> None:
     question = ("subscriptions of", TOPIC)
     assert Ask(question) in asked
     assert session.held_bytes > 0
-    shared.calls.listed(TOPIC, ["another"], START, START)
+    shared.calls.attachments.listed(TOPIC, ["another"], START, START)
     (refused,) = session.answered(question, None, START + 1)
     assert isinstance(refused, ToClient)
     assert b"Subscription limit reached" in refused.data

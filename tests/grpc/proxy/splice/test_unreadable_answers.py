@@ -20,7 +20,7 @@ def test_an_attachment_with_an_unreadable_response_is_released(path: str) -> Non
     commands = session.receive_upstream(frame(SETTINGS) + MALFORMED, START)
     assert isinstance(commands[-1], Close)
     session.closed(START)
-    front.calls.release_ghosts(START + 31 * SECOND)
+    front.calls.attachments.release_ghosts(START + 31 * SECOND)
     state = front.services.gates.states[gate.PACED]
     assert (len(state.producers), state.consumer_count) == (0, 0)
 

@@ -164,7 +164,7 @@ def test_headers_left_out_of_a_block_do_not_shift_later_ones() -> None:
 def test_a_subscription_outlives_the_cancelled_call_that_created_it() -> None:
     for gives_up in (True, False):
         talk = Talk(front(list_valid_ns=SECOND, max_subscriptions_per_topic=1))
-        talk.shared.calls.listed(TOPIC, [], talk.wire.now, talk.wire.now)
+        talk.shared.calls.attachments.listed(TOPIC, [], talk.wire.now, talk.wire.now)
         stream = talk.call(service.SUBSCRIBE, service.message((1, TOPIC), (2, "c"), (3, "s")))
         assert talk.wire.server.seen[stream].is_ended
         if gives_up:

@@ -40,6 +40,7 @@ class Lab:
         self.policies = {name.replace("__", "."): value for name, value in policies.items()}
         self._gates: dict[tuple[str, bool], Gate] = {}
         self.calls = Calls(methods, self.gate, GHOST_NS, limit, list_valid_ns)
+        self.attachments = self.calls.attachments
         self.me = Caller("me", "peer:1")
 
     def gate(self, topic: str = TOPIC, exempt: bool = False, now_ns: int = 0) -> Gate:
@@ -80,7 +81,7 @@ class Lab:
     ) -> None:
         attaching = self.ask_producer(name, caller, now_ns, **more)
         assert attaching.decision is None
-        self.calls.attached(attaching, called, now_ns)
+        self.attachments.attached(attaching, called, now_ns)
 
     def ask_consumer(
         self, name: str, caller: Caller | None = None, now_ns: int = 0, **more: Any
@@ -94,7 +95,7 @@ class Lab:
     ) -> None:
         attaching = self.ask_consumer(name, caller, now_ns, **more)
         assert attaching.decision is None
-        self.calls.attached(attaching, called, now_ns)
+        self.attachments.attached(attaching, called, now_ns)
 
     def publish(self, producer: int | str, caller: Caller | None = None, now_ns: int = 0, **more: Any) -> Any:
         found = values(producer=producer, payload=10)

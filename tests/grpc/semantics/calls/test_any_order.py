@@ -25,11 +25,11 @@ class _World:
         if self.pending:
             attaching, called, _ = self.pending.pop(number % len(self.pending))
             if attaching.decision is None:
-                self.lab.calls.attached(attaching, called, self.now_ns)
+                self.lab.attachments.attached(attaching, called, self.now_ns)
 
     def failed(self, number: int, which: int) -> None:
         if self.pending:
-            self.lab.calls.failed(self.pending.pop(number % len(self.pending))[0], self.now_ns)
+            self.lab.attachments.failed(self.pending.pop(number % len(self.pending))[0], self.now_ns)
 
     def publish(self, number: int, which: int) -> None:
         self.lab.publish(number, self.callers[which], self.now_ns)
@@ -37,9 +37,9 @@ class _World:
     def gone(self, number: int, which: int) -> None:
         for attaching, _, who in self.pending:  # calls end with their connection
             if who == which:
-                self.lab.calls.failed(attaching, self.now_ns)
+                self.lab.attachments.failed(attaching, self.now_ns)
         self.pending = [each for each in self.pending if each[2] != which]
-        self.lab.calls.caller_closed(self.callers[which], self.now_ns)
+        self.lab.attachments.caller_closed(self.callers[which], self.now_ns)
 
     def leave(self, number: int, which: int) -> None:
         message = values(attachment=number)
@@ -47,7 +47,7 @@ class _World:
 
     def ghosts(self, number: int, which: int) -> None:
         self.now_ns += GHOST_NS
-        self.lab.calls.release_ghosts(self.now_ns)
+        self.lab.attachments.release_ghosts(self.now_ns)
 
     def open(self, number: int, which: int) -> None:
         message = values(consumer=number)
@@ -55,7 +55,7 @@ class _World:
         stream = calls.dispatching(method("Receive"), message, self.callers[which], self.now_ns)
         if stream is not None:
             if stream.decision is None:
-                calls.opened(stream, self.now_ns)
+                stream.opened(self.now_ns)
             self.streams.append(stream)
 
     def close(self, number: int, which: int) -> None:

@@ -27,10 +27,10 @@ def test_the_limit_admits_the_nth_and_refuses_the_next() -> None:
 def test_a_refusal_by_the_broker_frees_the_place() -> None:
     lab = Lab(max_consumers_per_topic=1, max_subscriptions_per_topic=1)
     attaching = lab.ask_consumer("a")
-    lab.calls.failed(attaching, 0)
-    lab.calls.failed(attaching, 0)
+    lab.attachments.failed(attaching, 0)
+    lab.attachments.failed(attaching, 0)
     state = lab.gate().state
-    assert (lab.consumers, state.subscription_count, len(lab.calls)) == (0, 0, 0)
+    assert (lab.consumers, state.subscription_count, len(lab.attachments)) == (0, 0, 0)
     lab.consumer("b", 1, subscription="t")
 
 
@@ -39,11 +39,11 @@ def test_a_failed_second_call_does_not_release_a_producer() -> None:
         lab = Lab(max_producers_per_topic=1)
         first, second = lab.ask_producer("a"), lab.ask_producer("a", Caller("me", "peer:2"))
         if first_fails_first:
-            lab.calls.failed(first, 0)
-            lab.calls.attached(second, 1, 0)
+            lab.attachments.failed(first, 0)
+            lab.attachments.attached(second, 1, 0)
         else:
-            lab.calls.attached(second, 1, 0)
-            lab.calls.failed(first, 0)
+            lab.attachments.attached(second, 1, 0)
+            lab.attachments.failed(first, 0)
         assert lab.producers == 1
         assert lab.ask_producer("b").decision is not None
 
@@ -51,8 +51,8 @@ def test_a_failed_second_call_does_not_release_a_producer() -> None:
 def test_a_subscription_stays_for_a_joined_consumer_when_its_creator_fails() -> None:
     lab = Lab(max_subscriptions_per_topic=1)
     first, second = lab.ask_consumer("a"), lab.ask_consumer("b")
-    lab.calls.attached(second, 2, 0)
-    lab.calls.failed(first, 0)
+    lab.attachments.attached(second, 2, 0)
+    lab.attachments.failed(first, 0)
     assert lab.gate().state.subscription_count == 1
 
 
@@ -63,11 +63,11 @@ def test_a_held_attachment_is_decided_again_and_can_be_cancelled() -> None:
     assert waiting.decision is not None
     assert waiting.decision.action is Action.DELAY
     assert lab.producers == 1
-    assert lab.calls.again(waiting, 2 * SECOND) is None
-    lab.calls.attached(waiting, 2, 2 * SECOND)
+    assert lab.attachments.again(waiting, 2 * SECOND) is None
+    lab.attachments.attached(waiting, 2, 2 * SECOND)
     given_up = lab.ask_producer("c", now_ns=2 * SECOND)
-    lab.calls.failed(given_up, 2 * SECOND)
-    assert (lab.producers, len(lab.calls)) == (2, 2)
+    lab.attachments.failed(given_up, 2 * SECOND)
+    assert (lab.producers, len(lab.attachments)) == (2, 2)
 
 
 def test_each_nameless_producer_counts_anew() -> None:
@@ -81,8 +81,8 @@ def test_subscriptions_are_listed_before_a_new_one_and_then_cached() -> None:
     lab = Lab(list_valid_ns=SECOND, max_subscriptions_per_topic=1)
     attaching = lab.ask_consumer("a")
     assert (attaching.must_list, lab.consumers) == (True, 0)
-    lab.calls.listed(TOPIC, ["other"], 0, 0)
-    refused = lab.calls.again(attaching, 0)
+    lab.attachments.listed(TOPIC, ["other"], 0, 0)
+    refused = lab.attachments.again(attaching, 0)
     assert refused is not None
     assert refused.reasons[0].policy == "max_subscriptions_per_topic"
     assert not lab.ask_consumer("b", now_ns=SECOND).must_list
@@ -92,8 +92,8 @@ def test_subscriptions_are_listed_before_a_new_one_and_then_cached() -> None:
 def test_unlisted_subscriptions_give_failed_precondition() -> None:
     lab = Lab(list_valid_ns=SECOND, max_subscriptions_per_topic=1)
     attaching = lab.ask_consumer("a")
-    lab.calls.listed(TOPIC, None, 0, 0)
-    refused = lab.calls.again(attaching, 0)
+    lab.attachments.listed(TOPIC, None, 0, 0)
+    refused = lab.attachments.again(attaching, 0)
     assert refused is not None
     assert refused.reasons[0].outcome is Outcome.PRECONDITION
 
@@ -113,9 +113,9 @@ def test_kept_attachments_are_bounded_and_released_ones_are_evicted() -> None:
     refused = lab.ask_producer("c").decision
     assert refused is not None
     assert refused.text.startswith("Attachment limit reached")
-    assert lab.calls.release_ghosts(GHOST_NS) == 2
+    assert lab.attachments.release_ghosts(GHOST_NS) == 2
     lab.producer("c", 3, now_ns=GHOST_NS)
-    assert len(lab.calls) == 2
+    assert len(lab.attachments) == 2
 
 
 # -- publishing ---------------------------------------------------------------------------------------
@@ -195,15 +195,15 @@ def test_ghosts_are_attachments_silent_for_too_long(sign: str) -> None:
         lab.publish(1, now_ns=SECOND)
     elif sign == "touch":
         lab.calls.touch(1, lab.me, SECOND)
-    assert lab.calls.release_ghosts(GHOST_NS) == (sign == "nothing")
-    assert lab.calls.release_ghosts(GHOST_NS + SECOND) == (sign != "nothing")
-    assert (lab.producers, lab.calls.ghosts_released) == (0, 1)
+    assert lab.attachments.release_ghosts(GHOST_NS) == (sign == "nothing")
+    assert lab.attachments.release_ghosts(GHOST_NS + SECOND) == (sign != "nothing")
+    assert (lab.producers, lab.attachments.ghosts_released) == (0, 1)
 
 
 def test_a_returning_ghost_is_checked_again() -> None:
     lab = Lab(max_producers_per_topic=1)
     lab.producer("a", 1)
-    lab.calls.release_ghosts(GHOST_NS)
+    lab.attachments.release_ghosts(GHOST_NS)
     lab.producer("b", 2, now_ns=GHOST_NS)
     refused = lab.publish(1, now_ns=GHOST_NS)
     assert isinstance(refused, LostPlace)
@@ -218,9 +218,9 @@ def test_an_open_stream_is_no_ghost() -> None:
     lab.consumer("a", 1)
     stream = lab.calls.dispatching(method("Receive"), values(consumer=1), lab.me, 0)
     assert stream is not None
-    assert lab.calls.release_ghosts(100 * GHOST_NS) == 0
+    assert lab.attachments.release_ghosts(100 * GHOST_NS) == 0
     stream.close(100 * GHOST_NS, has_left=False)
-    assert lab.calls.release_ghosts(101 * GHOST_NS) == 1
+    assert lab.attachments.release_ghosts(101 * GHOST_NS) == 1
 
 
 def test_a_closed_connection_releases_what_only_it_used() -> None:
@@ -230,9 +230,9 @@ def test_a_closed_connection_releases_what_only_it_used() -> None:
     lab.producer("b", 2)
     lab.producer("b", 2, other)
     lab.consumer("c", 3)
-    lab.calls.caller_closed(lab.me, 0)
+    lab.attachments.caller_closed(lab.me, 0)
     assert (lab.producers, lab.consumers) == (1, 0)
-    lab.calls.caller_closed(other, 0)
+    lab.attachments.caller_closed(other, 0)
     assert lab.producers == 0
     assert not lab.me.places
     assert not other.places
@@ -241,9 +241,9 @@ def test_a_closed_connection_releases_what_only_it_used() -> None:
 def test_a_connection_that_closes_while_a_call_attaches_leaves_nothing() -> None:
     lab = Lab()
     attaching = lab.ask_producer("a")
-    lab.calls.caller_closed(lab.me, 0)
-    lab.calls.failed(attaching, 0)
-    assert (lab.producers, len(lab.calls)) == (0, 0)
+    lab.attachments.caller_closed(lab.me, 0)
+    lab.attachments.failed(attaching, 0)
+    assert (lab.producers, len(lab.attachments)) == (0, 0)
 
 
 # -- dispatch and acknowledgements --------------------------------------------------------------------
@@ -272,12 +272,12 @@ def test_a_consumer_with_two_streams_stays_with_one() -> None:
 
 def test_a_reliable_topic_stays_reliable() -> None:
     lab = Lab()
-    assert lab.calls.topics.is_reliable(TOPIC)
+    assert lab.attachments.topics.is_reliable(TOPIC)
     lab.producer("a", 1, reliable=0)
-    assert not lab.calls.topics.is_reliable(TOPIC)
+    assert not lab.attachments.topics.is_reliable(TOPIC)
     lab.producer("b", 2, reliable=1)
     lab.producer("c", 3, reliable=0)
-    assert lab.calls.topics.is_reliable(TOPIC)
+    assert lab.attachments.topics.is_reliable(TOPIC)
 
 
 def test_a_redelivered_message_counts_once_for_its_current_consumer() -> None:
@@ -330,16 +330,16 @@ def test_a_producer_of_one_topic_cannot_publish_to_another() -> None:
 
 def test_a_subscription_is_kept_if_its_creator_left_before_the_response() -> None:
     lab = Lab(list_valid_ns=SECOND, max_subscriptions_per_topic=1)
-    lab.calls.listed(TOPIC, [], 0, 0)
-    lab.calls.failed(lab.ask_consumer("a"), 0, is_known=False)
+    lab.attachments.listed(TOPIC, [], 0, 0)
+    lab.attachments.failed(lab.ask_consumer("a"), 0, is_known=False)
     assert lab.consumers == 0
     second = lab.ask_consumer("b", subscription="t")
     assert second.must_list
-    lab.calls.listed(TOPIC, ["s"], 1, 1)
-    refused = lab.calls.again(second, 1)
+    lab.attachments.listed(TOPIC, ["s"], 1, 1)
+    refused = lab.attachments.again(second, 1)
     assert refused is not None
     assert refused.reasons[0].policy == "max_subscriptions_per_topic"
     third = lab.ask_consumer("c", subscription="t", now_ns=3 * SECOND)
     assert third.must_list
-    lab.calls.listed(TOPIC, [], 3 * SECOND, 3 * SECOND)
-    assert lab.calls.again(third, 3 * SECOND) is None
+    lab.attachments.listed(TOPIC, [], 3 * SECOND, 3 * SECOND)
+    assert lab.attachments.again(third, 3 * SECOND) is None
