@@ -43,6 +43,10 @@ class Body:
     tail: Tail | None = None
     """Checks them."""
 
+    def contradicts(self, length: int, *, has_ended: bool) -> bool:
+        """Whether its size is not the one that the request's headers tell (RFC 9113 section 8.1.1)."""
+        return self.received > length or (has_ended and self.received < length)
+
     def passed(self, size: int) -> None:
         """Count bytes that were forwarded."""
         if self.step is Step.PASSING:

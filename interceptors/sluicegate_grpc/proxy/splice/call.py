@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from sluicegate.model import Operation
 from sluicegate.sessions.admission import Hold
 from sluicegate.sessions.timers import Timer
-from sluicegate_grpc.proxy.splice.body import Body, Step
+from sluicegate_grpc.proxy.splice.body import Body
 from sluicegate_grpc.proxy.splice.flow import Outlet
 from sluicegate_grpc.proxy.splice.request import Request
 from sluicegate_grpc.semantics.calls import Attaching, Caller, Id, Stream
@@ -59,7 +59,7 @@ class Call:
     outlet: Outlet
     """Its outlet to the broker."""
     opening: Opening
-    body: Body = field(init=False)
+    body: Body
     pending: Pending = field(default_factory=Pending)
     is_answered: bool = False
     """True once the client got response headers."""
@@ -67,14 +67,3 @@ class Call:
     """True once the client has ended the request."""
     end: bytes = b""
     """The frame that ended it, if that was not DATA."""
-
-    def __post_init__(self) -> None:
-        self.body = Body(Step.READING if self.request.is_publish else Step.FREE)
-
-    @property
-    def breaks_length(self) -> bool:
-        """Whether its length contradicts its headers (RFC 9113 section 8.1.1)."""
-        length, received = self.request.length, self.body.received
-        if length is None or self.opening.is_up:
-            return False
-        return received > length or (self.has_ended and received < length)

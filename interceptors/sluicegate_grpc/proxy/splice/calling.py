@@ -179,7 +179,8 @@ class Calling:
             return None
         call.has_ended = bool(flags & END_STREAM)
         call.body.received += end - begin
-        if call.breaks_length:
+        length = call.request.length if not call.opening.is_up else None
+        if length is not None and call.body.contradicts(length, has_ended=call.has_ended):
             self._up.grant(0, stop - at - HEAD)
             self.holding.broken(call, ErrorCode.PROTOCOL_ERROR, now_ns)
             return None

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from sluicegate.sessions.pieces import NoRoomError
 from sluicegate_grpc.proxy.splice.answers import Answers
+from sluicegate_grpc.proxy.splice.body import Body, Step
 from sluicegate_grpc.proxy.splice.call import Call, Opening
 from sluicegate_grpc.proxy.splice.connection_state import Connection
 from sluicegate_grpc.proxy.splice.deciding import Deciding
@@ -113,8 +114,8 @@ class Holding:
 
     def _new(self, stream: int, request: Request, place: int, *, is_up: bool = False) -> Call:
         outlet = self._up.flow.open(stream)
-        opening = Opening(place, is_up)
-        call = Call(stream, request, self._connection.caller(request), outlet, opening)
+        body = Body(Step.READING if request.is_publish else Step.FREE)
+        call = Call(stream, request, self._connection.caller(request), outlet, Opening(place, is_up), body)
         if not is_up:
             insort(self._held, stream)
         self.calls[stream] = call
