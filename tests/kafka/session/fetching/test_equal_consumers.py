@@ -421,7 +421,7 @@ def test_a_member_that_fetches_partitions_in_turn_keeps_its_match() -> None:
     key = ("a", "m")
     told = audience.members[connection, key] = Membership(connection, key, 0, lambda key: None)
     told.assign(frozenset({0, 1}), 0)
-    reader = Reader(connection, audience, 1)
+    reader = Reader(connection, audience.identity, "t", audience.members, 1)
     audience.add(reader)
     assert reader.asks_for(frozenset({0}))
     audience.settle(1)

@@ -137,7 +137,7 @@ class Reading:
                 raise ProtocolError(f"more than {_MAX_TOPICS} topics fetched on one connection")
             reader = self._readers[topic] = audiences.reader(self._connection, topic, now_ns)
             reader.began_at(begins)
-        audience = reader.audience
+        audience = self._shared.audiences.of(reader)
         wanted = self._wanted.get(topic)
         if wanted is not None and reader.asks_for(wanted):
             audience.changed()
@@ -145,9 +145,9 @@ class Reading:
         return reader
 
     def _attach(self, reader: Reader, now_ns: int) -> None:
-        connection, topic = self._connection, reader.audience.topic
+        connection, topic = self._connection, reader.topic
         gate = self._shared.gate(topic, connection.exempt, now_ns)
-        audience = reader.audience
+        audience = self._shared.audiences.of(reader)
         audience.make_room(reader, gate, self._shared.silence_ns, now_ns)
         self.refused.discard(topic)
         if reader.match is not None:

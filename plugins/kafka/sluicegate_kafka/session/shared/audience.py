@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from sluicegate.engine.gate import Gate
 from sluicegate_kafka.session.requests.connection import Connection, Identity
 from sluicegate_kafka.session.shared.client_counts import Places, name_of
-from sluicegate_kafka.session.shared.readers import MemberKey, Membership, Reader
+from sluicegate_kafka.session.shared.readers import Members, Membership, Reader
 
 _NEVER = 1 << 62
 _SWAPPING = 64
@@ -46,8 +46,7 @@ class Audience:
         self.identity = identity
         self.topic = topic
         self._places = places
-        self.members: dict[tuple[Connection, MemberKey], Membership] = {}
-        """By where they joined and their keys."""
+        self.members: Members = {}
         self.nodes: dict[str, list[Reader]] = {}
         self._joined_at: set[Connection] = set()
         """Connections on which there are members; for the time of a match."""

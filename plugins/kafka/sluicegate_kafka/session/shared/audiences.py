@@ -177,14 +177,19 @@ class Audiences:
     def reader(self, connection: Connection, topic: str, now_ns: int) -> Reader:
         """A connection fetches a topic for the first time."""
         audience = self._audience(connection.identity, topic)
-        reader = Reader(connection, audience, now_ns)
+        reader = Reader(connection, audience.identity, topic, audience.members, now_ns)
         audience.add(reader)
         return reader
 
     def closed(self, reader: Reader) -> None:
         """A reader has left."""
-        reader.audience.remove(reader)
-        self._prune(reader.audience)
+        audience = self.of(reader)
+        audience.remove(reader)
+        self._prune(audience)
+
+    def of(self, reader: Reader) -> Audience:
+        """The readers and members that a reader is one of."""
+        return self._audience(reader.identity, reader.topic)
 
     def _topics_of(self, connection: Connection, key: MemberKey) -> set[str]:
         """Topics that a member subscribes to."""

@@ -1,15 +1,12 @@
 """The readers of a topic, one per connection, and the group members that they may be."""
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
 from sluicegate.engine.gate import Gate
 from sluicegate.model import Operation
-from sluicegate_kafka.session.requests.connection import Connection
+from sluicegate_kafka.session.requests.connection import Connection, Identity
 from sluicegate_kafka.session.shared.client_counts import name_of
-
-if TYPE_CHECKING:
-    from sluicegate_kafka.session.shared.audience import Audience
 
 MemberKey = tuple[str, str]
 """Group and member id."""
@@ -38,6 +35,7 @@ class Membership:
         "partitions",
         "revoking_ns",
         "since_ns",
+        "topic",
     )
 
     def __init__(
@@ -82,11 +80,17 @@ class Membership:
         return now_ns < self.revoking_ns and partitions <= own | self._before
 
 
+Members: TypeAlias = dict[tuple[Connection, MemberKey], Membership]
+"""Group members by where they joined and their keys."""
+
+
 class Reader:
     """A connection that fetches a topic.
 
     :param connection: the connection.
-    :param audience: the readers and members that it is one of.
+    :param identity: its principal, host and client id.
+    :param topic: the topic.
+    :param members: the topic's group members among equal clients, as they are at any time.
     :param now_ns: monotonic time of its first Fetch.
     """
 
@@ -94,22 +98,28 @@ class Reader:
         "_differs",
         "_matched_on",
         "attachment",
-        "audience",
         "connection",
         "first_ns",
         "former",
+        "identity",
         "is_gone",
         "is_orphan",
         "match",
+        "members",
         "names",
         "number",
         "partitions",
+        "topic",
         "unwanted_ns",
     )
 
-    def __init__(self, connection: Connection, audience: "Audience", now_ns: int) -> None:
+    def __init__(
+        self, connection: Connection, identity: Identity, topic: str, members: Members, now_ns: int
+    ) -> None:
         self.connection = connection
-        self.audience = audience
+        self.identity = identity
+        self.topic = topic
+        self.members = members
         self.first_ns = now_ns
         self.partitions: frozenset[int] | None = None
         """What it fetches; None if that is not known."""
@@ -144,7 +154,7 @@ class Reader:
     @property
     def own_name(self) -> str:
         """The name of a consumer without a group, which is a subscription of its own."""
-        return name_of(_KIND, self.audience.identity, self.number)
+        return name_of(_KIND, self.identity, self.number)
 
     @property
     def is_attached(self) -> bool:
@@ -157,7 +167,7 @@ class Reader:
     def asks_for(self, partitions: frozenset[int]) -> bool:
         """Record what it fetches now; returns whether it may now match another member."""
         self.partitions = partitions
-        if partitions <= self._matched_on or not self.audience.members:
+        if partitions <= self._matched_on or not self.members:
             return False
         if self.match is None or len(self.names) > 1 or not self.match.has(partitions):
             return True
@@ -172,7 +182,7 @@ class Reader:
 
         :param offsets: partitions and offsets of its first Fetch.
         """
-        members = [member for member in self.audience.members.values() if member.begins_at]
+        members = [member for member in self.members.values() if member.begins_at]
         differs = {
             member.key
             for member in members
