@@ -242,7 +242,7 @@ class Connections:
     def ask(self, client: ClientSide, question: object) -> None:
         """Have the front answer a session's question, unless it only asks for a turn."""
         if isinstance(question, NextTurn):
-            self.turns.ask(client, question)
+            self.turns.slice(partial(client.answered, question, None))
             return
         self._tasks.spawn(self._answer(client, question))
 

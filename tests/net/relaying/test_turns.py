@@ -5,7 +5,6 @@ from typing import Any
 
 from tests.waiting import until_so
 
-from sluicegate.broker import NextTurn
 from sluicegate.net.relaying.turns import Turns
 
 
@@ -18,14 +17,14 @@ class Client:
         self.turns = turns
         self.log = log
 
-    def answered(self, question: object, answer: object) -> None:
+    def answered(self) -> None:
         """A turn has come."""
         self.log.append(self.name)
         self.left -= 1
         if self.left < 0:
             raise ValueError("one turn too many")
         if self.left:
-            self.turns.ask(self, NextTurn())  # type: ignore[arg-type]
+            self.turns.slice(self.answered)
 
 
 async def test_clients_take_turns_and_others_are_served_between_them() -> None:
@@ -38,9 +37,9 @@ async def test_clients_take_turns_and_others_are_served_between_them() -> None:
             log.append(".")
             loop.call_soon(other)
 
-    clients: list[Any] = [Client(name, 2, turns, log) for name in "ab"]
+    clients = [Client(name, 2, turns, log) for name in "ab"]
     for client in clients:
-        turns.ask(client, NextTurn())
+        turns.slice(client.answered)
     loop.call_soon(other)
     await until_so(lambda: len(log) >= 10)
     assert "".join(log).replace(".", "") == "abab"
@@ -55,10 +54,10 @@ async def test_a_session_that_raises_does_not_block_others() -> None:
     raised: list[dict[str, Any]] = []
     loop.set_exception_handler(lambda _, context: raised.append(context))
     turns = Turns(loop)
-    bad: Any = Client("bad", 0, turns, log)
-    good: Any = Client("good", 1, turns, log)
-    turns.ask(bad, NextTurn())
-    turns.ask(good, NextTurn())
+    bad = Client("bad", 0, turns, log)
+    good = Client("good", 1, turns, log)
+    turns.slice(bad.answered)
+    turns.slice(good.answered)
     for _ in range(5):
         await asyncio.sleep(0)
     assert log == ["bad", "good"]

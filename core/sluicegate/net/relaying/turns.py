@@ -7,14 +7,8 @@ here, first come first served: slices that sessions ask for (`NextTurn`), and la
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 from time import monotonic_ns
-from typing import TYPE_CHECKING, Final
-
-from sluicegate.broker import NextTurn
-
-if TYPE_CHECKING:
-    from sluicegate.net.relaying.relay import ClientSide
+from typing import Final
 
 SLICE_NS: Final = 1_000_000
 """How long large reads may take in one turn of the loop, all together."""
@@ -35,9 +29,9 @@ class Turns:
         self.taken = 0
         """Pieces of work done so far."""
 
-    def ask(self, client: "ClientSide", question: NextTurn) -> None:
-        """Answer a session's `NextTurn` in a turn of its own."""
-        self._wait(partial(client.answered, question, None), is_slice=True)
+    def slice(self, work: Callable[[], object]) -> None:
+        """Schedule a session's slice, which gets a turn of its own (`NextTurn`)."""
+        self._wait(work, is_slice=True)
 
     def queue(self, work: Callable[[], object]) -> None:
         """Schedule a part of a large read; it ends by itself after `SLICE_NS`."""
