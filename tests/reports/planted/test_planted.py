@@ -94,3 +94,7 @@ def test_a_perfect_run_is_not_off(judged: Judged, name: str) -> None:
 
 def test_another_engine_computes_the_same_lateness(judged: Judged) -> None:
     assert in_sql.check_delays(judged.directory, judged.run, judged.results) >= 7 * 6
+
+
+def test_another_engine_computes_the_same_figures_of_single_answers(judged: Judged) -> None:
+    assert in_sql.check_answers(judged.directory, judged.run, judged.results) >= 148

@@ -6,6 +6,8 @@ from typing import Any
 import duckdb
 import pytest
 from benchmarks.harness.report_sql import MESSAGES
+from tests.reports.runner import answers_in_sql
+from tests.reports.runner.answers_in_sql import FAMILIES, rows_of
 
 from sluicegate_reports.results import Results, Skew
 from sluicegate_reports.runs import Family, Run, Trial
@@ -145,12 +147,6 @@ SELECT system, door, scenario, topic, count(*), quantile_disc(latency_ns / 1e6, 
        max(latency_ns) / 1e6
 FROM seen WHERE role = 'producer' AND event = 'acknowledged' AND latency_ns IS NOT NULL GROUP BY ALL
 """
-_SIZES = """
-SELECT count(*), count(*) FILTER (event = 'refused'), max(bytes) FILTER (event = 'acknowledged'),
-       count(*) FILTER (event = 'acknowledged' AND bytes > $limit)
-FROM seen WHERE system = $system AND door = $door AND topic = $topic AND scenario = $phase
-  AND role = 'producer' AND event IN ('acknowledged', 'refused')
-"""
 _DELAYS = """
 WITH arm AS (
   SELECT *, epoch_us(time) AS at_us, epoch_us(published) AS sent_us FROM seen
@@ -192,15 +188,23 @@ def check(directory: Path, run: Run, results: Results) -> int:
         first = all(each.start >= trial.start for each in run.trials if each.topic == trial.topic)
         if trial.measured.family is Family.RATE:
             given = _flows(base, trial, first, ahead_us.get((trial.system, trial.door), 0))
-            compared += sum(_rate(base, trial, row, given) for row in _rows(results, trial))
-        elif trial.measured.family is Family.SIZE:
-            compared += sum(_sizes(base, trial, row) for row in _rows(results, trial))
-    return compared + _delays(base, run, results)
+            compared += sum(_rate(base, trial, row, given) for row in rows_of(results, trial))
+    return compared + _answers(base, run, results) + _delays(base, run, results)
+
+
+def check_answers(directory: Path, run: Run, results: Results) -> int:
+    """Likewise of the figures of single answers alone; see `answers_in_sql`."""
+    return _answers(_opened(directory), run, results)
 
 
 def check_delays(directory: Path, run: Run, results: Results) -> int:
     """Likewise of the figures of fixed delays alone."""
     return _delays(_opened(directory), run, results)
+
+
+def _answers(base: duckdb.DuckDBPyConnection, run: Run, results: Results) -> int:
+    trials = [t for t in run.trials if t.measured.family in FAMILIES and not (t.missing or t.not_applicable)]
+    return sum(answers_in_sql.check(base, trial, row) for trial in trials for row in rows_of(results, trial))
 
 
 def _opened(directory: Path) -> duckdb.DuckDBPyConnection:
@@ -239,15 +243,6 @@ def _latencies(base: duckdb.DuckDBPyConnection, results: Results) -> int:
         assert row[:5] == tuple(place)
         assert row[5:] == pytest.approx((*quantiles, longest))
     return 6 * len(rows)
-
-
-def _rows(results: Results, trial: Trial) -> list[dict[str, Any]]:
-    """The rows of a trial in the table of its policy."""
-    table = results.tables()[f"{trial.policy} figures"]
-    columns = [name.removesuffix(" (bytes)") for name in table.columns]
-    rows = [dict(zip(columns, row, strict=True)) for row in table.rows]
-    place = (trial.system, trial.door, trial.phase, trial.topic)
-    return [row for row in rows if tuple(row[n] for n in ("system", "door", "phase", "topic")) == place]
 
 
 def _flows(base: duckdb.DuckDBPyConnection, trial: Trial, first: bool, ahead_us: int) -> dict[str, Any]:
@@ -311,18 +306,11 @@ def _rate(base: duckdb.DuckDBPyConnection, trial: Trial, row: dict[str, Any], ra
         names = ("windows", "worst above (share)", "worst below (share)")
         windows = {**limits, "window_s": int(row["window (s)"])}
         told |= zip(names, base.execute(_WINDOWS, windows).fetchone() or (), strict=True)
-    told |= zip(("engage (ms)", "release (ms)"), base.execute(_ENGAGED, rates).fetchone() or (), strict=True)
+    told |= zip(("engage", "release"), base.execute(_ENGAGED, rates).fetchone() or (), strict=True)
     for name, value in told.items():
         expected = value if value is None else pytest.approx(value, abs=1e-6)
         assert row[name] == expected, (trial, row["seen by"], name, row[name], value)
     return len(told)
-
-
-def _sizes(base: duckdb.DuckDBPyConnection, trial: Trial, row: dict[str, Any]) -> int:
-    given = {name: getattr(trial, name) for name in ("system", "door", "topic", "phase", "limit")}
-    names = ("answers", "refused", "largest let in", "wrongly admitted")
-    assert tuple(row[name] for name in names) == base.execute(_SIZES, given).fetchone()
-    return len(names)
 
 
 def _delays(base: duckdb.DuckDBPyConnection, run: Run, results: Results) -> int:
@@ -334,8 +322,8 @@ def _delays(base: duckdb.DuckDBPyConnection, run: Run, results: Results) -> int:
         kept = [t.topic for t in run.trials if (t.system, t.door) == arm and t.measured.family in keeping]
         given = {name: getattr(trial, name) for name in ("system", "door", "topic", "phase", "limit")}
         expected = base.execute(_DELAYS, {**given, "kept": kept}).fetchone() or ()
-        names = ("messages", "early", *(f"{name} (ms)" for name in _LATENESS))
-        for row in _rows(results, trial):
+        names = ("messages", "early", *_LATENESS)
+        for row in rows_of(results, trial):
             assert tuple(row[name] or 0 for name in names) == pytest.approx(
                 tuple(value or 0 for value in expected), abs=1e-6
             ), (trial, row)
