@@ -142,6 +142,26 @@ SELECT (first_us - spent_us) / 1000,
             THEN greatest(last_us - fell_us, 0) / 1000 END
 FROM found
 """
+# Thousandths of a millionth of what is counted, as whole numbers: a bucket is compared to the microsecond.
+_JUDGED = """
+WITH asked AS (
+  SELECT at_us, passed, least(amount, $burst) * 1000000000 AS enough, amount * 1000000000 AS need,
+         row_number() OVER (ORDER BY at_us, NOT passed, amount DESC) AS nth
+  FROM flow WHERE (passed OR (limited AND offered)) AND at_us < 60000000),
+ran AS (
+  SELECT *, coalesce(sum(CASE WHEN passed THEN need END) OVER (
+    ORDER BY nth ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) - $per_us * at_us AS x FROM asked),
+spent AS (
+  SELECT *, x - min(x) OVER so_far AS least_spent,
+         greatest(x - min(x) OVER so_far,
+                  CASE WHEN $full THEN 0 ELSE $full_bucket + x - first(x) OVER so_far END) AS most_spent
+  FROM ran WINDOW so_far AS (ORDER BY nth ROWS UNBOUNDED PRECEDING))
+SELECT count(*) FILTER (NOT passed),
+       count(*) FILTER (passed AND $full_bucket - least_spent + 2 * $per_us < enough),
+       count(*) FILTER (NOT passed AND $full_bucket - most_spent - 2 * $per_us >= enough)
+FROM spent
+"""
+_OF_JUDGED = ("refused at first", "wrongly admitted", "wrongly refused")
 _LATENCIES = """
 SELECT system, door, scenario, topic, count(*), quantile_disc(latency_ns / 1e6, [0.5, 0.9, 0.99, 0.999]),
        max(latency_ns) / 1e6
@@ -185,9 +205,8 @@ def check(directory: Path, run: Run, results: Results) -> int:
     for trial in run.trials:
         if trial.missing or trial.not_applicable:
             continue
-        first = all(each.start >= trial.start for each in run.trials if each.topic == trial.topic)
         if trial.measured.family is Family.RATE:
-            given = _flows(base, trial, first, ahead_us.get((trial.system, trial.door), 0))
+            given = _flows(base, trial, _is_first(run, trial), ahead_us.get((trial.system, trial.door), 0))
             compared += sum(_rate(base, trial, row, given) for row in rows_of(results, trial))
     return compared + _answers(base, run, results) + _delays(base, run, results)
 
@@ -195,6 +214,26 @@ def check(directory: Path, run: Run, results: Results) -> int:
 def check_answers(directory: Path, run: Run, results: Results) -> int:
     """Likewise of the figures of single answers alone; see `answers_in_sql`."""
     return _answers(_opened(directory), run, results)
+
+
+def check_refusals(directory: Path, run: Run, results: Results) -> int:
+    """Likewise of the decisions of gates about rates, each alone."""
+    base = _opened(directory)
+    ahead_us = _ahead_us(results)
+    compared = 0
+    # A trial of all topics together counts attachments, which these tables do not.
+    tried = [t for t in run.trials if t.measured.family is Family.RATE and t.topic]
+    for trial in (t for t in tried if not t.missing and not t.not_applicable):
+        given = _flows(base, trial, _is_first(run, trial), ahead_us.get((trial.system, trial.door), 0))
+        for row in rows_of(results, trial):
+            compared += _judged(base, row, given)
+    return compared
+
+
+def _is_first(run: Run, trial: Trial) -> bool:
+    """Whether it is the first one on its topic, whose bucket is full."""
+    place = (trial.system, trial.door, trial.topic)
+    return all(t.start >= trial.start for t in run.trials if (t.system, t.door, t.topic) == place)
 
 
 def check_delays(directory: Path, run: Run, results: Results) -> int:
@@ -262,8 +301,9 @@ def _flows(base: duckdb.DuckDBPyConnection, trial: Trial, first: bool, ahead_us:
         # A gate's clock is known to some ms, and before a first trial nothing else is decided.
         edges = {"log": log, "early": 100_000 if first and log else 0, "ahead": ahead_us if log else 0}
         base.execute(f"CREATE OR REPLACE TEMP TABLE {table} AS {_FLOW}", {**given, **edges})
+    rates["first"] = first
     pressure = {"operation": trial.measured.operation, "saturated": trial.saturated}
-    base.execute(_PRESSURE, {**rates, **pressure})
+    base.execute(_PRESSURE, {**{name: rates[name] for name in ("rate", "burst", "length")}, **pressure})
     return rates
 
 
@@ -297,6 +337,7 @@ def _rate(base: duckdb.DuckDBPyConnection, trial: Trial, row: dict[str, Any], ra
         assert row["admitted"] is None
         return 1
     limits = {name: rates[name] for name in ("rate", "burst")}
+    engaged = {**limits, "length": rates["length"]}
     [over] = base.execute(_OVERSHOOT, limits).fetchone() or [None]
     told: dict[str, Any] = {"admitted": admitted, "first second": in_first, "overshoot": over}
     clients, jain = base.execute(_JAIN).fetchone() or (None, None)
@@ -306,11 +347,28 @@ def _rate(base: duckdb.DuckDBPyConnection, trial: Trial, row: dict[str, Any], ra
         names = ("windows", "worst above (share)", "worst below (share)")
         windows = {**limits, "window_s": int(row["window (s)"])}
         told |= zip(names, base.execute(_WINDOWS, windows).fetchone() or (), strict=True)
-    told |= zip(("engage", "release"), base.execute(_ENGAGED, rates).fetchone() or (), strict=True)
+    told |= zip(("engage", "release"), base.execute(_ENGAGED, engaged).fetchone() or (), strict=True)
     for name, value in told.items():
         expected = value if value is None else pytest.approx(value, abs=1e-6)
         assert row[name] == expected, (trial, row["seen by"], name, row[name], value)
-    return len(told)
+    return len(told) + _judged(base, row, rates)
+
+
+def _judged(base: duckdb.DuckDBPyConnection, row: dict[str, Any], rates: dict[str, Any]) -> int:
+    """What a gate decided wrongly, if its log tells of each decision."""
+    if row["seen by"] != "log" or row["wrongly admitted"] is None:
+        return 0
+    base.execute("CREATE OR REPLACE TEMP VIEW flow AS SELECT * FROM by_log")
+    burst = round(rates["burst"] * 10**9)
+    bucket = {
+        "full": rates["first"],
+        "burst": rates["burst"],
+        "full_bucket": burst,
+        "per_us": round(rates["rate"] * 1000),
+    }
+    expected = base.execute(_JUDGED, bucket).fetchone()
+    assert tuple(row[name] for name in _OF_JUDGED) == expected, row
+    return len(_OF_JUDGED)
 
 
 def _delays(base: duckdb.DuckDBPyConnection, run: Run, results: Results) -> int:
