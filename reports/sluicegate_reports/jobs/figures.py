@@ -126,7 +126,10 @@ def _counts(number: int, found: Measures) -> Figures:
 
 def _answers(number: int, found: Measures) -> Figures:
     row = _of_trial(number, found.bounded)
-    return {**row, "attempts": (row.get("above") or 0) + (row.get("up_to") or 0)} if row else {}
+    if not row:
+        return {}
+    attempts = (row.get("above") or 0) + (row.get("up_to") or 0)
+    return {**row, **_of_trial(number, found.rejected), "attempts": attempts}
 
 
 def _delay(number: int, found: Measures) -> Figures:

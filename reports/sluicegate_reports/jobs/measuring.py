@@ -27,6 +27,7 @@ from sluicegate_reports.transforms import (
     delivery,
     lanes,
     over_time,
+    rejections,
     served,
     skew,
     throttle,
@@ -63,6 +64,8 @@ class Measures:
     attachments: Rows = field(default_factory=list)
     served: Rows = field(default_factory=list)
     bounded: Rows = field(default_factory=list)
+    rejected: Rows = field(default_factory=list)
+    """Messages that logs say were refused, as `rejections.rejections`."""
     unacked: Rows = field(default_factory=list)
     delays: Rows = field(default_factory=list)
     holds: Rows = field(default_factory=list)
@@ -106,8 +109,11 @@ def measure(
         for name, rows in awaited.items():
             tell(len(collected), len(collected) + len(awaited))
             collected[name] = rows.result()
-    bounded = [row for name in ("sizes", "asked") for row in collected.pop(name, [])]
-    return Measures(skews=skews, bounded=bounded, **collected)
+    bounded, rejected = (
+        [row for name in names for row in collected.pop(name, [])]
+        for names in (("sizes", "asked"), ("sizes in log", "asked in log"))
+    )
+    return Measures(skews=skews, bounded=bounded, rejected=rejected, **collected)
 
 
 _CLOCKS = (
@@ -210,5 +216,9 @@ def _of_few(
     for family, (name, transform) in families.items():
         if any(trial.measured.family is family for trial in trials):
             yield name, partial(transform, lanes.tries(spark, trials, family))
+    for family, name in ((Family.SIZE, "sizes"), (Family.ASKED_DELAY, "asked")):
+        if decisions is not None and any(trial.measured.family is family for trial in trials):
+            tried = lanes.tries(spark, trials, family)
+            yield f"{name} in log", partial(rejections.rejections, decisions, tried, ahead_us)
     if any(trial.measured.family is Family.COUNT for trial in trials):
         yield "served", partial(served.served, observations, lanes.tries(spark, trials, Family.COUNT))

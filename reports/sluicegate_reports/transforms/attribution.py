@@ -33,7 +33,7 @@ _TEXTS = (
 ID, TEXT, LOG, CODE, NO_ROW = "id", "text", "log", "code", "no row"
 MARKED = r"\[sluicegate ([0-9a-z]{4,}-[0-9a-z]+)\]"
 """As `sluicegate.decisions.ids` writes it."""
-_SLACK_US = 500_000
+SLACK_US = 500_000
 """Of the clocks of gate and client, what their measured difference leaves, and of the way between them."""
 _UNTOLD_US = 3_000_000
 """How long an attempt may have taken of which the observations, of version 1, do not tell it."""
@@ -137,26 +137,31 @@ def _rejections(decisions: DataFrame, ahead_us: Mapping[tuple[str, str], float])
     """Rows of refused attachments, by the clients' clock."""
     operation = F.col("operation")
     rows = decisions.where(operation.isin(*_ATTACHING) & (F.col("action") == "reject"))
-    time_us = F.unix_micros("time")
-    for (system, door), us in ahead_us.items():
-        here = (F.col("system") == system) & (F.col("door") == door)
-        time_us = F.when(here, time_us - round(us)).otherwise(time_us)
     return rows.select(
         *_PLACE,
         F.when(operation == "attach_producer", "producer").otherwise("consumer").alias("role"),
         F.col("subscription").alias("of_subscription"),
         F.substring_index("client", "@", 1).alias("name"),
-        F.floor(time_us / 1_000_000).alias("second"),
+        F.floor(clients_us(ahead_us) / 1_000_000).alias("second"),
         "policy",
         "decision_id",
     )
 
 
+def clients_us(ahead_us: Mapping[tuple[str, str], float]) -> Column:
+    """The time of a decision by the clients' clock, in us since 1970."""
+    time_us = F.unix_micros("time")
+    for (system, door), us in ahead_us.items():
+        here = (F.col("system") == system) & (F.col("door") == door)
+        time_us = F.when(here, time_us - round(us)).otherwise(time_us)
+    return time_us
+
+
 def _asked(refused: DataFrame) -> DataFrame:
     """Each attempt with the keys that rows about it may have, and how good each of them is."""
-    began_us = F.coalesce("began_us", F.col("told_us") - _UNTOLD_US) - _SLACK_US
+    began_us = F.coalesce("began_us", F.col("told_us") - _UNTOLD_US) - SLACK_US
     first = F.floor(began_us / 1_000_000)
-    seconds = F.sequence(first, F.floor((F.col("told_us") + _SLACK_US) / 1_000_000))
+    seconds = F.sequence(first, F.floor((F.col("told_us") + SLACK_US) / 1_000_000))
     marked = F.regexp_extract(F.coalesce("text", F.lit("")), MARKED, 1)
     by_id = F.array(F.struct(F.concat(F.lit("id "), marked).alias("key"), F.lit(0).alias("rank")))
     by_time = [_keys(F.col("client"), 1, seconds), _keys(F.lit(""), 2, seconds)]

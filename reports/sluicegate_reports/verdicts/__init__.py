@@ -20,8 +20,14 @@ from sluicegate_reports.runs import Family, Trial
 from sluicegate_reports.verdicts.delivery import with_deliveries
 from sluicegate_reports.verdicts.finding import Figures, Finding, worst_finding
 from sluicegate_reports.verdicts.metrics import with_metrics
-from sluicegate_reports.verdicts.rates import rate
-from sluicegate_reports.verdicts.thresholds import EARLY_MS, EXACT_LATE_MS, WINDOW_S, WITHIN_LATE_MS
+from sluicegate_reports.verdicts.rates import DISPUTE, rate
+from sluicegate_reports.verdicts.thresholds import (
+    EARLY_MS,
+    EXACT_LATE_MS,
+    WINDOW_S,
+    WITHIN_LATE_MS,
+    WITHIN_SHARE,
+)
 
 __all__ = ["WINDOW_S", "Figures", "Finding", "judge", "worst_finding"]
 
@@ -48,7 +54,8 @@ def judge(trial: Trial, figures: Figures) -> Finding:
 def _answers(trial: Trial, figures: Figures) -> Finding:
     """Of what is answered one by one: `wrongly_admitted`, `wrongly_refused`, and how many were tried.
 
-    Also `otherwise`; of counts `unclear` and `doubtful`, see `counts.folded`, and `served`.
+    Also `otherwise`; of messages `refused` and `log_refused`, see `rejections`; of counts `unclear` and
+    `doubtful`, see `counts.folded`, and `served`.
     """
     admitted, refused = figures.get("wrongly_admitted"), figures.get("wrongly_refused")
     tried = figures.get("attempts")
@@ -74,8 +81,24 @@ def _answers(trial: Trial, figures: Figures) -> Finding:
         text += f", and {doubtful:,.0f} of them would be wrong"
     if doubtful and not wrong:
         return Finding(Verdict.MISSING, text=text)
+    if not wrong and (difference := _contradiction(figures)):
+        return Finding(Verdict.DISPUTED, text=f"{DISPUTE}: {difference}; {text}")
     verdict = Verdict.OFF if wrong else Verdict.EXACT
     return Finding(verdict, wrong, 0, "answers", text)
+
+
+def _contradiction(figures: Figures) -> str:
+    """How many more messages the policy refused by the clients than by the log; empty if they agree.
+
+    The log may tell of more than they: some clients split a refused batch and send its messages again.
+    """
+    log = figures.get("log_refused")
+    if log is None:
+        return ""
+    clients = (figures.get("refused") or 0) - (figures.get("otherwise") or 0)
+    if clients <= log * (1 + WITHIN_SHARE) + 1:
+        return ""
+    return f"{log:,.0f} messages were refused by the log, {clients:,.0f} by the clients"
 
 
 def _delay(trial: Trial, figures: Figures) -> Finding:

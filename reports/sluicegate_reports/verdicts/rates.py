@@ -16,7 +16,7 @@ from sluicegate_reports.verdicts.thresholds import EXACT_SHARE, WINDOW_S, WITHIN
 
 SEEN = "seen_"
 """Before the name of a figure: as clients saw it, where the others are the log's."""
-_DISPUTE = "the log and the clients disagree"
+DISPUTE = "the log and the clients disagree"
 _ALONE = "by the log alone"
 _NOTHING = "nothing was admitted in this phase, or nothing was written down"
 
@@ -33,7 +33,7 @@ def rate(trial: Trial, figures: Figures) -> Finding:
         return own
     told = _difference(trial, figures, seen)
     if told:
-        return replace(own, verdict=Verdict.DISPUTED, text=f"{_DISPUTE}: {told}; log: {own.text}")
+        return replace(own, verdict=Verdict.DISPUTED, text=f"{DISPUTE}: {told}; log: {own.text}")
     if seen.get("admitted") is None:
         kept = own.verdict in (Verdict.EXACT, Verdict.WITHIN)
         return replace(own, verdict=Verdict.UNCONFIRMED, text=f"{_ALONE}: {own.text}") if kept else own
@@ -45,7 +45,7 @@ def rate(trial: Trial, figures: Figures) -> Finding:
     contradicted = clients.verdict is Verdict.EXACT and seen.get("below") is not None
     if (clients.verdict is Verdict.OFF and not off) or (off and contradicted):
         figure = max(own.figure or 0, clients.figure or 0)
-        text = f"{_DISPUTE}: log {own.text}; clients {clients.text}"
+        text = f"{DISPUTE}: log {own.text}; clients {clients.text}"
         return replace(own, verdict=Verdict.DISPUTED, figure=figure, unit="%", text=text)
     return own
 
