@@ -17,10 +17,12 @@ MESSAGES = """
     with told as (
       select system, door, topic, client as producer, sequence, min(scenario) as phase,
         bool_or(event = 'acknowledged') as stored,
-        bool_or(event = 'refused') and not bool_or(event = 'acknowledged') as refused
+        bool_or(event = 'refused') and not bool_or(event = 'acknowledged') as refused,
+        max(case when messages = 1 then bytes end) as size
       from seen where role = 'producer' and event in ('acknowledged', 'refused', 'failed') group by all),
     came as (
       select system, door, topic, producer, sequence, subscription, client, time,
+        case when messages = 1 then bytes end as size,
         row_number() over (partition by system, door, topic, producer, sequence, subscription
           order by time, client) as nth
       from seen where role = 'consumer' and event = 'received'),
@@ -29,7 +31,8 @@ MESSAGES = """
         partition by system, door, topic, subscription, client, producer order by time, sequence
         rows between unbounded preceding and 1 preceding) as late from came),
     got as (
-      select system, door, topic, producer, sequence, subscription, count(*) as times, bool_or(late) as late
+      select system, door, topic, producer, sequence, subscription, count(*) as times, bool_or(late) as late,
+        max(size) filter (nth = 1) as got_size
       from ordered group by all),
     subscribed as (
       select distinct system, door, topic, subscription from seen
@@ -40,7 +43,7 @@ _DELIVERY = f"""
     {MESSAGES}
     select told.system, told.door, told.topic, told.phase, subscription, count(*) filter (stored),
       count(times), count(*) filter (stored and times is null), sum(times - 1), count(*) filter (late),
-      count(*) filter (refused and times > 0)
+      count(*) filter (size <> got_size), count(*) filter (refused and times > 0)
     from told join subscribed using (system, door, topic)
     left join got using (system, door, topic, producer, sequence, subscription) group by all"""
 _FLOWS = f"""

@@ -103,6 +103,7 @@ def _play(add: Callable[[Observation], None], topic: str, passed: list[bool]) ->
                     topic,
                     Event.RECEIVED,
                     sequence,
+                    bytes=100,
                     subscription="s1",
                     published=at_us,
                     producer="p1",

@@ -87,7 +87,7 @@ def _delivered(trial: Trial, found: Measures) -> Figures:
     ]
     if not rows:
         return {}
-    names = ("lost", "unread", "duplicates", "reordered", "told_refused")
+    names = ("lost", "unread", "duplicates", "reordered", "altered", "told_refused")
     return {name: sum(row[name] or 0 for row in rows) for name in names} | {
         "delivered_of": sum(row["acknowledged"] for row in rows)
     }

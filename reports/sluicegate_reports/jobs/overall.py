@@ -41,6 +41,7 @@ def _delivery(run: str, found: Measures) -> Iterator[Section]:
             "What producers were told against what consumers got. Lost: acknowledged and never received, "
             "though later ones came or nothing came any more. Unread: not received before the run was over; "
             "what max_unacked_messages_per_consumer withholds counts for no threshold. "
+            "Altered: received with another size than they were sent with. "
             "Told refused: received, though the answer was a refusal. Told nothing: received, and no answer."
         )
         table = _table("delivery", columns, found.deliveries, "What became of messages")

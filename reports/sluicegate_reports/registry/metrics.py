@@ -137,6 +137,7 @@ METRICS = (
     _delivered("lost", "lost_messages", "acknowledged to producers and never received"),
     _delivered("duplicates", "duplicated_messages", "deliveries too many"),
     _delivered("reordered", "reordered_messages", "received after a later message of the same producer"),
+    _delivered("altered", "altered_messages", "received with another size than they were sent with"),
     _delivered("told_refused", "told_refused_messages", "refused to producers and received"),
 )
 """The metrics that come with the product, in the order of their columns."""

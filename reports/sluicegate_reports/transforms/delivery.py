@@ -1,4 +1,4 @@
-"""Delivery of messages: lost, not read in time, doubled, out of order, or delivered though refused.
+"""Delivery of messages: lost, not read in time, doubled, out of order, altered, or delivered though refused.
 
 What producers were told is set against what each subscription got, one producer at a time.
 """
@@ -12,7 +12,7 @@ from sluicegate_reports.transforms.packed import NEVER, Flags, Names, Numbers, P
 
 COUNTS = (
     *("acknowledged", "received", "lost", "unread", "duplicates", "reordered"),
-    *("told_refused", "told_nothing"),
+    *("altered", "told_refused", "told_nothing"),
 )
 _Columns = TypeVar("_Columns", "Told", "Came")
 _LATER = np.iinfo(np.int64).max
@@ -29,6 +29,8 @@ class Told(NamedTuple):
     told_us: Numbers
     delay_us: Numbers
     """That the producer asked for."""
+    size: Numbers
+    """Of the payload; NEVER if it is not told of the message alone."""
 
 
 class Came(NamedTuple):
@@ -41,6 +43,8 @@ class Came(NamedTuple):
     came_us: Numbers
     published_us: Numbers
     """NEVER if it is not told."""
+    size: Numbers
+    """As producers tell it."""
 
 
 class _Met(NamedTuple):
@@ -52,6 +56,8 @@ class _Met(NamedTuple):
     """LATER of those that did not come."""
     late: Flags
     """Came after a later one, though it was not sent beside it."""
+    altered: Flags
+    """Came with another size than it was sent with."""
     overtaken_us: Numbers
     """When the first of the later ones came; LATER if none did."""
 
@@ -107,8 +113,9 @@ def delivery(
     :param unordered: systems where two messages that are under way at once have no order.
     :return: for each `system`, `door`, `topic`, `phase` in which messages were sent, and `subscription` that
         a consumer had: `acknowledged` (messages that producers were told to be stored), `received`
-        (different messages), `lost`, `unread`, `duplicates` (deliveries too many), `reordered`,
-        `told_refused` (received, though refused), `told_nothing` (received, and the answer did not tell).
+        (different messages), `lost`, `unread`, `duplicates` (deliveries too many), `reordered`, `altered`
+        (received with another size than it was sent with), `told_refused` (received, though refused),
+        `told_nothing` (received, and the answer did not tell).
     """
     if topic.name is None or not topic.is_observed:
         return []
@@ -132,7 +139,7 @@ def delivery(
 
 _SEEN = (
     *("time_us", "phase", "client", "role", "event", "subscription", "producer", "sequence"),
-    *("delay_ms", "published_us"),
+    *("delay_ms", "published_us", "messages", "bytes"),
 )
 
 
@@ -145,6 +152,7 @@ def _read(topic: Topic, phases: Names, readers: Names) -> tuple[Told, Came, list
         event, role, sequence = piece.text("event"), piece.text("role"), piece.number("sequence", NEVER)
         client, reader = clients.of(piece.text("client")), readers.of(piece.text("subscription"))
         of_consumer = role.among("consumer")
+        size = np.where(piece.number("messages") == 1, piece.number("bytes", NEVER), NEVER)
         # One that attached and got nothing lost everything: what was received alone would not tell of it.
         subscribed.update(np.unique(reader[of_consumer & event.among("received", "attached")]).tolist())
         answers = Told(
@@ -155,10 +163,11 @@ def _read(topic: Topic, phases: Names, readers: Names) -> tuple[Told, Came, list
             event.among("refused"),
             piece.number("time_us"),
             piece.number("delay_ms") * 1_000,
+            size,
         )
         told.append(_of(answers, role.among("producer") & event.among("acknowledged", "refused", "failed")))
         producer, published_us = clients.of(piece.text("producer")), piece.number("published_us", NEVER)
-        deliveries = Came(producer, sequence, reader, client, piece.number("time_us"), published_us)
+        deliveries = Came(producer, sequence, reader, client, piece.number("time_us"), published_us, size)
         known = piece.known("producer") & piece.known("sequence")
         came.append(_of(deliveries, of_consumer & event.among("received") & known))
     return (
@@ -197,6 +206,7 @@ def _messages(told: Told, rows: Numbers) -> Told:
         np.logical_or.reduceat(own.refused, begins) & ~stored,
         np.maximum.reduceat(own.told_us, begins),
         np.maximum.reduceat(own.delay_us, begins),
+        np.maximum.reduceat(own.size, begins),
     )
 
 
@@ -204,6 +214,7 @@ def _met(told: Told, came: Came, *, calls: bool) -> _Met:
     """What became of a producer's messages at one subscription."""
     count = len(told.sequence)
     times, came_us, late = np.zeros(count, np.int64), np.full(count, _LATER), np.zeros(count, np.bool_)
+    altered = np.zeros(count, np.bool_)
     if len(came.sequence):
         order = np.lexsort((came.came_us, came.sequence))
         begins = np.flatnonzero(np.diff(came.sequence[order], prepend=NEVER))
@@ -216,9 +227,11 @@ def _met(told: Told, came: Came, *, calls: bool) -> _Met:
         came_us[place] = first.came_us[known]
         beside = calls & (ahead_us[known] != NEVER) & (ahead_us[known] < told.told_us[place])
         late[place] = behind[known] & ~beside
+        sent, got = told.size[place], first.size[known]
+        altered[place] = (sent != NEVER) & (got != NEVER) & (sent != got)
     # Messages without a number come first here; what followed them is unknown.
     later = np.minimum.accumulate(came_us[::-1])[::-1]
-    return _Met(told, times, came_us, late, np.append(later[1:], _LATER))
+    return _Met(told, times, came_us, late, altered, np.append(later[1:], _LATER))
 
 
 def _out_of_order(first: Came) -> tuple[Flags, Numbers]:
@@ -235,7 +248,9 @@ def _out_of_order(first: Came) -> tuple[Flags, Numbers]:
 def _counted(met: Sequence[_Met], idle_us: float, end_us: int) -> Iterator[tuple[int, dict[str, int]]]:
     """The counts of each phase at one subscription."""
     told = Told._make(map(np.concatenate, zip(*(each.told for each in met), strict=True)))
-    times, came_us, late, overtaken_us = map(np.concatenate, zip(*(each[1:] for each in met), strict=True))
+    times, came_us, late, altered, overtaken_us = map(
+        np.concatenate, zip(*(each[1:] for each in met), strict=True)
+    )
     came = times > 0
     due_us = told.told_us + told.delay_us
     known = overtaken_us != _LATER
@@ -251,6 +266,7 @@ def _counted(met: Sequence[_Met], idle_us: float, end_us: int) -> Iterator[tuple
             "lost": gone | (still & quiet),
             "unread": still & ~quiet,
             "reordered": late,
+            "altered": altered,
             "told_refused": told.refused & came,
             "told_nothing": ~told.stored & ~told.refused & came,
         }

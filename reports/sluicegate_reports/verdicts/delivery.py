@@ -7,13 +7,17 @@ from sluicegate_reports.runs import Family, Trial
 from sluicegate_reports.verdicts.finding import Figures, Finding, worst_finding
 from sluicegate_reports.verdicts.thresholds import WITHIN_DELIVERIES
 
-_NEVER = {"lost": "lost", "told_refused": "told refused but delivered"}
+_NEVER = {
+    "lost": "lost",
+    "altered": "of another size than sent",
+    "told_refused": "told refused but delivered",
+}
 _SELDOM = {"duplicates": "received twice", "reordered": "out of order"}
 _TOLD = {"unread": "not read in time"}
 
 
 def with_deliveries(finding: Finding, trial: Trial, figures: Figures) -> Finding:
-    """A finding, or what is worse: what was lost, repeated, reordered, or stored though refused.
+    """A finding, or what is worse: what was lost, repeated, reordered, altered, or stored though refused.
 
     :param figures: see `transforms.delivery`; those that are missing take no part.
     """

@@ -114,7 +114,7 @@ def test_the_whole_run_has_its_sections(results: Results) -> None:
         "Cost of decisions",
     ]
     delivery = results.tables()["delivery"]
-    assert [row[5:] for row in delivery.rows] == [(row[5], row[5], *[0] * 6) for row in delivery.rows]
+    assert [row[5:] for row in delivery.rows] == [(row[5], row[5], *[0] * 7) for row in delivery.rows]
     assert len(delivery.rows) == 2
     drift = results.tables()["drift"]
     measures = {(row[0], row[4]) for row in drift.rows}
@@ -131,6 +131,7 @@ def test_the_whole_run_has_its_sections(results: Results) -> None:
         "lost_messages": 0,
         "duplicated_messages": 0,
         "reordered_messages": 0,
+        "altered_messages": 0,
         "told_refused_messages": 0,
     }
 

@@ -157,6 +157,7 @@ def test_clients_that_were_never_held_back_were_too_slow() -> None:
 def test_lost_duplicate_and_unread_messages_affect_every_verdict() -> None:
     for name, verdict in (
         ("lost", Verdict.OFF),
+        ("altered", Verdict.OFF),
         ("told_refused", Verdict.OFF),
         ("duplicates", Verdict.WITHIN),
         ("unread", Verdict.EXACT),

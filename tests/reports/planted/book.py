@@ -44,6 +44,8 @@ class Message:
     arrivals: tuple[int, ...] | None = None
     """When it was received; 5 ms after the decision if it passed and nothing else is told."""
     size: int = SIZE
+    lacks: bool = False
+    """Whether its consumer gets a byte too few."""
     asked_ms: int | None = None
     policy: str = ""
     """In whose name it was refused, if not the trial's."""
@@ -147,7 +149,7 @@ class Book:
     def _received(self, at_us: int, topic: str, each: Message, **columns: Any) -> None:
         row: Row = {"client": f"c-{topic}", "role": "consumer", "event": "received", "subscription": "s"}
         row |= {"sequence": each.number, "published": START_US + each.at_us, "producer": f"p-{topic}"}
-        self.saw(at_us, topic, **{**row, "bytes": each.size, **columns})
+        self.saw(at_us, topic, **{**row, "bytes": each.size - each.lacks, **columns})
 
     def attaches(self, topic: str, events: list[Row], role: str = "producer", **columns: Any) -> None:
         """Clients that come one after the other, a second apart, and are let in or not."""

@@ -340,6 +340,7 @@ def _messages() -> Iterator[Planted]:
             ("refused-but-stored", lambda m: replace(m, passed=True, told=m.answer), "told refused but"),
             ("lost", lambda m: replace(m, arrivals=() if m.number % 3 == 1 else m.arrivals), "lost"),
             ("twice", lambda m: replace(m, arrivals=m.came * 2), "received twice"),
+            ("truncated", lambda m: replace(m, lacks=m.number % 30 == 3), "of another size than sent"),
             ("unlogged", lambda m: replace(m, logged=m.passed), "0 messages were refused by the log"),
             ("half-logged", lambda m: replace(m, logged=m.passed or m.number % 8 > 0), "25 messages were"),
             ("logged-as-another", lambda m: replace(m, policy="max_publish_rate"), "0 messages were refused"),

@@ -16,7 +16,8 @@ _DELIVERY = f"""
 {MESSAGES}
 SELECT told.system, told.door, told.topic, told.phase, subscription,
        count(*) FILTER (stored), count(times), count(*) FILTER (stored AND times IS NULL),
-       coalesce(sum(times - 1), 0), count(*) FILTER (late), count(*) FILTER (refused AND times > 0),
+       coalesce(sum(times - 1), 0), count(*) FILTER (late), count(*) FILTER (size <> got_size),
+       count(*) FILTER (refused AND times > 0),
        count(*) FILTER (NOT stored AND NOT refused AND times > 0)
 FROM told JOIN subscribed USING (system, door, topic)
 LEFT JOIN got USING (system, door, topic, producer, sequence, subscription)
