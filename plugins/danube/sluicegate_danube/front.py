@@ -1,11 +1,12 @@
 """One Danube cluster behind the gateway: its listeners, sessions, and the gateway's own requests."""
 
-import asyncio
 import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
+from sluicegate.asked_once import AskedOnce
 from sluicegate.broker import Listener, Services
 from sluicegate.broker_ports import FACT, Address, BrokerPorts
 from sluicegate_danube.brokers import address_of
@@ -45,7 +46,7 @@ class DanubeFront(GrpcFront):
         super().__init__(config, METHOD_MAP, principal)
         self._config = config
         self._lists = SubscriptionLists(config)
-        self._asking: dict[str, asyncio.Task[None]] = {}
+        self._asked = AskedOnce()
         self._brokers: BrokerPorts
         self._lookup: Lookup
 
@@ -103,13 +104,7 @@ class DanubeFront(GrpcFront):
         """Answer a session's question; the admin API's silence is an answer too."""
         if not isinstance(question, _ListSubscriptions):
             raise TypeError(f"expected a question for subscriptions, got {question!r}")
-        # One for all who ask meanwhile, and none of them may end it by losing patience.
-        asking = self._asking.get(question.topic)
-        if asking is None:
-            asking = asyncio.ensure_future(self._list(question.topic))
-            self._asking[question.topic] = asking
-            asking.add_done_callback(lambda _: self._asking.pop(question.topic, None))
-        await asyncio.shield(asking)
+        await self._asked.ask(question.topic, partial(self._list, question.topic))
         return None
 
     async def _list(self, topic: str) -> None:
@@ -146,8 +141,7 @@ class DanubeFront(GrpcFront):
 
     async def stop(self) -> None:
         """End the gateway's own requests."""
-        for task in tuple(self._asking.values()):
-            task.cancel()
+        self._asked.cancel()
         await self._lists.close()
 
 

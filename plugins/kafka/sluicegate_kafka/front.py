@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
+from sluicegate.asked_once import AskedOnce
 from sluicegate.broker import Listener, Services
 from sluicegate_kafka.cluster.nodes import Nodes
 from sluicegate_kafka.cluster.upstream import BackingOffError, Upstream
@@ -34,7 +35,7 @@ class KafkaFront:
         self._config = config
         self._nodes = Nodes(config.client_host, config.listen.host, config.first_node_port)
         self._upstream = Upstream(config)
-        self._listing: asyncio.Task[None] | None = None
+        self._asked = AskedOnce()
         self._services: Services | None = None
         self._shared: Shared | None = None
         self._ticks = 0
@@ -95,10 +96,7 @@ class KafkaFront:
             return None
         if not isinstance(question, ListGroups):
             raise TypeError(f"expected ListGroups or an Inspection, got {question!r}")
-        # One request for all waiting sessions, and no single one may cancel it.
-        if self._listing is None or self._listing.done():
-            self._listing = asyncio.ensure_future(self._list_groups())
-        await asyncio.shield(self._listing)
+        await self._asked.ask(question, self._list_groups)
         return None
 
     async def _list_groups(self) -> None:
@@ -144,8 +142,7 @@ class KafkaFront:
 
     async def stop(self) -> None:
         """Close the gateway's own connections."""
-        if self._listing is not None:
-            self._listing.cancel()
+        self._asked.cancel()
         self._inspectors.shutdown(wait=False, cancel_futures=True)
         await self._upstream.close()
 

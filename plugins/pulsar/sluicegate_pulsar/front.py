@@ -1,10 +1,11 @@
 """One Pulsar cluster behind the gateway: its listeners, sessions, and the gateway's own requests."""
 
-import asyncio
 import logging
 import time
 from collections.abc import Mapping
+from functools import partial
 
+from sluicegate.asked_once import AskedOnce
 from sluicegate.backoff import Backoff
 from sluicegate.broker import Listener, Services
 from sluicegate.broker_ports import FACT
@@ -37,7 +38,7 @@ class PulsarFront:
 
     def __init__(self, config: PulsarConfig) -> None:
         self._config = config
-        self._asking: dict[str, asyncio.Task[None]] = {}
+        self._asked = AskedOnce()
         self._services: Services | None = None
         self._shared: Shared | None = None
         self._admin: AdminApi | None = None
@@ -121,13 +122,7 @@ class PulsarFront:
         """Answer a session's question; an API that does not respond counts as an answer too."""
         if not isinstance(question, ListSubscriptions):
             raise TypeError(f"expected a ListSubscriptions question, got {question!r}")
-        # One request for all waiting sessions, and no single one may cancel it.
-        asking = self._asking.get(question.topic)
-        if asking is None:
-            asking = asyncio.ensure_future(self._list_subscriptions(question.topic))
-            self._asking[question.topic] = asking
-            asking.add_done_callback(lambda _: self._asking.pop(question.topic, None))
-        await asyncio.shield(asking)
+        await self._asked.ask(question.topic, partial(self._list_subscriptions, question.topic))
         return None
 
     async def _list_subscriptions(self, topic: str) -> None:
@@ -177,8 +172,7 @@ class PulsarFront:
 
     async def stop(self) -> None:
         """End the gateway's own requests."""
-        for task in tuple(self._asking.values()):
-            task.cancel()
+        self._asked.cancel()
 
 
 held_by.enter()
