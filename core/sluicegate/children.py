@@ -25,7 +25,9 @@ class ChildError(Exception):
 class Child:
     """The parent's end; an asynchronous context manager that starts and stops the process.
 
+    :param name: for messages.
     :param module: the module to run with `python -m`.
+    :param arguments: its arguments.
     :param log: file for its standard error.
     """
 

@@ -22,6 +22,7 @@ class Throttle:
         """Ask for a line.
 
         :param key: lines of the same key are thinned out together.
+        :param now_ns: monotonic time.
         :return: how many lines of this key were left out since the last one; None to leave this one out too.
         """
         last_ns, left_out = self._last.get(key, (now_ns - self._every_ns, 0))

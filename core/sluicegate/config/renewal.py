@@ -146,6 +146,8 @@ class Look(Enum):
 class Renewal:
     """Watches the files of one `tls:` section and reloads its context. Its methods block.
 
+    :param section: refers to the files.
+    :param alpn: protocols to negotiate (ALPN).
     :raises OSError: if a file cannot be used, mostly a `TlsFileError`.
     """
 

@@ -54,6 +54,7 @@ class Expiry(NamedTuple):
 def context_for_clients(tls: ClientTls, alpn: Iterable[str] = ()) -> ssl.SSLContext:
     """Create the context for client connections. It selects among several certificates by server name.
 
+    :param alpn: protocols to negotiate (RFC 7301).
     :raises TlsFileError: if a file cannot be used.
     """
     first, *others = (_server_context(tls, alpn, keys, cert, key) for keys, cert, key in tls.pairs())
@@ -69,6 +70,7 @@ def context_for_clients(tls: ClientTls, alpn: Iterable[str] = ()) -> ssl.SSLCont
 def context_for_broker(tls: BrokerTls, alpn: Iterable[str] = ()) -> ssl.SSLContext:
     """Create the context for broker connections. Without `ca`, the system's authorities verify the broker.
 
+    :param alpn: protocols to negotiate (RFC 7301).
     :raises TlsFileError: if a file cannot be used.
     """
     if tls.ca is not None:

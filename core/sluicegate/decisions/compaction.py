@@ -26,6 +26,7 @@ _ENCODINGS = {"time": "DELTA_BINARY_PACKED", "decision_id": "DELTA_BYTE_ARRAY"}
 def tidy(directory: Path, max_bytes: int, max_age_s: float, now_s: float) -> list[str]:
     """Compact all finished spools to Parquet, and remove old files.
 
+    :param directory: the log's directory.
     :param max_bytes: of all Parquet files together; 0 for no bound.
     :param max_age_s: since a file was completed; 0 for no bound.
     :param now_s: seconds since 1970.
@@ -67,6 +68,10 @@ def compact(spool: Path) -> Path | None:
 def prune(directory: Path, max_bytes: int, max_age_s: float, now_s: float) -> int:
     """Remove the oldest Parquet files until what remains is within both bounds.
 
+    :param directory: the log's directory.
+    :param max_bytes: of all Parquet files together; 0 for no bound.
+    :param max_age_s: since a file was completed; 0 for no bound.
+    :param now_s: seconds since 1970.
     :return: number of files removed.
     """
     files = sorted(_ages_and_sizes(parquet_files(directory)))

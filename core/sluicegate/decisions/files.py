@@ -41,6 +41,7 @@ class LogFiles:
     :param directory: the log's directory, which several processes may share.
     :param constants: columns with the same value in all rows; `run` and `system` are also partitions.
     :param name: part of the file names that is unique among processes.
+    :param retention: rotation and retention.
     :param compacting: whether a thread of this process compacts spools and removes old files; otherwise
         another process does so (`tidying`).
     """
@@ -75,6 +76,8 @@ class LogFiles:
         """Append a batch.
 
         :param line: the batch as `spool.encode` writes it, with ids of `interned`.
+        :param decisions: number of decisions in it.
+        :param now_ns: monotonic time.
         :return: False if it is lost.
         """
         if self._backoff.wait_ns(now_ns):
@@ -100,7 +103,11 @@ class LogFiles:
         return True
 
     def rotate(self, now_ns: int, wall_s: float) -> None:
-        """Rotate the spool if it is large or old enough."""
+        """Rotate the spool if it is large or old enough.
+
+        :param now_ns: monotonic time.
+        :param wall_s: seconds since 1970.
+        """
         spool = self._spool
         if spool is None:
             return
@@ -110,12 +117,18 @@ class LogFiles:
             self.tidy(wall_s)
 
     def tidy(self, wall_s: float) -> None:
-        """Start to compact spools and to remove old files, unless another process does so."""
+        """Start to compact spools and to remove old files, unless another process does so.
+
+        :param wall_s: seconds since 1970.
+        """
         if self._compactor is not None and (self._tidying is None or self._tidying.done()):
             self._tidying = self._compactor.submit(self._tidy, wall_s)
 
     def close(self, wall_s: float) -> None:
-        """Close the spool and wait until it is compacted, unless another process does so."""
+        """Close the spool and wait until it is compacted, unless another process does so.
+
+        :param wall_s: seconds since 1970.
+        """
         self._end_spool()
         if self._compactor is not None:
             self._compactor.submit(self._tidy, wall_s)

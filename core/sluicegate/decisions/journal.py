@@ -91,6 +91,8 @@ class RefusalJournal:
     refused = written + skipped + lost + waiting.
 
     :param state_dir: the state directory; created if it does not exist.
+    :param system: kind of broker.
+    :param gateway: name of the broker entry.
     :param max_refusals: number of refusals to keep.
     """
 
@@ -118,6 +120,7 @@ class RefusalJournal:
 
         :param rows: rows of the decision log; may be empty.
         :param wall_offset_ns: offset from monotonic time to ns since 1970.
+        :param now_ns: monotonic time.
         """
         entries = [self._entry(row, wall_offset_ns) for row in rows if _belongs(row)]
         self.skipped += max(0, len(entries) - _MAX_AT_ONCE)
@@ -243,6 +246,7 @@ class RefusalJournal:
 def find(state_dir: Path | str, decision_id: str) -> Refusal | None:
     """Look up a refusal by its id.
 
+    :param state_dir: the gateway's state directory.
     :param decision_id: the id, or a client's error text that contains it.
     :raises JournalError: if there is no journal or it cannot be read.
     """
@@ -252,6 +256,7 @@ def find(state_dir: Path | str, decision_id: str) -> Refusal | None:
 def last(state_dir: Path | str, client: str) -> Refusal | None:
     """Look up the last refusal of a client, for errors that contain only a code.
 
+    :param state_dir: the gateway's state directory.
     :param client: client id, or client id and peer address as in `orders@10.0.0.7:51234`.
     :raises JournalError: if there is no journal or it cannot be read.
     """
@@ -261,6 +266,8 @@ def last(state_dir: Path | str, client: str) -> Refusal | None:
 def explain_refusal(state_dir: Path | str, decision_id: str) -> str:
     """Describe a refusal for people.
 
+    :param state_dir: the gateway's state directory.
+    :param decision_id: the id, or a client's error text that contains it.
     :raises JournalError: if the id is not in the journal, or the journal cannot be read.
     """
     refusal = find(state_dir, decision_id)
@@ -275,6 +282,7 @@ def explain_refusal(state_dir: Path | str, decision_id: str) -> str:
 def explain_last(state_dir: Path | str, client: str) -> str:
     """Describe the last refusal of a client for people.
 
+    :param state_dir: the gateway's state directory.
     :param client: client id, with or without the peer address.
     :raises JournalError: if it has no refusals, or the journal cannot be read.
     """

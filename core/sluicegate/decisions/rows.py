@@ -37,6 +37,7 @@ def of_rows(rows: Sequence[Row], wall_offset_ns: int, costs: Mapping[int, int], 
     :param rows: 1 to MAX_BATCH_ROWS rows.
     :param wall_offset_ns: offset from monotonic time to ns since 1970.
     :param costs: durations of timed decisions in ns, by index in `rows`.
+    :param interned: the id tables of the spool.
     :raises ValueError, TypeError, AttributeError, OverflowError: if a decision has invalid values.
     """
     times, gates, kinds, principals, clients, subscriptions, messages, sizes, decisions = zip(
@@ -63,6 +64,8 @@ def of_windows(windows: Sequence[Window], wall_offset_ns: int, interned: Interne
     """Make a batch of windows of allows.
 
     :param windows: 1 to MAX_BATCH_ROWS windows.
+    :param wall_offset_ns: offset from monotonic time to ns since 1970.
+    :param interned: the id tables of the spool.
     :raises TypeError, OverflowError: if a window has invalid values.
     """
     times, gates, kinds, operations, messages, sizes, costs = zip(*windows, strict=True)
@@ -81,6 +84,8 @@ def mappings(
 ) -> Iterator[Mapping[str, Any]]:
     """Yield the rows that are not plain allows, as values by column name.
 
+    :param rows: rows as for `of_rows`.
+    :param wall_offset_ns: offset from monotonic time to ns since 1970.
     :param constants: columns with the same value in all rows of the log.
     """
     empty = {**{column.name: None for column in COLUMNS}, **constants}

@@ -64,7 +64,10 @@ class Limit:
     burst: float
 
     def surplus(self, admitted: Sequence[Admitted]) -> float:
-        """The amount by which the worst window exceeds the limit; 0 or less if none does."""
+        """The amount by which the worst window exceeds the limit; 0 or less if none does.
+
+        :param admitted: in order of time.
+        """
         allowance = max(self.burst, max((each.amount for each in admitted), default=0.0))
         worst, total, lowest = -inf, 0.0, inf
         for each in admitted:
@@ -86,7 +89,11 @@ class Limit:
         return worst - max(self.burst, largest) - self._slack(sum(each.amount for each in seen))
 
     def waiting(self, admitted: Sequence[Admitted], held: Sequence[Held]) -> float:
-        """Seconds for which the bucket itself made clients wait, and so refilled at its full rate."""
+        """Seconds for which the bucket itself made clients wait, and so refilled at its full rate.
+
+        :param admitted: in order of time.
+        :param held: in order of time.
+        """
         balances = self._balances(admitted)
         total, until = 0.0, -inf
         for each in held:
@@ -103,6 +110,8 @@ class Limit:
         The wait of an operation implies the balance of the bucket. The balance is too low if admissions and
         refill leave a higher one.
 
+        :param admitted: in order of time.
+        :param held: in order of time.
         :param waiting_at_once: operations that can be in the queue together.
         """
         balances, worst = self._balances(admitted), -inf
@@ -121,7 +130,10 @@ class Limit:
         return worst
 
     def wrongly_refused(self, admitted: Sequence[Admitted], refused: Sequence[Admitted]) -> int:
-        """Number of operations that were refused although the balance sufficed."""
+        """Number of operations that were refused although the balance sufficed.
+
+        :param admitted: in order of time.
+        """
         balances = self._balances(admitted)
         return sum(
             balances(each.at) >= min(each.amount, self.burst) + self.rate * CLOCK_S for each in refused

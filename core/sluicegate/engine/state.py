@@ -50,6 +50,7 @@ class _Limiters:
         :param messages_per_s: 0 is unlimited.
         :param bytes_per_s: 0 is unlimited.
         :param burst_seconds: see DualBucket.
+        :param now_ns: monotonic time.
         """
         queue = self.limiters.get(policy)
         if queue is None:
@@ -84,7 +85,11 @@ class SubscriptionState(_Limiters):
 
 
 class TopicState(_Limiters):
-    """State of one topic."""
+    """State of one topic.
+
+    :param topic: the topic.
+    :param now_ns: monotonic time.
+    """
 
     __slots__ = (
         "_holds",
@@ -213,6 +218,7 @@ class TopicState(_Limiters):
     def subscription(self, name: str, now_ns: int = 0) -> SubscriptionState:
         """The state of a subscription, created on demand; this does not create it on the broker.
 
+        :param name: its name.
         :param now_ns: monotonic time; 0 keeps all limiters of others, whether they are full or not.
         """
         found = self.subscriptions.get(name)
@@ -227,6 +233,7 @@ class TopicState(_Limiters):
 
         One with live consumers is kept even if the list lacks it: it may be younger than the list.
 
+        :param names: all subscriptions of the topic.
         :param asked_ns: when the list was requested; subscriptions admitted since then are kept too.
         """
         existing = frozenset(names)
@@ -258,6 +265,7 @@ class TopicState(_Limiters):
         """Take the place of an attachment that was admitted; the caller holds the lock.
 
         :param op: attaches a producer or a consumer, or creates a subscription.
+        :param now_ns: monotonic time.
         :param counted: False for exempt principals, who take no place from those who are counted; what they
             create on the broker exists for all, though.
         """

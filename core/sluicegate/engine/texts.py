@@ -73,6 +73,10 @@ def rate(what: str, where: str, current: float, limit: float, unit: str, policy:
 
     :param what: `Publish`, `Dispatch` or `Subscription dispatch`.
     :param where: `topic T`, or `topic T subscription S`.
+    :param current: the rate if this operation had passed, in `unit`.
+    :param limit: the limit, in `unit`.
+    :param unit: `messages/s` or `bytes/s`.
+    :param policy: name of the policy to increase.
     """
     return (
         f"{what} rate limit exceeded for {where}. "
@@ -84,7 +88,13 @@ def rate(what: str, where: str, current: float, limit: float, unit: str, policy:
 def reduced(factor: str, value: float, why: str, what: str, current: float, limit: float, unit: str) -> str:
     """A quota factor left too little of a rate.
 
+    :param factor: name of the factor.
+    :param value: what it leaves, 0.0 to 1.0.
+    :param why: why, a clause; may be empty.
     :param what: what is limited: `topic T`, or `principal P on topic T`.
+    :param current: the rate if this operation had passed, in `unit`.
+    :param limit: the reduced limit, in `unit`.
+    :param unit: `messages/s` or `bytes/s`.
     """
     return (
         f"Publish rate reduced to {value:.0%} by {factor} for {what}{_because(why)}. "
@@ -105,6 +115,11 @@ def quota(who: str, topic: str, current: float, limit: float, unit: str, policy:
     """A quota over all topics is used up.
 
     :param who: `principal P`, or `all principals`.
+    :param topic: where it shows.
+    :param current: the rate if this operation had passed, in `unit`.
+    :param limit: the quota, in `unit`.
+    :param unit: `messages/s` or `bytes/s`.
+    :param policy: name of the policy to increase.
     """
     return (
         f"Publish quota exceeded by {who} on topic {topic}. "

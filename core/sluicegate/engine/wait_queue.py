@@ -32,6 +32,8 @@ class Waiter:
     """A held operation, and its place in a queue if it waits in one.
 
     :param queue: None if the operation is held for another reason.
+    :param messages: messages that the operation needs.
+    :param nbytes: bytes that the operation needs.
     """
 
     __slots__ = (

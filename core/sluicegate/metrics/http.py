@@ -73,6 +73,10 @@ def _state_of(name: str, state: Mapping[str, Any]) -> str:
 class AdminServer(HttpServer):
     """Serves the endpoint on the running event loop.
 
+    :param observed: what it tells about.
+    :param host: address to listen on.
+    :param port: port; 0 takes a free one.
+    :param inherited: listening sockets of a process before; the one with this address is used.
     :raises OSError: if the address is not available.
     """
 

@@ -40,6 +40,11 @@ _QUIET_ENDS = frozenset({"client_gone"})
 class Connections:
     """All client connections of one broker.
 
+    :param front: gives the sessions and answers their questions.
+    :param limits: bounds.
+    :param tls: for both sides.
+    :param loop: the running event loop.
+    :param reachability: gets the outcome of dials, and schedules probes.
     :param budget: what all sessions may hold together; relieved here when little of it is left.
     """
 
@@ -98,7 +103,9 @@ class Connections:
     def say(self, level: int, event: str, text: str, **fields: object) -> None:
         """Write a log line, at most one a second for each event.
 
+        :param level: of the logging package.
         :param event: the key by which lines are limited.
+        :param text: the line.
         :param fields: further fields of the line; `exc_info` gives a traceback.
         """
         left_out = self._throttle.passes(event, monotonic_ns())
@@ -114,6 +121,7 @@ class Connections:
 
         :param client: its socket, non-blocking; owned from here on.
         :param peer: its address, `host:port`.
+        :param listener: where it connected.
         """
         self.counts["connections_accepted"] += 1
         self._arriving += 1
@@ -148,6 +156,7 @@ class Connections:
     ) -> None:
         """Connect a client to a broker.
 
+        :param side: the client.
         :param addresses: of the broker, tried one after the other.
         :param name: of the listener that it came to, if that is for one broker.
         :param in_order: begin with the first one each time; else with the one that worked last.
@@ -203,6 +212,7 @@ class Connections:
     def refused(self, peer: str, refusal: str) -> None:
         """A client was refused.
 
+        :param peer: its address.
         :param refusal: why, as `refusal` has it.
         """
         self.counts[refusal] += 1
@@ -259,7 +269,10 @@ class Connections:
     # -- once a second, and when memory runs short --------------------------------------------------
 
     async def sweep(self, now_ns: int) -> None:
-        """Apply time-outs and the bound on buffered bytes."""
+        """Apply time-outs and the bound on buffered bytes.
+
+        :param now_ns: monotonic time.
+        """
         if self._is_sweeping:
             return
         self._is_sweeping = True
@@ -281,6 +294,7 @@ class Connections:
     async def relieve(self, excess: int, counter: str) -> None:
         """Close the clients with the largest buffers, until enough bytes are freed; at least one.
 
+        :param excess: bytes.
         :param counter: why, for metrics and logs.
         """
         kept = await self._measure(tuple(self._live), lambda client: client.kept_bytes)
@@ -335,6 +349,7 @@ class Connections:
     async def drain(self, deadline_s: float, quiet_s: float = 0.3) -> None:
         """Accept no new requests, let pending ones end, then close all clients.
 
+        :param deadline_s: longest time to wait, in seconds.
         :param quiet_s: if a session does not count its requests, its client is closed after this time without
             bytes.
         """

@@ -34,6 +34,8 @@ class TlsContexts:
 class TlsFiles:
     """The TLS contexts of one broker's entry; each can be kept, as its new connections use the newest files.
 
+    :param tls: the entry's `tls` section.
+    :param alpn: protocols to agree on by name (RFC 7301), such as `h2`; most broker protocols use none.
     :param sections: all sections of the entry that name TLS files, each after its keys.
     :param warns: whether the log warns of certificates that are about to expire.
     """

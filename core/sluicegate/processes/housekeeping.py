@@ -28,7 +28,11 @@ _TICKS_TO_DROP = 60
 class Housekeeping:
     """The periodic work of one worker, and its results.
 
+    :param host: the broker's policy engine.
+    :param front: the broker's front.
     :param budget: what sessions may hold; smaller while memory is short.
+    :param listeners: release the sockets that no listener took.
+    :param on_tick: called once a second, after everything else.
     """
 
     def __init__(
@@ -85,7 +89,11 @@ class Housekeeping:
             await self.tick(connections, now_ns)
 
     async def tick(self, connections: Connections, now_ns: int) -> None:
-        """Do the work of one second."""
+        """Do the work of one second.
+
+        :param connections: of this worker.
+        :param now_ns: monotonic time.
+        """
 
         async def front() -> None:
             self._front.tick(now_ns)

@@ -39,9 +39,17 @@ _FIRST_PROBE_S = 1.0
 class Worker:
     """The gateway in front of one broker; it is the `Services` of the broker's front.
 
+    :param config: the broker's entry.
     :param plugins: of this worker alone; some hold state.
+    :param policies: policies to begin with.
+    :param sink: takes every decision.
+    :param facts: what was remembered before, by key.
+    :param keep_fact: keeps a key and its value over restarts.
     :param on_tick: called once a second, after everything else.
+    :param log_stats: gives the counters of the decision log.
     :param slow_ms: plugin calls that take this long are logged; 0 for never.
+    :param inherited: listening sockets of the process before this one; those not used are closed.
+    :param announcer: reports which listeners are open.
     """
 
     def __init__(
@@ -204,7 +212,10 @@ class Worker:
         return self._connections
 
     async def tick(self, now_ns: int) -> None:
-        """Do the work of one second now."""
+        """Do the work of one second now.
+
+        :param now_ns: monotonic time.
+        """
         await self._housekeeping.tick(self._running, now_ns)
 
     # -- for metrics ------------------------------------------------------------------------------

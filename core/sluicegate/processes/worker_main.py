@@ -38,6 +38,7 @@ class WorkerMain:
     """One worker and its line to the supervisor.
 
     :param start: the supervisor's first message.
+    :param writer: to the supervisor.
     :param announcer: reports open listeners to it.
     """
 

@@ -33,6 +33,11 @@ Kept = TypeVar("Kept")
 class GateCompiler:
     """Keeps the policies of one broker and compiles the gates of its topics.
 
+    :param plugins: who is asked for checks and delay rules.
+    :param name_of: parses a topic's name, from the broker's driver.
+    :param policies: the policies to begin with.
+    :param sink: takes every decision.
+    :param faults: counts what plugins raise.
     :param defaults: values of unset fields on this kind of broker.
     :param slow_ms: plugin calls that take this long are logged; 0 for never.
     """

@@ -27,6 +27,14 @@ class GatewayContext:
     """Gives plugins the policies, pressures, quotas and facts of one broker: a `hooks.BrokerContext`.
 
     Each plugin gets a view of its own; log lines and faults carry that plugin's name.
+
+    :param config: the broker's entry.
+    :param plugins: who is asked for quotas.
+    :param compiler: has policies and states.
+    :param faults: counts what plugins raise.
+    :param apply: has something done by the thread that owns the gates.
+    :param tls: gives what to speak with the broker.
+    :param facts: what is kept over restarts.
     """
 
     def __init__(

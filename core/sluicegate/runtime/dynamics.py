@@ -24,7 +24,11 @@ Found = TypeVar("Found")
 
 
 class Dynamics:
-    """Asks the hooks of one broker, runs the tasks, and publishes the factors."""
+    """Asks the hooks of one broker, runs the tasks, and publishes the factors.
+
+    :param context: the broker's gateway.
+    :param plugins: all plugins of the gateway.
+    """
 
     def __init__(self, context: GatewayContext, plugins: Plugins) -> None:
         self.context = context
@@ -66,7 +70,10 @@ class Dynamics:
         return self._tasks
 
     def tick(self, now_ns: int) -> None:
-        """Once a second: publish the factors, and log a task that blocks all others."""
+        """Once a second: publish the factors, and log a task that blocks all others.
+
+        :param now_ns: monotonic time.
+        """
         self.publish(now_ns)
         if self._tasks is not None:
             self._tasks.watch(now_ns)

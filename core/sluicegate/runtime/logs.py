@@ -114,6 +114,10 @@ class LimitedHandler(logging.StreamHandler[IO[str]]):
 
     Lines of libraries have no traceback: it becomes the words of its exception. A stream that takes nothing,
     as of a file on a full disk, is reported before the next line that it takes.
+
+    :param stream: where lines go.
+    :param lines: which ones.
+    :param now_ns: gives the monotonic time.
     """
 
     def __init__(

@@ -38,7 +38,10 @@ class SlowCalls:
         self._throttle = Throttle()
 
     def timed(self, check: Check, topic: str) -> Check:
-        """Wrap a check so that each call is timed."""
+        """Wrap a check so that each call is timed.
+
+        :param topic: what it is asked about.
+        """
         slow_ns, call, report = self._slow_ns, check.call, self._report
         if not slow_ns:
             return check
@@ -58,7 +61,11 @@ class SlowCalls:
 
     @contextmanager
     def watching(self, plugin: str, what: str, topic: str = "") -> Iterator[None]:
-        """Time the block."""
+        """Time the block.
+
+        :param plugin: whose code it is.
+        :param what: what is called, for the log: a hook's name.
+        """
         began_ns = perf_counter_ns()
         try:
             yield

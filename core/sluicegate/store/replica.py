@@ -23,6 +23,8 @@ class Replica:
 
     :param metadata: the store.
     :param prefix: prefix of the policies' keys, with a trailing slash.
+    :param place: the store's name in errors.
+    :param timeout_s: timeout of one operation of the store.
     """
 
     def __init__(self, metadata: MetadataStore, prefix: str, place: str, timeout_s: float) -> None:

@@ -10,6 +10,7 @@ def part(session: Session, now_ns: int, turns: Turns, failed: Callable[[Exceptio
     """End a session whose connection is closed.
 
     :param session: the caller must not use it afterwards.
+    :param now_ns: monotonic time.
     :param turns: the queue for slices after the first.
     :param failed: called with what the session raises.
     """

@@ -15,7 +15,10 @@ SLICE_NS: Final = 1_000_000
 
 
 class Turns:
-    """The queue of sessions that wait for a turn."""
+    """The queue of sessions that wait for a turn.
+
+    :param loop: the running event loop.
+    """
 
     __slots__ = ("_ended_ns", "_is_due", "_left_ns", "_loop", "_waiting", "taken")
 
@@ -41,6 +44,8 @@ class Turns:
         """Whether a large read may be processed at once: nothing waits, and the loop has had time for others.
 
         Such reads get at most two thirds of the loop's time, and `SLICE_NS` in one turn.
+
+        :param now_ns: monotonic time.
         """
         if self._is_due:
             return False
@@ -48,7 +53,11 @@ class Turns:
         return self._left_ns > 0
 
     def ended(self, now_ns: int, spent_ns: int) -> None:
-        """Charge a large read that was worked on at once."""
+        """Charge a large read that was worked on at once.
+
+        :param now_ns: monotonic time.
+        :param spent_ns: how long it took.
+        """
         self._left_ns = max(-SLICE_NS, self._left_ns - spent_ns)
         self._ended_ns = now_ns
 

@@ -6,7 +6,12 @@ from time import monotonic_ns
 
 
 class WakeUp:
-    """One pending call."""
+    """One pending call.
+
+    :param loop: the running event loop.
+    :param at_ns: monotonic time.
+    :param call: what is called then.
+    """
 
     __slots__ = ("_at_ns", "_call", "_loop", "_timer")
 

@@ -21,6 +21,10 @@ class SqliteMetadata(TableMetadata):
     """A `MetadataStore` in a file. Watches poll for changes of other processes twenty times a second.
 
     Leases use the host's monotonic clock, which all its processes share, and end when the host restarts.
+
+    :param path: the database file; a missing directory is created.
+    :param now_ns: the clock.
+    :param kept: number of revisions whose changes are kept for watches.
     """
 
     def __init__(self, path: str | Path, now_ns: Callable[[], int] = monotonic_ns, kept: int = KEPT) -> None:
