@@ -62,7 +62,6 @@ class GrpcSession:
         "_stand_ins",
         "_stands_in",
         "_up",
-        "_wake_ns",
     )
 
     def __init__(
@@ -104,7 +103,6 @@ class GrpcSession:
         self._preface_ns = 0
         """When it began to come."""
         self._closing: Close | None = None
-        self._wake_ns = 0
         self._is_open = False
         """True once the client speaks HTTP/2 and its broker is connected."""
         self._is_greeted = False
@@ -211,7 +209,6 @@ class GrpcSession:
 
     def wake(self, now_ns: int, client_gone: bool) -> Sequence[Command]:
         """Process what is due."""
-        self._wake_ns = 0
         if client_gone:
             return [Close("client_gone")]
         if self._absent is not None:
@@ -373,10 +370,8 @@ class GrpcSession:
                 answers.insert(0, own)
             out.extend(map(ToClient, answers))
         connection.has_news = False
-        due_ns = connection.timers.due_ns
-        if due_ns is not None and (self._wake_ns == 0 or due_ns < self._wake_ns):
-            self._wake_ns = due_ns
-            out.append(WakeAt(due_ns))
+        if connection.timers and (wake_up_ns := connection.timers.wake_up_ns()) is not None:
+            out.append(WakeAt(wake_up_ns))
         self._rest(out)
         if not passes:
             return out
