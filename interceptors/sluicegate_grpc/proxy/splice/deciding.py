@@ -90,8 +90,12 @@ class Deciding:
         return self._published(call, op, decision, now_ns)
 
     def _published(self, call: Call, op: Operation, decision: Decision | None, now_ns: int) -> bool:
-        call.pending.op = op if decision is not None and decision.action is Action.DELAY else None
-        return decision is None or self._wait(call, decision, op.topic, now_ns)
+        if decision is None:
+            call.pending.op = None
+            return True
+        if decision.action is Action.DELAY:
+            call.pending.op = op
+        return self._wait(call, decision, op.topic, now_ns)
 
     def _attached(self, call: Call, attaching: Attaching, now_ns: int) -> bool:
         if attaching.must_list and self._shared.question is not None:

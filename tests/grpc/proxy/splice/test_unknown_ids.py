@@ -13,8 +13,8 @@ from sluicegate.model import Method, Role
 NAMED = Method(Role.PUBLISH, topic=(1,), producer=(2,), payload=(3,), name=(4,))
 
 
-def talk() -> Talk:
-    shared = front(max_producers_per_topic=1)
+def talk(most: int = 1) -> Talk:
+    shared = front(max_producers_per_topic=most)
     shared.methods = replace(METHODS, methods={**METHODS.methods, PUBLISH: NAMED})
     return Talk(shared)
 
@@ -86,6 +86,22 @@ def test_a_refused_producer_frees_its_place_and_a_held_one_is_confirmed_later(wa
     assert of.producers() == 1
     of.hang_up()
     assert of.producers() == 0
+
+
+def test_a_held_message_that_new_policies_refuse_leaves_no_producer_behind() -> None:
+    of = talk(most=2)
+    rate = {"max_publish_rate": 1, "burst_seconds": 1, "on_limit.max_publish_rate": "delay"}
+    of.shared.services.set_topic(TOPIC, **rate)  # type: ignore[attr-defined]
+    of.attach("q", 7)
+    of.answer(publish(of, "one frame", 7, name="q"))
+    waiting = publish(of, "one frame", 8, name="p")
+    assert (of.producers(), of.wire.server.seen.get(waiting)) == (2, None)
+    of.shared.services.set_topic(TOPIC, max_message_size=1_000, **rate)  # type: ignore[attr-defined]
+    of.wire.pass_time(SECOND)
+    of.wire.settle()
+    assert of.refused(waiting)[0] == "3"
+    assert of.producers() == 1
+    of.hang_up()
 
 
 def test_a_message_waits_until_its_name_is_read() -> None:
