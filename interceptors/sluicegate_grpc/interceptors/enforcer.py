@@ -20,7 +20,7 @@ from sluicegate.sessions.admission import Hold
 from sluicegate_grpc.checking import check
 from sluicegate_grpc.interceptors.policed import Policed
 from sluicegate_grpc.semantics import status
-from sluicegate_grpc.semantics.calls import Attaching, Caller, Calls, Id, Stream
+from sluicegate_grpc.semantics.calls import Attaching, Attachments, Caller, Calls, Id, Stream
 from sluicegate_grpc.semantics.calls.publishing import unknown_id
 from sluicegate_grpc.semantics.fields import Missing, Values
 from sluicegate_grpc.semantics.status import RefusedError
@@ -94,13 +94,10 @@ class CallEnforcer:
     ) -> None:
         check(methods, services)
         self.engine = engine
-        self.calls = Calls(
-            methods,
-            engine.gate,
-            int(ghost_release_s * 1e9),
-            list_valid_ns=_LIST_VALID_NS if lists else None,
+        self.attachments = Attachments(
+            engine.gate, int(ghost_release_s * 1e9), list_valid_ns=_LIST_VALID_NS if lists else None
         )
-        self.attachments = self.calls.attachments
+        self.calls = Calls(methods, self.attachments)
         self.unknown_methods = 0
         """Calls of methods that the map does not name; they pass."""
         self.malformed = 0

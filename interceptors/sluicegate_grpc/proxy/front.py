@@ -11,7 +11,7 @@ from sluicegate_grpc.proxy.splice import GrpcSession, Shared, held_by
 from sluicegate_grpc.proxy.splice.frames import PREFACE, SETTINGS, frame
 from sluicegate_grpc.proxy.splice.shared import Headers
 from sluicegate_grpc.proxy.unknown import UnknownMethods
-from sluicegate_grpc.semantics.calls import Calls
+from sluicegate_grpc.semantics.calls import Attachments, Calls
 
 _MAIN = "bootstrap"
 
@@ -43,14 +43,11 @@ class GrpcFront:
     async def start(self, services: Services) -> None:
         """Listen for clients."""
         config = self._entry
+        ghost_release_ns = config.ghost_release * 1_000_000
+        attachments = Attachments(services.gates.get, ghost_release_ns, list_valid_ns=self.list_valid_ns)
         self._shared = shared = Shared(
             services,
-            Calls(
-                self._methods,
-                services.gates.get,
-                config.ghost_release * 1_000_000,
-                list_valid_ns=self.list_valid_ns,
-            ),
+            Calls(self._methods, attachments),
             self._methods,
             config.max_hold * 1_000_000,
             config.http2.limits,

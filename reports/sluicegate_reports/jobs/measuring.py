@@ -109,11 +109,8 @@ def measure(
         for name, rows in awaited.items():
             tell(len(collected), len(collected) + len(awaited))
             collected[name] = rows.result()
-    bounded, rejected = (
-        [row for name in names for row in collected.pop(name, [])]
-        for names in (("sizes", "asked"), ("sizes in log", "asked in log"))
-    )
-    return Measures(skews=skews, bounded=bounded, rejected=rejected, **collected)
+    bounded = [row for name in ("sizes", "asked") for row in collected.pop(name, [])]
+    return Measures(skews=skews, bounded=bounded, **collected)
 
 
 _CLOCKS = (
@@ -216,9 +213,9 @@ def _of_few(
     for family, (name, transform) in families.items():
         if any(trial.measured.family is family for trial in trials):
             yield name, partial(transform, lanes.tries(spark, trials, family))
-    for family, name in ((Family.SIZE, "sizes"), (Family.ASKED_DELAY, "asked")):
-        if decisions is not None and any(trial.measured.family is family for trial in trials):
-            tried = lanes.tries(spark, trials, family)
-            yield f"{name} in log", partial(rejections.rejections, decisions, tried, ahead_us)
+    answered = (Family.SIZE, Family.ASKED_DELAY)
+    if decisions is not None and any(trial.measured.family in answered for trial in trials):
+        tried = lanes.tries(spark, trials, *answered)
+        yield "rejected", partial(rejections.rejections, decisions, tried, ahead_us)
     if any(trial.measured.family is Family.COUNT for trial in trials):
         yield "served", partial(served.served, observations, lanes.tries(spark, trials, Family.COUNT))

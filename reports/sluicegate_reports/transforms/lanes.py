@@ -102,8 +102,8 @@ TRIES_SCHEMA = (
 )
 
 
-def tries(spark: SparkSession, trials: Sequence[Trial], family: Family) -> DataFrame:
-    """The trials of one family that were carried out, one row each.
+def tries(spark: SparkSession, trials: Sequence[Trial], *families: Family) -> DataFrame:
+    """The trials of some families that were carried out, one row each.
 
     :return: columns of `TRIES_SCHEMA`; `trial` is the place in `trials`, times are us since 1970.
     """
@@ -121,7 +121,7 @@ def tries(spark: SparkSession, trials: Sequence[Trial], family: Family) -> DataF
             microseconds(trial.end),
         )
         for number, trial in enumerate(trials)
-        if trial.measured.family is family and not trial.missing and not trial.not_applicable
+        if trial.measured.family in families and not trial.missing and not trial.not_applicable
     ]
     return small(spark, rows, TRIES_SCHEMA)
 

@@ -64,8 +64,6 @@ WITH events AS (
   FROM seen WHERE system = $system AND door = $door AND topic = $topic AND role = $role
     AND ($subscription = '' OR subscription = $subscription)
     AND event IN ('attached', 'attach_refused', 'detached') AND epoch_us(time) < $end),
-firsts AS (
-  SELECT subscription, min(told_us) AS first_us FROM events WHERE event = 'attached' GROUP BY ALL),
 counted AS (
   SELECT *, CASE WHEN $members THEN subscription END AS place FROM events
   WHERE NOT $of_number OR event = 'attach_refused'
@@ -86,11 +84,13 @@ SELECT count(*) FILTER (event = 'attached'), count(*) FILTER (event = 'attach_re
        coalesce(max(there), 0), count(*) FILTER (event = 'attached' AND there > $limit)
 FROM there WHERE asks AND told_us >= $begin
 """
+_REFUSALS = "all refusals"
+_OF_REFUSALS = ("refused by it", "refused, unclear by whom", "refused otherwise")
 
 
 def check(base: duckdb.DuckDBPyConnection, trial: Trial, row: dict[str, Any]) -> int:
     """Compare the figures of one trial; the number of those compared."""
-    expected = _figures(base, trial, row)
+    expected = _figures(base, trial)
     told = {name: _told(row, name) for name in expected}
     assert told == expected, (trial, row)
     return len(expected)
@@ -105,7 +105,7 @@ def rows_of(results: Results, trial: Trial) -> list[dict[str, Any]]:
     return [row for row in rows if tuple(row[n] for n in ("system", "door", "phase", "topic")) == place]
 
 
-def _figures(base: duckdb.DuckDBPyConnection, trial: Trial, row: dict[str, Any]) -> dict[str, Any]:
+def _figures(base: duckdb.DuckDBPyConnection, trial: Trial) -> dict[str, Any]:
     given = {name: getattr(trial, name) for name in ("system", "door", "topic")}
     times = {name: round(at.timestamp() * 1e6) for name, at in (("begin", trial.start), ("end", trial.end))}
     family = trial.measured.family
@@ -127,10 +127,6 @@ def _figures(base: duckdb.DuckDBPyConnection, trial: Trial, row: dict[str, Any])
         base.execute(_COUNTS, {**given, **times, **limit, **kind}).fetchone() or ()
     )
     return {"let in": attached, _REFUSALS: refused, "most at once": most, "wrongly admitted": wrong}
-
-
-_REFUSALS = "all refusals"
-_OF_REFUSALS = ("refused by it", "refused, unclear by whom", "refused otherwise")
 
 
 def _told(row: dict[str, Any], name: str) -> Any:

@@ -148,7 +148,7 @@ _JUDGED = """
 WITH asked AS (
   SELECT at_us, passed, least(amount, $burst) * 1000000000 AS enough, amount * 1000000000 AS need,
          row_number() OVER (ORDER BY at_us, NOT passed, amount DESC) AS nth
-  FROM flow WHERE (passed OR (limited AND offered)) AND at_us < 60000000),
+  FROM by_log WHERE (passed OR (limited AND offered)) AND at_us < 60000000),
 ran AS (
   SELECT *, coalesce(sum(CASE WHEN passed THEN need END) OVER (
     ORDER BY nth ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) - $per_us * at_us AS x FROM asked),
@@ -203,12 +203,11 @@ def check(directory: Path, run: Run, results: Results) -> int:
     base = _opened(directory)
     compared = _delivery(base, results) + _holds(base, results) + _latencies(base, results)
     ahead_us = _ahead_us(results)
-    for trial in run.trials:
-        if trial.missing or trial.not_applicable:
-            continue
-        if trial.measured.family is Family.RATE:
-            given = _flows(base, trial, _is_first(run, trial), ahead_us.get((trial.system, trial.door), 0))
-            compared += sum(_rate(base, trial, row, given) for row in rows_of(results, trial))
+    for trial in _tried(run, Family.RATE):
+        first = _is_first(run, trial)
+        given = _flows(base, trial, first, ahead_us.get((trial.system, trial.door), 0))
+        for row in rows_of(results, trial):
+            compared += _rate(base, trial, row, given) + _judged(base, trial, row, full=first)
     return compared + _answers(base, run, results) + _delays(base, run, results)
 
 
@@ -223,12 +222,16 @@ def check_refusals(directory: Path, run: Run, results: Results) -> int:
     ahead_us = _ahead_us(results)
     compared = 0
     # A trial of all topics together counts attachments, which these tables do not.
-    tried = [t for t in run.trials if t.measured.family is Family.RATE and t.topic]
-    for trial in (t for t in tried if not t.missing and not t.not_applicable):
-        given = _flows(base, trial, _is_first(run, trial), ahead_us.get((trial.system, trial.door), 0))
-        for row in rows_of(results, trial):
-            compared += _judged(base, row, given)
+    for trial in (each for each in _tried(run, Family.RATE) if each.topic):
+        first = _is_first(run, trial)
+        _flows(base, trial, first, ahead_us.get((trial.system, trial.door), 0))
+        compared += sum(_judged(base, trial, row, full=first) for row in rows_of(results, trial))
     return compared
+
+
+def _tried(run: Run, *families: Family) -> list[Trial]:
+    """The trials of these families that were carried out."""
+    return [t for t in run.trials if t.measured.family in families and not (t.missing or t.not_applicable)]
 
 
 def _is_first(run: Run, trial: Trial) -> bool:
@@ -243,8 +246,11 @@ def check_delays(directory: Path, run: Run, results: Results) -> int:
 
 
 def _answers(base: duckdb.DuckDBPyConnection, run: Run, results: Results) -> int:
-    trials = [t for t in run.trials if t.measured.family in FAMILIES and not (t.missing or t.not_applicable)]
-    return sum(answers_in_sql.check(base, trial, row) for trial in trials for row in rows_of(results, trial))
+    return sum(
+        answers_in_sql.check(base, trial, row)
+        for trial in _tried(run, *FAMILIES)
+        for row in rows_of(results, trial)
+    )
 
 
 def _opened(directory: Path) -> duckdb.DuckDBPyConnection:
@@ -302,9 +308,8 @@ def _flows(base: duckdb.DuckDBPyConnection, trial: Trial, first: bool, ahead_us:
         # A gate's clock is known to some ms, and before a first trial nothing else is decided.
         edges = {"log": log, "early": 100_000 if first and log else 0, "ahead": ahead_us if log else 0}
         base.execute(f"CREATE OR REPLACE TEMP TABLE {table} AS {_FLOW}", {**given, **edges})
-    rates["first"] = first
     pressure = {"operation": trial.measured.operation, "saturated": trial.saturated}
-    base.execute(_PRESSURE, {**{name: rates[name] for name in ("rate", "burst", "length")}, **pressure})
+    base.execute(_PRESSURE, {**rates, **pressure})
     return rates
 
 
@@ -338,7 +343,6 @@ def _rate(base: duckdb.DuckDBPyConnection, trial: Trial, row: dict[str, Any], ra
         assert row["admitted"] is None
         return 1
     limits = {name: rates[name] for name in ("rate", "burst")}
-    engaged = {**limits, "length": rates["length"]}
     [over] = base.execute(_OVERSHOOT, limits).fetchone() or [None]
     told: dict[str, Any] = {"admitted": admitted, "first second": in_first, "overshoot": over}
     clients, jain = base.execute(_JAIN).fetchone() or (None, None)
@@ -348,24 +352,22 @@ def _rate(base: duckdb.DuckDBPyConnection, trial: Trial, row: dict[str, Any], ra
         names = ("windows", "worst above (share)", "worst below (share)")
         windows = {**limits, "window_s": int(row["window (s)"])}
         told |= zip(names, base.execute(_WINDOWS, windows).fetchone() or (), strict=True)
-    told |= zip(("engage", "release"), base.execute(_ENGAGED, engaged).fetchone() or (), strict=True)
+    told |= zip(("engage", "release"), base.execute(_ENGAGED, rates).fetchone() or (), strict=True)
     for name, value in told.items():
         expected = value if value is None else pytest.approx(value, abs=1e-6)
         assert row[name] == expected, (trial, row["seen by"], name, row[name], value)
-    return len(told) + _judged(base, row, rates)
+    return len(told)
 
 
-def _judged(base: duckdb.DuckDBPyConnection, row: dict[str, Any], rates: dict[str, Any]) -> int:
-    """What a gate decided wrongly, if its log tells of each decision."""
+def _judged(base: duckdb.DuckDBPyConnection, trial: Trial, row: dict[str, Any], *, full: bool) -> int:
+    """What a gate decided wrongly, if its log tells of each decision; after `_flows` of the trial."""
     if row["seen by"] != "log" or row["wrongly admitted"] is None:
         return 0
-    base.execute("CREATE OR REPLACE TEMP VIEW flow AS SELECT * FROM by_log")
-    burst = round(rates["burst"] * 10**9)
     bucket = {
-        "full": rates["first"],
-        "burst": rates["burst"],
-        "full_bucket": burst,
-        "per_us": round(rates["rate"] * 1000),
+        "full": full,
+        "burst": trial.burst,
+        "full_bucket": round(trial.burst * 10**9),
+        "per_us": round(trial.limit * 1000),
     }
     expected = base.execute(_JUDGED, bucket).fetchone()
     assert tuple(row[name] for name in _OF_JUDGED) == expected, row
@@ -374,9 +376,8 @@ def _judged(base: duckdb.DuckDBPyConnection, row: dict[str, Any], rates: dict[st
 
 def _delays(base: duckdb.DuckDBPyConnection, run: Run, results: Results) -> int:
     keeping = (Family.RATE, Family.DELAY, Family.ASKED_DELAY, Family.UNACKED)
-    tried = [each for each in run.trials if not each.missing and not each.not_applicable]
     compared = 0
-    for trial in (each for each in tried if each.measured.family is Family.DELAY):
+    for trial in _tried(run, Family.DELAY):
         arm = (trial.system, trial.door)
         kept = [t.topic for t in run.trials if (t.system, t.door) == arm and t.measured.family in keeping]
         given = {name: getattr(trial, name) for name in ("system", "door", "topic", "phase", "limit")}

@@ -5,9 +5,21 @@ threads hold a lock around each call. None of them waits.
 """
 
 from sluicegate_grpc.semantics.calls.attach_call import Attaching, LostPlace
+from sluicegate_grpc.semantics.calls.attachments import Attachments
 from sluicegate_grpc.semantics.calls.calls import Calls
 from sluicegate_grpc.semantics.calls.place import Caller, Id, Place, Position
 from sluicegate_grpc.semantics.calls.publishing import UNNAMED
 from sluicegate_grpc.semantics.calls.stream import Stream
 
-__all__ = ["UNNAMED", "Attaching", "Caller", "Calls", "Id", "LostPlace", "Place", "Position", "Stream"]
+__all__ = [
+    "UNNAMED",
+    "Attaching",
+    "Attachments",
+    "Caller",
+    "Calls",
+    "Id",
+    "LostPlace",
+    "Place",
+    "Position",
+    "Stream",
+]

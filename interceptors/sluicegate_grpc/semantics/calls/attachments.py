@@ -30,8 +30,8 @@ class Attachments:
         self,
         gates: Callable[[str, bool, int], Gate],
         ghost_release_ns: int,
-        limit: int,
-        list_valid_ns: int | None,
+        limit: int = 100_000,
+        list_valid_ns: int | None = None,
     ) -> None:
         self.gate = gates
         """`(topic, exempt, now_ns)`: the gate of a topic."""

@@ -1,9 +1,6 @@
 """Maps calls to the operations that gates decide."""
 
-from collections.abc import Callable
-
 from sluicegate.engine.delivery_time import FirstSeen
-from sluicegate.engine.gate import Gate
 from sluicegate.model import Action, Decision, Method, MethodMap, Operation, OperationKind, Role
 from sluicegate.sessions.admission import allowed
 from sluicegate_grpc.semantics.calls.attach_call import Attaching, lost_place, refused
@@ -29,29 +26,18 @@ class Calls:
     """Turns calls into the operations that gates decide; `attachments` holds what results from them.
 
     :param methods: which method is which operation.
-    :param gates: `(topic, exempt, now_ns) -> Gate`, asked for each call.
-    :param ghost_release_ns: after so long without a stream or a call, a producer or consumer does not count.
-    :param max_attachments: bound on the producers and consumers that are kept.
-    :param list_valid_ns: how long a list of a topic's subscriptions stays valid (`Attaching.must_list`);
-        None if there are no lists, so that those count which this engine has admitted.
+    :param attachments: those of the same engine.
     """
 
-    def __init__(
-        self,
-        methods: MethodMap,
-        gates: Callable[[str, bool, int], Gate],
-        ghost_release_ns: int,
-        max_attachments: int = 100_000,
-        list_valid_ns: int | None = None,
-    ) -> None:
+    def __init__(self, methods: MethodMap, attachments: Attachments) -> None:
         self.methods = methods
-        self.attachments = Attachments(gates, ghost_release_ns, max_attachments, list_valid_ns)
+        self.attachments = attachments
         self.unknown_ids = 0
         """Calls with ids that are unknown here."""
-        self._gate = gates
-        self._places = self.attachments.places
+        self._gate = attachments.gate
+        self._places = attachments.places
         self._producers = self._places.producers
-        self._unconfirmed = self.attachments.unconfirmed
+        self._unconfirmed = attachments.unconfirmed
         self._by_attaching = any(method.role is Role.ATTACH_PRODUCER for method in methods.methods.values())
         self._first_seen = FirstSeen()
         self._nameless = 0

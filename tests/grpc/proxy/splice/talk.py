@@ -10,7 +10,7 @@ from tests.grpc.proxy.splice.oracle.wire import Wire
 
 from sluicegate.model import Method, MethodMap, PolicyValue, Role
 from sluicegate_grpc.proxy.splice import GrpcSession, Limits, Shared
-from sluicegate_grpc.semantics.calls import Calls
+from sluicegate_grpc.semantics.calls import Attachments, Calls
 
 TOPIC = "orders"
 ATTACH, SUBSCRIBE, PUBLISH = service.ATTACH, service.SUBSCRIBE, service.PUBLISH
@@ -41,7 +41,8 @@ def front(
     """What sessions share; `__` in a policy's name stands for a dot."""
     bench = bench or Bench()
     bench.set_topic(TOPIC, **{name.replace("__", "."): value for name, value in policies.items()})
-    calls = Calls(METHODS, bench.gates.get, 30 * SECOND, list_valid_ns=list_valid_ns)
+    attachments = Attachments(bench.gates.get, 30 * SECOND, list_valid_ns=list_valid_ns)
+    calls = Calls(METHODS, attachments)
     return Shared(bench, calls, METHODS, MAX_HOLD_NS, limits or Limits(), rewrites or {})
 
 

@@ -7,7 +7,7 @@ from tests.grpc.lab import MAP, TOPIC, P
 from sluicegate.engine.gate import Gate
 from sluicegate.model import Method, TopicName
 from sluicegate.testing import RecordingSink, build_gate
-from sluicegate_grpc.semantics.calls import Attaching, Caller, Calls
+from sluicegate_grpc.semantics.calls import Attaching, Attachments, Caller, Calls
 from sluicegate_grpc.semantics.fields import Values
 
 SECOND = 1_000_000_000
@@ -39,8 +39,8 @@ class Lab:
         self.sink = RecordingSink()
         self.policies = {name.replace("__", "."): value for name, value in policies.items()}
         self._gates: dict[tuple[str, bool], Gate] = {}
-        self.calls = Calls(methods, self.gate, GHOST_NS, limit, list_valid_ns)
-        self.attachments = self.calls.attachments
+        self.attachments = Attachments(self.gate, GHOST_NS, limit, list_valid_ns)
+        self.calls = Calls(methods, self.attachments)
         self.me = Caller("me", "peer:1")
 
     def gate(self, topic: str = TOPIC, exempt: bool = False, now_ns: int = 0) -> Gate:

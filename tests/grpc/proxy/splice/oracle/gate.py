@@ -6,7 +6,7 @@ from tests.grpc.proxy.splice.oracle.service import METHODS
 from sluicegate.model import PolicyValue
 from sluicegate_grpc.proxy.splice import GrpcSession, Limits, Shared
 from sluicegate_grpc.proxy.splice.shared import Address
-from sluicegate_grpc.semantics.calls import Calls
+from sluicegate_grpc.semantics.calls import Attachments, Calls
 
 FREE, SMALL, SLOW, PACED, DROPPING, LATE = "free", "small", "slow", "paced", "dropping", "late"
 MAX_SIZE = 100
@@ -30,7 +30,7 @@ def services() -> Bench:
 def shared(bench: Bench | None = None, limits: Limits | None = None) -> Shared:
     """What the sessions of one front share."""
     given = bench or services()
-    calls = Calls(METHODS, given.gates.get, ghost_release_ns=30 * SECOND)
+    calls = Calls(METHODS, Attachments(given.gates.get, 30 * SECOND))
     return Shared(given, calls, METHODS, MAX_HOLD_NS, limits or Limits())
 
 
