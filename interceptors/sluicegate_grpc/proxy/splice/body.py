@@ -4,7 +4,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from sluicegate_grpc.proxy.splice.flow import Chunk
+from sluicegate_grpc.proxy.splice.flow import Chunk, Credit
 from sluicegate_grpc.proxy.splice.messages import PREFIX
 from sluicegate_grpc.semantics.fields import Tail
 
@@ -42,6 +42,13 @@ class Body:
     """Bytes still to come of an admitted message."""
     tail: Tail | None = None
     """Checks them."""
+
+    @property
+    def owed(self) -> int | None:
+        """Bytes whose credit on the stream the sender has not regained; None once any were forwarded."""
+        if self.received != self.size:
+            return None
+        return sum(len(chunk.payload) for chunk in self.chunks if chunk.credit is not Credit.STREAM)
 
     def contradicts(self, length: int, *, has_ended: bool) -> bool:
         """Whether its size is not the one that the request's headers tell (RFC 9113 section 8.1.1)."""

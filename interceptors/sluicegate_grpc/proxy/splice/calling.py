@@ -137,7 +137,7 @@ class Calling:
             if stream > holding.last:
                 raise idle(stream)
             if stream > holding.highest or stream in self._refusals.discarded:
-                self._refusals.discard_data(at, stop, flags, stream)
+                self._refusals.discard_data(at, stop, flags, stream, now_ns)
             elif stop - at > HEAD or stream in self._up.watched:
                 self._up.waits(data, at, stop, flags, stream)
             return
@@ -380,6 +380,9 @@ class Calling:
     def _refuse(self, call: Call, refusal: status.Refusal, now_ns: int) -> bool:
         """Refuse a call; always False."""
         self._shared.count("call_refused")
+        owed = call.body.owed
+        if owed is not None:
+            owed += self._up.pending(call.stream)
         self.holding.end(call, now_ns)
-        self._refusals.refuse(call, refusal)
+        self._refusals.refuse(call, refusal, owed)
         return False

@@ -137,14 +137,12 @@ class ClientSide(Side):
             self._refusals.resets.count(now_ns)
             self._connection.shared.count("malformed_headers")
             self._refusals.reset(stream, ErrorCode.PROTOCOL_ERROR)
+            if flags & END_STREAM:
+                self._refusals.forget(stream)
         else:
             counter, told = refusal
             self._connection.shared.count(counter)
-            self._refusals.answer(stream, told, alone=True)
-            if not flags & END_STREAM:
-                self._refusals.reset(stream, ErrorCode.NO_ERROR)
-        if flags & END_STREAM:
-            self._refusals.forget(stream)
+            self._refusals.refuse_request(stream, told, has_ended=bool(flags & END_STREAM))
 
     def _one_too_many(self, flags: int, stream: int, now_ns: int) -> None:
         """Refuse a request over the stream limit; its client may retry it (RFC 9113 section 8.7)."""
@@ -230,7 +228,8 @@ class ClientSide(Side):
         flood.count(now_ns, self._frames.back.reads)
 
     def _reset(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
-        self._refusals.resets.count(now_ns)
+        if not self._refusals.discarded.get(stream):  # gRPC clients so end a request that was refused early
+            self._refusals.resets.count(now_ns)
         if stop - at != HEAD + 4:
             raise malformed("RST_STREAM of a wrong size", ErrorCode.FRAME_SIZE_ERROR)
         if stream > self._holding.last:

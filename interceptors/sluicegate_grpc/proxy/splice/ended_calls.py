@@ -9,6 +9,8 @@ from sluicegate_grpc.proxy.splice.frames import END_STREAM, HEAD, ErrorCode, rst
 from sluicegate_grpc.semantics.status import Refusal
 
 _MAX_STREAMS = 4_096
+_REST_BYTES = 1 << 20
+"""What a client may still send of a request that was answered, before its stream is reset."""
 
 
 class Refusals:
@@ -22,20 +24,41 @@ class Refusals:
         self._streams = connection.streams
         self.resets = Flood("resets", connection.shared.limits.resets)
         """Streams that the client resets, or makes the gateway reset."""
-        self.discarded: dict[int, bool] = {}
-        """Streams whose remaining client frames are discarded; True if the client was not asked to stop."""
-        self.cancelled: dict[int, bool] = {}
-        """Streams that were reset towards the broker, whose late frames are discarded."""
+        self.discarded: dict[int, int] = {}
+        """Streams whose remaining client frames are discarded, and the bytes after which each is reset.
 
-    def refuse(self, call: Call, refusal: Refusal) -> None:
-        """Answer a call with trailers only (gRPC over HTTP/2, Responses)."""
+        0 for a stream whose client was told to stop.
+        """
+        self.cancelled: dict[int, int] = {}
+        """Streams that were reset towards the broker, whose late frames are discarded; 0 for each."""
+
+    def refuse(self, call: Call, refusal: Refusal, owed: int | None) -> None:
+        """Answer a call with trailers only (gRPC over HTTP/2, Responses).
+
+        :param owed: credit on the stream that the client has still to get for its body, in bytes; None if
+            that is not known, as some of it was forwarded.
+        """
         stream = call.stream
         self.answer(stream, refusal, alone=not call.is_answered)
         if not call.has_ended:
-            # RFC 9113 section 8.1: the response is complete, and the rest of the request is not needed.
-            self.reset(stream, ErrorCode.NO_ERROR)
+            self._complete(stream, owed)
         if call.opening.is_up:
             self.cancel_upstream(stream)
+
+    def refuse_request(self, stream: int, refusal: Refusal, *, has_ended: bool) -> None:
+        """Answer a request of which only the headers were read."""
+        self.answer(stream, refusal, alone=True)
+        if not has_ended:
+            self._complete(stream, owed=0)
+
+    def _complete(self, stream: int, owed: int | None) -> None:
+        """The response is complete, and the rest of the request is not needed (RFC 9113 section 8.1)."""
+        if owed is None:
+            self.reset(stream, ErrorCode.NO_ERROR)
+        else:
+            # A reset at once makes curl 7.88 fail if it meets the body on its way.
+            self.discard_rest(stream, is_open=True)
+            self._up.grant(stream, owed)
 
     def answer(self, stream: int, refusal: Refusal, *, alone: bool) -> None:
         """Send the trailers of a refused call."""
@@ -46,13 +69,14 @@ class Refusals:
     def reset(self, stream: int, code: ErrorCode) -> None:
         """Reset a stream towards the client."""
         self._streams.ended(stream)
+        self._up.revoke(stream)
         self._down.insert(rst_stream(stream, code))
         self.discard_rest(stream)
 
     def cancel_upstream(self, stream: int) -> None:
         """Reset a stream towards the broker."""
         self._up.insert(rst_stream(stream, ErrorCode.CANCEL))
-        self.cancelled[stream] = True
+        self.cancelled[stream] = 0
         _watch(self._down, self.cancelled, stream)
 
     def discard_rest(self, stream: int, *, is_open: bool = False) -> None:
@@ -60,17 +84,23 @@ class Refusals:
 
         :param is_open: True if the client may continue to send, so that its window must be refilled.
         """
-        self.discarded[stream] = is_open
+        self.discarded[stream] = _REST_BYTES if is_open else 0
         _watch(self._up, self.discarded, stream)
 
-    def discard_data(self, at: int, stop: int, flags: int, stream: int) -> None:
-        """Discard a DATA frame of the client, and refill its window."""
+    def discard_data(self, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
+        """Discard a DATA frame of the client, and refill its window; reset a client that sends too much."""
+        size = stop - at - HEAD
         self._up.cut(at, stop)
-        self._up.grant(0, stop - at - HEAD)
+        self._up.grant(0, size)
+        left = self.discarded.get(stream, 0)
         if flags & END_STREAM:
             self.forget(stream)
-        elif self.discarded.get(stream):
-            self._up.grant(stream, stop - at - HEAD)
+        elif left > size:
+            self.discarded[stream] = left - size
+            self._up.grant(stream, size)
+        elif left:
+            self.resets.count(now_ns)
+            self.reset(stream, ErrorCode.NO_ERROR)
 
     def forget(self, stream: int) -> bool:
         """Stop discarding, as the client has ended the stream; True if it was refused before."""
@@ -92,7 +122,7 @@ class Refusals:
             self._down.watched.discard(stream)
 
 
-def _watch(frames: FrameStream, streams: dict[int, bool], stream: int) -> None:
+def _watch(frames: FrameStream, streams: dict[int, int], stream: int) -> None:
     """Look at the late frames of a stream; the oldest of too many streams is left alone."""
     frames.watched.add(stream)
     if len(streams) > _MAX_STREAMS:

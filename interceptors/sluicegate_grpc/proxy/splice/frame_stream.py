@@ -318,6 +318,10 @@ class FrameStream:
                 self.back.insert(window_update(stream, amount))
             self._grants.clear()
 
+    def pending(self, stream: int) -> int:
+        """The credit on a stream that its sender is about to get."""
+        return self._grants.get(stream, 0)
+
     def revoke(self, stream: int) -> None:
         """A stream has ended: drop its pending credit."""
         self._grants.pop(stream, None)
