@@ -9,7 +9,7 @@ from sluicegate.config.tls import context_for_broker
 from sluicegate.engine.budget import Budget
 from sluicegate.engine.gate import GateFaults
 from sluicegate.engine.sink import NullSink
-from sluicegate.hooks import BrokerContext
+from sluicegate.engine.topic_context import TopicContext
 from sluicegate.model import Level, PolicyLayer, PolicySet, PolicyValue, Setting, Source, TopicName
 from sluicegate.runtime.compiler import GateCompiler
 from sluicegate.runtime.plugins import plugins_of
@@ -72,12 +72,12 @@ class Bench:
         return self._compiler.policies
 
     @property
-    def context(self) -> BrokerContext | None:
+    def context(self) -> TopicContext | None:
         """What checks see of the gateway, such as a ManualContext with factors."""
         return self._compiler.context
 
     @context.setter
-    def context(self, given: BrokerContext | None) -> None:
+    def context(self, given: TopicContext | None) -> None:
         self._compiler.context = given
 
     def wall_ms(self, now_ns: int) -> int:

@@ -47,11 +47,13 @@ from sluicegate.engine.check import Check, CheckCall, Stage
 from sluicegate.engine.delivery_time import DelayRule
 from sluicegate.engine.factors import Factor, Factors
 from sluicegate.engine.faults import Fault, GateFaults
+from sluicegate.engine.plugin_metrics import Counter, Gauge, Metrics
 from sluicegate.engine.pressure import Backlog, PressureSource
 from sluicegate.engine.quota import Quota
 from sluicegate.engine.state import SubscriptionState, TopicState
 from sluicegate.engine.task import Task
-from sluicegate.hooks import BrokerContext, Counter, Gauge, Metrics, PolicyDesk, hookimpl
+from sluicegate.engine.topic_context import TopicContext
+from sluicegate.hooks import BrokerContext, PolicyDesk, hookimpl
 from sluicegate.http_get import HttpError, http_get
 from sluicegate.model import (
     ANONYMOUS,
@@ -203,6 +205,7 @@ __all__ = [
     "Task",
     "ToClient",
     "ToUpstream",
+    "TopicContext",
     "TopicName",
     "TopicState",
     "WakeAt",

@@ -4,11 +4,9 @@ Build hooks are called when a gate is compiled, never for a message: they return
 An exception in a hook is reported under its plugin's name and never stops traffic.
 """
 
-import ssl
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from inspect import ismodule, isroutine
-from logging import Logger
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,12 +15,13 @@ import pluggy
 from sluicegate.broker import BrokerDriver
 from sluicegate.engine.check import Check
 from sluicegate.engine.delivery_time import DelayRule
-from sluicegate.engine.factors import Factor, Factors
+from sluicegate.engine.factors import Factor
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.engine.pressure import PressureSource
 from sluicegate.engine.quota import Quota
 from sluicegate.engine.state import TopicState
 from sluicegate.engine.task import Task
+from sluicegate.engine.topic_context import TopicContext
 from sluicegate.model import EffectivePolicies, Level, MethodMap, PolicyValue, TopicName
 
 if TYPE_CHECKING:
@@ -53,90 +52,8 @@ class PolicyDesk(Protocol):
         """A value with its unit, such as `30s`."""
 
 
-class Gauge(Protocol):
-    """A number that goes up and down."""
-
-    def set(self, value: float, *labels: str) -> None:
-        """Set it.
-
-        :param labels: values of its labels, in the order of their names.
-        """
-
-    def clear(self) -> None:
-        """Remove all its values, such as those of topics that no longer exist."""
-
-
-class Counter(Protocol):
-    """A number that only increases."""
-
-    def inc(self, amount: float = 1, *labels: str) -> None:
-        """Add to it.
-
-        :param labels: values of its labels, in the order of their names.
-        """
-
-
-class Metrics(Protocol):
-    """Metrics of a plugin, published with a label `broker` before their own; any thread may set them.
-
-    Beyond 1,000 combinations of label values, further ones count as `other`.
-    """
-
-    def gauge(self, name: str, help: str, labels: Sequence[str] = ()) -> Gauge:  # noqa: A002
-        """A gauge; the same object for the same name.
-
-        :param name: a valid Prometheus name.
-        :param help: one sentence.
-        :param labels: names of its labels.
-        :raises ValueError: if another kind of metric has the name, or it is invalid.
-        """
-
-    def counter(self, name: str, help: str, labels: Sequence[str] = ()) -> Counter:  # noqa: A002
-        """A counter; the same object for the same name. Parameters and errors as for `gauge`.
-
-        :param name: without `_total`, which is added.
-        """
-
-
-class BrokerContext(Protocol):
-    """What the gateway of one broker offers plugins that follow the broker's state.
-
-    Only the thread that owns the gates may use what is not marked "for any thread"; tasks run in another one.
-    """
-
-    @property
-    def broker(self) -> str:
-        """Name of the broker's entry."""
-
-    @property
-    def system(self) -> str:
-        """The kind of broker, such as `kafka`."""
-
-    @property
-    def config(self) -> Any:
-        """The broker's entry, a `sluicegate.config.BrokerConfig`."""
-
-    @property
-    def broker_tls(self) -> ssl.SSLContext | None:
-        """TLS for the broker's TLS addresses; None if the file does not configure any.
-
-        It can be kept: each new connection uses the current content of the files. For any thread.
-        """
-
-    def tls_for(self, section: Any) -> ssl.SSLContext:
-        """TLS as a section of the entry configures it; can be kept, too. For any thread.
-
-        :param section: a `sluicegate.config.models.BrokerTls`, one of the entry's `tls_sections`. If it has a
-            `server_name`, connections use that name instead of the host's.
-        :raises OSError: if a file cannot be used, and none could be before.
-        """
-
-    @property
-    def policies(self) -> EffectivePolicies:
-        """The current effective policies of the broker level. For any thread."""
-
-    def resolve(self, topic: str) -> EffectivePolicies:
-        """The effective policies of one topic. For any thread."""
+class BrokerContext(TopicContext, Protocol):
+    """What the gateway of one broker offers plugins that follow the broker's state."""
 
     @property
     def states(self) -> Mapping[str, TopicState]:
@@ -144,51 +61,6 @@ class BrokerContext(Protocol):
 
         Other threads may read the numbers in them, and copy the mapping first by `tuple(states.items())`.
         """
-
-    @property
-    def factors(self) -> Factors:
-        """The factors of all plugins."""
-
-    @property
-    def pressure_sources(self) -> Sequence[PressureSource]:
-        """The pressure sources of all plugins; complete when tasks run."""
-
-    @property
-    def plugins_give_quotas(self) -> bool:
-        """True if a plugin that is not built in has the hook `sluicegate_quota`."""
-
-    def quota(self, principal: str) -> Quota | None:
-        """What a principal may publish according to the plugins; None for no limit."""
-
-    def apply(self, call: Callable[[], None]) -> None:
-        """Schedule a call in the thread that owns the gates; returns immediately. For any thread.
-
-        Changes of factors, switches and buckets must use this. Exceptions of the call are counted under the
-        plugin's name.
-        """
-
-    def now_ns(self) -> int:
-        """Monotonic time on the clock that checks use. For any thread."""
-
-    def wall_ms(self) -> int:
-        """Wall-clock milliseconds since 1970. For any thread."""
-
-    @property
-    def log(self) -> Logger:
-        """The gateway's log under the plugin's name. For any thread."""
-
-    @property
-    def metrics(self) -> Metrics:
-        """Metrics to publish. For any thread."""
-
-    def remember(self, key: str, value: str) -> None:
-        """Keep a small fact across restarts. For any thread.
-
-        `sluicegate explain` shows facts under `adaptive.`, which are JSON; `factor.` is reserved.
-        """
-
-    def recall(self, prefix: str) -> Mapping[str, str]:
-        """The facts kept under a prefix. For any thread."""
 
 
 @hookspec

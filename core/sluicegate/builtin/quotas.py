@@ -21,6 +21,7 @@ from sluicegate.config.models import OnLimit
 from sluicegate.engine.check import Check
 from sluicegate.engine.quota import Quota
 from sluicegate.engine.state import TopicState
+from sluicegate.engine.topic_context import TopicContext
 from sluicegate.hooks import BrokerContext, hookimpl
 from sluicegate.model import EffectivePolicies, Operation, TopicName
 
@@ -111,7 +112,7 @@ class PrincipalQuotas:
     def _share_of(
         self,
         policies: EffectivePolicies,
-        context: BrokerContext | None,
+        context: TopicContext | None,
         mask: Sequence[bool],
         observed: bool,
         op: Operation,
@@ -135,7 +136,7 @@ class PrincipalQuotas:
         return share
 
 
-def _has_quotas(policies: EffectivePolicies, context: BrokerContext | None) -> bool:
+def _has_quotas(policies: EffectivePolicies, context: TopicContext | None) -> bool:
     if any(policies.number(name) for name in EACH):
         return True
     return context is not None and (
@@ -149,7 +150,7 @@ def quota_of_each(principal: str, policies: EffectivePolicies) -> Quota | None:
     return Quota(messages, nbytes, f"principal {principal}") if messages or nbytes else None
 
 
-def _burst_seconds(policies: EffectivePolicies, context: BrokerContext | None) -> float:
+def _burst_seconds(policies: EffectivePolicies, context: TopicContext | None) -> float:
     """The burst of the broker level; a topic's own burst does not apply to shared quotas."""
     level = context.policies if context is not None else policies
     return level.number(BURST_SECONDS) or DEFAULT_BURST_SECONDS

@@ -2,16 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 from threading import Lock
-from typing import TYPE_CHECKING
 
 from sluicegate.engine.attachments import Attachments
 from sluicegate.engine.bucket import DualBucket
 from sluicegate.engine.holds import HoldTimes
+from sluicegate.engine.topic_context import TopicContext
 from sluicegate.engine.wait_queue import WaitQueue
 from sluicegate.model import Operation, OperationKind, TopicName
-
-if TYPE_CHECKING:
-    from sluicegate.hooks import BrokerContext
 
 SUBSCRIPTIONS_BEFORE_PRUNING = 256
 COUNTERS = (
@@ -123,8 +120,8 @@ class TopicState(_Limiters):
         self.topic = topic
         self.now_ns = now_ns
         """Monotonic time when a gate was last compiled for the topic: the time for build hooks."""
-        self.context: BrokerContext | None = None
-        """The gateway of the topic's broker; None where gates are compiled without one, as in tests."""
+        self.context: TopicContext | None = None
+        """What the topic's broker offers; None where gates are compiled without one, as in tests."""
         self.lock = Lock()
         """Held while attachments are decided and changed, so that racing ones cannot both be the last."""
         self.producers = Attachments()

@@ -15,7 +15,7 @@ from sluicegate.engine.gate import DecisionSink, Gate, compile_gate
 from sluicegate.engine.gates import GateCache
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.engine.state import TopicState
-from sluicegate.hooks import BrokerContext
+from sluicegate.engine.topic_context import TopicContext
 from sluicegate.model import EffectivePolicies, Level, PolicySet, PolicyValue, TopicName
 from sluicegate.runtime.plugins import Plugins
 from sluicegate.runtime.slow_calls import SLOW_MS, SlowCalls
@@ -69,7 +69,7 @@ class GateCompiler:
         self.policies = policies
         self._resolver = Resolver(policies, self._defaults)
         self.gates = GateCache(self._compile)
-        self.context: BrokerContext | None = None
+        self.context: TopicContext | None = None
         """Set in the state of each topic, so that checks reach factors and quotas."""
         self.slow = SlowCalls(slow_ms, lambda: self.context.metrics if self.context is not None else None)
 

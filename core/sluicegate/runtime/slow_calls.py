@@ -11,7 +11,7 @@ from dataclasses import replace
 from time import monotonic_ns, perf_counter_ns
 
 from sluicegate.engine.check import Check
-from sluicegate.hooks import Metrics
+from sluicegate.engine.plugin_metrics import Metrics
 from sluicegate.log_throttle import Throttle
 from sluicegate.model import Decision, Operation
 

@@ -8,8 +8,8 @@ from threading import Event, Thread
 from time import monotonic_ns
 
 from sluicegate.engine.answers import InvalidAnswerError, shown
+from sluicegate.engine.plugin_metrics import Metrics
 from sluicegate.engine.task import Task
-from sluicegate.hooks import Metrics
 from sluicegate.log_throttle import Throttle
 
 log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ import pluggy
 from sluicegate.config.fields import PolicyFields
 from sluicegate.engine.gate import DecisionSink, Gate, GateFaults
 from sluicegate.engine.state import TopicState
-from sluicegate.hooks import BrokerContext
+from sluicegate.engine.topic_context import TopicContext
 from sluicegate.model import Level, PolicyLayer, PolicySet, Setting, Source, TopicName
 from sluicegate.runtime.compiler import GateCompiler
 from sluicegate.runtime.plugins import plugins_of
@@ -59,7 +59,7 @@ def build_gate(
     exempt: bool = False,
     observe_only: bool = False,
     builtin: bool = True,
-    context: BrokerContext | None = None,
+    context: TopicContext | None = None,
 ) -> Gate:
     """Compile the gate of one topic.
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
+from sluicegate.engine.plugin_metrics import Metrics
 from sluicegate.features.adaptive.readings import Readings
 from sluicegate.features.adaptive.topic import ThrottledTopic
-from sluicegate.hooks import Metrics
 
 BROKER = "pulsar_broker_adaptive_throttle_"
 TOPIC = "pulsar_broker_topic_adaptive_throttle_"

@@ -3,8 +3,8 @@
 from collections import Counter as Counts
 from collections.abc import Mapping, Sequence
 
+from sluicegate.engine.plugin_metrics import Counter, Gauge, Metrics
 from sluicegate.features.storage_quota.usage_tracker import UsageTracker, Verdict
-from sluicegate.hooks import Counter, Gauge, Metrics
 
 _VOLUME = ("broker_id", "volume")
 GAUGES = {
