@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import monotonic_ns
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from sluicegate.broker import (
     PASS,
@@ -19,6 +19,7 @@ from sluicegate.broker import (
     Dial,
     Listener,
     NextTurn,
+    OptionalSession,
     PauseReading,
     ResumeReading,
     Session,
@@ -30,6 +31,7 @@ from sluicegate.model import ANONYMOUS
 from sluicegate.net.limits import Limits
 from sluicegate.net.relaying.deadlines import Deadlines, is_idle
 from sluicegate.net.relaying.fair_reading import CHEAP_NS, UNTIMED_BYTES
+from sluicegate.net.relaying.owner import Owner
 from sluicegate.net.relaying.parting import part
 from sluicegate.net.relaying.read_control import (
     ASKING,
@@ -42,10 +44,6 @@ from sluicegate.net.relaying.read_control import (
 from sluicegate.net.relaying.upstream_side import HIGH_WATER, LOW_WATER, UpstreamSide
 from sluicegate.net.relaying.wake_up import WakeUp
 
-if TYPE_CHECKING:
-    from sluicegate.broker import OptionalSession
-    from sluicegate.net.connections import Connections
-
 
 def _discard(data: Buffer) -> None:
     """Discard what can no longer be sent."""
@@ -54,7 +52,7 @@ def _discard(data: Buffer) -> None:
 class ClientSide(PausableReading):
     """The connection from a client, and all that is known about the pair.
 
-    :param connections: what all connections of the broker share.
+    :param connections: what owns all connections of the broker.
     :param listener: where the client connected.
     :param peer: its address, `host:port`.
     :param descriptor: of its socket, to notice that it hung up while nothing is read from it.
@@ -78,7 +76,9 @@ class ClientSide(PausableReading):
         "unanswered",
     )
 
-    def __init__(self, connections: "Connections", listener: Listener, peer: str, descriptor: int) -> None:
+    def __init__(
+        self, connections: "Owner[ClientSide]", listener: Listener, peer: str, descriptor: int
+    ) -> None:
         super().__init__(connections.turns, descriptor)
         self.connections = connections
         self.peer = peer

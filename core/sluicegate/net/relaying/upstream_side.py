@@ -1,17 +1,18 @@
 """The broker's end of one client's connection: bytes in, back-pressure, the end."""
 
 import asyncio
+from collections.abc import Callable, Sequence
 from time import monotonic_ns
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from sluicegate.broker import PASS
+from sluicegate.broker import PASS, Buffer, Command
 from sluicegate.net.relaying.fair_reading import CHEAP_NS, TURN, UNTIMED_BYTES, PacedReading
+from sluicegate.net.relaying.owner import Owner
 from sluicegate.net.relaying.read_control import FULL
 from sluicegate.net.relaying.splicing import WORTHWHILE, Splice, begin
 
 if TYPE_CHECKING:
     from sluicegate.broker import OptionalSession, Session
-    from sluicegate.net.relaying.relay import ClientSide
 
 HIGH_WATER, LOW_WATER = 256 * 1024, 64 * 1024
 """Bytes queued for one end above which its source is not read, and below which it is read again."""
@@ -21,6 +22,47 @@ _LARGE_READ = 16 * 1024
 """A smaller read means that the rest arrives slowly, and is not worth a splice."""
 
 
+class Downstream(Protocol):
+    """The client's end of the connection, see `ClientSide`."""
+
+    session: "Session | None"
+    to_client: Callable[[Buffer], None]
+    closing_ns: int
+    last_ns: int
+    unanswered: bool
+
+    @property
+    def connections(self) -> Owner[Any]:
+        """What owns all connections of the broker."""
+
+    def dialled(self, upstream: "UpstreamSide", /) -> None:
+        """The broker is connected."""
+
+    def carry_out(self, commands: Sequence[Command], /) -> None:
+        """Execute commands of the session, in order."""
+
+    def turn(self, call: Callable[..., Sequence[Command]], /, *arguments: object) -> None:
+        """Call the session without bytes, and carry out its commands."""
+
+    def pause(self, reason: int, /) -> None:
+        """Stop reading from the client for a reason."""
+
+    def resume(self, reason: int, /) -> None:
+        """Read again, unless another reason is left."""
+
+    def upstream_ended(self) -> None:
+        """The broker closed."""
+
+    def side_lost(self) -> None:
+        """One of the two connections is closed."""
+
+    def failed(self, error: Exception, /) -> None:
+        """The session raised: end this client, and no other."""
+
+    def close(self, counter: str = "", detail: str = "", /) -> None:
+        """Send queued bytes, then close both sides."""
+
+
 class UpstreamSide(PacedReading):
     """The connection to the broker; the client's side keeps all lasting state."""
 
@@ -28,7 +70,7 @@ class UpstreamSide(PacedReading):
 
     transport: asyncio.Transport
 
-    def __init__(self, client: "ClientSide", *, stands_in: bool = False) -> None:
+    def __init__(self, client: Downstream, *, stands_in: bool = False) -> None:
         super().__init__(client.connections.turns)
         self._client = client
         self._splice: Splice | None = None
