@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sluicegate_reports import diff_command, log_commands, output, registry
+from sluicegate_reports.archive_command import archive_classes
 from sluicegate_reports.fail_on import Wanted, option
 from sluicegate_reports.locations import FILE, FOLDER
 from sluicegate_reports.places import Place, PlaceError
@@ -82,5 +83,5 @@ def _compared(directory: Place) -> "Results":
             raise Unusable(str(error)) from None
 
 
-for _command in (diff_command.diff, *log_commands.COMMANDS):
+for _command in (diff_command.diff, archive_classes, *log_commands.COMMANDS):
     report.add_command(_command)

@@ -5,8 +5,9 @@
 """
 
 import os
+import shlex
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -45,7 +46,6 @@ LAPTOP_SETTINGS: Mapping[str, str] = {
     _MEMORY: "4g",
     # A task has 8,192 pages at most: so large that they are no less than that memory.
     _PAGE: "1m",
-    _JAVA: _SOON,
 }
 """What cannot be changed once Spark runs: only for a session that starts Spark itself, and only where
 neither `spark-submit` nor the environment says otherwise."""
@@ -68,6 +68,7 @@ def spark_session(
     *,
     little: bool = False,
     frugal: bool = False,
+    options: Sequence[str] = (),
 ) -> "SparkSession":
     """Start or join the session that the environment names.
 
@@ -75,6 +76,7 @@ def spark_session(
     :param settings: further Spark settings, which win over those of this module.
     :param little: whether there is little to do, see `is_little`.
     :param frugal: whether Java needs little memory, as most rows pass by it.
+    :param options: further ones of Java, if it is started here.
     :raises ImportError: without the extra `reports`.
     :raises pyspark.errors.PySparkException: if no session can be started.
     """
@@ -83,7 +85,7 @@ def spark_session(
     # Spark would start `python3` of the PATH, which need not be the one that has this package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     memory = _LITTLE_MEMORY if little or frugal else {}
-    here = {**LAPTOP_SETTINGS, **memory, **({_JAVA: _AT_ONCE} if little else {})}
+    here = {**LAPTOP_SETTINGS, **memory, _JAVA: f"{_AT_ONCE if little else _SOON} {shlex.join(options)}"}
     chosen = {**({} if _started_elsewhere() else here), **SETTINGS, **(settings or {})}
     builder = SparkSession.builder.appName(name)
     for key, value in chosen.items():

@@ -1,5 +1,6 @@
 """Shared by all commands of the reports: usage errors, what Spark needs, files written whole."""
 
+import hashlib
 import os
 import re
 import shutil
@@ -10,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sluicegate_reports.class_archive import ClassArchive
 from sluicegate_reports.places import Location, Place, PlaceError, place, spark_settings, told
-from sluicegate_reports.runner.brokers.jars import S3, folder, has_jars, java_version
+from sluicegate_reports.runner.brokers.jars import S3, cache, folder, has_jars, java_version
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,24 +43,35 @@ def need_java() -> None:
     """
     if "SPARK_REMOTE" in os.environ:
         return
-    java = _java()
-    if java is None:
+    found = java()
+    if found is None:
         home = os.environ.get("JAVA_HOME")
         where = f"JAVA_HOME={home} holds none" if home else "there is none"
         raise Unusable(f"Spark needs Java {JAVA} or later, and {where}: {_REMEDY}")
-    major = re.match(r"(?:1\.)?(\d+)", java_version(java))
+    major = re.match(r"(?:1\.)?(\d+)", java_version(found))
     # Where it does not say, Spark has to judge.
     if major and int(major[1]) < JAVA:
-        raise Unusable(f"Spark needs Java {JAVA} or later, and {java} is Java {major[1]}: {_REMEDY}")
+        raise Unusable(f"Spark needs Java {JAVA} or later, and {found} is Java {major[1]}: {_REMEDY}")
 
 
-def _java() -> str | None:
+def java() -> str | None:
     """The program that Spark would start: that of JAVA_HOME, else of the PATH."""
     home = os.environ.get("JAVA_HOME")
     if not home:
         return shutil.which("java")
     program = Path(home) / "bin" / "java"
     return str(program) if program.exists() else None
+
+
+def spark_classes() -> ClassArchive:
+    """The archive of what Spark loads, in the user's cache, for one Java and one Spark.
+
+    :raises ModuleNotFoundError: without Spark.
+    """
+    import pyspark
+
+    digest = hashlib.sha256(f"{os.path.realpath(java() or '')} {pyspark.__path__[0]}".encode())
+    return ClassArchive(cache() / "classes" / f"spark-{digest.hexdigest()[:16]}.jsa")
 
 
 @contextmanager
@@ -76,7 +89,8 @@ def spark(name: str, *places: Place, little: bool = False, frugal: bool = False)
         from sluicegate_reports.session import spark_session
 
         need_java()
-        session = spark_session(name, for_stores(*places), little=little, frugal=frugal)
+        options = spark_classes().options
+        session = spark_session(name, for_stores(*places), little=little, frugal=frugal, options=options)
     except ModuleNotFoundError as error:
         raise not_installed(error) from None
     try:

@@ -4,14 +4,14 @@ An archive belongs to one Java and one set of jars. It lies beside their folder,
 and for later runs.
 """
 
-import fcntl
 import hashlib
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from functools import cache
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache, partial
 from pathlib import Path
 
+from sluicegate_reports.class_archive import ClassArchive
 from sluicegate_reports.runner.brokers import jars
 from sluicegate_reports.runner.brokers.processes import UnavailableError
 
@@ -34,25 +34,14 @@ def archived(wanted: jars.JarSet, record: Record) -> tuple[str, ...]:
     digest = hashlib.sha256(f"{java} {java.stat().st_mtime_ns} {folder}".encode())
     for jar in sorted(folder.glob("*.jar")):
         digest.update(f"{jar.name} {jar.stat().st_mtime_ns}".encode())
-    archive = folder.with_name(f"classes-{digest.hexdigest()[:16]}.jsa")
-    with suppress(OSError), _alone(folder.with_name("classes.lock")):
-        if not archive.exists():
-            _make(archive, record)
-    return (f"-XX:SharedArchiveFile={archive}",) if archive.exists() else ()
+    archive = ClassArchive(folder.with_name(f"classes-{digest.hexdigest()[:16]}.jsa"))
+    with suppress(OSError):
+        archive.make(partial(_make, archive, record))
+    return archive.options
 
 
-def _make(archive: Path, record: Record) -> None:
-    unfinished = archive.with_suffix(".unfinished")
+def _make(archive: ClassArchive, record: Record, option: str) -> None:
+    for outdated in archive.path.parent.glob("classes-*.jsa"):
+        outdated.unlink()
     with tempfile.TemporaryDirectory() as directory, suppress(UnavailableError, RuntimeError):
-        record(Path(directory), f"-XX:ArchiveClassesAtExit={unfinished}")
-    if unfinished.exists():
-        for outdated in archive.parent.glob("classes-*.jsa"):
-            outdated.unlink()
-        unfinished.rename(archive)
-
-
-@contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    with path.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+        record(Path(directory), option)

@@ -123,6 +123,10 @@ def has_jars(found: Path) -> bool:
     return any(found.glob("*.jar"))
 
 
+def cache() -> Path:
+    """The product's folder in the user's cache; it need not exist."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "sluicegate")
+
+
 def _cached(wanted: JarSet) -> Path:
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return Path(cache, "sluicegate", "jars", wanted.name)
+    return cache() / "jars" / wanted.name
