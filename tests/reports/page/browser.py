@@ -26,7 +26,7 @@ class Seen:
     """What the browser made of a page."""
 
     measured: dict[str, str]
-    """What the probe measured: width, content, beyond, over, drawings, sections, policies, unfolded."""
+    """What the probe measured, by the names of `probe.js`."""
     pixels: "Picture"
     console: list[str]
     """Lines of the page's console."""

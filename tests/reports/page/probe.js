@@ -24,11 +24,22 @@ addEventListener("load", () => {
     });
   }
 
+  // A word of one cell on several lines.
+  const lines = (cell) => {
+    const range = new Range();
+    range.selectNodeContents(cell);
+    return new Set([...range.getClientRects()].map((each) => each.top)).size;
+  };
+  const broken = [...document.querySelectorAll("details td")]
+    .filter((cell) => !/\s/.test(cell.textContent.trim()) && cell.children.length === 0 && lines(cell) > 1)
+    .map((cell) => cell.textContent);
+
   const found = {
     width,
     content: root.scrollWidth,
     beyond: beyond.join(";"),
     over: over.join(";"),
+    broken: broken.join(";"),
     drawings: drawings.length,
     sections: [...document.querySelectorAll("section")].filter(drawn).map((section) => section.id).join(" "),
     policies: Math.floor(Math.min(...[...document.querySelectorAll(".matrix tbody th")].map((cell) => box(cell).width))),

@@ -87,8 +87,9 @@ def test_the_check_notices_content_that_does_not_fit(browser: str, tmp_path: Pat
 def test_print_layout_neither_folds_nor_cuts(browser: str, tmp_path: Path) -> None:
     """With the rules for paper on a screen as wide as A4's text: even a table of 23 columns fits."""
     columns: tuple[str, ...] = ("system", "door", "phase", "topic", "limit (bytes/s)", "seen by")
-    columns = (*columns, *(f"wrongly refused {n}" for n in range(17)))
-    row = ("pulsar", "native", "loaded", "persistent://public/default/weighed", 1e6, "clients", *range(17))
+    columns = (*columns, "told", "refused by", *(f"wrongly refused {n}" for n in range(15)))
+    row = ("pulsar", "native", "loaded", "persistent://public/default/weighed", 1e6, "clients")
+    row = (*row, "PolicyViolationError", "max_producers_per_topic", *range(15))
     wide = Table(columns, (row,) * 12, "wide", "All figures")
     section = Section("max_publish_rate_bytes", "", tables=(wide,))
     results = replace(crowded(), sections=(section, *example().sections))
@@ -99,6 +100,7 @@ def test_print_layout_neither_folds_nor_cuts(browser: str, tmp_path: Path) -> No
     assert seen.measured["unfolded"] == "true"
     assert int(seen.measured["policies"]) >= 60, "names of policies are broken into letters"
     assert int(seen.measured["content"]) <= 688, seen.measured["beyond"]
+    assert seen.measured["broken"] == ""
 
 
 def test_the_page_can_be_printed(browser: str, tmp_path: Path) -> None:
