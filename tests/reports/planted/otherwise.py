@@ -39,6 +39,25 @@ def served(role: str) -> Plant:
     return plant
 
 
+def turned_away(code: str, policy: str = "", **arm: str) -> Plant:
+    """Two consumers are let in, and a third is told a code without words.
+
+    :param policy: in whose name the log tells of it; it does not if this is empty.
+    """
+
+    def plant(book: Book, topic: str) -> None:
+        book.tries("max_consumers_per_topic", 2, topic, **arm)
+        if arm:
+            book.tries("max_consumers_per_subscription", 2, topic, subscription="s", **arm)
+        refused = {"event": "attach_refused", "code": code}
+        book.attaches(topic, [{}, {}, refused], "consumer", subscription="s", **arm)
+        if policy:
+            row = {"operation": "attach_consumer", "subscription": "s", "client": f"{topic}-2@h:1"}
+            book.decided(3 * SECOND, topic, action="reject", policy=policy, messages=0, **row)
+
+    return plant
+
+
 def sized(value_of: Callable[[Message], Message]) -> Plant:
     """A limit on sizes of 1,000 bytes; of eight messages one is too large and refused."""
 

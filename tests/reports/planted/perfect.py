@@ -65,6 +65,18 @@ def library() -> Iterator[Perfect]:
         yield Perfect(f"delay-of-producers-{name}", plant, (Verdict.MISSING,), words)
     by_another = otherwise.sized(otherwise.small_refused)
     yield Perfect("refused-by-another-code", by_another, (Verdict.EXACT,), "refused with another code")
+    busy, unsure = "GroupMaxSizeReachedError", "cannot be told whether it was this policy"
+    for name, turned_away, words in (
+        (
+            "by-another-limit",
+            otherwise.turned_away(busy, "max_consumers_per_subscription"),
+            "not by this policy",
+        ),
+        ("for-another-reason", otherwise.turned_away("NotCoordinatorError"), "not by this policy"),
+        ("and-not-logged", otherwise.turned_away(busy), unsure),
+        ("natively-by-one-of-two", otherwise.turned_away(busy, door="native"), unsure),
+    ):
+        yield Perfect(f"turned-away-{name}", turned_away, (Verdict.EXACT,), words)
     yield Perfect("perfect-unacked", unacknowledged(10), (Verdict.EXACT,))
     yield Perfect("calm", publishing(lambda m: m), (Verdict.EXACT,))
     yield Perfect("held", _held)

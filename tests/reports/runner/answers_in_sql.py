@@ -6,6 +6,7 @@ They are those of sizes, of delays that producers ask for, of attachments and of
 from typing import Any
 
 import duckdb
+from tests.reports.runner import attribution_in_sql
 
 from sluicegate_reports.registry.arms import MEMBERS, PRODUCERS, SUBSCRIPTIONS
 from sluicegate_reports.results import Results
@@ -80,18 +81,17 @@ points AS (
 there AS (
   SELECT *, sum(change) OVER (PARTITION BY place ORDER BY at_us, nth RANGE UNBOUNDED PRECEDING) AS there
   FROM points)
-SELECT count(*) FILTER (event = 'attached'), count(*) FILTER (event = 'attach_refused' AND nth = 5),
-       coalesce(max(there), 0), count(*) FILTER (event = 'attached' AND there > $limit)
+SELECT count(*) FILTER (event = 'attached'), coalesce(max(there), 0),
+       count(*) FILTER (event = 'attached' AND there > $limit)
 FROM there WHERE asks AND told_us >= $begin
 """
-_REFUSALS = "all refusals"
 _OF_REFUSALS = ("refused by it", "refused, unclear by whom", "refused otherwise")
 
 
 def check(base: duckdb.DuckDBPyConnection, trial: Trial, row: dict[str, Any]) -> int:
-    """Compare the figures of one trial; the number of those compared."""
+    """Compare the figures of a trial, after `attribution_in_sql.attribute`; the number of those compared."""
     expected = _figures(base, trial)
-    told = {name: _told(row, name) for name in expected}
+    told = {name: row[name] or 0 for name in expected}
     assert told == expected, (trial, row)
     return len(expected)
 
@@ -123,13 +123,12 @@ def _figures(base: duckdb.DuckDBPyConnection, trial: Trial) -> dict[str, Any]:
         "members": trial.policy == MEMBERS,
         "of_number": trial.policy == SUBSCRIPTIONS,
     }
-    attached, refused, most, wrong = (
-        base.execute(_COUNTS, {**given, **times, **limit, **kind}).fetchone() or ()
-    )
-    return {"let in": attached, _REFUSALS: refused, "most at once": most, "wrongly admitted": wrong}
-
-
-def _told(row: dict[str, Any], name: str) -> Any:
-    if name == _REFUSALS:
-        return sum(row[each] or 0 for each in _OF_REFUSALS)
-    return row[name] or 0
+    attached, most, wrong = base.execute(_COUNTS, {**given, **times, **limit, **kind}).fetchone() or ()
+    of_trial = {"policy": trial.policy, "role": kind["role"], "subscription": trial.subscription}
+    refused = attribution_in_sql.whose(base, {**given, **times, **of_trial})
+    return {
+        "let in": attached,
+        **dict(zip(_OF_REFUSALS, refused, strict=True)),
+        "most at once": most,
+        "wrongly admitted": wrong,
+    }

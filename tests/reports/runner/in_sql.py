@@ -6,7 +6,7 @@ from typing import Any
 import duckdb
 import pytest
 from benchmarks.harness.report_sql import MESSAGES
-from tests.reports.runner import answers_in_sql
+from tests.reports.runner import answers_in_sql, attribution_in_sql
 from tests.reports.runner.answers_in_sql import FAMILIES, rows_of
 
 from sluicegate_reports.results import Results, Skew
@@ -246,6 +246,7 @@ def check_delays(directory: Path, run: Run, results: Results) -> int:
 
 
 def _answers(base: duckdb.DuckDBPyConnection, run: Run, results: Results) -> int:
+    attribution_in_sql.attribute(base, run, _ahead_us(results))
     return sum(
         answers_in_sql.check(base, trial, row)
         for trial in _tried(run, *FAMILIES)
