@@ -22,6 +22,7 @@ GRPC_AIO = "grpc-aio"
 """A generic proxy on grpc.aio: every call ended and made anew."""
 
 SPARK = "spark"
+ARCHIVED = "spark, classes archived"
 """The comparison's own job; the two others run the same queries in their own words."""
 DUCKDB = "duckdb"
 POLARS = "polars"

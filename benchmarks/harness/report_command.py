@@ -12,13 +12,26 @@ from benchmarks.harness.jars import ROOT
 
 _ASK_S = 0.2
 _MIB = 1 << 20
+_COMMAND = "from sluicegate.cli import main; main()"
 
 
-def measured(directory: Path, folder: Path, timeout_s: float) -> dict[str, float]:
+def archive_classes(directory: Path, cache: Path, timeout_s: float) -> None:
+    """Archive what Spark loads to compare a run, see `sluicegate report archive-classes`.
+
+    :param cache: folder that takes the place of the user's.
+    :raises subprocess.SubprocessError: if it fails.
+    """
+    argv = [sys.executable, "-c", _COMMAND, "report", "archive-classes", str(directory)]
+    environment = {**os.environ, "PYTHONSAFEPATH": "1", "XDG_CACHE_HOME": str(cache)}
+    subprocess.run(argv, env=environment, capture_output=True, timeout=timeout_s, check=True)
+
+
+def measured(directory: Path, folder: Path, timeout_s: float, cache: Path | None = None) -> dict[str, float]:
     """Compare a run, with a page.
 
     :param directory: of the run.
     :param folder: for the page and for Spark's log of events.
+    :param cache: folder that takes the place of the user's; by default an empty one.
     :return: seconds of wall time, of CPU and of the tasks, peak memory of the driver's Java, bytes shuffled.
     :raises RuntimeError: if there is no report.
     """
@@ -27,13 +40,13 @@ def measured(directory: Path, folder: Path, timeout_s: float) -> dict[str, float
     events.mkdir(exist_ok=True)
     for old in events.iterdir():
         old.unlink()
-    command = "from sluicegate.cli import main; main()"
-    argv = [sys.executable, "-c", command, "report", "compare", str(directory), "--out", str(page)]
+    argv = [sys.executable, "-c", _COMMAND, "report", "compare", str(directory), "--out", str(page)]
     # What `spark-submit --conf` would set, as properties of Java: the command starts Spark itself.
     # Neither rolled nor compressed, as the log is read line by line.
     log = {"enabled": "true", "dir": events.as_uri(), "rolling.enabled": "false", "compress": "false"}
     own = " ".join(f"-Dspark.eventLog.{name}={value}" for name, value in log.items())
     environment = {**os.environ, "PYTHONSAFEPATH": "1", "SPARK_SUBMIT_OPTS": own}
+    environment["XDG_CACHE_HOME"] = str(cache or folder / "empty-cache")
     started = time.monotonic()
     with (folder / "printed").open("wb") as printed:
         process = subprocess.Popen(argv, env=environment, stdout=printed, stderr=printed)
