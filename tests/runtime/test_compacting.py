@@ -6,6 +6,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.gateway.test_embedded import config
@@ -169,6 +170,24 @@ async def test_shutdown_without_grace_does_not_wait(
     async with asyncio.timeout(LONG_S):
         await finishing
         await compactor.finish(LONG_S)
+    assert len(spools(directory)) == 1
+
+
+async def test_a_process_that_just_starts_does_not_hold_up_a_shutdown_without_grace(
+    directory: Path, compactor: Compactor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin_spool(directory, "left").close()
+    put_instead(monkeypatch, "import time; time.sleep(600)")
+    start = asyncio.create_subprocess_exec
+
+    async def started(*arguments: str, **options: Any) -> asyncio.subprocess.Process:
+        process = await start(*arguments, **options)
+        compactor.kill()
+        return process
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", started)
+    async with asyncio.timeout(LONG_S):
+        await compactor.finish(2 * LONG_S)
     assert len(spools(directory)) == 1
 
 

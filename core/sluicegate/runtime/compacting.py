@@ -84,6 +84,8 @@ class Compactor:
         except OSError as error:
             log.warning("decision spools stay for now, no process can be started: %s", error.strerror)
             return False
+        if not self._enabled:  # killed while it started
+            process.kill()
         try:
             _, errors = await process.communicate()
         except BaseException:
