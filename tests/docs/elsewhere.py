@@ -61,6 +61,12 @@ ELSEWHERE = (
     Elsewhere("sluicegate compare fetch", "downloads", "Makefile", "brokers.fetching"),
     Elsewhere("sluicegate compare run", "takes minutes", "tests/reports/runner/test_runs.py", "record("),
     Elsewhere("sluicegate report compare", _SPARK, "tests/reports/commands/test_comparing.py", "compare("),
+    Elsewhere(
+        "sluicegate report archive-classes",
+        _SPARK,
+        "tests/reports/commands/test_archiving.py",
+        '"archive-classes"',
+    ),
     Elsewhere(r"echo \$\?", "is about the one before", "tests/reports/commands/test_commands.py", "fail-on"),
     Elsewhere("spark-submit", _SPARK, "tests/reports/jobs/test_places.py", "spark-submit"),
     Elsewhere("sluicegate report follow", _SPARK, "tests/reports/jobs/test_places.py", "follow("),
