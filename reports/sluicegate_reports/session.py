@@ -16,6 +16,7 @@ from sluicegate_reports.spark_output import quiet
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 SETTINGS: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.showConsoleProgress": "false",
@@ -24,7 +25,8 @@ SETTINGS: Mapping[str, str] = {
     # Windows over one key are short: they stay in a plain array up to this length.
     "spark.sql.windowExec.buffer.in.memory.threshold": "65536",
     # Batches for Python are cut by their rows alone: to look at the size after each row takes longer than it.
-    "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
+    # See `large_rows`.
+    _BATCH_BYTES: "2147483647",
 }
 """Set on every session, on a server's too."""
 _JAVA = "spark.driver.extraJavaOptions"
@@ -52,6 +54,7 @@ neither `spark-submit` nor the environment says otherwise."""
 _PARTITIONS = "spark.sql.shuffle.partitions"
 _PARTITION_ROWS = 250_000
 _FEW_ROWS = 20_000
+_LARGE_BATCH_BYTES = 16 << 20
 _LOOKED_UP = ("functions", "org.apache.spark.sql.functions", "PythonUtils")
 _OF_FEW: Mapping[str, str] = {
     _PARTITIONS: "1",
@@ -129,6 +132,16 @@ def is_few(rows: int) -> bool:
 def planned_for(spark: "SparkSession", rows: int) -> Iterator[None]:
     """Have queries within the block planned for so many rows, see `partitions_for` and `is_few`."""
     with partitions_for(spark, rows), _settings(spark, _OF_FEW if is_few(rows) else {}):
+        yield
+
+
+@contextmanager
+def large_rows(spark: "SparkSession") -> Iterator[None]:
+    """Have queries within the block send rows of megabytes to Python a few at a time.
+
+    Otherwise 10,000 of them are one batch, which Java's memory outside its heap has no room for.
+    """
+    with _settings(spark, {_BATCH_BYTES: str(_LARGE_BATCH_BYTES)}):
         yield
 
 

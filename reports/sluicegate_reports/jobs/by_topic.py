@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from sluicegate_reports.session import large_rows
 from sluicegate_reports.transforms.packed import Part, Topic, topics
 
 Row: TypeAlias = dict[str, Any]
@@ -44,7 +45,9 @@ def measured(packed: DataFrame, alone: Sequence[OfTopic], of_arms: Sequence[OfAr
     of_arm = {figure.name: figure for figure in of_arms}
     whole = parts.groupBy("figure", "key").applyInArrow(_together(of_arm), _SCHEMA)
     found: dict[str, Rows] = {name: [] for name in of_arm}
-    for row in whole.collect():
+    with large_rows(packed.sparkSession):
+        told = whole.collect()
+    for row in told:
         for name, rows in _loaded(row["body"]).items():
             found.setdefault(name, []).extend(rows)
     return found
