@@ -22,8 +22,9 @@ GRPC_AIO = "grpc-aio"
 """A generic proxy on grpc.aio: every call ended and made anew."""
 
 SPARK = "spark"
-ARCHIVED = "spark, classes archived"
 """The comparison's own job; the two others run the same queries in their own words."""
+ARCHIVED = "spark, classes archived"
+"""The same once `sluicegate report archive-classes` was run."""
 DUCKDB = "duckdb"
 POLARS = "polars"
 

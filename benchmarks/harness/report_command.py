@@ -12,7 +12,6 @@ from benchmarks.harness.jars import ROOT
 
 _ASK_S = 0.2
 _MIB = 1 << 20
-_COMMAND = "from sluicegate.cli import main; main()"
 
 
 def archive_classes(directory: Path, cache: Path, timeout_s: float) -> None:
@@ -21,7 +20,7 @@ def archive_classes(directory: Path, cache: Path, timeout_s: float) -> None:
     :param cache: folder that takes the place of the user's.
     :raises subprocess.SubprocessError: if it fails.
     """
-    argv = [sys.executable, "-c", _COMMAND, "report", "archive-classes", str(directory)]
+    argv = [sys.executable, "-m", "sluicegate", "report", "archive-classes", str(directory)]
     environment = {**os.environ, "PYTHONSAFEPATH": "1", "XDG_CACHE_HOME": str(cache)}
     subprocess.run(argv, env=environment, capture_output=True, timeout=timeout_s, check=True)
 
@@ -40,7 +39,7 @@ def measured(directory: Path, folder: Path, timeout_s: float, cache: Path | None
     events.mkdir(exist_ok=True)
     for old in events.iterdir():
         old.unlink()
-    argv = [sys.executable, "-c", _COMMAND, "report", "compare", str(directory), "--out", str(page)]
+    argv = [sys.executable, "-m", "sluicegate", "report", "compare", str(directory), "--out", str(page)]
     # What `spark-submit --conf` would set, as properties of Java: the command starts Spark itself.
     # Neither rolled nor compressed, as the log is read line by line.
     log = {"enabled": "true", "dir": events.as_uri(), "rolling.enabled": "false", "compress": "false"}

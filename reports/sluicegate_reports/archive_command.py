@@ -11,8 +11,6 @@ from sluicegate_reports.locations import FOLDER
 from sluicegate_reports.places import Place, told
 from sluicegate_reports.usage import Unusable, need_java, not_installed, spark_classes
 
-_PROGRAM = "from sluicegate.cli import main; main()"
-
 
 @click.command("archive-classes")
 @click.argument("directory", type=FOLDER, metavar="DIR")
@@ -47,7 +45,7 @@ def _compare(directory: Place, option: str) -> None:
     settings = f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {option}".strip()
     # Java holds the pipes too, so they close when it has written the archive.
     done = subprocess.run(  # noqa: S603 - this program
-        [sys.executable, "-c", _PROGRAM, "report", "compare", str(directory), "--format", "json"],
+        [sys.executable, "-m", "sluicegate", "report", "compare", str(directory), "--format", "json"],
         env={**os.environ, "SPARK_SUBMIT_OPTS": settings},
         capture_output=True,
         text=True,

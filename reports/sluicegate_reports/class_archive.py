@@ -24,11 +24,10 @@ class ClassArchive:
             return ()
         return f"-XX:SharedArchiveFile={self.path}", "-Xlog:cds*=off,class+path*=off"
 
-    def make(self, record: Callable[[str], None]) -> bool:
+    def make(self, record: Callable[[str], None]) -> None:
         """Make the archive, unless another process does so first.
 
         :param record: runs a Java process with this option to its orderly end; what it loads is archived.
-        :return: True if the archive is there.
         :raises OSError: if its folder cannot be written.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -38,7 +37,6 @@ class ClassArchive:
                 record(f"-XX:ArchiveClassesAtExit={unfinished}")
                 if unfinished.exists():
                     unfinished.rename(self.path)
-        return self.path.exists()
 
 
 @contextmanager

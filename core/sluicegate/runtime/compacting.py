@@ -85,7 +85,7 @@ class Compactor:
             log.warning("decision spools stay for now, no process can be started: %s", error.strerror)
             return False
         if not self._enabled:  # killed while it started
-            process.kill()
+            self.kill()
         try:
             _, errors = await process.communicate()
         except BaseException:

@@ -2,18 +2,17 @@
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from tests.real.gate import COMMAND
 from tests.reports.conftest import need_java
 from tests.reports.recorded import make_run
 
 from sluicegate.cli import main
 from sluicegate_reports.usage import spark_classes
 
-_PROGRAM = "from sluicegate.cli import main; main()"
 _ARCHIVED = "shared objects file (top)"
 """Java's word for a class that comes from an archive beside its own."""
 
@@ -21,7 +20,7 @@ _ARCHIVED = "shared objects file (top)"
 def report(cache: Path, *arguments: str | Path, java: str = "") -> "subprocess.CompletedProcess[str]":
     """`sluicegate report ARGUMENTS` with a cache and further options of Java."""
     return subprocess.run(
-        [sys.executable, "-c", _PROGRAM, "report", *arguments],
+        [*COMMAND, "report", *arguments],
         env={**os.environ, "XDG_CACHE_HOME": str(cache), "SPARK_SUBMIT_OPTS": java},
         capture_output=True,
         text=True,

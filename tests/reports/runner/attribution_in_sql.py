@@ -1,10 +1,12 @@
 """Which policy refused an attachment, in plain SQL; of the reports' code it uses only the tables of words."""
 
+from collections.abc import Sequence
+
 import duckdb
 
 from sluicegate_reports.registry import systems
 from sluicegate_reports.registry.arms import OF_CONSUMERS, PRODUCERS
-from sluicegate_reports.runs import Family, Run
+from sluicegate_reports.runs import Trial
 from sluicegate_reports.transforms.attribution import texts
 
 _REFUSED = """
@@ -64,10 +66,13 @@ WHERE system = $system AND door = $door AND topic = $topic AND role = $role
 """
 
 
-def attribute(base: duckdb.DuckDBPyConnection, run: Run, ahead_us: dict[tuple[str, str], int]) -> None:
-    """Make the table `found`: each refused attachment with the policies that may have refused it."""
-    tried = [each for each in run.trials if each.measured.family is Family.COUNT]
-    tried = [each for each in tried if not (each.missing or each.not_applicable)]
+def attribute(
+    base: duckdb.DuckDBPyConnection, tried: Sequence[Trial], ahead_us: dict[tuple[str, str], int]
+) -> None:
+    """Make the table `found`: each refused attachment with the policies that may have refused it.
+
+    :param tried: the trials of counts.
+    """
     _table(
         base,
         "counted (system text, door text, topic text, policy text)",

@@ -246,7 +246,7 @@ def check_delays(directory: Path, run: Run, results: Results) -> int:
 
 
 def _answers(base: duckdb.DuckDBPyConnection, run: Run, results: Results) -> int:
-    attribution_in_sql.attribute(base, run, _ahead_us(results))
+    attribution_in_sql.attribute(base, _tried(run, Family.COUNT), _ahead_us(results))
     return sum(
         answers_in_sql.check(base, trial, row)
         for trial in _tried(run, *FAMILIES)

@@ -39,7 +39,7 @@ class Refusals:
             that is not known, as some of it was forwarded.
         """
         stream = call.stream
-        self.answer(stream, refusal, alone=not call.is_answered)
+        self._answer(stream, refusal, alone=not call.is_answered)
         if not call.has_ended:
             self._complete(stream, owed)
         if call.opening.is_up:
@@ -47,7 +47,7 @@ class Refusals:
 
     def refuse_request(self, stream: int, refusal: Refusal, *, has_ended: bool) -> None:
         """Answer a request of which only the headers were read."""
-        self.answer(stream, refusal, alone=True)
+        self._answer(stream, refusal, alone=True)
         if not has_ended:
             self._complete(stream, owed=0)
 
@@ -60,7 +60,7 @@ class Refusals:
             self.discard_rest(stream, is_open=True)
             self._up.grant(stream, owed)
 
-    def answer(self, stream: int, refusal: Refusal, *, alone: bool) -> None:
+    def _answer(self, stream: int, refusal: Refusal, *, alone: bool) -> None:
         """Send the trailers of a refused call."""
         self._streams.ended(stream)
         self._down.over(stream)
