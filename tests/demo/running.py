@@ -56,12 +56,21 @@ def environment(system: str, plant: Path | None = None, **more: str) -> Mapping[
 
 
 def demo(
-    directory: Path, system: str, *scenes: str, plant: Path | None = None, options: Sequence[str] = ()
+    directory: Path,
+    system: str,
+    *scenes: str,
+    plant: Path | None = None,
+    options: Sequence[str] = (),
+    **more: str,
 ) -> Ended:
-    """Play some scenes of one kind of broker, or all of them."""
+    """Play some scenes of one kind of broker, or all of them.
+
+    :param system: or several, with commas between them.
+    :param more: further variables of the environment.
+    """
     done = subprocess.run(
         [*command(directory, *scenes), *options],
-        env=environment(system, plant),
+        env=environment(system, plant, **more),
         capture_output=True,
         text=True,
         timeout=LONG_S,

@@ -39,13 +39,6 @@ def test_it_says_what_was_added(tmp_path: Path) -> None:
     assert file.address("kafka") == "127.0.0.1:2"
 
 
-def test_it_knows_which_ports_its_brokers_may_take(tmp_path: Path) -> None:
-    file = PolicyFile(tmp_path / "gateway.yaml", tmp_path, 9)
-    assert not file.takes(2)
-    file.add("kafka", NoBroker(scene("size")), BACKEND, [scene("size")])
-    assert [file.takes(port) for port in (1, 2, 9, 12)] == [False, True, True, False]
-
-
 @pytest.mark.seed("S1-125")
 def test_a_changed_policy_is_in_the_file(tmp_path: Path) -> None:
     file = PolicyFile(tmp_path / "gateway.yaml", tmp_path, 9)

@@ -28,7 +28,12 @@ async def _acted(backend: Backend, action: str, topic: str) -> Mapping[str, Any]
 
 async def _run(system: str) -> None:
     async with demo_of(system).backend() as backend:
-        say({"up": {"entry": dict(backend.entry), "notes": list(backend.notes)}})
+        up = {
+            "entry": dict(backend.entry),
+            "notes": list(backend.notes),
+            "gateway_ports": backend.gateway_ports,
+        }
+        say({"up": up})
         async for command in commands():
             say({"acted": await _acted(backend, command["act"], command["topic"])})
 

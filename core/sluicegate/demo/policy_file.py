@@ -9,10 +9,6 @@ import yaml
 
 from sluicegate.demo.scene import Backend, BrokerDemo, Scene, by_policy
 
-_NODE_PORTS = 10
-"""At least as many as the listener of any backend and its nodes use."""
-
-
 class PolicyFile:
     """A policy file on disk, with its contents.
 
@@ -32,19 +28,12 @@ class PolicyFile:
         self._brokers: list[tuple[str, dict[str, Any]]] = []
         self._topics: dict[str, tuple[str, Scene]] = {}
 
-    def takes(self, port: int) -> bool:
-        """Whether a broker of the file uses a port for its listener or can use it for its nodes.
-
-        Other processes choose the ports of brokers independently.
-        """
-        firsts = (entry["listen"]["port"] for _, entry in self._brokers)
-        return any(first <= port < first + _NODE_PORTS for first in firsts)
-
     def add(
         self, system: str, demo: BrokerDemo, backend: Backend, scenes: Iterable[Scene], name: str = ""
     ) -> None:
         """Add a broker, and the topics of its scenes.
 
+        :param backend: the broker; its entry says where the gateway listens.
         :param name: name of its entry; the system if empty.
         """
         self._brokers.append((demo.label, {"name": name or system, "system": system, **backend.entry}))

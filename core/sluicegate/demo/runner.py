@@ -151,7 +151,9 @@ class _Demo:
             Child(f"{system}'s backend", "sluicegate.demo.backend", [system], log)
         )
         up = (await child.hear("up", _START_S))["up"]
-        backend = Backend(up["entry"], tuple(up["notes"]))
+        # One process chooses the ports of a file, as several that choose for themselves can choose the same.
+        listen = {"host": "127.0.0.1", "port": free_ports(up["gateway_ports"])}
+        backend = Backend({**up["entry"], "listen": listen}, tuple(up["notes"]))
         self._say(f"backend up: {self._demos[system].label}, at {backend.entry['bootstrap'][0]}")
         return backend, child
 
@@ -167,8 +169,6 @@ class _Demo:
 
     async def gate(self, stack: AsyncExitStack, file: PolicyFile) -> Gate:
         """Start a gateway that ends with the stack."""
-        while file.takes(file.admin_port):
-            file.admin_port = free_ports(1)
         file.write()
         self._say(f"policy file: {file.path}\n\n{file.text()}")
         gate = Gate(file, file.admin_port, file.path.with_name("gateway.log"))

@@ -159,11 +159,13 @@ class Backend:
     """A broker that was started for the demo."""
 
     entry: Mapping[str, Any]
-    """The broker's entry in the policy file, without `name` and `system`; its ports are free."""
+    """The broker's entry in the policy file, without `name`, `system` and `listen`."""
     notes: tuple[str, ...] = ()
     """Its limitations, and differences from a real broker."""
     actions: Mapping[str, Action] = field(default_factory=dict)
     """Actions for scenes (`Stage.act`), which run in its process."""
+    gateway_ports: int = 1
+    """How many consecutive ports its gateway needs: the listener's, then those of its nodes."""
 
 
 class BrokerDemo(Protocol):

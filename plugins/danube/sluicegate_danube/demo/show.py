@@ -13,7 +13,6 @@ from sluicegate.demo.kinds import (
     sizes,
     unacknowledged,
 )
-from sluicegate.demo.ports import free_ports
 from sluicegate.demo.scene import Backend, Scene
 from sluicegate_danube.demo import failover
 from sluicegate_danube.demo.clients import DanubeClient, clients
@@ -61,19 +60,19 @@ class DanubeDemo:
 
     @asynccontextmanager
     async def backend(self) -> AsyncIterator[Backend]:
-        """Start two reference brokers, and find free ports for a gateway in front of them."""
+        """Start two reference brokers."""
         from sluicegate_danube.demo.demo_cluster import DemoCluster
 
         topics = {scene.topic: scene.topic not in _UNRELIABLE for scene in self.scenes}
         async with DemoCluster(topics) as cluster:
             entry = {
                 "bootstrap": cluster.addresses,
-                "listen": {"host": "127.0.0.1", "port": free_ports(1 + len(cluster.addresses))},
                 "admin": {"url": cluster.url},
                 "ghost_release": _GHOST_RELEASE,
                 "resume_producers": True,
             }
-            yield Backend(entry, _NOTES, {failover.GIVE: cluster.give, failover.KILL: cluster.kill})
+            actions = {failover.GIVE: cluster.give, failover.KILL: cluster.kill}
+            yield Backend(entry, _NOTES, actions, gateway_ports=1 + len(cluster.addresses))
 
     def clients(self, address: str) -> AbstractAsyncContextManager[DanubeClient]:
         """danube-client's clients of the gateway."""

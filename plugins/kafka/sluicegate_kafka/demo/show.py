@@ -6,7 +6,6 @@ from importlib.metadata import version
 
 from sluicegate.broker import Extra
 from sluicegate.demo.kinds import attach_limits, dispatch_rates, fixed_delays, publish_rates, sizes
-from sluicegate.demo.ports import free_ports
 from sluicegate.demo.scene import Backend, Scene
 from sluicegate_kafka.demo import filling, only_kafka
 from sluicegate_kafka.demo.clients import KafkaClient, clients
@@ -55,15 +54,10 @@ class KafkaDemo:
 
     @asynccontextmanager
     async def backend(self) -> AsyncIterator[Backend]:
-        """Start the mock cluster, and find free ports for a gateway in front of it."""
+        """Start the mock cluster."""
         async with mock_cluster(_NODES) as addresses:
-            port = free_ports(1 + _NODES)
-            entry = {
-                "bootstrap": list(addresses),
-                "listen": {"host": "127.0.0.1", "port": port},
-                "node_port_base": port + 1,
-            }
-            yield Backend(entry, _NOTES)
+            # The nodes count from 1, and the port after the listener's is node 0's.
+            yield Backend({"bootstrap": list(addresses)}, _NOTES, gateway_ports=2 + _NODES)
 
     def clients(self, address: str) -> AbstractAsyncContextManager[KafkaClient]:
         """Aiokafka's clients of the gateway."""

@@ -13,7 +13,6 @@ from sluicegate.demo.kinds import (
     sizes,
     unacknowledged,
 )
-from sluicegate.demo.ports import free_ports
 from sluicegate.demo.scene import Backend, Scene
 from sluicegate_pulsar.demo import only_pulsar, pressing
 from sluicegate_pulsar.demo.clients import PulsarClient, clients
@@ -70,13 +69,12 @@ class PulsarDemo:
 
     @asynccontextmanager
     async def backend(self) -> AsyncIterator[Backend]:
-        """Start the reference broker, and find free ports for a gateway in front of it."""
+        """Start the reference broker."""
         from sluicegate_pulsar.reference import ReferenceBroker
 
         async with ReferenceBroker() as broker:
             entry = {
                 "bootstrap": [broker.service_url.removeprefix("pulsar://")],
-                "listen": {"host": "127.0.0.1", "port": free_ports(1)},
                 "admin": {"url": broker.admin_url},
                 "strict": "yes",
             }
