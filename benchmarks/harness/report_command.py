@@ -25,13 +25,17 @@ def archive_classes(directory: Path, cache: Path, timeout_s: float) -> None:
     subprocess.run(argv, env=environment, capture_output=True, timeout=timeout_s, check=True)
 
 
-def measured(directory: Path, folder: Path, timeout_s: float, cache: Path | None = None) -> dict[str, float]:
+def measured(
+    directory: Path, folder: Path, timeout_s: float, *, cache: Path | None = None, master: str = ""
+) -> dict[str, float]:
     """Compare a run, with a page.
 
     :param directory: of the run.
     :param folder: for the page and for Spark's log of events.
     :param cache: folder that takes the place of the user's; by default an empty one.
+    :param master: where Spark runs, as Spark names it; by default as the command chooses.
     :return: seconds of wall time, of CPU and of the tasks, peak memory of the driver's Java, bytes shuffled.
+        What workers of a cluster take is not among the CPU.
     :raises RuntimeError: if there is no report.
     """
     page, events = folder / "report.html", folder / "events"
@@ -46,6 +50,7 @@ def measured(directory: Path, folder: Path, timeout_s: float, cache: Path | None
     own = " ".join(f"-Dspark.eventLog.{name}={value}" for name, value in log.items())
     environment = {**os.environ, "PYTHONSAFEPATH": "1", "SPARK_SUBMIT_OPTS": own}
     environment["XDG_CACHE_HOME"] = str(cache or folder / "empty-cache")
+    environment |= {"MASTER": master, "SPARK_LOCAL_IP": "127.0.0.1"} if master else {}
     started = time.monotonic()
     with (folder / "printed").open("wb") as printed:
         process = subprocess.Popen(argv, env=environment, stdout=printed, stderr=printed)

@@ -9,16 +9,17 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.harness import report_command, synthetic
+from benchmarks.harness import report_command, spark_cluster, synthetic
 from benchmarks.harness.arms import Bench
 from benchmarks.harness.jars import ROOT
-from benchmarks.harness.names import ARCHIVED, DUCKDB, POLARS, SPARK
+from benchmarks.harness.names import ARCHIVED, DUCKDB, LOCAL, POLARS, SPARK, STANDALONE
 from benchmarks.harness.processes import UnavailableError
 from benchmarks.harness.scenario import Scenario
 
 _SIZES = (1_000_000, 10_000_000, 50_000_000)
 _QUICK = 20
 """A quick run takes this part of each size."""
+_ON_A_CLUSTER = 10_000_000
 _TIMEOUT_S = 1_800
 
 
@@ -66,16 +67,29 @@ def _end_to_end(bench: Bench, arm: str, quick: bool) -> dict[str, float]:
     cache = bench.directory / "cache" if arm == ARCHIVED else None
     if cache is not None and not cache.exists():
         report_command.archive_classes(directory, cache, _TIMEOUT_S)
-    found = report_command.measured(directory, bench.directory, _TIMEOUT_S, cache)
+    found = report_command.measured(directory, bench.directory, _TIMEOUT_S, cache=cache)
     return {name: found[name] for name in ("all_s", "page_kib")}
+
+
+def _observed_run(bench: Bench, rows: int) -> Path:
+    directory = bench.directory / f"observed-{rows}"
+    if not directory.exists():
+        synthetic.write_comparison(directory, rows, observed=True)
+    return directory
+
+
+def _on_a_cluster(bench: Bench, arm: str, quick: bool) -> dict[str, float]:
+    directory = _observed_run(bench, _ON_A_CLUSTER // _QUICK if quick else _ON_A_CLUSTER)
+    if arm == LOCAL:
+        return report_command.measured(directory, bench.directory, _TIMEOUT_S, master="local[2]")
+    with spark_cluster.standalone(bench.directory / "cluster") as master:
+        return report_command.measured(directory, bench.directory, _TIMEOUT_S, master=master)
 
 
 def _observed(rows: int) -> Callable[[Bench, str, bool], dict[str, float]]:
     def measure(bench: Bench, arm: str, quick: bool) -> dict[str, float]:
         wanted = rows // _QUICK if quick else rows
-        directory = bench.directory / f"observed-{wanted}"
-        if not directory.exists():
-            synthetic.write_comparison(directory, wanted, observed=True)
+        directory = _observed_run(bench, wanted)
         if arm == DUCKDB:
             if importlib.util.find_spec("duckdb") is None:
                 raise UnavailableError("duckdb is not installed")
@@ -116,4 +130,13 @@ _OBSERVED = tuple(
     )
     for rows in _SIZES
 )
-SCENARIOS = (_END_TO_END, *_OBSERVED, *_FIVE_QUERIES)
+_CLUSTER = Scenario(
+    "report-on-a-cluster",
+    "`sluicegate report compare` over 10 M decisions and what clients saw of them, on a standalone cluster of "
+    "two workers and on `local[2]`: seconds",
+    (LOCAL, STANDALONE),
+    _on_a_cluster,
+    rounds=3,
+    cold_round=False,
+)
+SCENARIOS = (_END_TO_END, *_OBSERVED, _CLUSTER, *_FIVE_QUERIES)
