@@ -101,4 +101,4 @@ def test_another_engine_computes_the_same_figures_of_single_answers(judged: Judg
 
 
 def test_another_engine_judges_the_refusals_of_gates_alike(judged: Judged) -> None:
-    assert in_sql.check_refusals(judged.directory, judged.run, judged.results) >= 100
+    assert in_sql.check_refusals(judged.directory, judged.run, judged.results) >= 130

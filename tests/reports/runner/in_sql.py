@@ -144,12 +144,15 @@ SELECT (first_us - spent_us) / 1000,
 FROM found
 """
 # Thousandths of a millionth of what is counted, as whole numbers: a bucket is compared to the microsecond.
+_ASKED = """
+CREATE OR REPLACE TEMP TABLE asked AS
+SELECT at_us, passed, (least(amount, $burst) * 1000000000)::BIGINT AS enough,
+       (amount * 1000000000)::BIGINT AS need,
+       row_number() OVER (ORDER BY at_us, NOT passed, amount DESC) AS nth
+FROM by_log WHERE (passed OR (limited AND offered)) AND at_us < 60000000
+"""
 _JUDGED = """
-WITH asked AS (
-  SELECT at_us, passed, least(amount, $burst) * 1000000000 AS enough, amount * 1000000000 AS need,
-         row_number() OVER (ORDER BY at_us, NOT passed, amount DESC) AS nth
-  FROM by_log WHERE (passed OR (limited AND offered)) AND at_us < 60000000),
-ran AS (
+WITH ran AS (
   SELECT *, coalesce(sum(CASE WHEN passed THEN need END) OVER (
     ORDER BY nth ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) - $per_us * at_us AS x FROM asked),
 spent AS (
@@ -162,7 +165,30 @@ SELECT count(*) FILTER (NOT passed),
        count(*) FILTER (NOT passed AND $full_bucket - most_spent - 2 * $per_us >= enough)
 FROM spent
 """
-_OF_JUDGED = ("refused at first", "wrongly admitted", "wrongly refused")
+# Folded request by request, as each one finds what all before it have left.
+_IDEAL_BUCKET = """
+CREATE OR REPLACE TEMP MACRO refilled(bucket, at_us, full_bucket, per_us) AS
+  least(full_bucket, bucket.have + (at_us - bucket.at_us) * per_us)
+"""
+_IDEAL = """
+WITH steps AS (
+  SELECT nth, {'at_us': at_us, 'enough': enough, 'need': need, 'have': 0::BIGINT, 'refused': 0} AS step
+  FROM asked),
+begun AS (
+  SELECT list_prepend({'at_us': first(step.at_us ORDER BY nth), 'enough': 0::BIGINT, 'need': 0::BIGINT,
+                       'have': $full_bucket::BIGINT, 'refused': 0}, list(step ORDER BY nth)) AS steps
+  FROM steps)
+SELECT list_reduce(steps, lambda bucket, one: CASE
+  WHEN refilled(bucket, one.at_us, $full_bucket, $per_us) >= one.enough THEN
+    {'at_us': one.at_us, 'enough': 0::BIGINT, 'need': 0::BIGINT,
+     'have': refilled(bucket, one.at_us, $full_bucket, $per_us) - one.need, 'refused': bucket.refused}
+  ELSE
+    {'at_us': one.at_us, 'enough': 0::BIGINT, 'need': 0::BIGINT,
+     'have': refilled(bucket, one.at_us, $full_bucket, $per_us), 'refused': bucket.refused + 1}
+  END).refused
+FROM begun
+"""
+_OF_JUDGED = ("refused at first", "wrongly admitted", "wrongly refused", "ideal refused")
 _LATENCIES = """
 SELECT system, door, scenario, topic, count(*), quantile_disc(latency_ns / 1e6, [0.5, 0.9, 0.99, 0.999]),
        max(latency_ns) / 1e6
@@ -364,13 +390,12 @@ def _judged(base: duckdb.DuckDBPyConnection, trial: Trial, row: dict[str, Any], 
     """What a gate decided wrongly, if its log tells of each decision; after `_flows` of the trial."""
     if row["seen by"] != "log" or row["wrongly admitted"] is None:
         return 0
-    bucket = {
-        "full": full,
-        "burst": trial.burst,
-        "full_bucket": round(trial.burst * 10**9),
-        "per_us": round(trial.limit * 1000),
-    }
-    expected = base.execute(_JUDGED, bucket).fetchone()
+    bucket = {"full_bucket": round(trial.burst * 10**9), "per_us": round(trial.limit * 1000)}
+    base.execute(_ASKED, {"burst": trial.burst})
+    base.execute(_IDEAL_BUCKET)
+    expected = *(base.execute(_JUDGED, {**bucket, "full": full}).fetchone() or ()), *(
+        base.execute(_IDEAL, bucket).fetchone() or ()
+    )
     assert tuple(row[name] for name in _OF_JUDGED) == expected, row
     return len(_OF_JUDGED)
 
