@@ -132,8 +132,8 @@ _OBSERVED = tuple(
 )
 _CLUSTER = Scenario(
     "report-on-a-cluster",
-    "`sluicegate report compare` over 10 M decisions and what clients saw of them, on a standalone cluster of "
-    "two workers and on `local[2]`: seconds",
+    "`sluicegate report compare` over 10 M decisions and what clients saw of them, on a standalone cluster "
+    "of two workers and on `local[2]`: seconds",
     (LOCAL, STANDALONE),
     _on_a_cluster,
     rounds=3,

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from tests.waiting import LONG_S
 
+from sluicegate.demo.ports import RANGE
+
 
 @dataclass(frozen=True, slots=True)
 class Ended:
@@ -61,16 +63,16 @@ def demo(
     *scenes: str,
     plant: Path | None = None,
     options: Sequence[str] = (),
-    **more: str,
+    ports: str = "",
 ) -> Ended:
     """Play some scenes of one kind of broker, or all of them.
 
     :param system: or several, with commas between them.
-    :param more: further variables of the environment.
+    :param ports: range to take ports from, instead of that of the tests.
     """
     done = subprocess.run(
         [*command(directory, *scenes), *options],
-        env=environment(system, plant, **more),
+        env=environment(system, plant, **({RANGE: ports} if ports else {})),
         capture_output=True,
         text=True,
         timeout=LONG_S,

@@ -9,6 +9,7 @@ import yaml
 
 from sluicegate.demo.scene import Backend, BrokerDemo, Scene, by_policy
 
+
 class PolicyFile:
     """A policy file on disk, with its contents.
 

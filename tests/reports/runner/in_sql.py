@@ -393,8 +393,9 @@ def _judged(base: duckdb.DuckDBPyConnection, trial: Trial, row: dict[str, Any], 
     bucket = {"full_bucket": round(trial.burst * 10**9), "per_us": round(trial.limit * 1000)}
     base.execute(_ASKED, {"burst": trial.burst})
     base.execute(_IDEAL_BUCKET)
-    expected = *(base.execute(_JUDGED, {**bucket, "full": full}).fetchone() or ()), *(
-        base.execute(_IDEAL, bucket).fetchone() or ()
+    expected = (
+        *(base.execute(_JUDGED, {**bucket, "full": full}).fetchone() or ()),
+        *(base.execute(_IDEAL, bucket).fetchone() or ()),
     )
     assert tuple(row[name] for name in _OF_JUDGED) == expected, row
     return len(_OF_JUDGED)
