@@ -39,13 +39,6 @@ def standalone(directory: Path) -> Iterator[str]:
 
 
 def _daemon(directory: Path, name: str, module: str, port: int, *arguments: str) -> Child:
-    argv = [
-        str(_SPARK_CLASS),
-        f"org.apache.spark.deploy.{module}",
-        "--host",
-        "127.0.0.1",
-        "--port",
-        str(port),
-    ]
-    argv += ["--webui-port", str(free_port()), *arguments]
-    return Child(name, argv, directory / f"{name}.log", _ENVIRONMENT)
+    program = [str(_SPARK_CLASS), f"org.apache.spark.deploy.{module}"]
+    listen = ["--host", "127.0.0.1", "--port", str(port), "--webui-port", str(free_port())]
+    return Child(name, [*program, *listen, *arguments], directory / f"{name}.log", _ENVIRONMENT)

@@ -36,11 +36,12 @@ _PAGE = "spark.buffer.pageSize"
 which a small one fills little. Left to itself Spark makes them as large as the heap allows, up to 64 MiB."""
 _SOON = "-XX:+UseParallelGC"
 """Jobs want to be done soon, not to pause little."""
-_AT_ONCE = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -Xms640m -Xmn256m"
+_AT_ONCE = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -Xms512m -Xmn256m"
 """Without the compiler for what runs for long, which takes a third of a short job's time. With one compiler
 Java keeps 48 MiB for code unless told otherwise; a comparison fills them, and is interpreted from then on."""
-_LITTLE_MEMORY: Mapping[str, str] = {_MEMORY: "704m", _PAGE: "256k"}
-"""Java's own memory comes on top, some 200 to 400 MiB. What does not fit into it is spilled to disk."""
+_LITTLE_MEMORY: Mapping[str, str] = {_MEMORY: "544m", _PAGE: "256k"}
+"""Spark refuses to start with less than 450 MiB, and Java counts a part of its heap as none. Its own memory
+comes on top, some 200 to 500 MiB. What does not fit into the heap is spilled to disk."""
 _LITTLE_BYTES = 32 << 20
 """Of files, which is some 4 million decisions."""
 LAPTOP_SETTINGS: Mapping[str, str] = {
@@ -54,7 +55,7 @@ neither `spark-submit` nor the environment says otherwise."""
 _PARTITIONS = "spark.sql.shuffle.partitions"
 _PARTITION_ROWS = 250_000
 _FEW_ROWS = 20_000
-_LARGE_BATCH_BYTES = 16 << 20
+_LARGE_BATCH_BYTES = 4 << 20
 _LOOKED_UP = ("functions", "org.apache.spark.sql.functions", "PythonUtils")
 _OF_FEW: Mapping[str, str] = {
     _PARTITIONS: "1",

@@ -51,4 +51,4 @@ def test_large_rows_come_to_python_a_few_at_a_time(spark: SparkSession) -> None:
     with large_rows(own):
         found = told.select("*").collect()
     assert sum(row["rows"] for row in found) == 64
-    assert max(row["bytes"] for row in found) <= 18 << 20
+    assert max(row["bytes"] for row in found) <= 6 << 20
