@@ -5,13 +5,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import pyspark
-
 from benchmarks.harness.processes import Child, free_port
 
-WORKERS = 2
+_WORKERS = 2
 _START_S = 120
-_SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 _ENVIRONMENT = {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable, "PYTHONSAFEPATH": "1"}
 _REGISTERED = "Successfully registered with master"
 
@@ -30,7 +27,7 @@ def standalone(directory: Path) -> Iterator[str]:
     with ExitStack() as stack:
         master = stack.enter_context(_daemon(directory, "master", "master.Master", port))
         master.wait_for_port(port, _START_S)
-        for number in range(WORKERS):
+        for number in range(_WORKERS):
             work = directory / f"work-{number}"
             size = ("--cores", "1", "--memory", "1g", "--work-dir", str(work))
             worker = _daemon(directory, f"worker-{number}", "worker.Worker", free_port(), *size, address)
@@ -39,6 +36,9 @@ def standalone(directory: Path) -> Iterator[str]:
 
 
 def _daemon(directory: Path, name: str, module: str, port: int, *arguments: str) -> Child:
-    program = [str(_SPARK_CLASS), f"org.apache.spark.deploy.{module}"]
+    import pyspark  # not at start-up: all scenarios are imported, and one needs it
+
+    spark_class = Path(pyspark.__file__).parent / "bin" / "spark-class"
+    program = [str(spark_class), f"org.apache.spark.deploy.{module}"]
     listen = ["--host", "127.0.0.1", "--port", str(port), "--webui-port", str(free_port())]
     return Child(name, [*program, *listen, *arguments], directory / f"{name}.log", _ENVIRONMENT)

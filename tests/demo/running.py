@@ -10,8 +10,6 @@ from pathlib import Path
 
 from tests.waiting import LONG_S
 
-from sluicegate.demo.ports import RANGE
-
 
 @dataclass(frozen=True, slots=True)
 class Ended:
@@ -58,21 +56,15 @@ def environment(system: str, plant: Path | None = None, **more: str) -> Mapping[
 
 
 def demo(
-    directory: Path,
-    system: str,
-    *scenes: str,
-    plant: Path | None = None,
-    options: Sequence[str] = (),
-    ports: str = "",
+    directory: Path, system: str, *scenes: str, plant: Path | None = None, options: Sequence[str] = ()
 ) -> Ended:
-    """Play some scenes of one kind of broker, or all of them.
+    """Play some scenes, or all of them.
 
-    :param system: or several, with commas between them.
-    :param ports: range to take ports from, instead of that of the tests.
+    :param system: kind of broker, or several with commas between them.
     """
     done = subprocess.run(
         [*command(directory, *scenes), *options],
-        env=environment(system, plant, **({RANGE: ports} if ports else {})),
+        env=environment(system, plant),
         capture_output=True,
         text=True,
         timeout=LONG_S,

@@ -11,6 +11,7 @@ from tests.demo.scenes import NoBroker, scene
 
 from sluicegate.demo import player
 from sluicegate.demo.player import Task
+from sluicegate.demo.ports import RANGE
 from sluicegate.demo.scene import Seen, Stage
 
 pytestmark = pytest.mark.slow
@@ -59,10 +60,11 @@ def test_scenes_that_fail_are_reported_and_the_others_are_played(tmp_path: Path)
     assert (tmp_path / "kept" / "kafka-dies" / "gateway.log").exists()
 
 
-def test_no_two_brokers_of_a_gateway_get_the_same_port(tmp_path: Path) -> None:
-    few = "3100-3120"  # so few that processes that choose without each other meet
-    systems = "kafka,pulsar,danube"
-    done = demo(tmp_path / "kept", systems, "message-size", options=["--no-report"], ports=few)
+def test_no_two_brokers_of_a_gateway_get_the_same_port(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(RANGE, "3100-3120")  # so few that processes that choose without each other meet
+    done = demo(tmp_path / "kept", "kafka,pulsar,danube", "message-size", options=["--no-report"])
     assert done.code == 0, done.printed + done.errors
     assert "3 of 3 observations are what the policies say" in done.printed
 

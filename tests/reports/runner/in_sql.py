@@ -165,28 +165,28 @@ SELECT count(*) FILTER (NOT passed),
        count(*) FILTER (NOT passed AND $full_bucket - most_spent - 2 * $per_us >= enough)
 FROM spent
 """
-# Folded request by request, as each one finds what all before it have left.
-_IDEAL_BUCKET = """
-CREATE OR REPLACE TEMP MACRO refilled(bucket, at_us, full_bucket, per_us) AS
+_STEP = """
+CREATE TEMP MACRO step(at_us, enough, need, have, refused) AS {
+  'at_us': at_us, 'enough': enough, 'need': need, 'have': have::BIGINT, 'refused': refused}
+"""
+_REFILLED = """
+CREATE TEMP MACRO refilled(bucket, at_us, full_bucket, per_us) AS
   least(full_bucket, bucket.have + (at_us - bucket.at_us) * per_us)
 """
+# Folded request by request, as each one finds what all before it have left.
 _IDEAL = """
 WITH steps AS (
-  SELECT nth, {'at_us': at_us, 'enough': enough, 'need': need, 'have': 0::BIGINT, 'refused': 0} AS step
-  FROM asked),
-begun AS (
-  SELECT list_prepend({'at_us': first(step.at_us ORDER BY nth), 'enough': 0::BIGINT, 'need': 0::BIGINT,
-                       'have': $full_bucket::BIGINT, 'refused': 0}, list(step ORDER BY nth)) AS steps
-  FROM steps)
+  SELECT list_prepend(step(first(at_us ORDER BY nth), 0::BIGINT, 0::BIGINT, $full_bucket, 0),
+                      list(step(at_us, enough, need, 0, 0) ORDER BY nth)) AS steps
+  FROM asked)
 SELECT list_reduce(steps, lambda bucket, one: CASE
-  WHEN refilled(bucket, one.at_us, $full_bucket, $per_us) >= one.enough THEN
-    {'at_us': one.at_us, 'enough': 0::BIGINT, 'need': 0::BIGINT,
-     'have': refilled(bucket, one.at_us, $full_bucket, $per_us) - one.need, 'refused': bucket.refused}
-  ELSE
-    {'at_us': one.at_us, 'enough': 0::BIGINT, 'need': 0::BIGINT,
-     'have': refilled(bucket, one.at_us, $full_bucket, $per_us), 'refused': bucket.refused + 1}
+  WHEN refilled(bucket, one.at_us, $full_bucket, $per_us) >= one.enough
+  THEN step(one.at_us, one.enough, one.need,
+            refilled(bucket, one.at_us, $full_bucket, $per_us) - one.need, bucket.refused)
+  ELSE step(one.at_us, one.enough, one.need,
+            refilled(bucket, one.at_us, $full_bucket, $per_us), bucket.refused + 1)
   END).refused
-FROM begun
+FROM steps
 """
 _OF_JUDGED = ("refused at first", "wrongly admitted", "wrongly refused", "ideal refused")
 _LATENCIES = """
@@ -282,7 +282,8 @@ def _answers(base: duckdb.DuckDBPyConnection, run: Run, results: Results) -> int
 
 def _opened(directory: Path) -> duckdb.DuckDBPyConnection:
     base = duckdb.connect()
-    base.execute("SET TimeZone = 'UTC'")
+    for statement in ("SET TimeZone = 'UTC'", _STEP, _REFILLED):
+        base.execute(statement)
     for name, folder in (("seen", "observations"), ("decided", "decisions")):
         base.execute(
             f"CREATE VIEW {name} AS SELECT * FROM read_parquet('{directory}/{folder}/*/*/part-*.parquet')"
@@ -392,7 +393,6 @@ def _judged(base: duckdb.DuckDBPyConnection, trial: Trial, row: dict[str, Any], 
         return 0
     bucket = {"full_bucket": round(trial.burst * 10**9), "per_us": round(trial.limit * 1000)}
     base.execute(_ASKED, {"burst": trial.burst})
-    base.execute(_IDEAL_BUCKET)
     expected = (
         *(base.execute(_JUDGED, {**bucket, "full": full}).fetchone() or ()),
         *(base.execute(_IDEAL, bucket).fetchone() or ()),
