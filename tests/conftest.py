@@ -86,7 +86,8 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
 
 
 def pytest_collection_finish() -> None:
-    """Look for garbage from now on."""
+    """Look for garbage from now on, and never among the tests: to do so took a sixth of their time."""
+    gc.freeze()
     gc.enable()
 
 

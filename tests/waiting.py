@@ -12,7 +12,8 @@ T = TypeVar("T")
 LONG_S = 600
 """For every time-out that a test must name and that must never be reached. A shorter wait costs no more."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.005, 0.05
-"""Looking costs time, too: what has not happened for long is looked for less often."""
+"""Looking costs time, too: what has not happened for long is looked for less often, and never for longer than
+the others have in between."""
 
 
 def until(
@@ -27,12 +28,15 @@ def until(
     :param tell: gives more text for the error.
     :raises TimeoutError: if it does not hold in time.
     """
-    deadline, pause_s = time.monotonic() + timeout_s, _FIRST_PAUSE_S
+    began = time.monotonic()
+    deadline, pause_s = began + timeout_s, _FIRST_PAUSE_S
     while not (held := holds()):
-        if time.monotonic() > deadline:
+        looked = time.monotonic()
+        if looked > deadline:
             raise TimeoutError(f"not within {timeout_s:g} s: {what}\n{tell()}".rstrip())
-        time.sleep(pause_s)
+        time.sleep(max(pause_s, looked - began))
         pause_s = min(1.5 * pause_s, _LONGEST_PAUSE_S)
+        began = time.monotonic()
     return held
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from tests.matrix.cells import SEVERAL, Cell, broker_only
 from tests.matrix.programs import Program, spread
+from tests.rows import rows_with
 from tests.waiting import until_so
 
 from sluicegate.decisions.reading import read_decisions
@@ -204,7 +204,7 @@ class Matrix:
             scene, log = self._scene(cell), logs[id(self._gate(cell))]
             # What failed has no facts to judge.
             if each.met or each.facts:
-                rows = log.filter(pc.equal(log["topic"], scene.topic)).to_pylist()
+                rows = rows_with(log, {"topic": scene.topic})
                 self._found[cell] = scene.judge(each, TopicLog(rows))
             else:
                 self._found[cell] = Observation(Verdict.DIFFERENT, each.text, each.error)

@@ -16,6 +16,7 @@ import yaml
 from benchmarks.harness.processes import Child
 from prometheus_client.parser import text_string_to_metric_families
 from tests.real.ports import free_ports
+from tests.rows import rows_with
 from tests.waiting import LONG_S, until
 
 from sluicegate.decisions.reading import read_decisions
@@ -196,17 +197,17 @@ class GateProcess:
         """Sum of a metric's samples that carry these labels; 0 if there are none."""
         status, text = self.get("/metrics")
         assert status == 200, f"/metrics answered {status}: {text}"
+        own = "\n".join(line for line in text.splitlines() if line.startswith(name))  # one of hundreds
         return sum(
             sample.value
-            for family in text_string_to_metric_families(text)
+            for family in text_string_to_metric_families(own)
             for sample in family.samples
             if sample.name == name and labels.items() <= sample.labels.items()
         )
 
-    def decisions(self, **columns: object) -> list[Row]:
+    def decisions(self, **columns: object) -> Sequence[Row]:
         """Rows of the decision log so far in which these columns have these values."""
-        rows: list[Row] = read_decisions(self.directory / "state" / "decisions").to_pylist()
-        return [row for row in rows if all(row[name] == value for name, value in columns.items())]
+        return rows_with(read_decisions(self.directory / "state" / "decisions"), columns)
 
     def decided(self, at_least: int = 1, **columns: object) -> list[Row]:
         """As `decisions`, once there are so many; the log is written a moment after the decision.

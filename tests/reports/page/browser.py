@@ -3,15 +3,14 @@
 import os
 import re
 import shutil
-import struct
 import subprocess
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from tests.waiting import LONG_S
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -27,7 +26,7 @@ class Seen:
 
     measured: dict[str, str]
     """What the probe measured, by the names of `probe.js`."""
-    pixels: "Picture"
+    pixels: Image.Image
     console: list[str]
     """Lines of the page's console."""
 
@@ -75,7 +74,8 @@ def look(
     console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
     start = done.stdout.index("<html")
     told = dict(re.findall(r'data-(\w+)="([^"]*)"', done.stdout[start : done.stdout.index(">", start)]))
-    picture = Picture.read(shot.read_bytes())
+    with Image.open(shot) as picture:
+        pixels = picture.convert("RGB")
     return [
         Seen(
             {
@@ -83,7 +83,7 @@ def look(
                 for name, value in told.items()
                 if name[:2] == f"f{place}"
             },
-            picture.cut(width, place * height, height),
+            pixels.crop((0, place * height, width, (place + 1) * height)),
             console,
         )
         for place, width in enumerate(widths)
@@ -117,71 +117,3 @@ def _run(browser: str, folder: Path, *arguments: str) -> "subprocess.CompletedPr
     )
     assert done.returncode == 0, done.stderr
     return done
-
-
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """Pixels of a PNG, 8 bits a channel, not interlaced."""
-
-    width: int
-    lines: list[bytes]
-    channels: int
-
-    @classmethod
-    def read(cls, data: bytes) -> "Picture":
-        """Decode one, as the PNG specification says in its chapters on chunks and on filtering."""
-        assert data[:8] == b"\x89PNG\r\n\x1a\n"
-        at, packed = 8, b""
-        width = channels = 0
-        while at < len(data):
-            length, kind = struct.unpack(">I4s", data[at : at + 8])
-            body = data[at + 8 : at + 8 + length]
-            if kind == b"IHDR":
-                width, _, depth, colour, _, _, interlaced = struct.unpack(">IIBBBBB", body)
-                assert (depth, interlaced) == (8, 0)
-                channels = {2: 3, 6: 4}[colour]
-            elif kind == b"IDAT":
-                packed += body
-            at += 12 + length
-        return cls(width, _unfiltered(zlib.decompress(packed), width * channels, channels), channels)
-
-    def cut(self, width: int, top: int, height: int) -> "Picture":
-        """A part at its left edge."""
-        lines = self.lines[top : top + height]
-        return Picture(width, [line[: width * self.channels] for line in lines], self.channels)
-
-    def colours(self) -> dict[bytes, int]:
-        """How often each colour comes."""
-        found: dict[bytes, int] = {}
-        for line in self.lines[::2]:
-            for at in range(0, len(line), self.channels * 2):
-                colour = line[at : at + 3]
-                found[colour] = found.get(colour, 0) + 1
-        return found
-
-
-def _unfiltered(data: bytes, size: int, step: int) -> list[bytes]:
-    above, lines = bytes(size), []
-    for start in range(0, len(data), size + 1):
-        line = bytearray(data[start + 1 : start + 1 + size])
-        _undo(data[start], line, above, step)
-        above = bytes(line)
-        lines.append(above)
-    return lines
-
-
-def _undo(filtered: int, line: bytearray, above: bytes, step: int) -> None:
-    """Take one line's filter off."""
-    if filtered == 0:
-        return
-    for at, value in enumerate(line):
-        left = line[at - step] if at >= step else 0
-        corner = above[at - step] if at >= step else 0
-        line[at] = (value + _predicted(filtered, left, above[at], corner)) & 0xFF
-
-
-def _predicted(filtered: int, left: int, up: int, corner: int) -> int:
-    if filtered == 4:
-        straight = left + up - corner
-        return min((left, up, corner), key=lambda near: abs(straight - near))
-    return (0, left, up, (left + up) // 2)[filtered]

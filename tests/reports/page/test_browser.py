@@ -17,7 +17,7 @@ from sluicegate_reports.results import Results, Section, Table
 
 pytestmark = pytest.mark.slow
 
-_PAPER = {"light": bytes.fromhex("fcfcfa"), "dark": bytes.fromhex("14171b")}
+_PAPER = {"light": (0xFC, 0xFC, 0xFA), "dark": (0x14, 0x17, 0x1B)}
 
 
 @pytest.fixture(scope="module")
@@ -57,8 +57,8 @@ def test_the_page_is_complete_and_fits(browser: str, tmp_path: Path, scheme: str
     keep(tmp_path)
     for seen, width in zip(both, (1280, 375), strict=True):
         fits(seen, example(), width)
-        colours = seen.pixels.colours()
-        assert max(colours, key=lambda colour: colours[colour]) == _PAPER[scheme]
+        colours = seen.pixels.getcolors(seen.pixels.width * seen.pixels.height) or []
+        assert max(colours)[1] == _PAPER[scheme]
         assert len(colours) > 50, "blank, or nearly"
 
 

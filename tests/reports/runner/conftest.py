@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from tests.rows import rows_with
 
 from sluicegate.decisions.reading import read_decisions
 from sluicegate.runtime.plugins import load_plugins
@@ -47,18 +48,12 @@ class Recorded:
 
     def decisions(self, **columns: object) -> list[Row]:
         """Rows of the decision log with these values."""
-        return _with(read_decisions(self.directory / "decisions").to_pylist(), columns)
+        return rows_with(read_decisions(self.directory / "decisions"), columns)
 
     def observations(self, **columns: object) -> list[Row]:
         """Rows of the observations with these values; `topic` by the scenario's name."""
-        rows: list[Row] = []
-        for file in (self.directory / "observations").glob("run=*/system=*/part-*.parquet"):
-            rows += pq.ParquetFile(file).read().to_pylist()
-        return _with(rows, columns)
-
-
-def _with(rows: list[Row], columns: dict[str, object]) -> list[Row]:
-    return [row for row in rows if all(row[name] == value for name, value in columns.items())]
+        files = (self.directory / "observations").glob("run=*/system=*/part-*.parquet")
+        return [row for file in files for row in rows_with(pq.ParquetFile(file).read(), columns)]
 
 
 Record = Callable[..., Any]
