@@ -294,7 +294,7 @@ async def _drained(plan: ArmPlan, watch: Watch, clock: Clock) -> None:
     received = -1
     while watch.counts["received"] != received and clock.now_s < drained_s + _DRAINS * plan.drain_s:
         received = watch.counts["received"]
-        quiet_s = _QUIET_S if received >= watch.counts["acknowledged"] else _MISSING_S
+        quiet_s = _QUIET_S if received >= watch.awaited else _MISSING_S
         await clock.until(max(drained_s, clock.now_s + quiet_s))
 
 

@@ -36,6 +36,8 @@ class Watch:
     def __init__(self, plan: ArmPlan) -> None:
         self.counts: Counter[str] = Counter()
         """Rows by kind of event, for progress; consumers' acknowledgements are `consumed`."""
+        self.awaited = 0
+        """Acknowledged messages of topics with a consumer."""
         self.foreign = 0
         """Received messages that the runner did not send."""
         self.phase = 0
@@ -43,6 +45,7 @@ class Watch:
         self._asks_delays = plan.asks_delays
         self._acknowledges_each = plan.acknowledges_each
         self._producers = [each.name for each in plan.producers]
+        self._read = {each.topic for each in plan.consumers}
         self._stack = ExitStack()
         self._logs = [
             self._stack.enter_context(
@@ -101,6 +104,8 @@ class Watch:
         event = Event.ACKNOWLEDGED
         if refusal is not None:
             event = Event.FAILED if isinstance(refusal, FailedError) else Event.REFUSED
+        elif client.topic in self._read:
+            self.awaited += 1
         row = self._of_message(client, stamp, event, at_us)._replace(
             latency_ns=latency_ns,
             code=refusal.code if refusal is not None else None,

@@ -19,6 +19,8 @@ class Behaviour:
     """Text of what the library raises for every message."""
     hang: bool = False
     """No message is ever answered."""
+    lose: bool = False
+    """What is acknowledged is not delivered."""
     by_publishing: bool = False
     fail_attach: int = 0
     """How many attempts to attach, of all clients together, have no answer."""
@@ -83,7 +85,7 @@ class Producer:
                 raise LookupError(own.bug)
             if own.refuse:
                 raise RefusedError(own.refuse)
-            for deliver in own.readers:
+            for deliver in () if own.lose else own.readers:
                 deliver(Delivery(payload, own.consumed if own.acknowledged is not None else None))
         finally:
             self._waiting -= 1

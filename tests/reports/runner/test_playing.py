@@ -29,6 +29,9 @@ ATTACHING = ("attach_refused", "attached", "detached")
 class Told(list[dict[str, Any]]):
     """Rows of observations, in the order of time."""
 
+    ended_s = 0.0
+    """How long all of it took."""
+
     def of(self, event: str, **columns: Any) -> list[dict[str, Any]]:
         wanted = {"event": event, **columns}
         return [row for row in self if all(row[name] == value for name, value in wanted.items())]
@@ -51,7 +54,9 @@ def told(directory: Path, behaviour: Behaviour, asks_delays: bool = False, **sce
     done = ("consumer", "acknowledged")
     kinds = ("consumed" if (row["role"], row["event"]) == done else row["event"] for row in rows)
     assert Counter(kinds) == watch.counts
-    return Told(sorted(rows, key=lambda row: row["time"]))
+    found = Told(sorted(rows, key=lambda row: row["time"]))
+    found.ended_s = loop.time()
+    return found
 
 
 def source(**more: Any) -> list[dict[str, Any]]:
@@ -87,6 +92,17 @@ def test_acknowledgements_are_recorded_before_they_are_sent_and_as_late_as_confi
     waits = [row["time"] - received[row["sequence"]] for row in told_of]
     assert min(waits) >= timedelta(milliseconds=95)
     assert {row["client"] for row in told_of} == {"reader"}
+
+
+@pytest.mark.parametrize(("read", "least_s", "most_s"), [("other", 1.5, 2.5), ("orders", 5.5, 6.5)])
+def test_the_end_waits_for_what_a_consumer_lacks_and_not_for_what_nobody_reads(
+    tmp_path: Path, read: str, least_s: float, most_s: float
+) -> None:
+    topics = [{"name": "orders"}, {"name": "other"}]
+    consumers = [{**READER, "topic": read}]
+    rows = told(tmp_path, Behaviour(lose=True), topics=topics, producers=source(), consumers=consumers)
+    assert rows.of("acknowledged")
+    assert least_s < rows.ended_s < most_s
 
 
 def test_attaching_and_leaving_clients_record_how_long_they_tried(tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ from sluicegate_danube.reference import ReferenceBroker
 from sluicegate_reports import registry
 from sluicegate_reports.registry.arms import REFERENCE_LABEL
 
+pytestmark = pytest.mark.slow
+
 SCENARIO = """\
 name: small
 title: A little of everything.
