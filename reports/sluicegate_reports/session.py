@@ -36,10 +36,14 @@ _PAGE = "spark.buffer.pageSize"
 which a small one fills little. Left to itself Spark makes them as large as the heap allows, up to 64 MiB."""
 _SOON = "-XX:+UseParallelGC"
 """Jobs want to be done soon, not to pause little."""
+_FRUGALLY = "-XX:+UseSerialGC"
+"""This collector needs least memory itself."""
 _AT_ONCE = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -Xms512m -Xmn256m"
 """Without the compiler for what runs for long, which takes a third of a short job's time. With one compiler
 Java keeps 48 MiB for code unless told otherwise; a comparison fills them, and is interpreted from then on."""
-_LITTLE_MEMORY: Mapping[str, str] = {_MEMORY: "544m", _PAGE: "256k"}
+_SMALL_PAGES: Mapping[str, str] = {_PAGE: "256k"}
+_LITTLE_MEMORY: Mapping[str, str] = {_MEMORY: "544m", **_SMALL_PAGES}
+_FRUGAL_MEMORY: Mapping[str, str] = {_MEMORY: "480m", **_SMALL_PAGES}
 """Spark refuses to start with less than 450 MiB, and Java counts a part of its heap as none. Its own memory
 comes on top, some 200 to 500 MiB. What does not fit into the heap is spilled to disk."""
 _LITTLE_BYTES = 32 << 20
@@ -88,8 +92,12 @@ def spark_session(
 
     # Spark would start `python3` of the PATH, which need not be the one that has this package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    memory = _LITTLE_MEMORY if little or frugal else {}
-    here = {**LAPTOP_SETTINGS, **memory, _JAVA: f"{_AT_ONCE if little else _SOON} {shlex.join(options)}"}
+    java, memory = _SOON, LAPTOP_SETTINGS
+    if little:
+        java, memory = _AT_ONCE, _LITTLE_MEMORY
+    elif frugal:
+        java, memory = _FRUGALLY, _FRUGAL_MEMORY
+    here = {**LAPTOP_SETTINGS, **memory, _JAVA: f"{java} {shlex.join(options)}"}
     chosen = {**({} if _started_elsewhere() else here), **SETTINGS, **(settings or {})}
     builder = SparkSession.builder.appName(name)
     for key, value in chosen.items():
