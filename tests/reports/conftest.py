@@ -18,7 +18,8 @@ SETTINGS = {
     # Each test is a short job: the second compiler would cost more than it saves. With one compiler Java
     # keeps 48 MiB for code unless told otherwise; when they are full, all that is new is interpreted.
     "spark.driver.extraJavaOptions": (
-        "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+        "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC "
+        "-Xms768m -Xmn512m -XX:MetaspaceSize=256m"
     ),
     "spark.sql.shuffle.partitions": "2",
     # For a hundred rows, code that is compiled and plans that are made anew take longer than the work. The
