@@ -57,7 +57,10 @@ LAPTOP_SETTINGS: Mapping[str, str] = {
 """What cannot be changed once Spark runs: only for a session that starts Spark itself, and only where
 neither `spark-submit` nor the environment says otherwise."""
 _PARTITIONS = "spark.sql.shuffle.partitions"
-_PARTITION_ROWS = 250_000
+_PARTITION_ROWS = 1_000_000
+"""Some 10 MiB of packed rows. A task of fewer takes longer to be sent and begun than to run."""
+_WORTH_A_TASK_ROWS, _AT_ONCE_TASKS = 250_000, 16
+"""Smaller partitions than those, so that the cores of a larger machine all have work."""
 _FEW_ROWS = 20_000
 _LARGE_BATCH_BYTES = 4 << 20
 _LOOKED_UP = ("functions", "org.apache.spark.sql.functions", "PythonUtils")
@@ -128,7 +131,8 @@ def is_little(size: int) -> bool:
 def partitions_for(spark: "SparkSession", rows: int) -> Iterator[None]:
     """Have shuffles within the block make no more partitions than so many rows need."""
     most = int(spark.conf.get(_PARTITIONS, "200") or "200")
-    with _settings(spark, {_PARTITIONS: str(min(most, max(2, rows // _PARTITION_ROWS)))}):
+    spread = min(rows // _WORTH_A_TASK_ROWS, _AT_ONCE_TASKS)
+    with _settings(spark, {_PARTITIONS: str(min(most, max(2, spread, rows // _PARTITION_ROWS)))}):
         yield
 
 

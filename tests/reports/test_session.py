@@ -26,9 +26,12 @@ def _settings(spark: SparkSession) -> list[str | None]:
     [
         (0, ["1", "false", "false", "NO_CODEGEN"]),
         (1_000_000, ["4", "true", "true", "FALLBACK"]),
+        (9_000_000, ["16", "true", "true", "FALLBACK"]),
+        (37_000_000, ["37", "true", "true", "FALLBACK"]),
+        (900_000_000, ["200", "true", "true", "FALLBACK"]),
     ],
 )
-def test_few_rows_are_interpreted_in_one_task(spark: SparkSession, rows: int, planned: list[str]) -> None:
+def test_work_is_planned_by_the_number_of_rows(spark: SparkSession, rows: int, planned: list[str]) -> None:
     compiled = spark.newSession()
     for name, value in zip(_NAMES, ("200", "true", "true", "FALLBACK"), strict=True):
         compiled.conf.set(name, value)
