@@ -78,6 +78,13 @@ def peak_bytes_each(root: int) -> dict[int, int]:
     return {pid: peak for pid in tree(root) if (peak := _peak_bytes(pid))}
 
 
+def is_java(pid: int) -> bool:
+    """Whether a process is Java; False if it has ended."""
+    with contextlib.suppress(OSError):
+        return (_PROC / str(pid) / "comm").read_text().strip() == "java"
+    return False
+
+
 def _peak_bytes(pid: int) -> int:
     with contextlib.suppress(OSError):  # it ended while we were looking
         for line in (_PROC / str(pid) / "status").read_text().splitlines():

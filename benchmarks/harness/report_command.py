@@ -34,8 +34,8 @@ def measured(
     :param folder: for the page and for Spark's log of events.
     :param cache: folder that takes the place of the user's; by default an empty one.
     :param master: where Spark runs, as Spark names it; by default as the command chooses.
-    :return: seconds of wall time, of CPU and of the tasks, peak memory of the driver's Java, bytes shuffled.
-        What workers of a cluster take is not among the CPU.
+    :return: seconds of wall time, of CPU and of the tasks, peak memory of the driver's Java and of the
+        largest Python process, bytes shuffled. What workers of a cluster take is not among the CPU.
     :raises RuntimeError: if there is no report.
     """
     page, events = folder / "report.html", folder / "events"
@@ -75,21 +75,22 @@ def measured_in_sql(directory: Path, folder: Path, timeout_s: float) -> dict[str
         seen = _watched(process, started + timeout_s)
     if process.returncode:
         raise RuntimeError(f"no figures: {(folder / 'printed').read_text()[-500:]}")
-    peak = {"peak_mib": seen["driver_peak_mib"]}
-    return {"all_s": time.monotonic() - started, "cpu_s": seen["cpu_s"], **peak}
+    return {"all_s": time.monotonic() - started, "cpu_s": seen["cpu_s"], "peak_mib": seen["python_peak_mib"]}
 
 
 def _watched(process: "subprocess.Popen[bytes]", until: float) -> dict[str, float]:
     cpu: dict[int, float] = {}
-    peak = 0.0
+    peaks = {"driver_peak_mib": 0.0, "python_peak_mib": 0.0}
     while process.poll() is None:
         if time.monotonic() > until:
             process.kill()
         cpu |= procfs.cpu_seconds_each(process.pid)
-        # The largest of them is Java: the driver, and on this machine all that runs in it.
-        peak = max(peak, *procfs.peak_bytes_each(process.pid).values(), 0)
+        for pid, peak in procfs.peak_bytes_each(process.pid).items():
+            # Java is the driver, and on this machine all that runs in it.
+            name = "driver_peak_mib" if procfs.is_java(pid) else "python_peak_mib"
+            peaks[name] = max(peaks[name], peak / _MIB)
         time.sleep(_ASK_S)
-    return {"cpu_s": sum(cpu.values()), "driver_peak_mib": peak / _MIB}
+    return {"cpu_s": sum(cpu.values()), **peaks}
 
 
 def _of_events(folder: Path) -> dict[str, float]:

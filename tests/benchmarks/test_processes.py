@@ -59,6 +59,17 @@ def test_the_peak_is_that_since_it_was_forgotten(tmp_path: Path) -> None:
         assert procfs.peak_bytes_each(child.pid)[child.pid] < 80 * _MB
 
 
+def test_java_is_told_from_other_programs(tmp_path: Path) -> None:
+    text = "echo runs; while :; do sleep 1; done"
+    program = tmp_path / "java"
+    program.write_text(f"#!/bin/sh\n{text}\n")
+    program.chmod(0o700)
+    for command, is_java in (([program], True), (["/bin/sh", "-c", text], False)):
+        with Child("program", command, tmp_path / f"{is_java}.log") as child:
+            child.wait_for("runs", LONG_S)
+            assert procfs.is_java(child.pid) == is_java
+
+
 def test_a_meter_distinguishes_the_working_process_from_its_parent(tmp_path: Path) -> None:
     worker = f"held = b'x' * 80_000_000\n{_BUSY_CHILD}"
     parent = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {worker!r}])"
