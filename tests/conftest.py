@@ -41,6 +41,7 @@ _SPARK = (
     "tests/reports/recommending/",
     "tests/reports/replaying/",
     "tests/reports/runner/test_compared",
+    "tests/reports/test_session",
     "tests/reports/transforms/",
 )
 """Tests below these share one Spark session: it costs more to start than most of them take."""
