@@ -161,11 +161,13 @@ class WorkerProcess:
         self._failure = ""
         self._has_served = self._drains = False
         process, ours = await self._start()
-        if self._ending.is_set():  # a signal to the process group ends the worker and its supervisor at once
-            ours.close()
+        reader, writer = await asyncio.open_connection(sock=ours)
+        # A signal to the process group ends the worker and its supervisor at once. Until here `end` could not
+        # tell the process.
+        if self._ending.is_set():
+            writer.close()
             process.kill()
             return await process.wait()
-        reader, writer = await asyncio.open_connection(sock=ours)
         self._writer = writer
         self.tell("start", **self._start_content(), listeners=self._handed)
         try:
