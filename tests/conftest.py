@@ -87,13 +87,13 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
 
 
 def pytest_collection_finish() -> None:
-    """Look for garbage from now on, and never among the tests: to do so took a sixth of their time."""
+    """Look for garbage from now on, and not among the collected tests, each of which is still needed."""
     gc.freeze()
     gc.enable()
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Tests on brokers wait at times, so five processes for two cores; a slow machine has enough with two."""
+    """Tests on brokers wait at times, so five processes for two cores; on a slow machine one for each."""
     cores = max(2, os.cpu_count() or 2)
     return cores if _IS_SLOW else min(5 * cores // 2, 8)
 

@@ -12,8 +12,8 @@ T = TypeVar("T")
 LONG_S = 600
 """For every time-out that a test must name and that must never be reached. A shorter wait costs no more."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.005, 0.05
-"""Looking costs time, too: what has not happened for long is looked for less often, and never for longer than
-the others have in between."""
+"""Looking costs time, too: what has not happened for long is looked for less often, and a pause is never
+shorter than the look before it."""
 
 
 def until(

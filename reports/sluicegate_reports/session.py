@@ -41,15 +41,15 @@ _FRUGALLY = "-XX:+UseSerialGC"
 _AT_ONCE = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -Xms512m -Xmn256m"
 """Without the compiler for what runs for long, which takes a third of a short job's time. With one compiler
 Java keeps 48 MiB for code unless told otherwise; a comparison fills them, and is interpreted from then on."""
-_SMALL_PAGES: Mapping[str, str] = {_PAGE: "256k"}
-_LITTLE_MEMORY: Mapping[str, str] = {_MEMORY: "544m", **_SMALL_PAGES}
-_FRUGAL_MEMORY: Mapping[str, str] = {_MEMORY: "480m", **_SMALL_PAGES}
+_LITTLE: Mapping[str, str] = {_JAVA: _AT_ONCE, _MEMORY: "544m", _PAGE: "256k"}
+_FRUGAL: Mapping[str, str] = {_JAVA: _FRUGALLY, _MEMORY: "480m", _PAGE: "256k"}
 """Spark refuses to start with less than 450 MiB, and Java counts a part of its heap as none. Its own memory
 comes on top, some 200 to 500 MiB. What does not fit into the heap is spilled to disk."""
 _LITTLE_BYTES = 32 << 20
 """Of files, which is some 4 million decisions."""
 LAPTOP_SETTINGS: Mapping[str, str] = {
     "spark.ui.enabled": "false",
+    _JAVA: _SOON,
     _MEMORY: "4g",
     # A task has 8,192 pages at most: so large that they are no less than that memory.
     _PAGE: "1m",
@@ -59,7 +59,7 @@ neither `spark-submit` nor the environment says otherwise."""
 _PARTITIONS = "spark.sql.shuffle.partitions"
 _PARTITION_ROWS = 1_000_000
 """Some 10 MiB of packed rows. A task of fewer takes longer to be sent and begun than to run."""
-_WORTH_A_TASK_ROWS, _AT_ONCE_TASKS = 250_000, 16
+_WORTH_A_TASK_ROWS, _MOST_SMALL_TASKS = 250_000, 16
 """Smaller partitions than those, so that the cores of a larger machine all have work."""
 _FEW_ROWS = 20_000
 _LARGE_BATCH_BYTES = 4 << 20
@@ -95,12 +95,8 @@ def spark_session(
 
     # Spark would start `python3` of the PATH, which need not be the one that has this package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    java, memory = _SOON, LAPTOP_SETTINGS
-    if little:
-        java, memory = _AT_ONCE, _LITTLE_MEMORY
-    elif frugal:
-        java, memory = _FRUGALLY, _FRUGAL_MEMORY
-    here = {**LAPTOP_SETTINGS, **memory, _JAVA: f"{java} {shlex.join(options)}"}
+    here = {**LAPTOP_SETTINGS, **(_LITTLE if little else _FRUGAL if frugal else {})}
+    here[_JAVA] += f" {shlex.join(options)}"
     chosen = {**({} if _started_elsewhere() else here), **SETTINGS, **(settings or {})}
     builder = SparkSession.builder.appName(name)
     for key, value in chosen.items():
@@ -131,7 +127,7 @@ def is_little(size: int) -> bool:
 def partitions_for(spark: "SparkSession", rows: int) -> Iterator[None]:
     """Have shuffles within the block make no more partitions than so many rows need."""
     most = int(spark.conf.get(_PARTITIONS, "200") or "200")
-    spread = min(rows // _WORTH_A_TASK_ROWS, _AT_ONCE_TASKS)
+    spread = min(rows // _WORTH_A_TASK_ROWS, _MOST_SMALL_TASKS)
     with _settings(spark, {_PARTITIONS: str(min(most, max(2, spread, rows // _PARTITION_ROWS)))}):
         yield
 

@@ -15,12 +15,6 @@ if TYPE_CHECKING:
 SETTINGS = {
     "spark.master": "local[2]",
     "spark.driver.memory": "1g",
-    # Each test is a short job: the second compiler would cost more than it saves. With one compiler Java
-    # keeps 48 MiB for code unless told otherwise; when they are full, all that is new is interpreted.
-    "spark.driver.extraJavaOptions": (
-        "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC "
-        "-Xms768m -Xmn512m -XX:MetaspaceSize=256m"
-    ),
     "spark.sql.shuffle.partitions": "2",
     # For a hundred rows, code that is compiled and plans that are made anew take longer than the work. The
     # command's own runs, in other tests, are with both.
@@ -35,7 +29,7 @@ SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
-"""Of the shared session; whatever else starts Spark for a few rows takes them too."""
+"""Of the shared session; whatever else starts Spark for a few rows takes them too, with `little=True`."""
 
 
 def need(missing: str) -> None:
