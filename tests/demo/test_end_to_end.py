@@ -143,8 +143,12 @@ if "sluicegate.demo.player" in sys.orig_argv:
 
 @pytest.mark.parametrize(
     ("number", "ignored"),
-    # A shell that starts a program in the background has it ignore SIGINT.
-    [(signal.SIGINT, ()), (signal.SIGTERM, (signal.SIGINT,)), (signal.SIGHUP, ())],
+    [
+        pytest.param(signal.SIGINT, (), marks=pytest.mark.longer),
+        # A shell that starts a program in the background has it ignore SIGINT.
+        (signal.SIGTERM, (signal.SIGINT,)),
+        pytest.param(signal.SIGHUP, (), marks=pytest.mark.longer),
+    ],
 )
 def test_a_signal_ends_all_processes(
     tmp_path: Path, number: signal.Signals, ignored: tuple[signal.Signals, ...]

@@ -64,7 +64,7 @@ def parameters(system: str, families: Sequence[str]) -> list[ParameterSet]:
     """The same as parameters of a test.
 
     On a slow machine only the first family plays all of them: the others differ from it in how they attach,
-    and that they show by the counts.
+    and that they show by the counts, with clients of one process.
     """
     return [
         pytest.param(cell, id=cell.name, marks=[pytest.mark.longer] if _is_longer(cell, families[0]) else [])
@@ -75,4 +75,4 @@ def parameters(system: str, families: Sequence[str]) -> list[ParameterSet]:
 def _is_longer(cell: Cell, first: str) -> bool:
     policy = cell.shown.policy
     counts = policy.startswith("max_") and "rate" not in policy
-    return cell.family != first and not counts
+    return cell.family != first and not (counts and cell.where == ONE)

@@ -169,7 +169,14 @@ def take_over(gate: Gate, producers: Sequence[Steady]) -> None:
     gate.take_over()
 
 
-@pytest.mark.parametrize("mishap", [kill_worker, kill_supervisor, kill_both, drain, take_over])
+@pytest.mark.parametrize(
+    "mishap",
+    [
+        *(pytest.param(each, marks=pytest.mark.longer) for each in (kill_worker, kill_supervisor, drain)),
+        kill_both,
+        take_over,
+    ],
+)
 def test_the_gateway_ends_while_clients_produce(
     gate: Gate,
     kafka: KafkaBroker,

@@ -107,6 +107,7 @@ HASTY: dict[str, dict[str, str | int]] = {
 }
 
 
+@pytest.mark.longer(but="librdkafka")
 def test_a_hold_longer_than_the_clients_time_out(
     kafka: KafkaBroker, gate: Gate, new_topic: NewTopic, family: Family
 ) -> None:

@@ -18,6 +18,7 @@ COUNT = 8
 LARGE = {"max_message_size": 0, "fixed_delivery_delay": f"{DELAY_MS}ms"}
 
 
+@pytest.mark.longer(but="python")
 @pytest.mark.seed("S2-022", "S2-023")
 @pytest.mark.parametrize(
     ("library", "nbytes", "settings"),
@@ -47,6 +48,7 @@ def test_all_chunks_arrive_and_none_early(
     consumer.close()
 
 
+@pytest.mark.longer(but="python")
 @pytest.mark.seed("S2-022")
 @pytest.mark.parametrize("kind", [Subscription.SHARED, Subscription.KEY_SHARED])
 def test_chunks_that_the_broker_sends_out_of_order_make_one_message(

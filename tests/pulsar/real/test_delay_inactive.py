@@ -37,6 +37,7 @@ def deliver(gate: Gate, topic: str, family: Family) -> None:
         consumer.close()
 
 
+@pytest.mark.longer(but="python")
 @pytest.mark.seed("S2-001", "S2-006", "S2-024")
 def test_a_broker_with_delays_disabled(
     hasty_pulsar: PulsarBroker, tmp_path_factory: pytest.TempPathFactory, family: Family
@@ -49,6 +50,7 @@ def test_a_broker_with_delays_disabled(
         deliver(gate, topic, family)
 
 
+@pytest.mark.longer(but="python")
 @pytest.mark.seed("S2-001", "S2-006", "S2-024")
 def test_a_topic_with_delays_disabled(gate: Gate, admin: Admin, new_topic: NewTopic, family: Family) -> None:
     topic = new_topic()

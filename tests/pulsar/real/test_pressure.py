@@ -61,7 +61,11 @@ def set_quota(admin: Admin, place: str, topic: str, nbytes: int, policy: str) ->
 
 @pytest.mark.seed("S5-006", "S5-008", "S5-022", "S5-031")
 @pytest.mark.parametrize(
-    ("level", "policy"), [("namespace", "producer_request_hold"), ("topic", "consumer_backlog_eviction")]
+    ("level", "policy"),
+    [
+        ("namespace", "producer_request_hold"),
+        pytest.param("topic", "consumer_backlog_eviction", marks=pytest.mark.longer),
+    ],
 )
 def test_a_backlog_near_its_quota_throttles_the_topic_until_it_drains(
     pulsar: PulsarBroker,

@@ -39,6 +39,7 @@ def sent_on_once_closed(gate: Gate, topic: str, sending: Sending) -> list[Publis
     return sending.close()
 
 
+@pytest.mark.longer(but="python")
 @pytest.mark.seed("S1-005", "S1-061")
 @pytest.mark.parametrize(
     ("library", "form"), [case for case in EVERY_FORM if case[1] in (Form.SINGLE, Form.BATCHED, Form.CHUNKED)]
