@@ -44,14 +44,14 @@ CREATE TABLE IF NOT EXISTS refusals (
 _INDEX = "CREATE INDEX IF NOT EXISTS refusals_client ON refusals (client, seq)"
 _INSERT = "INSERT OR IGNORE INTO refusals (id, time_ns, held, client, entry) VALUES (?, ?, ?, ?, ?)"
 _PRUNE = """
-DELETE FROM refusals WHERE held = ?1 AND seq <= (
-  SELECT seq FROM refusals WHERE held = ?1 ORDER BY seq DESC LIMIT 1 OFFSET ?2)
+DELETE FROM refusals WHERE held = :held AND seq <= (
+  SELECT seq FROM refusals WHERE held = :held ORDER BY seq DESC LIMIT 1 OFFSET :most)
 """
 _HAS_TABLE = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'refusals'"
-_FIND = "SELECT id, time_ns, client, entry FROM refusals WHERE id = ?"
+_FIND = "SELECT id, time_ns, client, entry FROM refusals WHERE id = :key"
 _LAST = """
 SELECT id, time_ns, client, entry FROM refusals
-WHERE client = ?1 OR (client > ?1 || '@' AND client < ?1 || 'A') ORDER BY seq DESC LIMIT 1
+WHERE client = :key OR (client > :key || '@' AND client < :key || 'A') ORDER BY seq DESC LIMIT 1
 """
 
 
@@ -199,8 +199,8 @@ class RefusalJournal:
         database = self._database or self._open()
         with database:
             database.executemany(_INSERT, entries)
-            database.execute(_PRUNE, (0, self._max_refusals))
-            database.execute(_PRUNE, (1, MAX_HOLDS))
+            database.execute(_PRUNE, {"held": False, "most": self._max_refusals})
+            database.execute(_PRUNE, {"held": True, "most": MAX_HOLDS})
 
     def _open(self) -> sqlite3.Connection:
         make_folder(self.path.parent)
@@ -354,7 +354,7 @@ def _one(state_dir: Path | str, query: str, key: str) -> Refusal | None:
     with _reading(state_dir) as database:
         if database.execute(_HAS_TABLE).fetchone() is None:
             return None  # the file has just been created, without its table
-        found = database.execute(query, (key,)).fetchone()
+        found = database.execute(query, {"key": key}).fetchone()
     if found is None:
         return None
     decision_id, time_ns, client, entry = found
