@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from sluicegate_reports import registry
-from sluicegate_reports.results import Cell, Threshold, Verdict
+from sluicegate_reports.results import Cell, Threshold
+from sluicegate_reports.verdict import Verdict
 
 _COUNTED = (
     ("off_cells", Verdict.OFF, "places of the matrix that are off, native doors not counted"),

@@ -24,16 +24,17 @@ from sluicegate_reports.demo_table import clients_table
 from sluicegate_reports.markdown import markdown
 from sluicegate_reports.page import page
 from sluicegate_reports.registry import policies
-from sluicegate_reports.results import Cell, Results, Verdict, from_json
+from sluicegate_reports.results import Cell, Results, from_json
 from sluicegate_reports.runner.command import shipped
 from sluicegate_reports.runner.doors import arms_of
 from sluicegate_reports.runner.loading import load_scenario
 from sluicegate_reports.runner.scenario import SYSTEMS
 from sluicegate_reports.runner.shown import play_shown
-from sluicegate_reports.runs import DECISIONS, Family, Run
+from sluicegate_reports.runs import DECISIONS, Family, Run, measured_as
 from sluicegate_reports.terminal import as_text
 from sluicegate_reports.terminal import show as show_summary
 from sluicegate_reports.usage import Unusable, need_java, write
+from sluicegate_reports.verdict import Verdict
 
 SCENARIO = "demo"
 DOORS = ("proxy", "interceptor")
@@ -135,16 +136,16 @@ def above_the_law(run: Run, directory: Path) -> Iterator[str]:
     tried = {
         (trial.policy, trial.system, trial.door, trial.topic): trial
         for trial in run.trials
-        if trial.measured.family is Family.RATE and not trial.missing and not trial.not_applicable
+        if measured_as(trial).family is Family.RATE and not trial.missing and not trial.not_applicable
     }
     rows = read_decisions(directory / DECISIONS).to_pylist() if tried else []
     for (policy, system, door, topic), trial in tried.items():
         log = TopicLog(
             row for row in rows if (row["system"], row["door"], row["topic"]) == (system, door, topic)
         )
-        unit = trial.measured.unit.partition("/")[0]
+        unit = measured_as(trial).unit.partition("/")[0]
         limit = Limit(trial.limit, trial.burst)
-        surplus = limit.surplus(log.admitted(trial.measured.operation, unit, trial.subscription or None))
+        surplus = limit.surplus(log.admitted(measured_as(trial).operation, unit, trial.subscription or None))
         if surplus > 0:
             yield f"{policy}, {system} {door}: admitted {surplus:,.0f} {unit} more than its limit permits"
 

@@ -7,7 +7,8 @@ from typing import TypeVar
 
 from sluicegate_reports.quantities import quantity
 from sluicegate_reports.repetitions import overlap
-from sluicegate_reports.results import Cell, Results, Table, Threshold, Value, Verdict, of_log
+from sluicegate_reports.results import Cell, Results, Table, Threshold, Value, of_log
+from sluicegate_reports.verdict import Verdict
 
 _SHARE = 0.1
 """Share of the bound by which single runs differ without any change."""

@@ -7,7 +7,8 @@ from sluicegate_reports.cells import is_number, left_out, of_chart, scaled_colum
 from sluicegate_reports.missing import NOTHING, cells, counted, gaps, heading, lead
 from sluicegate_reports.quantities import quantity
 from sluicegate_reports.readable import readable
-from sluicegate_reports.results import MARKS, Cell, Results, RunFacts, Section, Table
+from sluicegate_reports.results import Cell, Results, RunFacts, Section, Table
+from sluicegate_reports.verdict import MARKS
 
 _ROWS = 50
 """Rows shown of one table; a note counts the others."""

@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from sluicegate_reports.registry import door
-from sluicegate_reports.results import Cell, Results, Verdict
+from sluicegate_reports.results import Cell, Results
+from sluicegate_reports.verdict import Verdict
 
 NOTHING = "Nothing is missing: every arm of the scenario ran and was measured."
 UNKNOWN = "the results say nothing of it"

@@ -11,8 +11,9 @@ from sluicegate_reports import counted
 from sluicegate_reports.listing import Listing, listing
 from sluicegate_reports.places import Location, place
 from sluicegate_reports.quantities import quantity
-from sluicegate_reports.results import Cell, Results, Section, Table, Threshold, Value, worst
+from sluicegate_reports.results import Cell, Results, Section, Table, Threshold, Value
 from sluicegate_reports.runs import FACTS_FILE, RunError, read_run
+from sluicegate_reports.verdict import worst
 
 _CONFIDENCE = 0.95
 _TABLE = "repetitions"

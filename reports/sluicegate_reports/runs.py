@@ -6,7 +6,6 @@ topic of one arm. `registry.policies` names the figures that show whether a poli
 
 import math
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ from sluicegate_reports.places import Location, place, told
 from sluicegate_reports.registry import Measured, policies
 from sluicegate_reports.registry.measured import Family as Family
 from sluicegate_reports.results import RunFacts, first_mistake
+from sluicegate_reports.trial import Trial as Trial
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -31,54 +31,17 @@ class RunError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
-    """One policy, tried on one topic of one arm in one phase."""
-
-    policy: str
-    """Its name in the file, one of `registry.policies`."""
-    system: str
-    door: str
-    phase: str
-    """The phase's name: the column `scenario` of the observations."""
-    topic: str
-    """Full name, as in the decision log and in the observations."""
-    limit: float
-    """In the unit that `measured` gives."""
-    start: datetime
-    """UTC, by the clients' clock: when clients started."""
-    end: datetime
-    """When they were asked to stop."""
-    subscription: str = ""
-    """The subscription that the limit applies to, where each has its own."""
-    burst_seconds: float = 1.0
-    """Of a rate: how many seconds' worth a full bucket holds."""
-    saturated: bool = True
-    """Of a rate: whether clients asked for more than the limit all the time, so that less is an error too."""
-    nearest: str = ""
-    """Why the system's own feature only comes close to the policy; the verdict is then never *exact*."""
-    missing: str = ""
-    """Why it was not tried; its figures are then missing."""
-    not_applicable: str = ""
-    """Why the system has no such policy at this door."""
-
-    @property
-    def measured(self) -> Measured:
-        """How the policy is measured."""
-        return policies()[self.policy]
-
-    @property
-    def burst(self) -> float:
-        """What a full bucket holds, in the limit's unit without the second."""
-        return self.limit * self.burst_seconds
-
-
-@dataclass(frozen=True, slots=True)
 class Run:
     """What `run.json` holds."""
 
     facts: RunFacts
     trials: tuple[Trial, ...] = field(default_factory=tuple)
     version: int = VERSION
+
+
+def measured_as(trial: Trial) -> Measured:
+    """How the policy of a trial is measured."""
+    return policies()[trial.policy]
 
 
 def write_run(directory: Path, run: Run) -> Path:
@@ -136,7 +99,7 @@ def _problem(trial: Trial) -> str:
     """Why nothing can be compared with what a trial says; empty if it can."""
     if trial.missing or trial.not_applicable:
         return ""
-    rate = trial.measured.family is Family.RATE
+    rate = measured_as(trial).family is Family.RATE
     if not math.isfinite(trial.limit) or trial.limit < 0 or (rate and not trial.limit):
         return f"limit is {trial.limit!r}, expected a number {'above 0' if rate else 'of at least 0'}"
     if rate and not (math.isfinite(trial.burst_seconds) and trial.burst_seconds > 0):

@@ -12,7 +12,8 @@ from sluicegate_reports.cells import is_number, left_out, scaled_columns, texts
 from sluicegate_reports.missing import NOTHING, cells, counted, gaps, heading, lead
 from sluicegate_reports.quantities import quantity
 from sluicegate_reports.readable import readable
-from sluicegate_reports.results import MARKS, Cell, Results, RunFacts, Table, Verdict
+from sluicegate_reports.results import Cell, Results, RunFacts, Table
+from sluicegate_reports.verdict import MARKS, Verdict
 
 _STYLES = {
     Verdict.NOT_APPLICABLE: "dim",

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import grimp
@@ -183,6 +184,26 @@ def test_the_halves_of_grpc_are_apart(tree: Path, room: str, imported: str) -> N
     broken = lint_imports(tree).partition("Broken contracts")[2]
     assert "the interceptors and the proxy of gRPC" in broken
     assert f"sluicegate_grpc.{room}.planted -> sluicegate_grpc.{imported}" in broken
+
+
+def circle(graph: grimp.ImportGraph) -> list[str]:
+    """Modules each of which imports the next one, the first of which is the last one too; empty for none."""
+    imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    try:
+        TopologicalSorter(imports).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_no_imports_go_in_a_circle_not_even_those_of_annotations() -> None:
+    packages = [path.name for source in SOURCES for path in sorted((ROOT / source).glob("sluicegate*"))]
+    graph = grimp.build_graph(*packages, cache_dir=None)
+    assert circle(graph) == []
+    graph.add_import(importer="sluicegate_reports.trial", imported="sluicegate_reports.verdicts.finding")
+    graph.add_import(importer="sluicegate_reports.verdicts.finding", imported="sluicegate_reports.trial")
+    planted = {"sluicegate_reports.trial", "sluicegate_reports.verdicts.finding"}
+    assert set(circle(graph)) == planted
 
 
 def test_every_room_is_in_the_table() -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from sluicegate_reports import observations
-from sluicegate_reports.runs import Trial
+from sluicegate_reports.runs import Trial, measured_as
 from sluicegate_reports.transforms import lanes, packed, packing
 from sluicegate_reports.transforms.flows import ACTIONS, Flows
 from sluicegate_reports.transforms.packed import NEVER, Text, Topic
@@ -165,4 +165,4 @@ def comes(at_s: float, client: str, event: str = "attached", **changes: Any) -> 
 
 def tries(spark: SparkSession, *trials: Trial) -> DataFrame:
     """Trials of one family as a frame."""
-    return lanes.tries(spark, trials, trials[0].measured.family)
+    return lanes.tries(spark, trials, measured_as(trials[0]).family)

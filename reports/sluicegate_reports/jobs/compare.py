@@ -19,11 +19,12 @@ from sluicegate_reports.jobs.thresholds import thresholds
 from sluicegate_reports.listing import Listed, Listing, listing
 from sluicegate_reports.places import Place
 from sluicegate_reports.reading import Log
-from sluicegate_reports.results import Cell, Results, RunFacts, Verdict, worst
+from sluicegate_reports.results import Cell, Results, RunFacts
 from sluicegate_reports.runs import DECISIONS, OBSERVATIONS, Run, Trial, read_run
 from sluicegate_reports.session import is_few, planned_for
 from sluicegate_reports.transforms.flows import CLIENTS
 from sluicegate_reports.transforms.packing import Source
+from sluicegate_reports.verdict import Verdict, worst
 from sluicegate_reports.verdicts import Finding, judge, worst_finding
 
 _COMPLETE = Incomplete()

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from sluicegate_reports.jobs.further import further_figures
 from sluicegate_reports.jobs.measuring import DELAY_SHARES, Measures, Row, Rows
-from sluicegate_reports.runs import Family, Trial
+from sluicegate_reports.runs import Family, Trial, measured_as
 from sluicegate_reports.transforms import counts
 from sluicegate_reports.transforms.flows import CLIENTS, LOG
 from sluicegate_reports.verdicts import Figures
@@ -46,7 +46,7 @@ def figures_of(number: int, trial: Trial, found: Measures) -> Figures:
     :return: with those of `delivery`; of a rate that a log tells of also what clients saw, see `_beside`.
     """
     delivered = _delivered(trial, found)
-    if trial.measured.family is Family.RATE:
+    if measured_as(trial).family is Family.RATE:
         source = source_of(number, found)
         figures = rate_figures(number, trial, found, source)
         if source == CLIENTS:
@@ -58,7 +58,7 @@ def figures_of(number: int, trial: Trial, found: Measures) -> Figures:
         Family.ASKED_DELAY: lambda: _answers(number, found),
         Family.DELAY: lambda: _delay(number, found),
         Family.UNACKED: lambda: _of_trial(number, found.unacked),
-    }[trial.measured.family]()
+    }[measured_as(trial).family]()
     return {**own, **further_figures(number, found), **delivered}
 
 
@@ -67,11 +67,11 @@ def _beside(number: int, trial: Trial, found: Measures, log: Figures) -> Figures
     seen = dict(rate_figures(number, trial, found, CLIENTS))
     refused = (seen.get("answered") or 0) - (seen.get("admitted_messages") or 0)
     elsewhere = max(0.0, refused - (log.get("refused_messages") or 0))
-    payload, reading = trial.policy.endswith("_bytes"), trial.measured.operation == "dispatch"
+    payload, reading = trial.policy.endswith("_bytes"), measured_as(trial).operation == "dispatch"
     if elsewhere or payload or reading:
         # Refused by the broker, without what frames carry, or not read yet: less is no sign of the gateway's.
         seen["below"] = None
-    if trial.measured.operation != "publish":
+    if measured_as(trial).operation != "publish":
         elsewhere = max(elsewhere, (log.get("admitted_messages") or 0) - (seen.get("admitted_messages") or 0))
     return {"under_way": elsewhere, **{f"{SEEN}{name}": value for name, value in seen.items()}}
 

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sluicegate_reports.jobs.measuring import Measures, Rows, collect
 from sluicegate_reports.registry import metrics
-from sluicegate_reports.runs import Trial
+from sluicegate_reports.runs import Trial, measured_as
 from sluicegate_reports.transforms import lanes
 from sluicegate_reports.verdicts import Figures
 
@@ -18,7 +18,7 @@ def further(spark: SparkSession, trials: Sequence[Trial], observations: DataFram
         if metric.transform is None or observations is None:
             continue
         for family in metric.families:
-            if any(trial.measured.family is family for trial in trials):
+            if any(measured_as(trial).family is family for trial in trials):
                 frame = metric.transform(observations, lanes.tries(spark, trials, family))
                 rows = collect(frame.select("trial", metric.name))
                 found += [

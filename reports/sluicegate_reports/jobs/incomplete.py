@@ -13,9 +13,9 @@ from sluicegate_reports import registry
 from sluicegate_reports.jobs.figures import source_of
 from sluicegate_reports.jobs.measuring import Measures, Row
 from sluicegate_reports.reading import LeftOut, Log
-from sluicegate_reports.results import Verdict
-from sluicegate_reports.runs import Family, Trial
+from sluicegate_reports.runs import Family, Trial, measured_as
 from sluicegate_reports.transforms.flows import CLIENTS, LOG
+from sluicegate_reports.verdict import Verdict
 from sluicegate_reports.verdicts import Figures, Finding, judge
 from sluicegate_reports.verdicts.rates import SEEN
 
@@ -92,7 +92,7 @@ def told(
     if not (log or seen) or trial.missing or trial.not_applicable:
         return finding
     why = " and ".join([*["decision log"] * log, *["observations"] * seen])
-    both = trial.measured.family is Family.RATE and source_of(number, found) == LOG
+    both = measured_as(trial).family is Family.RATE and source_of(number, found) == LOG
     if both and finding.verdict is Verdict.DISPUTED:
         finding = _by_the_whole_one(trial, figures, finding, log=log, seen=seen)
     elif finding.verdict in _KEPT and (seen if not both else log and seen):

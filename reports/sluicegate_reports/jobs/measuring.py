@@ -18,7 +18,7 @@ from sluicegate_reports.jobs.by_topic import OfArm, OfTopic, Row, Rows, measured
 from sluicegate_reports.jobs.rate_figures import rates
 from sluicegate_reports.progress import tell
 from sluicegate_reports.registry import systems
-from sluicegate_reports.runs import Family, Trial
+from sluicegate_reports.runs import Family, Trial, measured_as
 from sluicegate_reports.transforms import (
     bounds,
     cost,
@@ -211,11 +211,11 @@ def _of_few(
         ),
     }
     for family, (name, transform) in families.items():
-        if any(trial.measured.family is family for trial in trials):
+        if any(measured_as(trial).family is family for trial in trials):
             yield name, partial(transform, lanes.tries(spark, trials, family))
     answered = (Family.SIZE, Family.ASKED_DELAY)
-    if decisions is not None and any(trial.measured.family in answered for trial in trials):
+    if decisions is not None and any(measured_as(trial).family in answered for trial in trials):
         tried = lanes.tries(spark, trials, *answered)
         yield "rejected", partial(rejections.rejections, decisions, tried, ahead_us)
-    if any(trial.measured.family is Family.COUNT for trial in trials):
+    if any(measured_as(trial).family is Family.COUNT for trial in trials):
         yield "served", partial(served.served, observations, lanes.tries(spark, trials, Family.COUNT))

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from sluicegate_reports.registry.arms import PRODUCERS
 from sluicegate_reports.results import Origin
-from sluicegate_reports.runs import DECISIONS, OBSERVATIONS, Family, Trial
+from sluicegate_reports.runs import DECISIONS, OBSERVATIONS, Family, Trial, measured_as
 from sluicegate_reports.transforms.flows import LOG
 
 _ATTACHING = ("attach_producer", "attach_consumer")
@@ -30,10 +30,10 @@ def of_trial(run: str, trial: Trial, source: str, ahead_us: Mapping[tuple[str, s
     :param source: `flows.LOG` or `flows.CLIENTS`; of a rate.
     :param ahead_us: by how much gates' clocks are ahead of the clients', by system and door.
     """
-    family = trial.measured.family
+    family = measured_as(trial).family
     if family is Family.RATE and source == LOG:
         later = timedelta(microseconds=ahead_us.get((trial.system, trial.door), 0.0))
-        operation = trial.measured.operation
+        operation = measured_as(trial).operation
         kinds = _ATTACHING if operation == "attach" else (operation,)
         return Origin(
             _path(DECISIONS, run, trial.system),
@@ -44,7 +44,7 @@ def of_trial(run: str, trial: Trial, source: str, ahead_us: Mapping[tuple[str, s
                 _between(trial.start + later, trial.end + later),
             ),
         )
-    events = _RATE_EVENTS[trial.measured.operation] if family is Family.RATE else _EVENTS[family]
+    events = _RATE_EVENTS[measured_as(trial).operation] if family is Family.RATE else _EVENTS[family]
     # Earlier events count too: attached clients, and unacknowledged messages.
     whole = family in (Family.COUNT, Family.UNACKED)
     in_phase = family in (Family.SIZE, Family.ASKED_DELAY, Family.DELAY)
@@ -73,9 +73,9 @@ def of_clients(run: str, system: str, events: tuple[str, ...], **columns: str) -
 
 
 def _role(trial: Trial) -> str:
-    if trial.policy == PRODUCERS or trial.measured.operation == "publish":
+    if trial.policy == PRODUCERS or measured_as(trial).operation == "publish":
         return "producer"
-    return "" if trial.measured.operation == "attach" else "consumer"
+    return "" if measured_as(trial).operation == "attach" else "consumer"
 
 
 def _place(trial: Trial) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from sluicegate_reports.jobs.waiting import waiting_charts
 from sluicegate_reports.registry import door as door_of
 from sluicegate_reports.registry import metrics_of, policies
 from sluicegate_reports.results import Chart, Kind, Origin, Point, Section, Series, Table, Value
-from sluicegate_reports.runs import Family, Run, Trial
+from sluicegate_reports.runs import Family, Run, Trial, measured_as
 from sluicegate_reports.transforms import cost, delivery, throttle
 from sluicegate_reports.transforms.flows import CLIENTS
 
@@ -93,7 +93,7 @@ def _side_by_side(
 
 
 def _compared(number: int, trial: Trial, found: Measures) -> dict[str, float]:
-    if trial.measured.family is Family.RATE:
+    if measured_as(trial).family is Family.RATE:
         figures = rate_figures(number, trial, found, CLIENTS)
     else:
         figures = figures_of(number, trial, found)

@@ -11,7 +11,7 @@ from sluicegate_reports.jobs.measuring import DELAY_SHARES, Measures
 from sluicegate_reports.quantities import quantity
 from sluicegate_reports.registry import metrics_of
 from sluicegate_reports.results import Chart, Kind, Origin, Point, Section, Series, Table, Value
-from sluicegate_reports.runs import Family, Run, Trial
+from sluicegate_reports.runs import Family, Run, Trial, measured_as
 from sluicegate_reports.transforms import attribution, skew
 from sluicegate_reports.transforms.flows import CLIENTS, LOG
 from sluicegate_reports.verdicts import Finding, worst_finding
@@ -46,7 +46,7 @@ def policy_sections(run: Run, findings: Sequence[Finding], found: Measures) -> I
             for number, (trial, finding) in enumerate(zip(trials, findings, strict=True))
             if trial.policy == policy
         ]
-        family = mine[0][1].measured.family
+        family = measured_as(mine[0][1]).family
         charts: tuple[Chart, ...] = ()
         if family is Family.RATE:
             charts = tuple(_rate_charts(mine, found, of))
@@ -59,7 +59,7 @@ def policy_sections(run: Run, findings: Sequence[Finding], found: Measures) -> I
 
 
 def _text(mine: Numbered) -> str:
-    limits = dict.fromkeys(quantity(trial.limit, trial.measured.unit) for _, trial, _ in mine)
+    limits = dict.fromkeys(quantity(trial.limit, measured_as(trial).unit) for _, trial, _ in mine)
     phases = dict.fromkeys(trial.phase for _, trial, _ in mine)
     return f"Limit: {', '.join(limits)}. Tried in: {', '.join(phases)}."
 
@@ -76,15 +76,15 @@ def first_rows(trials: Sequence[Trial], found: Measures) -> dict[int, int]:
 
 def _sources(number: int, trial: Trial, found: Measures) -> list[str]:
     """By whom a trial was seen: a row for each."""
-    both = trial.measured.family is Family.RATE and source_of(number, found) == LOG
+    both = measured_as(trial).family is Family.RATE and source_of(number, found) == LOG
     return [LOG, CLIENTS] if both else [CLIENTS]
 
 
 def _table(policy: str, mine: Numbered, found: Measures, of: _OriginOf) -> Table:
-    family = mine[0][1].measured.family
+    family = measured_as(mine[0][1]).family
     rate = family is Family.RATE
     metrics = [metric for metric in metrics_of(family) if metric.title]
-    unit = mine[0][1].measured.unit
+    unit = measured_as(mine[0][1]).unit
     columns = ("system", "door", "phase", "topic", f"limit ({unit})", *(["seen by"] if rate else []))
     rows: list[tuple[Value, ...]] = []
     lie: list[Origin] = []
@@ -152,7 +152,7 @@ def _rate_charts(mine: Numbered, found: Measures, of: _OriginOf) -> Iterator[Cha
                 points = _points({row["second"]: row[name] for row in rows}, trial)
                 if name == "admitted" or any(point.y for point in points):
                     series.append(Series(trial.system, trial.door, points, name, of(trial, source)))
-    unit = mine[0][1].measured.unit
+    unit = measured_as(mine[0][1]).unit
     if series:
         yield Chart(
             "Offered and admitted in each second",

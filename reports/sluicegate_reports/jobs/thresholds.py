@@ -7,7 +7,7 @@ from sluicegate_reports.jobs.measuring import Measures, Rows
 from sluicegate_reports.registry import Metric
 from sluicegate_reports.registry.measured import Family
 from sluicegate_reports.results import Cell, Threshold
-from sluicegate_reports.runs import Run
+from sluicegate_reports.runs import Run, measured_as
 
 
 def thresholds(run: Run, matrix: Sequence[Cell], found: Measures) -> Iterator[Threshold]:
@@ -46,7 +46,7 @@ def _rows(metric: Metric, run: Run, found: Measures) -> Rows:
     if metric.families:
         return []
     # What is withheld until others are acknowledged is not lost.
-    withheld = {(t.system, t.door, t.topic) for t in run.trials if t.measured.family is Family.UNACKED}
+    withheld = {(t.system, t.door, t.topic) for t in run.trials if measured_as(t).family is Family.UNACKED}
     return [row for row in found.deliveries if (row["system"], row["door"], row["topic"]) not in withheld]
 
 

@@ -6,7 +6,8 @@ from itertools import groupby
 from sluicegate_reports.missing import cells
 from sluicegate_reports.page.markup import Markup, grid, join, scrolled, tag
 from sluicegate_reports.quantities import together
-from sluicegate_reports.results import MARKS, Arm, Cell, Results, RunFacts, Verdict
+from sluicegate_reports.results import Arm, Cell, Results, RunFacts
+from sluicegate_reports.verdict import MARKS, Verdict
 
 _MANY = 6
 """Arms above which the matrix is set in smaller type."""

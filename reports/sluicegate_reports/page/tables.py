@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from sluicegate_reports.cells import is_number, left_out, scaled_columns, texts
 from sluicegate_reports.page.markup import Markup, grid, join, scrolled, tag
 from sluicegate_reports.quantities import NOT_MEASURED
-from sluicegate_reports.results import Origin, RunFacts, Table, Value, Verdict
+from sluicegate_reports.results import Origin, RunFacts, Table, Value
+from sluicegate_reports.verdict import Verdict
 
 _FOLDED = 8
 """Tables with more rows are folded."""

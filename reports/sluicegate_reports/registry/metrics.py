@@ -13,7 +13,7 @@ from sluicegate_reports.registry.measured import Family
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from sluicegate_reports.runs import Trial
+    from sluicegate_reports.trial import Trial
     from sluicegate_reports.verdicts.finding import Figures, Finding
 
 Transform: TypeAlias = "Callable[[DataFrame, DataFrame], DataFrame]"

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from sluicegate_reports.runs import Family, Trial
+from sluicegate_reports.runs import Family, Trial, measured_as
 
 
 class Lane(NamedTuple):
@@ -69,7 +69,7 @@ def lanes(trials: Sequence[Trial], skew_us: Mapping[tuple[str, str], float] | No
         first[place] = min(first.get(place, trial.start), trial.start)
     found = []
     for number, trial in enumerate(trials):
-        if trial.measured.family is not Family.RATE or trial.missing or trial.not_applicable:
+        if measured_as(trial).family is not Family.RATE or trial.missing or trial.not_applicable:
             continue
         begin, end = microseconds(trial.start), microseconds(trial.end)
         later = round((skew_us or {}).get((trial.system, trial.door), 0))
@@ -81,8 +81,8 @@ def lanes(trials: Sequence[Trial], skew_us: Mapping[tuple[str, str], float] | No
                 trial.door,
                 trial.topic or None,
                 trial.subscription or None,
-                trial.measured.operation,
-                trial.measured.unit.partition("/")[0],
+                measured_as(trial).operation,
+                measured_as(trial).unit.partition("/")[0],
                 float(trial.limit),
                 float(trial.burst),
                 trial.saturated,
@@ -121,7 +121,7 @@ def tries(spark: SparkSession, trials: Sequence[Trial], *families: Family) -> Da
             microseconds(trial.end),
         )
         for number, trial in enumerate(trials)
-        if trial.measured.family in families and not trial.missing and not trial.not_applicable
+        if measured_as(trial).family in families and not trial.missing and not trial.not_applicable
     ]
     return small(spark, rows, TRIES_SCHEMA)
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from sluicegate_reports.runs import Family, Trial
+from sluicegate_reports.runs import Family, Trial, measured_as
 from sluicegate_reports.transforms.lanes import small
 
 ARM = ("system", "door")
@@ -25,7 +25,7 @@ seldom do anything would always pause."""
 
 def keeping(spark: SparkSession, trials: Sequence[Trial]) -> DataFrame:
     """The topics on which a policy keeps messages back: `system`, `door`, `topic`."""
-    places = {(t.system, t.door, t.topic) for t in trials if t.measured.family in _KEEPING}
+    places = {(t.system, t.door, t.topic) for t in trials if measured_as(t).family in _KEEPING}
     return small(spark, sorted(places), "system string, door string, topic string")
 
 

@@ -15,8 +15,8 @@ What a system has that is only nearest to the policy (`Trial.nearest`) is never 
 
 from dataclasses import replace
 
-from sluicegate_reports.results import Verdict
-from sluicegate_reports.runs import Family, Trial
+from sluicegate_reports.runs import Family, Trial, measured_as
+from sluicegate_reports.verdict import Verdict
 from sluicegate_reports.verdicts.delivery import with_deliveries
 from sluicegate_reports.verdicts.finding import Figures, Finding, worst_finding
 from sluicegate_reports.verdicts.metrics import with_metrics
@@ -41,7 +41,7 @@ def judge(trial: Trial, figures: Figures) -> Finding:
         return Finding(Verdict.NOT_APPLICABLE, text=trial.not_applicable)
     if trial.missing:
         return Finding(Verdict.MISSING, text=trial.missing)
-    finding = _BY_FAMILY[trial.measured.family](trial, figures)
+    finding = _BY_FAMILY[measured_as(trial).family](trial, figures)
     finding = with_metrics(with_deliveries(finding, trial, figures), trial, figures)
     if trial.nearest and finding.verdict is not Verdict.MISSING:
         verdict = Verdict.WITHIN if finding.verdict is Verdict.EXACT else finding.verdict
@@ -72,7 +72,9 @@ def _answers(trial: Trial, figures: Figures) -> Finding:
         text += f", {served:,.0f} refused and yet served"
     if figures.get("otherwise"):
         more = (
-            "more refused" if trial.measured.family is Family.COUNT else "of them refused with another code"
+            "more refused"
+            if measured_as(trial).family is Family.COUNT
+            else "of them refused with another code"
         )
         text += f"; {figures['otherwise']:,.0f} {more}, not by this policy"
     if figures.get("unclear"):

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from sluicegate_reports.results import Verdict
-from sluicegate_reports.runs import Family, Trial
+from sluicegate_reports.runs import Family, Trial, measured_as
+from sluicegate_reports.verdict import Verdict
 from sluicegate_reports.verdicts.finding import Figures, Finding, worst_finding
 from sluicegate_reports.verdicts.thresholds import WITHIN_DELIVERIES
 
@@ -22,9 +22,9 @@ def with_deliveries(finding: Finding, trial: Trial, figures: Figures) -> Finding
     :param figures: see `transforms.delivery`; those that are missing take no part.
     """
     counts = {name: figures.get(name) or 0 for name in (*_NEVER, *_SELDOM, *_TOLD)}
-    if trial.measured.family is Family.UNACKED:
+    if measured_as(trial).family is Family.UNACKED:
         counts["lost"] = 0  # what is withheld until others are acknowledged is not lost
-    if trial.measured.family in (Family.ASKED_DELAY, Family.UNACKED):
+    if measured_as(trial).family in (Family.ASKED_DELAY, Family.UNACKED):
         counts["reordered"] = 0  # of different delays, or redelivered
     words = {**_NEVER, **_SELDOM, **_TOLD}
     said = [f"{count:,.0f} {words[name]}" for name, count in counts.items() if count]

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from sluicegate_reports.results import Verdict
+from sluicegate_reports.verdict import Verdict
 
 Figures: TypeAlias = Mapping[str, float | None]
 """What was measured of a trial, by measure; what is missing or None was not."""

@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 from sluicegate_reports.registry import metrics_of
-from sluicegate_reports.runs import Trial
+from sluicegate_reports.runs import Trial, measured_as
 from sluicegate_reports.verdicts.finding import Figures, Finding, worst_finding
 
 
 def with_metrics(finding: Finding, trial: Trial, figures: Figures) -> Finding:
     """The worse of a finding and of what a metric's rule found; the text has both."""
-    for metric in metrics_of(trial.measured.family):
+    for metric in metrics_of(measured_as(trial).family):
         found = metric.rule(trial, figures) if metric.rule is not None else None
         if found is None:
             continue

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from sluicegate_reports.quantities import part, quantity
-from sluicegate_reports.results import Verdict
-from sluicegate_reports.runs import Trial
+from sluicegate_reports.runs import Trial, measured_as
+from sluicegate_reports.verdict import Verdict
 from sluicegate_reports.verdicts.finding import Figures, Finding
 from sluicegate_reports.verdicts.thresholds import EXACT_SHARE, WINDOW_S, WITHIN_SHARE
 
@@ -100,7 +100,7 @@ class _Seen:
     @property
     def _unit(self) -> str:
         """Of amounts: the limit's, without the second."""
-        return self.trial.measured.unit.partition("/")[0]
+        return measured_as(self.trial).unit.partition("/")[0]
 
     def _of(self, name: str) -> float:
         return self.figures.get(name) or 0.0

@@ -10,7 +10,8 @@ from tests.reports.results.example import example
 
 from sluicegate.cli import main
 from sluicegate_reports.differences import Change, change_of, difference
-from sluicegate_reports.results import Cell, Results, Verdict, to_json
+from sluicegate_reports.results import Cell, Results, to_json
+from sluicegate_reports.verdict import Verdict
 
 Run = Callable[..., Result]
 

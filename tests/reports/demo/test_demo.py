@@ -19,9 +19,10 @@ from sluicegate.cli import main
 from sluicegate_reports import demo, session
 from sluicegate_reports.demo_table import counted
 from sluicegate_reports.observations import Event, Observation, ObservationLog, Role
-from sluicegate_reports.results import Arm, Cell, Results, Verdict, to_json
+from sluicegate_reports.results import Arm, Cell, Results, to_json
 from sluicegate_reports.runs import OBSERVATIONS, Run
 from sluicegate_reports.usage import JAVA
+from sluicegate_reports.verdict import Verdict
 
 Show = Callable[..., Sequence[str]]
 

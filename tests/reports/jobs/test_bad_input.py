@@ -14,9 +14,10 @@ from sluicegate_reports.jobs.compare import compare_run
 from sluicegate_reports.markdown import markdown
 from sluicegate_reports.missing import gaps
 from sluicegate_reports.page import page
-from sluicegate_reports.results import Results, Verdict, to_json
+from sluicegate_reports.results import Results, to_json
 from sluicegate_reports.runs import DECISIONS, OBSERVATIONS
 from sluicegate_reports.terminal import show
+from sluicegate_reports.verdict import Verdict
 
 
 def verdicts(results: Results, door: str) -> dict[str, Verdict]:

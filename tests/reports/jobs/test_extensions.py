@@ -14,7 +14,8 @@ from sluicegate_reports.fail_on import decisive
 from sluicegate_reports.jobs.compare import compare_run
 from sluicegate_reports.markdown import markdown
 from sluicegate_reports.page import page
-from sluicegate_reports.results import Results, Verdict, to_json
+from sluicegate_reports.results import Results, to_json
+from sluicegate_reports.verdict import Verdict
 
 BARGES = "max_barge_rate"
 

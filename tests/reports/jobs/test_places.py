@@ -32,7 +32,7 @@ from sluicegate_reports.reading import read_decisions
 from sluicegate_reports.results import from_json
 from sluicegate_reports.runner.brokers.jars import S3, classpath
 from sluicegate_reports.runner.brokers.processes import UnavailableError
-from sluicegate_reports.runs import read_run, write_run
+from sluicegate_reports.runs import measured_as, read_run, write_run
 
 _JOB_S = 6 * LONG_S
 """Several Java processes share the machine while the job runs."""
@@ -188,7 +188,7 @@ def test_the_results_are_the_same_wherever_the_job_runs(
     recorded.make_run(directory, gate_ahead_us=500_000)
     run = read_run(directory)
     # One of each kind: what is compared is where it runs.
-    kinds = {trial.measured.family: trial for trial in run.trials}
+    kinds = {measured_as(trial).family: trial for trial in run.trials}
     write_run(directory, replace(run, trials=tuple(kinds.values())))
     put(directory, "run")
     here = compare_run(near, directory)

@@ -15,8 +15,9 @@ from sluicegate_reports import observations
 from sluicegate_reports.jobs.compare import compare_run
 from sluicegate_reports.markdown import markdown
 from sluicegate_reports.page import page
-from sluicegate_reports.results import Results, Verdict
+from sluicegate_reports.results import Results
 from sluicegate_reports.runs import DECISIONS, OBSERVATIONS
+from sluicegate_reports.verdict import Verdict
 
 _DAYS = 3_650
 _TEN_YEARS_US = _DAYS * 86_400 * 1_000_000

@@ -7,17 +7,8 @@ from dataclasses import replace
 from tests.reports.results.example import example
 
 from sluicegate_reports.registry.arms import REFERENCE_LABEL
-from sluicegate_reports.results import (
-    Arm,
-    Cell,
-    Chart,
-    Kind,
-    Point,
-    Results,
-    Section,
-    Series,
-    Verdict,
-)
+from sluicegate_reports.results import Arm, Cell, Chart, Kind, Point, Results, Section, Series
+from sluicegate_reports.verdict import Verdict
 
 _LABELS = {("kafka", "native"): "nearest"}
 ARMS = tuple(

@@ -24,8 +24,8 @@ from sluicegate_reports.results import (
     Skew,
     Table,
     Threshold,
-    Verdict,
 )
+from sluicegate_reports.verdict import Verdict
 
 _HOSTILE = "<script>alert('x')</script>&\"]]>"
 

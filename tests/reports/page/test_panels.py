@@ -10,18 +10,8 @@ from sluicegate_reports.cells import scaled_columns
 from sluicegate_reports.missing import cells, counted
 from sluicegate_reports.page import page
 from sluicegate_reports.quantities import together
-from sluicegate_reports.results import (
-    Cell,
-    Chart,
-    Kind,
-    Point,
-    Results,
-    RunFacts,
-    Section,
-    Series,
-    Table,
-    Verdict,
-)
+from sluicegate_reports.results import Cell, Chart, Kind, Point, Results, RunFacts, Section, Series, Table
+from sluicegate_reports.verdict import Verdict
 
 _TIME = "s since the phase began"
 

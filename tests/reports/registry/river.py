@@ -51,7 +51,7 @@ METRIC = """
 from pyspark.sql import functions as F
 from sluicegate_reports.registry import Bound, Extension, Family, Metric
 
-from sluicegate_reports.results import Verdict
+from sluicegate_reports.verdict import Verdict
 from sluicegate_reports.verdicts.finding import Finding
 
 

@@ -19,9 +19,8 @@ from sluicegate_reports.results import (
     Skew,
     Table,
     Threshold,
-    Verdict,
-    worst,
 )
+from sluicegate_reports.verdict import Verdict, worst
 
 _BEGAN = datetime(2026, 11, 21, 10, 40, 22, tzinfo=UTC)
 ARMS = (

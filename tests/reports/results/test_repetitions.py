@@ -12,8 +12,9 @@ from sluicegate_reports import counted
 from sluicegate_reports.markdown import markdown
 from sluicegate_reports.places import place
 from sluicegate_reports.repetitions import interval, merged, repetition, repetitions
-from sluicegate_reports.results import Cell, Results, RunFacts, Threshold, Verdict, from_json, to_json
+from sluicegate_reports.results import Cell, Results, RunFacts, Threshold, from_json, to_json
 from sluicegate_reports.runs import Run, RunError, write_run
+from sluicegate_reports.verdict import Verdict
 
 
 def results(*figures: float, verdict: Verdict = Verdict.WITHIN) -> Results:

@@ -23,11 +23,10 @@ from sluicegate_reports.results import (
     Series,
     Table,
     Threshold,
-    Verdict,
     from_json,
     to_json,
-    worst,
 )
+from sluicegate_reports.verdict import Verdict, worst
 
 _NOWHERE = RunFacts("r", "", "")
 

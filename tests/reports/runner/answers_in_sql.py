@@ -10,7 +10,7 @@ from tests.reports.runner import attribution_in_sql
 
 from sluicegate_reports.registry.arms import MEMBERS, PRODUCERS, SUBSCRIPTIONS
 from sluicegate_reports.results import Results
-from sluicegate_reports.runs import Family, Trial
+from sluicegate_reports.runs import Family, Trial, measured_as
 
 FAMILIES = (Family.SIZE, Family.ASKED_DELAY, Family.COUNT, Family.UNACKED)
 _SINGLE = """
@@ -108,7 +108,7 @@ def rows_of(results: Results, trial: Trial) -> list[dict[str, Any]]:
 def _figures(base: duckdb.DuckDBPyConnection, trial: Trial) -> dict[str, Any]:
     given = {name: getattr(trial, name) for name in ("system", "door", "topic")}
     times = {name: round(at.timestamp() * 1e6) for name, at in (("begin", trial.start), ("end", trial.end))}
-    family = trial.measured.family
+    family = measured_as(trial).family
     if family is Family.UNACKED:
         found = base.execute(_UNACKED, {**given, **times}).fetchone() or ()
         return dict(zip(_OF_UNACKED, (value or 0 for value in found), strict=True))

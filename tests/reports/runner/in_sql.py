@@ -10,7 +10,7 @@ from tests.reports.runner import answers_in_sql, attribution_in_sql
 from tests.reports.runner.answers_in_sql import FAMILIES, rows_of
 
 from sluicegate_reports.results import Results, Skew
-from sluicegate_reports.runs import Family, Run, Trial
+from sluicegate_reports.runs import Family, Run, Trial, measured_as
 
 _DELIVERY = f"""
 {MESSAGES}
@@ -257,7 +257,9 @@ def check_refusals(directory: Path, run: Run, results: Results) -> int:
 
 def _tried(run: Run, *families: Family) -> list[Trial]:
     """The trials of these families that were carried out."""
-    return [t for t in run.trials if t.measured.family in families and not (t.missing or t.not_applicable)]
+    return [
+        t for t in run.trials if measured_as(t).family in families and not (t.missing or t.not_applicable)
+    ]
 
 
 def _is_first(run: Run, trial: Trial) -> bool:
@@ -328,7 +330,7 @@ def _flows(base: duckdb.DuckDBPyConnection, trial: Trial, first: bool, ahead_us:
         "length": rates["length"],
         "bytes": trial.policy.endswith("_bytes"),
         "policy": trial.policy,
-        "operation": trial.measured.operation,
+        "operation": measured_as(trial).operation,
         "subscription": trial.subscription,
         **{name: getattr(trial, name) for name in ("system", "door", "topic")},
     }
@@ -336,7 +338,7 @@ def _flows(base: duckdb.DuckDBPyConnection, trial: Trial, first: bool, ahead_us:
         # A gate's clock is known to some ms, and before a first trial nothing else is decided.
         edges = {"log": log, "early": 100_000 if first and log else 0, "ahead": ahead_us if log else 0}
         base.execute(f"CREATE OR REPLACE TEMP TABLE {table} AS {_FLOW}", {**given, **edges})
-    pressure = {"operation": trial.measured.operation, "saturated": trial.saturated}
+    pressure = {"operation": measured_as(trial).operation, "saturated": trial.saturated}
     base.execute(_PRESSURE, {**rates, **pressure})
     return rates
 
@@ -406,7 +408,7 @@ def _delays(base: duckdb.DuckDBPyConnection, run: Run, results: Results) -> int:
     compared = 0
     for trial in _tried(run, Family.DELAY):
         arm = (trial.system, trial.door)
-        kept = [t.topic for t in run.trials if (t.system, t.door) == arm and t.measured.family in keeping]
+        kept = [t.topic for t in run.trials if (t.system, t.door) == arm and measured_as(t).family in keeping]
         given = {name: getattr(trial, name) for name in ("system", "door", "topic", "phase", "limit")}
         expected = base.execute(_DELAYS, {**given, "kept": kept}).fetchone() or ()
         names = ("messages", "early", *_LATENESS)

@@ -22,12 +22,12 @@ from sluicegate_reports.results import (
     Section,
     Series,
     Table,
-    Verdict,
     from_json,
     of_log,
     to_json,
 )
 from sluicegate_reports.terminal import show
+from sluicegate_reports.verdict import Verdict
 
 _PARTS = (
     "<script>x</script>",

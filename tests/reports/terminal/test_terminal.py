@@ -11,17 +11,9 @@ from tests.reports.results.example import example
 from sluicegate_reports.markdown import markdown
 from sluicegate_reports.missing import NOTHING
 from sluicegate_reports.registry.arms import REFERENCE_LABEL
-from sluicegate_reports.results import (
-    Arm,
-    Cell,
-    Results,
-    RunFacts,
-    Section,
-    Table,
-    Threshold,
-    Verdict,
-)
+from sluicegate_reports.results import Arm, Cell, Results, RunFacts, Section, Table, Threshold
 from sluicegate_reports.terminal import show
+from sluicegate_reports.verdict import Verdict
 
 
 def printed(results: Results, width: int) -> str:
