@@ -93,9 +93,9 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Tests on brokers wait at times, so five processes for two cores; on a slow machine one for each."""
+    """Tests on brokers wait at times, so five processes for two cores; a slow one waits less: three."""
     cores = max(2, os.cpu_count() or 2)
-    return cores if _IS_SLOW else min(5 * cores // 2, 8)
+    return min((3 if _IS_SLOW else 5) * cores // 2, 8)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> "Spreading":

@@ -12,8 +12,8 @@ T = TypeVar("T")
 LONG_S = 600
 """For every time-out that a test must name and that must never be reached. A shorter wait costs no more."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.005, 0.05
-"""Looking costs time, too: what has not happened for long is looked for less often, and a pause is never
-shorter than the look before it."""
+"""Looking costs time, too: what has not happened for long is looked for less often, and at most a third
+of the time goes into it, as a slow machine needs the rest for what is waited for."""
 
 
 def until(
@@ -34,7 +34,7 @@ def until(
         looked = time.monotonic()
         if looked > deadline:
             raise TimeoutError(f"not within {timeout_s:g} s: {what}\n{tell()}".rstrip())
-        time.sleep(max(pause_s, looked - began))
+        time.sleep(max(pause_s, 2 * (looked - began)))
         pause_s = min(1.5 * pause_s, _LONGEST_PAUSE_S)
         began = time.monotonic()
     return held
