@@ -1,7 +1,7 @@
 """Gives a conversation to a gateway's relay without sockets, and takes the CPU time.
 
-It also runs in earlier trees, back to 7cc81e9: it imports only what all of them have, and handles the few
-differences.
+It also runs in earlier trees, back to 7cc81e9: it imports only what all of them have, if by another name, and
+handles the few differences.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 from unittest.mock import patch
 
+import benchmarks.harness.earlier_trees  # noqa: F401 - before what follows
 from benchmarks.harness.fake_transport import FakeTransport
 from sluicegate.broker import Listener
 from sluicegate.net.connections import Connections
