@@ -84,6 +84,12 @@ class SessionWire(Generic[S]):
         self.carry_out(self.session.wake(self.now, client_gone))
         return True
 
+    def forget(self) -> None:
+        """Forget what was sent, which a long run would otherwise look through again and again."""
+        self.commands = [
+            command for command in self.commands if not isinstance(command, ToUpstream | ToClient)
+        ]
+
     @property
     def wake_at(self) -> int | None:
         """The wake-up that is asked for."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.pulsar.session.deliveries import EXCLUSIVE, ack, attach, flow, message
 from tests.pulsar.session.messages import TYPES, frame
@@ -225,7 +225,7 @@ class Run:
         for _ in range(3 * len(self.entries) + 60):
             if self.is_overfull or (len(self.ever) == len(self.entries) and not self.wire.session.held_bytes):
                 return
-            self.wire.commands = self.wire.commands[-20:]
+            self.wire.forget()
             self.send(len(self.pipe))
             self.wire.wait(1)
             self.settle()
@@ -233,8 +233,18 @@ class Run:
                 self.acknowledge(cumulative=False)
 
 
+_AGAIN = [("send", 1), ("redeliver", False)]
+_AGAIN_ARRIVED = [("redeliver", True), ("send", 1), ("redeliver", True)]
+
+
 @settings(max_examples=120, deadline=None)
 @given(ENTRIES, st.integers(0, 7), STEPS)
+# The wake-up for a delay that does not apply any more is also the one for the rate.
+@example(
+    [Entry(1, 10, 0), Entry(1, 10, 0), Entry(60, 10, 0), Entry(1, 10, 0)],
+    2,
+    [*_AGAIN, *_AGAIN, ("policies", 1), *_AGAIN_ARRIVED, ("send", 1), ("send", 1)],
+)
 def test_nothing_is_lost_early_or_out_of_order(
     entries: list[Entry], choice: int, steps: list[tuple[str, int]]
 ) -> None:
