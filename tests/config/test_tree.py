@@ -110,6 +110,15 @@ def test_what_cannot_be_read_is_refused_with_its_place(text: str, message: str, 
     assert error.line == line
 
 
+def test_a_traceback_names_each_error_with_its_place_and_remedy() -> None:
+    with pytest.raises(ConfigErrors) as refused:
+        parse("a: 1\n\tb: 2\n", "gateway.yaml", [])
+    [error] = refused.value.errors
+    assert str(refused.value) == f"1 configuration error:\n{error.render()}"
+    assert "gateway.yaml:2" in str(refused.value)
+    assert error.remedy in str(refused.value)
+
+
 def test_an_alias_bomb_is_refused_before_it_expands() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 30)]

@@ -69,9 +69,11 @@ class ConfigErrors(Exception):  # noqa: N818 - it carries several errors
     """The configuration was rejected as a whole."""
 
     def __init__(self, errors: list[Finding]) -> None:
-        super().__init__(f"{len(errors)} configuration error{'s' if len(errors) != 1 else ''}")
         self.errors = by_place(errors)
         """Every error that was found, in file order."""
+        count = f"{len(errors)} configuration error{'s' if len(errors) != 1 else ''}"
+        # Who embeds a gateway sees no more of it than this, in a traceback.
+        super().__init__(f"{count}:\n{self.render()}")
 
     def render(self) -> str:
         """Format all errors for people, separated by empty lines."""
