@@ -71,11 +71,8 @@ def _answers(trial: Trial, figures: Figures) -> Finding:
     if served:
         text += f", {served:,.0f} refused and yet served"
     if figures.get("otherwise"):
-        more = (
-            "more refused"
-            if measured_as(trial).family is Family.COUNT
-            else "of them refused with another code"
-        )
+        counts = measured_as(trial).family is Family.COUNT
+        more = "more refused" if counts else "of them refused with another code"
         text += f"; {figures['otherwise']:,.0f} {more}, not by this policy"
     if figures.get("unclear"):
         text += f"; of {figures['unclear']:,.0f} refused it cannot be told whether it was this policy"
