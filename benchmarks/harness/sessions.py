@@ -8,8 +8,8 @@ from benchmarks.harness.gates import gate_cache
 from sluicegate.broker import Ask, Command, Dial, Listener, NextTurn, Session, WakeAt
 from sluicegate.config.tls import context_for_broker
 from sluicegate.engine.budget import Budget
-from sluicegate.engine.sink import NullSink
 from sluicegate.model import Level, PolicyLayer, PolicySet, PolicyValue, Setting, Source
+from sluicegate.testing import NullSink
 
 NOW_NS = 1_000_000_000_000
 _MS = 1e6

@@ -13,9 +13,9 @@ from benchmarks.harness.names import ENGINE
 from benchmarks.harness.pulsar_bytes import payload_frame
 from benchmarks.harness.scenario import Scenario
 from benchmarks.harness.sessions import NOW_NS, Services, Timed
-from sluicegate.engine.sink import NullSink
 from sluicegate.model import PolicyValue
 from sluicegate.processes import collecting
+from sluicegate.testing import NullSink
 from sluicegate_grpc.semantics.fields import Plan
 from sluicegate_pulsar.cluster.brokers import Brokers
 from sluicegate_pulsar.codec import pulsar_pb2 as pb

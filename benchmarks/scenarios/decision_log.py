@@ -43,10 +43,10 @@ from sluicegate.decisions.log import DecisionLog
 from sluicegate.decisions.reading import read_decisions
 from sluicegate.decisions.spool import parquet_files, spools
 from sluicegate.engine.gate import DecisionSink, Gate
-from sluicegate.engine.sink import NullSink
 from sluicegate.model import Action, Decision, Operation, OperationKind
 from sluicegate.processes import collecting
 from sluicegate.processes.in_process import EmbeddedGateway
+from sluicegate.testing import NullSink
 
 _DECISIONS, _QUICK_DECISIONS = 1_000_000, 100_000
 """1,000,000 are what a gate with some 3,000 decisions a second writes before its file becomes Parquet."""

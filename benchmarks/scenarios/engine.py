@@ -15,8 +15,8 @@ from benchmarks.harness.scenario import Scenario
 from sluicegate.decisions.log import DecisionLog
 from sluicegate.engine.factors import Factor
 from sluicegate.engine.gates import GateCache
-from sluicegate.engine.sink import NullSink
 from sluicegate.model import Operation, OperationKind
+from sluicegate.testing import NullSink
 
 _POLICIES = {
     "max_message_size": 4 * 2**20,

@@ -20,8 +20,8 @@ from benchmarks.harness.names import ENGINE
 from benchmarks.harness.scenario import Scenario
 from sluicegate.config.models import GatewayConfig
 from sluicegate.embedded import PolicyEngine, ServiceConfig
-from sluicegate.engine.sink import NullSink
 from sluicegate.model import Level, Method, MethodMap, PolicyLayer, Role, Setting, Source
+from sluicegate.testing import NullSink
 from sluicegate_grpc.aio import PolicyServerInterceptor
 from sluicegate_grpc.sync import PolicyServerInterceptor as SyncPolicyServerInterceptor
 

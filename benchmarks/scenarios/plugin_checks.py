@@ -10,10 +10,10 @@ from sluicegate import hookimpl
 from sluicegate.engine.check import Check, Stage
 from sluicegate.engine.faults import GateFaults
 from sluicegate.engine.gate import Gate, compile_gate
-from sluicegate.engine.sink import NullSink
 from sluicegate.model import Decision, Operation, OperationKind, PolicySet, TopicName
 from sluicegate.runtime.compiler import GateCompiler
 from sluicegate.runtime.plugins import load_plugins
+from sluicegate.testing import NullSink
 
 _ROUNDS = 9
 

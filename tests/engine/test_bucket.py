@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sluicegate.engine.bucket import SECOND_NS, DualBucket, Shortage
+from sluicegate.engine.bucket import SECOND_NS, DualBucket, Shortage, shown
 
 MS = 1_000_000
 
@@ -261,6 +261,26 @@ def test_a_shortage_names_the_dimension_with_the_longest_wait(
     bucket.charge(*charged, 0)
 
     assert bucket.shortage(*needed, 0) == told
+
+
+@pytest.mark.seed("S1-062")
+@pytest.mark.parametrize(
+    ("short", "told"),
+    [
+        (Shortage(False, 512.5, 500), "Current: 512 messages/s, Limit: 500 messages/s."),
+        (Shortage(True, 3, 2.5), "Current: 3 bytes/s, Limit: 2.5 bytes/s."),
+    ],
+)
+def test_a_shortage_as_a_sentence_has_the_unit(short: Shortage, told: str) -> None:
+    assert str(short) == told
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [(2, "2"), (99.94, "99.9"), (99.96, "100"), (100, "100"), (100.4, "100"), (100.6, "101"), (101.4, "101")],
+)
+def test_values_below_100_have_one_place_unless_they_are_whole(value: float, told: str) -> None:
+    assert shown(value) == told
 
 
 def test_a_bucket_admits_up_to_its_level_and_anything_when_full() -> None:

@@ -168,6 +168,8 @@ def test_a_factor_restricts_below_1_and_0_is_not_unlimited() -> None:
     assert decision.reasons[0].policy == "disk"
     assert decision.reasons[0].outcome is Outcome.PRECONDITION
     assert decision.text == "Publishing is paused by disk for topic orders: volume 1 is full. Wait."
+    factor.set(0.0, "")
+    assert paused(factor, "orders").text == "Publishing is paused by disk for topic orders. Wait."
 
 
 def test_a_factor_holds_even_where_its_advice_fails() -> None:

@@ -4,9 +4,9 @@ import pytest
 
 from sluicegate.engine.gate import Gate, GateFaults, compile_gate
 from sluicegate.engine.gates import GateCache
-from sluicegate.engine.sink import NullSink
 from sluicegate.engine.state import TopicState
 from sluicegate.model import EffectivePolicies, Operation, OperationKind, TopicName
+from sluicegate.testing import NullSink
 
 
 class Compiler:

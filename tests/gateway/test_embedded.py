@@ -12,11 +12,11 @@ from tests.waiting import LONG_S, until_so
 from sluicegate import hookimpl
 from sluicegate.broker import Listener
 from sluicegate.config.models import GatewayConfig
-from sluicegate.engine.sink import NullSink
 from sluicegate.model import Level, PolicyLayer, PolicyValue, Setting, Source
 from sluicegate.net.listening.acceptor import Acceptor
 from sluicegate.processes.in_process import EmbeddedGateway
 from sluicegate.runtime.plugins import CHOICE
+from sluicegate.testing import NullSink
 
 SECOND = 1_000_000_000
 

@@ -17,11 +17,11 @@ from sluicegate.engine.delivery_time import DelayRule
 from sluicegate.engine.faults import FAULTS_TO_OPEN, GateFaults
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.quota import Quota
-from sluicegate.engine.sink import NullSink
 from sluicegate.model import Action, Decision, Operation, OperationKind, Outcome, PolicySet, Reason, TopicName
 from sluicegate.runtime.compiler import GateCompiler
 from sluicegate.runtime.plugin_metrics import PluginMetrics
 from sluicegate.runtime.plugins import CHOICE, load_plugins
+from sluicegate.testing import NullSink
 
 NOW = 1_000_000_000
 NAME = f"{__name__}.Plugin"

@@ -16,12 +16,12 @@ from tests.waiting import LONG_S, until_so
 from sluicegate.engine.check import Check
 from sluicegate.engine.gate import GateFaults, compile_gate
 from sluicegate.engine.holders import OTHER, Holder, holder_of
-from sluicegate.engine.sink import NullSink
 from sluicegate.metrics.exposition import GatewayCollector
 from sluicegate.model import Decision, Operation, OperationKind
 from sluicegate.processes import loop_holders, watchdog
 from sluicegate.processes.interrupting import interrupt_main, interrupt_nobody, interruption
 from sluicegate.processes.watchdog import MOST_NAMES, RunDelay, Watchdog
+from sluicegate.testing import NullSink
 
 MS = 1_000_000
 loop_holders.enter()

@@ -7,7 +7,6 @@ from sluicegate import hookimpl
 from sluicegate.engine.check import Check
 from sluicegate.engine.delivery_time import DelayRule
 from sluicegate.engine.faults import GateFaults
-from sluicegate.engine.sink import NullSink
 from sluicegate.model import (
     Action,
     Decision,
@@ -25,6 +24,7 @@ from sluicegate.model import (
 )
 from sluicegate.runtime.compiler import GateCompiler
 from sluicegate.runtime.plugins import CHOICE, load_plugins
+from sluicegate.testing import NullSink
 
 NOW = 1_000_000_000
 

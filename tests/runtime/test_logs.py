@@ -8,11 +8,10 @@ from typing import Literal
 
 import pytest
 
-from sluicegate.engine.sink import NullSink
 from sluicegate.model import Action, Decision, Operation, OperationKind, Outcome, Reason
 from sluicegate.runtime import logs
 from sluicegate.runtime.recording import Recording
-from sluicegate.testing import build_gate
+from sluicegate.testing import NullSink, build_gate
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("core", "interceptors", "plugins", "reports")

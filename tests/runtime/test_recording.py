@@ -2,10 +2,9 @@ import logging
 
 import pytest
 
-from sluicegate.engine.sink import NullSink
 from sluicegate.model import Action, Decision, Operation, OperationKind, Outcome, Reason
 from sluicegate.runtime.recording import Recording
-from sluicegate.testing import build_gate
+from sluicegate.testing import NullSink, build_gate
 
 SECOND = 1_000_000_000
 GATE = build_gate({}, now_ns=0)

@@ -7,6 +7,7 @@ import pytest
 from sluicegate.engine.check import Check, Stage
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.state import TopicState
+from sluicegate.engine.wait_queue import Hold
 from sluicegate.hooks import hookimpl
 from sluicegate.model import (
     Action,
@@ -18,7 +19,7 @@ from sluicegate.model import (
     Reason,
     TopicName,
 )
-from sluicegate.sessions.admission import Admission, Creation, Hold
+from sluicegate.sessions.admission import Admission, Creation
 from sluicegate.sessions.listings import Listings
 from sluicegate.testing.gates import TOPIC, build_gate
 

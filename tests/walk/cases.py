@@ -22,12 +22,12 @@ from tests.walk.recording import Walk, record
 from sluicegate.broker import Command, Session, ToUpstream, WakeAt
 from sluicegate.config.load import load
 from sluicegate.engine.gate import Gate
-from sluicegate.engine.sink import NullSink
 from sluicegate.processes.messages import encode, policies_from_json
 from sluicegate.runtime.facts import Facts
 from sluicegate.runtime.host import EngineHost
 from sluicegate.runtime.plugins import load_plugins
 from sluicegate.runtime.policies_in_force import PolicyWatch
+from sluicegate.testing import NullSink
 
 Walks: TypeAlias = Mapping[str, Walk]
 """Walks of one case by name. What is held has one until it is held, one from its wake-up to the bytes for the

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 
 from sluicegate.builtin.shares import Share
 from sluicegate.builtin.stopping import limited
-from sluicegate.engine import texts
 from sluicegate.engine.check import Check, Stage
 from sluicegate.model import Action, Decision, EffectivePolicies, Operation, OperationKind
 
@@ -64,7 +63,10 @@ class QuotaLimit:
             return None
         short = queue.bucket.shortage(op.messages, op.bytes, now_ns)
         name = self._names[short.by_bytes]
-        text = texts.quota(self.who(op), op.topic, short.current, short.limit, short.unit, name)
+        text = (
+            f"Publish quota exceeded by {self.who(op)} on topic {op.topic}. {short} "
+            f"Slow down or increase {name} policy."
+        )
         return limited(self._policies, name, text, short.current, short.limit, wait, self._action)
 
     def _charge(self, op: Operation, now_ns: int) -> None:

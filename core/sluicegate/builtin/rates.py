@@ -13,7 +13,6 @@ from pydantic import Field
 
 from sluicegate.config import ByteRate, MessageRate, PolicyModel, Seconds
 from sluicegate.config.models import OnLimit
-from sluicegate.engine import texts
 from sluicegate.engine.bucket import DualBucket
 from sluicegate.engine.check import Check, CheckCall, Stage
 from sluicegate.engine.state import SubscriptionState, TopicState
@@ -122,7 +121,7 @@ class Rate:
         where = f"topic {op.topic}"
         if self.what == "Subscription dispatch":
             where += f" subscription {op.subscription}"
-        text = texts.rate(self.what, where, short.current, short.limit, short.unit, name)
+        text = f"{self.what} rate limit exceeded for {where}. {short} Slow down or increase {name} policy."
         level = self.levels[short.by_bytes]
         return Reason(name, Outcome.LIMIT_REACHED, text, short.current, short.limit, level)
 

@@ -15,6 +15,11 @@ from math import inf
 SECOND_NS = 1_000_000_000
 
 
+def shown(value: float) -> str:
+    """A value or a limit as error texts show it: with one decimal place below 100, unless it is whole."""
+    return f"{value:.{value < 100:d}f}".removesuffix(".0")
+
+
 @lru_cache(maxsize=1024)
 def _rate_and_capacity(per_s: float, burst_seconds: float) -> tuple[float, float]:
     """Tokens per ns, and how many a full bucket holds.
@@ -35,10 +40,10 @@ class Shortage:
     limit: float
     """The rate of the bucket, per second."""
 
-    @property
-    def unit(self) -> str:
-        """The unit of the rates."""
-        return "bytes/s" if self.by_bytes else "messages/s"
+    def __str__(self) -> str:
+        """The sentence of an error text that gives both rates."""
+        unit = "bytes/s" if self.by_bytes else "messages/s"
+        return f"Current: {shown(self.current)} {unit}, Limit: {shown(self.limit)} {unit}."
 
 
 class DualBucket:

@@ -28,6 +28,8 @@ class GateCache:
         """Gates that were compiled so far, which takes long: sessions do few of them in a turn."""
         self.changes = 0
         """How often the policies have changed; sessions detect outdated caches by it."""
+        self.on_replace: list[Callable[[], None]] = []
+        """Called after each change of the policies, before any gate is compiled from them."""
         self.max_gates = max_gates
         self.live: dict[str, Gate] = {}
         """Gates for principals that policies apply to, by topic."""
@@ -76,6 +78,8 @@ class GateCache:
         self.live.clear()
         self.exempt.clear()
         self.changes += 1
+        for tell in self.on_replace:
+            tell()
 
     def drop_unused(self) -> Iterator[None]:
         """Drop the gates that are unused since the last sweep; call it about once a minute.

@@ -1,19 +1,17 @@
 """Error texts for clients. Each text names the limit, the current value, the limit's value, the topic and
 what can be done; the wording follows Danube's, so that its users and tools recognise it.
 
-`current` is the value if the operation had passed. Of rates, it and the limit are in `unit`, `messages/s` or
-`bytes/s`, and `policy` is the policy to increase.
+`current` is the value if the operation had passed. Texts of rates stand where the rates are, and give both
+values by `bucket.Shortage`.
 """  # noqa: D205
 
-
-def _amount(value: float) -> str:
-    return f"{value:.0f}" if value >= 100 or value == int(value) else f"{value:.1f}"
+from sluicegate.engine.bucket import shown
 
 
 def producers(topic: str, current: int, limit: float) -> str:
     """Too many producers on a topic."""
     return (
-        f"Producer limit reached for topic {topic}. Current: {current}, Limit: {_amount(limit)}. "
+        f"Producer limit reached for topic {topic}. Current: {current}, Limit: {shown(limit)}. "
         "Wait for existing producers to disconnect or increase max_producers_per_topic policy."
     )
 
@@ -21,7 +19,7 @@ def producers(topic: str, current: int, limit: float) -> str:
 def subscriptions(topic: str, current: int, limit: float) -> str:
     """Too many subscriptions on a topic."""
     return (
-        f"Subscription limit reached for topic {topic}. Current: {current}, Limit: {_amount(limit)}. "
+        f"Subscription limit reached for topic {topic}. Current: {current}, Limit: {shown(limit)}. "
         "Delete subscriptions that are no longer used or increase max_subscriptions_per_topic policy."
     )
 
@@ -29,7 +27,7 @@ def subscriptions(topic: str, current: int, limit: float) -> str:
 def subscriptions_unknown(topic: str, limit: float) -> str:
     """The existing subscriptions are not known yet, and the policy says to wait for them."""
     return (
-        f"Subscription limit cannot be checked for topic {topic}. Current: unknown, Limit: {_amount(limit)}. "
+        f"Subscription limit cannot be checked for topic {topic}. Current: unknown, Limit: {shown(limit)}. "
         "Try again shortly, or set on_unknown.max_subscriptions_per_topic to 'open' or 'last'."
     )
 
@@ -37,7 +35,7 @@ def subscriptions_unknown(topic: str, limit: float) -> str:
 def consumers_of_topic(topic: str, current: int, limit: float) -> str:
     """Too many consumers on a topic."""
     return (
-        f"Consumer limit per topic reached for {topic}. Current: {current}, Limit: {_amount(limit)}. "
+        f"Consumer limit per topic reached for {topic}. Current: {current}, Limit: {shown(limit)}. "
         "Wait for existing consumers to disconnect or increase max_consumers_per_topic policy."
     )
 
@@ -46,7 +44,7 @@ def consumers_of_subscription(topic: str, subscription: str, current: int, limit
     """Too many consumers on a subscription."""
     return (
         f"Consumer limit per subscription reached on topic {topic} subscription {subscription}. "
-        f"Current: {current}, Limit: {_amount(limit)}. "
+        f"Current: {current}, Limit: {shown(limit)}. "
         "Wait for existing consumers to disconnect or increase max_consumers_per_subscription policy."
     )
 
@@ -55,7 +53,7 @@ def message_size(topic: str, size: int, limit: float) -> str:
     """A message is larger than allowed."""
     return (
         f"Message size exceeds maximum allowed for topic {topic}. "
-        f"Current: {size} bytes, Limit: {_amount(limit)} bytes. "
+        f"Current: {size} bytes, Limit: {shown(limit)} bytes. "
         "Send smaller messages or increase max_message_size policy."
     )
 
@@ -68,71 +66,11 @@ def unreadable(topic: str, why: str) -> str:
     )
 
 
-def rate(what: str, where: str, current: float, limit: float, unit: str, policy: str) -> str:
-    """A rate is used up.
-
-    :param what: `Publish`, `Dispatch` or `Subscription dispatch`.
-    :param where: `topic T`, or `topic T subscription S`.
-    :param current: the rate if this operation had passed, in `unit`.
-    :param limit: the limit, in `unit`.
-    :param unit: `messages/s` or `bytes/s`.
-    :param policy: name of the policy to increase.
-    """
-    return (
-        f"{what} rate limit exceeded for {where}. "
-        f"Current: {_amount(current)} {unit}, Limit: {_amount(limit)} {unit}. "
-        f"Slow down or increase {policy} policy."
-    )
-
-
-def reduced(factor: str, value: float, why: str, what: str, current: float, limit: float, unit: str) -> str:
-    """A quota factor left too little of a rate.
-
-    :param factor: name of the factor.
-    :param value: what it leaves, 0.0 to 1.0.
-    :param why: why, a clause; may be empty.
-    :param what: what is limited: `topic T`, or `principal P on topic T`.
-    :param current: the rate if this operation had passed, in `unit`.
-    :param limit: the reduced limit, in `unit`.
-    :param unit: `messages/s` or `bytes/s`.
-    """
-    return (
-        f"Publish rate reduced to {value:.0%} by {factor} for {what}{_because(why)}. "
-        f"Current: {_amount(current)} {unit}, Limit: {_amount(limit)} {unit}."
-    )
-
-
-def paused(factor: str, topic: str, why: str) -> str:
-    """A quota factor of 0: nothing is published."""
-    return f"Publishing is paused by {factor} for topic {topic}{_because(why)}."
-
-
-def _because(why: str) -> str:
-    return f": {why}" if why else ""
-
-
-def quota(who: str, topic: str, current: float, limit: float, unit: str, policy: str) -> str:
-    """A quota over all topics is used up.
-
-    :param who: `principal P`, or `all principals`.
-    :param topic: where it shows.
-    :param current: the rate if this operation had passed, in `unit`.
-    :param limit: the quota, in `unit`.
-    :param unit: `messages/s` or `bytes/s`.
-    :param policy: name of the policy to increase.
-    """
-    return (
-        f"Publish quota exceeded by {who} on topic {topic}. "
-        f"Current: {_amount(current)} {unit}, Limit: {_amount(limit)} {unit}. "
-        f"Slow down or increase {policy} policy."
-    )
-
-
 def unacked(topic: str, subscription: str, current: int, limit: float) -> str:
     """A consumer has too many messages that it has not acknowledged."""
     return (
         f"Unacknowledged message limit reached on topic {topic} subscription {subscription}. "
-        f"Current: {current}, Limit: {_amount(limit)}. "
+        f"Current: {current}, Limit: {shown(limit)}. "
         "Acknowledge messages or increase max_unacked_messages_per_consumer policy."
     )
 
@@ -141,7 +79,7 @@ def connection_rate(topic: str, current: float, limit: float) -> str:
     """Producers and consumers attach faster than allowed."""
     return (
         f"Connection rate limit exceeded for topic {topic}. "
-        f"Current: {_amount(current)} attachments/s, Limit: {_amount(limit)} attachments/s. "
+        f"Current: {shown(current)} attachments/s, Limit: {shown(limit)} attachments/s. "
         "Connect more slowly or increase connection_rate_limit policy."
     )
 

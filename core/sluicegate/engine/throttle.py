@@ -1,6 +1,5 @@
 """A quota times a factor: a bucket of its own, so that no reason ever releases another."""
 
-from sluicegate.engine import texts
 from sluicegate.engine.bucket import SECOND_NS, DualBucket
 from sluicegate.engine.factors import Factor
 from sluicegate.engine.wait_queue import WaitQueue
@@ -96,7 +95,7 @@ def paused(factor: Factor, topic: str, action: Action = Action.DELAY) -> Decisio
 
     :param action: REJECT if an immediate error is better than waiting.
     """
-    text = f"{texts.paused(factor.name, topic, factor.why)} {factor.text}"
+    text = f"Publishing is paused by {factor.name} for topic {topic}{_because(factor)}. {factor.text}"
     reason = Reason(factor.name, Outcome.PRECONDITION, text)
     return Decision(action, (reason,), delay_ns=PAUSE_NS, factor=0.0)
 
@@ -109,6 +108,13 @@ def reduced(limit: ThrottledLimit, op: Operation, what: str, wait: int, now_ns: 
     """
     factor = limit.factor
     short = limit.bucket.shortage(op.messages, op.bytes, now_ns)
-    text = texts.reduced(factor.name, factor.value, factor.why, what, short.current, short.limit, short.unit)
-    reason = Reason(factor.name, Outcome.LIMIT_REACHED, f"{text} {factor.text}", short.current, short.limit)
+    text = (
+        f"Publish rate reduced to {factor.value:.0%} by {factor.name} for {what}{_because(factor)}. "
+        f"{short} {factor.text}"
+    )
+    reason = Reason(factor.name, Outcome.LIMIT_REACHED, text, short.current, short.limit)
     return Decision(Action.DELAY, (reason,), delay_ns=wait, factor=factor.value)
+
+
+def _because(factor: Factor) -> str:
+    return f": {factor.why}" if factor.why else ""

@@ -9,14 +9,12 @@ it only waits for another bucket, the tokens that it needs are reserved here mea
 down operations that it does not hold itself, and none starves: the one that was held first gets its tokens.
 """
 
+from dataclasses import dataclass, field
 from itertools import count
 from threading import Lock
-from typing import TYPE_CHECKING
 
 from sluicegate.engine.bucket import SECOND_NS, DualBucket
-
-if TYPE_CHECKING:
-    from sluicegate.model import Decision, Operation
+from sluicegate.model import Action, Decision, Operation
 
 LONGEST_WAIT_NS = SECOND_NS
 """Longest time between two attempts of a waiter: rates change and operations ahead leave."""
@@ -163,7 +161,7 @@ class WaitQueue:
         self._served_ns = 0
         self._lock = Lock()
 
-    def admit(self, op: "Operation", now_ns: int) -> int:
+    def admit(self, op: Operation, now_ns: int) -> int:
         """Admit an operation if none waits before it and the bucket has enough.
 
         :return: 0 if it was charged (`op.waiter` is cleared), else the ns after which to try again, at most
@@ -173,11 +171,11 @@ class WaitQueue:
             return 0
         return self.wait_turn(op, now_ns)
 
-    def wait_turn(self, op: "Operation", now_ns: int) -> int:
+    def wait_turn(self, op: Operation, now_ns: int) -> int:
         """The part of `admit` for operations that have to wait, or that wait already."""
         return self._ask(op, now_ns, taking=True)
 
-    def ready(self, op: "Operation", now_ns: int) -> int:
+    def ready(self, op: Operation, now_ns: int) -> int:
         """Whether `admit` would admit an operation; charges nothing.
 
         An operation keeps its place until the gate admits it or gives it up, as another limit may hold it.
@@ -189,7 +187,7 @@ class WaitQueue:
             return 0
         return self._ask(op, now_ns, taking=False)
 
-    def _ask(self, op: "Operation", now_ns: int, *, taking: bool) -> int:
+    def _ask(self, op: Operation, now_ns: int, *, taking: bool) -> int:
         with self._lock:
             held = op.waiter
             place = held.place_in(self) if isinstance(held, Waiter) else None
@@ -238,7 +236,7 @@ class WaitQueue:
             other = behind
         return None, saver
 
-    def _wait(self, op: "Operation", saver: Waiter | None, now_ns: int) -> int:
+    def _wait(self, op: Operation, saver: Waiter | None, now_ns: int) -> int:
         if saver is None:
             return self.bucket.wait(op.messages, op.bytes, now_ns)
         return self.bucket.wait(op.messages, op.bytes, now_ns, saver.messages, saver.bytes)
@@ -254,7 +252,7 @@ class WaitQueue:
             place.bytes_before - first.bytes_before,
         )
 
-    def leave(self, op: "Operation") -> None:
+    def leave(self, op: Operation) -> None:
         """Give up an operation's place, uncharged; does nothing if it has none here."""
         with self._lock:
             self._give_up(op)
@@ -265,14 +263,14 @@ class WaitQueue:
             if place.queue is self:
                 self._remove(place)
 
-    def _give_up(self, op: "Operation") -> None:
+    def _give_up(self, op: Operation) -> None:
         held = op.waiter
         place = held.place_in(self) if isinstance(held, Waiter) else None
         if place is not None and isinstance(held, Waiter):
             self._remove(place)
             op.waiter = held.without(place)
 
-    def _join(self, op: "Operation") -> Waiter:
+    def _join(self, op: Operation) -> Waiter:
         """A new place at the end for an operation."""
         held = op.waiter
         waiter = Waiter(self, op.messages, op.bytes)
@@ -306,3 +304,25 @@ class WaitQueue:
             behind.before = before
         waiter.before = waiter.behind = waiter.queue = None
         self.waiting -= 1
+
+
+@dataclass(slots=True)
+class Hold:
+    """How long one request is held: until a deadline after the first hold."""
+
+    longest_ns: int
+    """`max_hold`."""
+    least_ns: int = 1_000_000
+    """Least wait between two decisions."""
+    _end_ns: int = field(default=0, init=False)
+
+    def wait_ns(self, decision: Decision, now_ns: int) -> int:
+        """How long to wait before the next decision; 0 to refuse.
+
+        :param decision: what stops the request now: a refusal, or a delay that may be too long.
+        """
+        if decision.action is not Action.DELAY:
+            return 0
+        if not self._end_ns:
+            self._end_ns = now_ns + self.longest_ns
+        return max(0, min(max(decision.delay_ns, self.least_ns), self._end_ns - now_ns))

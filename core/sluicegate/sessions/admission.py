@@ -5,11 +5,9 @@ takes the places, holds the request until a deadline, and releases the places if
 another part of the same request refuses.
 """
 
-from dataclasses import dataclass, field
-
-from sluicegate.engine.gate import Gate
+from sluicegate.engine.gate import Gate, allowed
 from sluicegate.engine.state import TopicState
-from sluicegate.model import Action, Decision, Operation, OperationKind
+from sluicegate.model import Decision, Operation, OperationKind
 from sluicegate.sessions.listings import Listings
 
 
@@ -107,33 +105,6 @@ class Admission(Creation):
         """The request will not be sent to the broker: leave wait queues and release the places."""
         gate.abandon(self.attach, now_ns)
         super().withdraw(gate, now_ns)
-
-
-@dataclass(slots=True)
-class Hold:
-    """How long one request is held: until a deadline after the first hold."""
-
-    longest_ns: int
-    """`max_hold`."""
-    least_ns: int = 1_000_000
-    """Least wait between two decisions."""
-    _end_ns: int = field(default=0, init=False)
-
-    def wait_ns(self, decision: Decision, now_ns: int) -> int:
-        """How long to wait before the next decision; 0 to refuse.
-
-        :param decision: what stops the request now: a refusal, or a delay that may be too long.
-        """
-        if decision.action is not Action.DELAY:
-            return 0
-        if not self._end_ns:
-            self._end_ns = now_ns + self.longest_ns
-        return max(0, min(max(decision.delay_ns, self.least_ns), self._end_ns - now_ns))
-
-
-def allowed(decision: Decision | None) -> Decision | None:
-    """None if an attachment may proceed; rewriting does not apply to it."""
-    return None if decision is None or decision.action is Action.REWRITE else decision
 
 
 def exists(subscription: str, state: TopicState) -> bool:

@@ -7,11 +7,12 @@ from sluicegate.testing.clock import ManualClock
 from sluicegate.testing.context import ManualContext
 from sluicegate.testing.faults import PluginFaultError
 from sluicegate.testing.gates import build_gate, load_plugin, plugin_manager
-from sluicegate.testing.sink import Recorded, RecordingSink
+from sluicegate.testing.sink import NullSink, Recorded, RecordingSink
 
 __all__ = [
     "ManualClock",
     "ManualContext",
+    "NullSink",
     "PluginFaultError",
     "RecordingSink",
     "Recorded",

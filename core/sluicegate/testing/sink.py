@@ -1,4 +1,4 @@
-"""A decision sink that keeps everything, for assertions."""
+"""Decision sinks for tools and tests: one keeps everything, one nothing."""
 
 from dataclasses import dataclass, replace
 
@@ -44,3 +44,18 @@ class RecordingSink:
         stamped = replace(decision, id=f"test-{self._last_id}", policy_version=gate.version)
         self.records.append(Recorded(now_ns, replace(op), stamped))
         return stamped
+
+
+class NullSink:
+    """Keeps nothing; ids count from 1."""
+
+    def __init__(self) -> None:
+        self._last_id = 0
+
+    def allowed(self, gate: Gate, op: Operation, now_ns: int) -> None:
+        """Ignore it."""
+
+    def decided(self, gate: Gate, op: Operation, decision: Decision, now_ns: int) -> Decision:
+        """Number it."""
+        self._last_id += 1
+        return replace(decision, id=str(self._last_id), policy_version=gate.version)

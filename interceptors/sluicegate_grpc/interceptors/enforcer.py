@@ -14,9 +14,8 @@ from weakref import WeakMethod
 from google.protobuf.descriptor import ServiceDescriptor
 
 from sluicegate.engine.gate import Gate
-from sluicegate.engine.wait_queue import LONGEST_WAIT_NS
+from sluicegate.engine.wait_queue import LONGEST_WAIT_NS, Hold
 from sluicegate.model import Action, Decision, MethodMap, Operation, PolicySet, Role
-from sluicegate.sessions.admission import Hold
 from sluicegate_grpc.checking import check
 from sluicegate_grpc.interceptors.policed import Policed
 from sluicegate_grpc.semantics import status

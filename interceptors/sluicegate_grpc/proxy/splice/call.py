@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from sluicegate.engine.wait_queue import Hold
 from sluicegate.model import Operation
-from sluicegate.sessions.admission import Hold
 from sluicegate.sessions.timers import Timer
 from sluicegate_grpc.proxy.splice.body import Body
 from sluicegate_grpc.proxy.splice.flow import Outlet

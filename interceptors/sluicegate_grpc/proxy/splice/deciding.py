@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from functools import partial
 
+from sluicegate.engine.wait_queue import Hold
 from sluicegate.model import Action, Decision, Method, Operation, Role
-from sluicegate.sessions.admission import Hold
 from sluicegate_grpc.proxy.splice.answers import Answers
 from sluicegate_grpc.proxy.splice.call import Call, Pending
 from sluicegate_grpc.proxy.splice.connection_state import Connection

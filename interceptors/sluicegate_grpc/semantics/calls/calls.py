@@ -1,8 +1,8 @@
 """Maps calls to the operations that gates decide."""
 
 from sluicegate.engine.delivery_time import FirstSeen
+from sluicegate.engine.gate import allowed
 from sluicegate.model import Action, Decision, Method, MethodMap, Operation, OperationKind, Role
-from sluicegate.sessions.admission import allowed
 from sluicegate_grpc.semantics.calls.attach_call import Attaching, lost_place, refused
 from sluicegate_grpc.semantics.calls.attachments import Attachments
 from sluicegate_grpc.semantics.calls.place import Caller, Id, Place

@@ -146,7 +146,10 @@ def scan_plain(frame: bytes, head: RequestHead) -> ProduceRequest | None:
         acks, topics_offset, count, at = _flexible_start(frame, head)
         if count != 2 or (topic := _flexible_topic(frame, at)) is None:
             return None
-        return _whole(frame, head, acks, topics_offset, [topic], topic.end)
+        end = topic.end
+        if frame[end] == 0 and end + 1 == head.end:  # no tags behind the topics, as from all clients
+            return _request_of((frame, head, acks, [topic], topics_offset, end))
+        return _whole(frame, head, acks, topics_offset, [topic], end)
     except MALFORMED as error:
         raise ProtocolError(f"a truncated Produce request: {error}") from error
 

@@ -11,9 +11,8 @@ from struct import Struct
 
 from sluicegate.broker import Buffer
 from sluicegate.engine.delivery_time import DelayRule, due_ms
-from sluicegate.engine.gate import Gate
+from sluicegate.engine.gate import Gate, allowed
 from sluicegate.model import Operation, OperationKind
-from sluicegate.sessions.admission import allowed
 from sluicegate_kafka.codec import errors
 from sluicegate_kafka.codec.fetch_requests import fetch_request_slices
 from sluicegate_kafka.codec.fetch_responses import (

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
+from sluicegate.engine.wait_queue import Hold
 from sluicegate.model import Action
-from sluicegate.sessions.admission import Hold
 from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.session.groups.attempt import Attempt
 from sluicegate_kafka.session.requests.sliced import Deciding, Sliced, deciding_in_slices

@@ -11,8 +11,8 @@ from typing import Protocol
 
 from sluicegate.broker import Buffer
 from sluicegate.decisions.ids import with_id
+from sluicegate.engine.wait_queue import Hold
 from sluicegate.model import Action, Decision
-from sluicegate.sessions.admission import Hold
 from sluicegate_kafka.codec import errors
 from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.produce_requests import ProduceRequest, ProduceTopic, subset_produce
@@ -105,7 +105,11 @@ class Exchange:
             self._shared.counts["produce_hold_timed_out"] += 1
         if passed:
             self._forward(passed, now_ns)
-        return self._result(now_ns + shortest_ns)
+        if self._held:
+            frame, head, wake_ns = self._request.frame, self._request.head, now_ns + shortest_ns
+            return Suspended(self.retry, frame, head, wake_ns=wake_ns, leave=self.leave, refuse=self.refuse)
+        self._settled()
+        return False
 
     def _refuse(self, topic: ProduceTopic, code: int, text: str) -> None:
         if self._request.acks == 0:
@@ -136,16 +140,12 @@ class Exchange:
             handle = partial(self.part, appends)
             self._connection.outstanding.expect(Expected(head.correlation_id, handle))
 
-    def _result(self, wake_ns: int) -> bool | Suspended:
-        """The next step: keep waiting, answer now, or wait for the broker."""
-        if self._held:
-            frame, head = self._request.frame, self._request.head
-            return Suspended(self.retry, frame, head, wake_ns=wake_ns, leave=self.leave, refuse=self.refuse)
+    def _settled(self) -> None:
+        """Answer now, or wait for the broker, as nothing is held any more."""
         # The response may take long, and needs none of the bytes.
         self._request = self._request._replace(frame=b"", topics=[])
         if self._request.acks != 0 and self._owed == 0:
             self._connection.outstanding.answer(self._response())
-        return False
 
     def part(self, appends: Appends | None, frame: bytes, now_ns: int) -> Buffer | None:
         """The broker answered one part; the response is complete when nothing is held or owed."""
@@ -169,7 +169,7 @@ class Exchange:
         self._give_up(self._held, "too many bytes are held already to wait for limits", now_ns)
         self._held.clear()
         self._shared.counts["produce_not_held_for_budget"] += 1
-        self._result(now_ns)
+        self._settled()
 
     def leave(self, now_ns: int) -> None:
         """The client has disconnected: held topics are discarded, never forwarded."""

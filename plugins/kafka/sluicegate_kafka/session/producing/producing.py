@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from functools import partial
 
 from sluicegate.broker import Buffer
-from sluicegate.engine.gate import Gate
+from sluicegate.engine.gate import Gate, allowed
 from sluicegate.model import Action, Decision, Operation, OperationKind
-from sluicegate.sessions.admission import Admission, allowed
+from sluicegate.sessions.admission import Admission
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.primitives import with_length

@@ -7,8 +7,8 @@ costs a tenth of reading them again. Any other request takes the slow path.
 
 import struct
 
+from sluicegate.engine.gate import allowed
 from sluicegate.model import Decision
-from sluicegate.sessions.admission import allowed
 from sluicegate_kafka.codec.primitives import write_uvarint
 from sluicegate_kafka.codec.produce_requests import FIRST_FLEXIBLE, ProduceRequest
 from sluicegate_kafka.codec.records import BATCH_OVERHEAD

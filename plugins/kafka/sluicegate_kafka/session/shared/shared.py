@@ -67,9 +67,16 @@ class Shared:
         """Events by name."""
         self.wall_ms = services.wall_ms
         """Wall-clock milliseconds since 1970 at a monotonic time."""
-        self._asked = (-1, False, False, False, False)
-        """How often the policies had changed, and whether they ask about delivery, limit consumers, limit
-        subscriptions, and inspect."""
+        self.reads_fetches = False
+        """Whether any policy applies to deliveries; if not, responses stream through unread."""
+        self.counts_consumers = False
+        """Whether any policy limits consumers, so that readers without a group must be counted as well."""
+        self.follows_assignments = False
+        """Whether any policy depends on which partitions a group's members are assigned."""
+        self.inspects = False
+        """Whether any policy inspects compressed batches."""
+        self._read_policies()
+        self.gates.on_replace.append(self._read_policies)
         self.arrivals = Arrivals()
         self.offered_versions = OfferedVersions()
         self.topic_names: dict[bytes, str] = {}
@@ -88,45 +95,21 @@ class Shared:
         """Whether an authenticated principal skips counts, rates and factors."""
         return principal in self._services.policies.exempt_principals
 
-    @property
-    def reads_fetches(self) -> bool:
-        """Whether any policy applies to deliveries; if not, responses stream through unread."""
-        return self._asks()[1]
-
-    @property
-    def counts_consumers(self) -> bool:
-        """Whether any policy limits consumers, so that readers without a group must be counted as well."""
-        return self._asks()[2]
-
-    @property
-    def inspects(self) -> bool:
-        """Whether any policy inspects compressed batches."""
-        return self._asks()[4]
-
-    @property
-    def follows_assignments(self) -> bool:
-        """Whether any policy depends on which partitions a group's members are assigned."""
-        return any(self._asks()[1:4])
-
     def learn_topic_names(self, names: Mapping[bytes, str]) -> None:
         """Keep names of topics by their ids."""
         if len(self.topic_names) + len(names) > _MAX_TOPIC_NAMES:
             self.topic_names.clear()
         self.topic_names.update(names)
 
-    def _asks(self) -> tuple[int, bool, bool, bool, bool]:
-        """What the current policies apply to; computed once after each change."""
-        if self._asked[0] != self.gates.changes:
-            layers = self._services.policies.layers
-            fields = {name for layer in layers for name in (*layer.settings, *layer.ceilings)}
-            self._asked = (
-                self.gates.changes,
-                any(not name.rpartition(".")[2].startswith(_NO_DISPATCH) for name in fields),
-                any(name.startswith("max_consumers_") for name in fields),
-                any(name.startswith("max_subscriptions_") for name in fields),
-                "inspect" in fields,
-            )
-        return self._asked
+    def _read_policies(self) -> None:
+        """Note what the policies now in force apply to."""
+        layers = self._services.policies.layers
+        fields = {name for layer in layers for name in (*layer.settings, *layer.ceilings)}
+        self.reads_fetches = any(not name.rpartition(".")[2].startswith(_NO_DISPATCH) for name in fields)
+        self.counts_consumers = any(name.startswith("max_consumers_") for name in fields)
+        limits_subscriptions = any(name.startswith("max_subscriptions_") for name in fields)
+        self.follows_assignments = self.reads_fetches or self.counts_consumers or limits_subscriptions
+        self.inspects = "inspect" in fields
 
     def sequences_of(self, identity: Identity) -> Sequences:
         """The gaps of a client; created for its first one."""

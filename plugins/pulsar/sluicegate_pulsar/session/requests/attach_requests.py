@@ -9,8 +9,9 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from sluicegate.engine.gate import Gate
+from sluicegate.engine.wait_queue import Hold
 from sluicegate.model import Action, Decision, Operation, OperationKind
-from sluicegate.sessions.admission import Admission, Hold
+from sluicegate.sessions.admission import Admission
 from sluicegate.sessions.timers import Timer
 from sluicegate_pulsar.codec.own_frames import error
 from sluicegate_pulsar.codec.pulsar_pb2 import ServerError

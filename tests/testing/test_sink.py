@@ -1,13 +1,11 @@
 """`NullSink`, for gates whose decisions are not recorded."""
 
-from tests.engine.lab import MakeGate
-
-from sluicegate.engine.sink import NullSink
-from sluicegate.model import Action, Decision, Operation, OperationKind
+from sluicegate.api import Action, Decision, Operation, OperationKind
+from sluicegate.testing import NullSink, build_gate
 
 
-def test_decisions_are_numbered_from_1_and_carry_the_policy_version(make_gate: MakeGate) -> None:
-    gate, sink = make_gate([]), NullSink()
+def test_decisions_are_numbered_from_1_and_carry_the_policy_version() -> None:
+    gate, sink = build_gate({}, now_ns=0), NullSink()
     operation = Operation(OperationKind.PUBLISH, "/default/orders")
 
     told = [sink.decided(gate, operation, Decision(Action.REJECT, ()), 0) for _ in range(3)]
