@@ -28,16 +28,19 @@ class Timers(list[tuple[int, int, Timer]]):
     A list subclass, as sessions check at every read whether there are any.
     """
 
-    __slots__ = ("_told_ns",)
+    __slots__ = ("_told_ns", "has_new")
 
     def __init__(self) -> None:
         super().__init__()
         self._told_ns = 0
+        self.has_new = False
+        """True if a timer was added since the last `wake_up_ns`."""
 
     def at(self, at_ns: int, call: Callable[[int], None]) -> Timer:
         """Call `call(now_ns)` at a monotonic time, or a little later."""
         timer = Timer(at_ns, call)
         heapq.heappush(self, (at_ns, next(_NUMBERS), timer))
+        self.has_new = True
         return timer
 
     @property
@@ -49,6 +52,7 @@ class Timers(list[tuple[int, int, Timer]]):
 
     def wake_up_ns(self) -> int | None:
         """When the session has to be woken; None if nothing is due before the time returned last."""
+        self.has_new = False
         due_ns = self.due_ns
         if due_ns is None or 0 < self._told_ns <= due_ns:
             return None

@@ -102,7 +102,8 @@ class Calling:
         """Decide a complete call whose unchanged headers directly precede it."""
         holding, calls = self.holding, self._calls
         method = request.method or request.known_method  # the property would cost a call
-        caller = self._connection.caller(request)
+        connection = self._connection
+        caller = connection.caller(request) if request.credentials else connection.anonymous
         op, decision = calls.publish(method, values, caller, now_ns)
         if decision is UNNAMED:
             self._name(request, values, data[at + HEAD + PREFIX : stop])

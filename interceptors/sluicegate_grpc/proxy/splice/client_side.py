@@ -10,9 +10,12 @@ from sluicegate_grpc.proxy.splice.frames import (
     ACK,
     CONTINUATION,
     DATA,
+    END_HEADERS,
     END_STREAM,
+    HAS_PRIORITY,
     HEAD,
     HEADERS,
+    PADDED,
     PING,
     PUSH_PROMISE,
     RST_STREAM,
@@ -32,6 +35,8 @@ from sluicegate_grpc.proxy.splice.sides import Block, Side
 from sluicegate_grpc.semantics.status import PERMISSION_DENIED, Refusal
 
 _MISROUTED = "forbidden_broker_refused"
+_SHAPE = END_HEADERS | PADDED | HAS_PRIORITY
+"""Flags that say what a HEADERS frame holds besides its block."""
 _WINDOWS_EACH = 64
 """WINDOW_UPDATE frames by which a client may answer what came from the broker in one read."""
 
@@ -83,12 +88,23 @@ class ClientSide(Side):
 
     # -- requests -------------------------------------------------------------------------------------
 
+    def headers(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
+        """A HEADERS frame."""
+        # <hot> Nearly every request is one frame with its headers alone.
+        if stream and flags & _SHAPE == END_HEADERS:
+            self.block(data, at, stop, data[at + HEAD : stop], flags, stream, now_ns)
+        else:
+            super().headers(data, at, stop, flags, stream, now_ns)
+
     def block(
         self, data: bytes, at: int, stop: int, block: bytes, flags: int, stream: int, now_ns: int
     ) -> None:
         """A request's headers in one frame, or its trailers."""
         # <hot> Runs for every request.
-        request = self._reader.read(block)
+        reader = self._reader
+        request = reader.known.get(block) if reader.blocks.is_plain else None
+        if request is None:
+            request = reader.read(block)
         holding = self._holding
         told = self.broker.waits_for_update
         passes = stream > holding.last and stream & 1 and request.is_plain

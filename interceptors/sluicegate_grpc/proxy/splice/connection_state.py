@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable, Iterator
 
 from sluicegate.model import ANONYMOUS
 from sluicegate.sessions.questions import Questions
-from sluicegate.sessions.timers import Timer, Timers
+from sluicegate.sessions.timers import Timers
 from sluicegate_grpc.proxy.splice.frame_stream import FrameStream
 from sluicegate_grpc.proxy.splice.request import Request
 from sluicegate_grpc.proxy.splice.shared import Shared
@@ -25,8 +25,8 @@ class Connection:
 
     __slots__ = (
         "_callers",
+        "anonymous",
         "down",
-        "has_news",
         "peer",
         "questions",
         "shared",
@@ -46,28 +46,25 @@ class Connection:
         self.up.back, self.down.back = self.down, self.up
         self.streams = Streams(budget, shared.limits.max_streams)
         """Requests whose responses have not ended."""
-        self.has_news = False
-        """True if there is something new to wait for."""
         self.questions: Questions[Callable[[int], None]] = Questions()
         """Questions for the front."""
         self.timers = Timers()
         """Scheduled calls."""
         self._callers: dict[str, Caller] = {}
+        self.anonymous = self._new_caller(ANONYMOUS)
+        """Who makes the requests without credentials."""
 
     # -- who calls ------------------------------------------------------------------------------------
 
     def caller(self, request: Request) -> Caller:
         """The caller of a request; its name counts once the broker has accepted the same credentials."""
-        principal = ANONYMOUS
-        if request.credentials and request.credentials in self.shared.accepted:
-            principal = request.principal
-        return self._callers.get(principal) or self._new_caller(principal)
+        if request.credentials not in self.shared.accepted:
+            return self.anonymous
+        return self._callers.get(request.principal) or self._new_caller(request.principal)
 
     def _new_caller(self, principal: str) -> Caller:
         if len(self._callers) >= _MAX_CALLERS:
-            principal = ANONYMOUS
-            if principal in self._callers:
-                return self._callers[principal]
+            return self.anonymous
         exempt = principal in self.shared.services.policies.exempt_principals
         caller = self._callers[principal] = Caller(principal, self.peer, exempt)
         return caller
@@ -82,18 +79,12 @@ class Connection:
 
     def ask(self, question: Hashable, call: Callable[[int], None]) -> None:
         """Ask the front a question; `call` is called with the time of the answer."""
-        if self.questions.ask(question, call):
-            self.has_news = True
+        self.questions.ask(question, call)
 
     def answered(self, question: Hashable, now_ns: int) -> None:
         """Handle the front's answer."""
         for call in self.questions.answered(question):
             call(now_ns)
-
-    def at(self, at_ns: int, call: Callable[[int], None]) -> Timer:
-        """Schedule a call."""
-        self.has_news = True
-        return self.timers.at(at_ns, call)
 
     def parting(self, now_ns: int) -> Iterator[None]:
         """The connection is closed: discard what waits, and release what only it used, in slices."""

@@ -127,7 +127,7 @@ class Deciding:
             if decision.action is Action.DELAY:
                 self._shared.count("hold_timed_out")
             raise RefusedError(status.refusal(decision, topic))
-        pending.timer = self._connection.at(now_ns + wait_ns, partial(self._again, call))
+        pending.timer = self._connection.timers.at(now_ns + wait_ns, partial(self._again, call))
         return False
 
     def let_go(self, call: Call, now_ns: int) -> None:

@@ -321,7 +321,7 @@ class Delivering(Watcher):
             if self._timer.at_ns == at_ns and self._timer.call is not None:
                 return
             self._timer.cancel()
-        self._timer = self._connection.at(at_ns, self._woken)
+        self._timer = self._connection.timers.at(at_ns, self._woken)
 
     def _woken(self, now_ns: int) -> None:
         self._timer = None

@@ -168,7 +168,8 @@ class GrpcSession:
         passed = (
             self._closing is None
             and not self._answers.ready
-            and not self._connection.has_news
+            and not self._connection.timers.has_new
+            and not self._connection.questions.new
             and frames.is_untouched(data)
             and frames.back.is_untouched(b"")
         )
@@ -191,7 +192,7 @@ class GrpcSession:
         self._up.insert(data[: len(PREFACE)])
         self._guarded(partial(self._walk_up, data[len(PREFACE) :]), now_ns)
         if self._stands_in:
-            self._connection.at(now_ns + _STAND_IN_NS, self._try_again)
+            self._connection.timers.at(now_ns + _STAND_IN_NS, self._try_again)
         return self._finish(now_ns)
 
     def _try_again(self, now_ns: int) -> None:
@@ -369,8 +370,8 @@ class GrpcSession:
             if not self._is_greeted and (own := self._greeting()):
                 answers.insert(0, own)
             out.extend(map(ToClient, answers))
-        connection.has_news = False
-        if connection.timers and (wake_up_ns := connection.timers.wake_up_ns()) is not None:
+        timers = connection.timers
+        if (timers or timers.has_new) and (wake_up_ns := timers.wake_up_ns()) is not None:
             out.append(WakeAt(wake_up_ns))
         self._rest(out)
         if not passes:

@@ -113,15 +113,16 @@ class Holding:
             self._answers.rewrite(stream, request, rewrite)
 
     def _new(self, stream: int, request: Request, place: int, *, is_up: bool = False) -> Call:
-        outlet = self._up.flow.open(stream)
+        self._watch_answer(stream, request)
+        connection = self._connection
+        caller = connection.caller(request) if request.credentials else connection.anonymous
         body = Body(Step.READING if request.is_publish else Step.FREE)
-        call = Call(stream, request, self._connection.caller(request), outlet, Opening(place, is_up), body)
+        call = Call(stream, request, caller, self._up.flow.open(stream), Opening(place, is_up), body)
         if not is_up:
             insort(self._held, stream)
         self.calls[stream] = call
         self._up.watched.add(stream)
         self._fresh.append(call)
-        self._watch_answer(stream, request)
         return call
 
     def _hold(self, call: Call, frames: bytes, now_ns: int) -> None:

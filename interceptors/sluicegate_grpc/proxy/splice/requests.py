@@ -25,12 +25,13 @@ class RequestReader:
     :param shared: the front's state; parsed headers are cached there, for all clients.
     """
 
-    __slots__ = ("_blocks", "_known", "_leaves_out", "_shared", "has_no_table")
+    __slots__ = ("_leaves_out", "_shared", "blocks", "has_no_table", "known")
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
-        self._known = shared.known_requests
-        self._blocks = RequestBlocks(shared.limits.header_list_bytes)
+        self.known = shared.known_requests
+        """What is known of a block, if `blocks.is_plain`; looked up before `read`."""
+        self.blocks = RequestBlocks(shared.limits.header_list_bytes)
         self.has_no_table = False
         """True once the client knows that there is no table."""
         self._leaves_out = not shared.edits
@@ -41,26 +42,24 @@ class RequestReader:
 
         :raises WireError: if it cannot be read.
         """
-        # <hot> Runs for every request.
+        # <hot> Runs for every request that is not `known` as it stands.
         key: bytes | None = block
-        is_plain = self._blocks.is_plain
+        is_plain = self.blocks.is_plain
         if is_plain:
-            if (request := self._known.get(block)) is not None:
-                return request
             key = _VOLATILE.without(block) if self._leaves_out and len(block) <= _MAX_KNOWN_BYTES else None
-            if key is not None and (request := self._known.get(key)) is not None:
+            if key is not None and (request := self.known.get(key)) is not None:
                 return request
         check_updates(block, may_have_table=not self.has_no_table)
-        headers, is_alone = self._blocks.read(block)
+        headers, is_alone = self.blocks.read(block)
         request = self._understand(headers)
         if self._shared.edits and not request.is_malformed:  # trailers are, as headers
             request.block, request.is_plain = encode(self._shared.edits.apply(headers)), False
         elif not is_alone:
             request.block, request.is_plain = encode(headers), False
         if is_alone and is_plain and len(block) <= _MAX_KNOWN_BYTES:
-            if len(self._known) >= _MAX_KNOWN:
-                self._known.clear()
-            self._known[block if key is None else key] = request
+            if len(self.known) >= _MAX_KNOWN:
+                self.known.clear()
+            self.known[block if key is None else key] = request
         return request
 
     def _understand(self, headers: Headers) -> Request:

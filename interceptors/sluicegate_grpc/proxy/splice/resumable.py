@@ -73,7 +73,7 @@ class Resumable(Watcher):
         words = self._request.authorization
         self._resumption = self._aliases.resumer.begin(self._producer, key[0], key[2], words)
         self._watchers[self._stream] = self  # a cancellation by the client is still handled
-        self._connection.at(now_ns, self._look)
+        self._connection.timers.at(now_ns, self._look)
         return False
 
     def ended(self, now_ns: int, *, by_client: bool) -> None:
@@ -89,7 +89,7 @@ class Resumable(Watcher):
             return
         found = self._resumption
         if not found.done:
-            self._connection.at(now_ns + _LOOK_NS, self._look)
+            self._connection.timers.at(now_ns + _LOOK_NS, self._look)
             return
         self._watchers.pop(self._stream, None)
         refusal = found.refusal
