@@ -166,3 +166,10 @@ def test_exempt_principals_have_gates_of_their_own() -> None:
     held = live.decide(publish(1), NOW)
     assert held is not None
     assert held.action is Action.DELAY
+
+
+def test_a_plugin_without_marks_is_asked_for_topics_without_policies_too() -> None:
+    made, _ = compiler(PolicySet(1), Refusing())
+    decision = made.gates.get("t", False, NOW).decide(publish(1), NOW)
+    assert decision is not None
+    assert decision.reasons[0].policy == "mine"

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
+from sluicegate.builtin.asking import only_with
 from sluicegate.builtin.stopping import limited
 from sluicegate.config import MessageRate, PolicyModel
 from sluicegate.config.models import OnLimit
@@ -45,6 +46,7 @@ class ConnectionRate:
         return ConnectionPolicies
 
     @hookimpl
+    @only_with((CONNECTION_RATE,))
     def sluicegate_policy_checks(
         self, topic: TopicName, policies: EffectivePolicies, context: TopicState
     ) -> Sequence[Check]:

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
+from sluicegate.builtin.asking import only_with
 from sluicegate.builtin.stopping import rejected
 from sluicegate.config import Count, PolicyModel
 from sluicegate.config.models import OnLimit
@@ -22,15 +23,14 @@ PRODUCERS = "max_producers_per_topic"
 SUBSCRIPTIONS = "max_subscriptions_per_topic"
 TOPIC_CONSUMERS = "max_consumers_per_topic"
 SUBSCRIPTION_CONSUMERS = "max_consumers_per_subscription"
+_LIMITS = (PRODUCERS, SUBSCRIPTIONS, TOPIC_CONSUMERS, SUBSCRIPTION_CONSUMERS)
 _REACHED = Outcome.LIMIT_REACHED
 
 
 class CountPolicies(PolicyModel):
     """Limits on simultaneous attachments."""
 
-    on_limit_actions: ClassVar[Mapping[str, tuple[OnLimit, ...]]] = dict.fromkeys(
-        (PRODUCERS, SUBSCRIPTIONS, TOPIC_CONSUMERS, SUBSCRIPTION_CONSUMERS), ("reject",)
-    )
+    on_limit_actions: ClassVar[Mapping[str, tuple[OnLimit, ...]]] = dict.fromkeys(_LIMITS, ("reject",))
     on_unknown_policies: ClassVar[frozenset[str]] = frozenset({SUBSCRIPTIONS})
 
     max_producers_per_topic: Count | None = Field(
@@ -61,6 +61,7 @@ def sluicegate_policy_model() -> type[PolicyModel]:
 
 
 @hookimpl
+@only_with(_LIMITS)
 def sluicegate_policy_checks(
     topic: TopicName, policies: EffectivePolicies, context: TopicState
 ) -> Sequence[Check]:

@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from sluicegate.builtin.asking import only_with
 from sluicegate.builtin.stopping import rejected
 from sluicegate.config import Delay, Duration, PolicyModel
 from sluicegate.engine import texts
@@ -21,6 +22,7 @@ TICK_TIME = "delayed_delivery_tick_time"
 DELAY_CLOCK = "delay_clock"
 TIMESTAMP_AHEAD = "max_timestamp_ahead"
 TIMESTAMP_BEHIND = "max_timestamp_behind"
+_DELAYS = (FIXED_DELAY, MAX_DELAY)
 DEFAULT_AHEAD_MS = 3_600_000
 DEFAULT_BEHIND_MS = 60_000
 
@@ -82,6 +84,7 @@ def sluicegate_policy_model() -> type[PolicyModel]:
 
 
 @hookimpl
+@only_with(_DELAYS)
 def sluicegate_delay_rule(topic: TopicName, policies: EffectivePolicies) -> DelayRule | None:
     """Create the rule of a topic with a delay. An observe-only fixed delay is not applied."""
     fixed_ms, max_ms = _applied_fixed_ms(policies), int(policies.number(MAX_DELAY))
@@ -99,6 +102,7 @@ def sluicegate_delay_rule(topic: TopicName, policies: EffectivePolicies) -> Dela
 
 
 @hookimpl
+@only_with(_DELAYS)
 def sluicegate_policy_checks(
     topic: TopicName, policies: EffectivePolicies, context: TopicState
 ) -> Sequence[Check]:

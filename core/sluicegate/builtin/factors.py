@@ -11,6 +11,7 @@ from sluicegate.engine.check import Check, Stage
 from sluicegate.engine.factors import Factor
 from sluicegate.engine.state import TopicState
 from sluicegate.engine.throttle import ThrottledLimit, paused, reduced
+from sluicegate.engine.topic_context import TopicContext
 from sluicegate.model import Action, Decision, EffectivePolicies, Operation, OperationKind
 
 _LIMITS = "sluicegate: what factors leave of rates"
@@ -18,22 +19,20 @@ _LIMITS = "sluicegate: what factors leave of rates"
 
 
 def factor_checks(
-    policies: EffectivePolicies, state: TopicState, quotas: Sequence[QuotaLimit]
+    policies: EffectivePolicies, state: TopicState, broker: TopicContext, quotas: Sequence[QuotaLimit]
 ) -> list[Check]:
     """Create the checks for all factors of a broker on one topic.
 
     :param policies: the topic's policies.
-    :param state: the topic's state, whose context has the factors.
+    :param state: the topic's state.
+    :param broker: the topic's broker, which has the factors.
     :param quotas: the quotas that apply to the topic. Factors reduce neither observe-only quotas nor
         observe-only rates, because these do not apply to anyone.
     """
-    factors = tuple(state.context.factors) if state.context is not None else ()
-    if state.context is None or not factors:
-        return []
     rates = [rate for rate in publish_rates(policies) if not rate.observed]
-    refusing = getattr(state.context.config, "refuses_paused_producers", False)
+    refusing = getattr(broker.config, "refuses_paused_producers", False)
     checks = []
-    for factor in factors:
+    for factor in broker.factors:
         part = _FactorPart(factor, policies, state, rates, quotas)
         name, switch = factor.name, factor.switch
         publish, attach = (OperationKind.PUBLISH,), (OperationKind.ATTACH_PRODUCER,)

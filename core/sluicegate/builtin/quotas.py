@@ -6,7 +6,7 @@ for an operation that another one holds.
 """
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import ClassVar
 
@@ -26,15 +26,14 @@ from sluicegate.hooks import BrokerContext, hookimpl
 from sluicegate.model import EffectivePolicies, Operation, TopicName
 
 EACH = ("principal_publish_quota", "principal_publish_quota_bytes")
+_EVERY = (*TOGETHER, *EACH)
 
 
 class QuotaPolicies(PolicyModel):
     """Limits on publishing over all topics of a broker."""
 
-    on_limit_actions: ClassVar[Mapping[str, tuple[OnLimit, ...]]] = dict.fromkeys(
-        (*TOGETHER, *EACH), ("delay", "reject")
-    )
-    broker_only: ClassVar[frozenset[str]] = frozenset((*TOGETHER, *EACH))
+    on_limit_actions: ClassVar[Mapping[str, tuple[OnLimit, ...]]] = dict.fromkeys(_EVERY, ("delay", "reject"))
+    broker_only: ClassVar[frozenset[str]] = frozenset(_EVERY)
 
     publish_quota: MessageRate | None = Field(
         default=None,
@@ -86,11 +85,16 @@ class PrincipalQuotas:
         if policies.version != self._version:
             self._known.clear()
             self._version = policies.version
-        applied = self._limits(policies, context, observed=False)
-        checks = [check for limit in applied for check in limit.checks()]
-        for limit in self._limits(policies, context, observed=True):
-            checks += limit.checks()
-        return checks + factor_checks(policies, context, applied)
+        broker = context.context
+        applied: list[QuotaLimit] = []
+        observed: list[QuotaLimit] = []
+        if _has_quotas(_EVERY, policies, broker):
+            applied = self._limits(policies, context, observed=False)
+            observed = self._limits(policies, context, observed=True)
+        checks = [check for limit in (*applied, *observed) for check in limit.checks()]
+        if broker is not None and broker.factors:
+            checks += factor_checks(policies, context, broker, applied)
+        return checks
 
     def _limits(self, policies: EffectivePolicies, state: TopicState, *, observed: bool) -> list[QuotaLimit]:
         """The quotas that apply to a topic, the common one first."""
@@ -104,7 +108,7 @@ class PrincipalQuotas:
             share = self._shares.get(name, together, burst_seconds, state.now_ns)
             found.append(QuotaLimit(TOGETHER, mask, policies, lambda op, now_ns: share, observed))
         mask = [policies.observes(name) == observed for name in EACH]
-        if any(mask) and _has_quotas(policies, state.context):
+        if any(mask) and _has_quotas(EACH, policies, state.context):
             share_of = partial(self._share_of, policies, state.context, mask, observed)
             found.append(QuotaLimit(EACH, mask, policies, share_of, observed))
         return found
@@ -136,8 +140,9 @@ class PrincipalQuotas:
         return share
 
 
-def _has_quotas(policies: EffectivePolicies, context: TopicContext | None) -> bool:
-    if any(policies.number(name) for name in EACH):
+def _has_quotas(names: Iterable[str], policies: EffectivePolicies, context: TopicContext | None) -> bool:
+    """Whether policies of these names, the broker's entry or other plugins may give anyone a quota."""
+    if any(policies.values.get(name) for name in names):
         return True
     return context is not None and (
         context.plugins_give_quotas or bool(getattr(context.config, "quotas", ()))

@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
+from sluicegate.builtin.asking import only_with
 from sluicegate.config import ByteRate, MessageRate, PolicyModel, Seconds
 from sluicegate.config.models import OnLimit
 from sluicegate.engine.bucket import DualBucket
@@ -154,6 +155,7 @@ def sluicegate_policy_model() -> type[PolicyModel]:
 
 
 @hookimpl
+@only_with(RatePolicies.on_limit_actions)
 def sluicegate_policy_checks(
     topic: TopicName, policies: EffectivePolicies, context: TopicState
 ) -> Sequence[Check]:

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
+from sluicegate.builtin.asking import only_with
 from sluicegate.builtin.stopping import limited
 from sluicegate.config import Count, PolicyModel
 from sluicegate.config.models import OnLimit
@@ -37,6 +38,7 @@ def sluicegate_policy_model() -> type[PolicyModel]:
 
 
 @hookimpl
+@only_with((UNACKED,))
 def sluicegate_policy_checks(
     topic: TopicName, policies: EffectivePolicies, context: TopicState
 ) -> Sequence[Check]:

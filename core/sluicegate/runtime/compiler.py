@@ -58,11 +58,11 @@ class GateCompiler:
         self._sink = sink
         self._faults = faults
         self._ask_checks = [
-            (found.plugin, found.by_position("topic", "policies", "context"))
+            (found.plugin, found.fields, found.by_position("topic", "policies", "context"))
             for found in plugins.implementations("sluicegate_policy_checks")
         ]
         self._ask_delay = [
-            (found.plugin, found.by_position("topic", "policies"))
+            (found.plugin, found.fields, found.by_position("topic", "policies"))
             for found in reversed(plugins.implementations("sluicegate_delay_rule"))
         ]
         self._own = frozenset(info.name for info in plugins.overview() if info.origin == "built in")
@@ -112,7 +112,9 @@ class GateCompiler:
     ) -> list[Sequence[Check]]:
         """The checks of all plugins; the last valid ones of a plugin that fails."""
         found: list[Sequence[Check]] = []
-        for plugin, ask in self._ask_checks:
+        for plugin, fields, ask in self._ask_checks:
+            if fields and policies.values.keys().isdisjoint(fields):
+                continue
             checks: Sequence[Check]
             try:
                 if plugin in self._own:
@@ -152,7 +154,9 @@ class GateCompiler:
 
     def _delay(self, topic: TopicName, policies: EffectivePolicies, state: TopicState) -> DelayRule | None:
         """The first rule of a plugin; the last valid one of a plugin that fails."""
-        for plugin, ask in self._ask_delay:
+        for plugin, fields, ask in self._ask_delay:
+            if fields and policies.values.keys().isdisjoint(fields):
+                continue
             rule: DelayRule | None
             try:
                 if plugin in self._own:
