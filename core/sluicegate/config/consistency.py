@@ -1,68 +1,92 @@
 """Errors that involve several values: duplicate names, locks on unset fields, fields at the wrong level."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from sluicegate.config.errors import Finding
 from sluicegate.config.fields import PolicyFields
-from sluicegate.config.tree import Node
+from sluicegate.config.models import BrokerConfig
+from sluicegate.config.tree import Entry, Node
 from sluicegate.config.validation import Path, suggest
+from sluicegate.model import Level
 
 LevelNode: TypeAlias = tuple[Path, Node]
 """A mapping of the file that sets policies, after its path."""
+SECTIONS = {"broker": Level.BROKER, "namespaces": Level.NAMESPACE, "topics": Level.TOPIC}
+"""The keys of `policies:`."""
 
 
-def inconsistencies(root: Node, levels: Iterable[LevelNode], fields: PolicyFields) -> Iterator[Finding]:
+def inconsistencies(root: Node, levels: Sequence[LevelNode], fields: PolicyFields) -> Iterator[Finding]:
     """Find errors that the models cannot detect. Also works on files that have other errors.
 
     :param root: the whole file.
     :param levels: its `policy_levels`.
     :param fields: all known policy fields.
     """
-    yield from _duplicate_names(root, ("brokers",))
-    yield from _exempt_policies(root, fields)
+    brokers = [(("brokers", index), node) for index, node in enumerate(root.listed("brokers"))]
+    yield from _duplicate_names(brokers)
+    yield from _exempt_policies(brokers, fields)
     for path, level in levels:
-        yield from _locks(level, path, fields)
-        yield from _ceilings(level, path)
-        if path[1] != "broker":
-            yield from _broker_only(level, path, fields)
+        yield from _wrong_keys(level, path, fields)
     for section in ("namespaces", "topics"):
-        yield from _duplicate_names(root, ("policies", section))
+        yield from _duplicate_names(each for each in levels if each[0][1] == section)
+
+
+def impossible_names(levels: Iterable[LevelNode], brokers: Sequence[BrokerConfig]) -> Iterator[Finding]:
+    """Find policies that never apply, as no broker of the file can have a topic or namespace of that name.
+
+    :param levels: the `policy_levels` of the file.
+    :param brokers: all entries of the file.
+    """
+    for path, name, text in _names(levels):
+        level = SECTIONS[str(path[1])]
+        rules = [(broker.system, broker.rule_of_names(level, text)) for broker in brokers if text]
+        if rules and all(rule for _, rule in rules):
+            remedy = "; ".join(f"on {system} {rule}" for system, rule in dict.fromkeys(rules))
+            message = f"no broker of this file can have a {level.label} {text!r}"
+            yield name.place.error(path, message, remedy)
 
 
 def policy_levels(root: Node) -> Iterator[LevelNode]:
     """Every mapping of the file that sets policies, with its path."""
-    broker = root.child("policies", "broker")
-    if broker is not None and broker.entries is not None:
-        yield ("policies", "broker"), broker
-    for section in ("namespaces", "topics"):
-        for index, node in enumerate(root.listed("policies", section)):
-            if node.entries is not None:
-                yield ("policies", section, index), node
-
-
-def _duplicate_names(root: Node, path: Path) -> Iterator[Finding]:
-    first: dict[object, int] = {}
-    for index, node in enumerate(root.listed(*path)):
-        name = node.child("name")
-        if name is None or not isinstance(name.scalar, str):
+    policies = root.child("policies")
+    entries = (policies.entries if policies is not None else None) or {}
+    for section in SECTIONS:
+        if section not in entries:
             continue
-        if name.scalar in first:
-            yield name.place.error(
-                (*path, index, "name"),
-                f"duplicate name {name.scalar!r}",
-                f"first used in line {first[name.scalar]}: merge both entries",
-            )
-        first.setdefault(name.scalar, name.place.line + 1)
+        path, node = ("policies", section), entries[section].node
+        if section != "broker":
+            items = enumerate(node.items or ())
+            yield from (((*path, index), item) for index, item in items if item.entries is not None)
+        elif node.entries is not None:
+            yield path, node
 
 
-def _exempt_policies(root: Node, fields: PolicyFields) -> Iterator[Finding]:
-    for index, node in enumerate(root.listed("brokers")):
-        for place, name in enumerate(node.listed("exempt", "policies")):
+def _names(nodes: Iterable[LevelNode]) -> Iterator[tuple[Path, Node, str]]:
+    """The names of entries, each after its path and the value itself."""
+    for path, node in nodes:
+        name = (node.entries or {}).get("name")
+        if name is not None and isinstance(name.node.scalar, str):
+            yield (*path, "name"), name.node, name.node.scalar
+
+
+def _duplicate_names(nodes: Iterable[LevelNode]) -> Iterator[Finding]:
+    first: dict[str, int] = {}
+    for path, name, text in _names(nodes):
+        if text in first:
+            remedy = f"first used in line {first[text]}: merge both entries"
+            yield name.place.error(path, f"duplicate name {text!r}", remedy)
+        first.setdefault(text, name.place.line + 1)
+
+
+def _exempt_policies(brokers: Iterable[LevelNode], fields: PolicyFields) -> Iterator[Finding]:
+    for path, node in brokers:
+        exempt = (node.entries or {}).get("exempt")
+        for place, name in enumerate(exempt.node.listed("policies") if exempt is not None else ()):
             if isinstance(name.scalar, str) and fields.infos and name.scalar not in fields.policies:
-                path = ("brokers", index, "exempt", "policies", place)
                 message = f"unknown policy {name.scalar!r}"
-                yield name.place.error(path, message, suggest(name.scalar, fields.policies))
+                remedy = suggest(name.scalar, fields.policies)
+                yield name.place.error((*path, "exempt", "policies", place), message, remedy)
 
 
 def remove_duplicate_aliases(levels: Iterable[LevelNode], fields: PolicyFields) -> Iterator[Finding]:
@@ -78,8 +102,20 @@ def remove_duplicate_aliases(levels: Iterable[LevelNode], fields: PolicyFields) 
                 yield entries.pop(alias).key.error((*path, alias), message, "keep one of them")
 
 
-def _locks(level: Node, path: Path, fields: PolicyFields) -> Iterator[Finding]:
-    for index, node in enumerate(level.listed("locked")):
+def _wrong_keys(level: Node, path: Path, fields: PolicyFields) -> Iterator[Finding]:
+    """Find locks on unset fields, ceilings without effect, and fields that belong to the broker."""
+    for name, entry in (level.entries or {}).items():
+        if name == "locked":
+            yield from _locks(entry.node.items or (), level, path, fields)
+        elif name == "ceiling":
+            yield from _ceilings(entry.node.entries or {}, path)
+        elif path[1] != "broker" and fields.aliases.get(name, name) in fields.broker_only:
+            message = f"{name!r} applies to a whole broker, not to one {str(path[1])[:-1]}"
+            yield entry.key.error((*path, name), message, "move it to policies.broker")
+
+
+def _locks(locked: Iterable[Node], level: Node, path: Path, fields: PolicyFields) -> Iterator[Finding]:
+    for index, node in enumerate(locked):
         name = node.scalar
         if name in fields.settings and isinstance(name, str) and not _is_set(level, name, fields):
             yield node.place.error(
@@ -99,16 +135,8 @@ def _is_set(level: Node, name: str, fields: PolicyFields) -> bool:
     )
 
 
-def _ceilings(level: Node, path: Path) -> Iterator[Finding]:
-    ceiling = level.child("ceiling")
-    for name, entry in ((ceiling.entries or {}) if ceiling else {}).items():
+def _ceilings(entries: Mapping[str, Entry], path: Path) -> Iterator[Finding]:
+    for name, entry in entries.items():
         if entry.node.scalar == 0 and not isinstance(entry.node.scalar, bool):
             message = "a ceiling of 0 (unlimited) limits nothing"
             yield entry.node.place.error((*path, "ceiling", name), message, "remove it, or set a limit")
-
-
-def _broker_only(level: Node, path: Path, fields: PolicyFields) -> Iterator[Finding]:
-    for name, entry in (level.entries or {}).items():
-        if fields.aliases.get(name, name) in fields.broker_only:
-            message = f"{name!r} applies to a whole broker, not to one {str(path[1])[:-1]}"
-            yield entry.key.error((*path, name), message, "move it to policies.broker")

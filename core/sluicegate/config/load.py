@@ -10,7 +10,9 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError, create_model
 
 from sluicegate.config.consistency import (
+    SECTIONS,
     LevelNode,
+    impossible_names,
     inconsistencies,
     policy_levels,
     remove_duplicate_aliases,
@@ -21,11 +23,8 @@ from sluicegate.config.fields import CEILING, OPTIONS, PolicyFields
 from sluicegate.config.models import Admin, BrokerConfig, GatewayConfig, PolicyModel
 from sluicegate.config.port_conflicts import port_findings
 from sluicegate.config.tree import MAX_BYTES, Node, Place, Plain, parse
-from sluicegate.config.unreachable import impossible_names
 from sluicegate.config.validation import translate
 from sluicegate.model import Level, PolicyLayer, Setting, Source
-
-_LEVELS = {"broker": Level.BROKER, "namespaces": Level.NAMESPACE, "topics": Level.TOPIC}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +99,7 @@ def read(
         root = override(parse(text, file, findings), environ, findings)
     except ConfigErrors as refused:
         return Reading(tuple(refused.errors), None)
+    variables = overrides(environ)
     levels = tuple(policy_levels(root))
     findings.extend(remove_duplicate_aliases(levels, fields))
     made = _validate(root, file_model(fields, models), findings)
@@ -107,15 +107,15 @@ def read(
     findings.extend(inconsistencies(root, levels, fields))
     findings.extend(port_findings(root, made.admin if made is not None else _valid_admin(root), brokers))
     if made is not None or len(brokers) == len(root.listed("brokers")):
-        findings.extend(impossible_names(root, [broker for _, broker in brokers]))
+        findings.extend(impossible_names(levels, [broker for _, broker in brokers]))
     layers = tuple(_layers(levels, made, fields)) if made is not None else ()
-    findings.extend(_contradictions(root, layers, fields))
+    findings.extend(_contradictions(levels, layers, fields))
     warnings = tuple(finding for finding in findings if finding.severity == "warning")
     if made is None or len(warnings) < len(findings):
         return Reading(tuple(findings), None, root, brokers)
     sections = {name: getattr(made, name) for name in GatewayConfig.model_fields}
     digest = hashlib.sha256(text.encode())
-    digest.update(repr(overrides(environ)).encode(errors="surrogateescape"))
+    digest.update(repr(variables).encode(errors="surrogateescape"))
     config = GatewayConfig.model_construct(**sections)
     loaded = Loaded(config, layers, digest.hexdigest(), fields, root, warnings)
     return Reading(warnings, loaded, root, brokers)
@@ -243,62 +243,66 @@ def _layers(found: Iterable[LevelNode], made: Any, fields: PolicyFields) -> Iter
         if len(path) > 2:
             level = level[path[2]]
         yield PolicyLayer(
-            level=_LEVELS[str(path[1])],
+            level=SECTIONS[str(path[1])],
             name=getattr(level, "name", ""),
             settings=_settings(level, node, fields),
             ceilings=_ceilings(level, node, fields),
         )
 
 
-def _contradictions(root: Node, layers: Iterable[PolicyLayer], fields: PolicyFields) -> Iterable[Finding]:
-    [settings, *_] = [layer.settings for layer in layers if layer.level is Level.BROKER] or [{}]
-    broker = root.child("policies", "broker")
-    if broker is None:
-        return
-    for found in fields.contradictions({name: setting.value for name, setting in settings.items()}):
-        written = next((key for key in fields.names_of(found.field) if broker.key(key) is not None), None)
-        place = broker.key(written) if written is not None else None
-        path = ("policies", "broker", written or found.field)
-        yield (place or broker.place).error(path, found.problem, found.remedy)
+def _contradictions(
+    levels: Iterable[LevelNode], layers: Iterable[PolicyLayer], fields: PolicyFields
+) -> Iterable[Finding]:
+    for (path, node), layer in zip(levels, layers, strict=False):  # no layers if the file is invalid
+        if layer.level is not Level.BROKER:
+            continue
+        for found in fields.contradictions({name: each.value for name, each in layer.settings.items()}):
+            written = next((key for key in fields.names_of(found.field) if node.key(key) is not None), None)
+            place = node.key(written) if written is not None else None
+            yield (place or node.place).error((*path, written or found.field), found.problem, found.remedy)
 
 
 def _settings(level: Any, node: Node, fields: PolicyFields) -> dict[str, Setting]:
+    places = _places(node, fields)
     settings = {
-        name: Setting(
-            getattr(level, name), Source.FILE, _location(node, name, fields), locked=name in level.locked
-        )
+        name: Setting(value, Source.FILE, locate_text(places.get(name, node.place)), name in level.locked)
         for name in fields.infos
-        if getattr(level, name) is not None
+        if (value := getattr(level, name)) is not None
     }
+    entries = node.entries or {}
     for option in OPTIONS:
         chosen = getattr(level, option)
-        where = node.child(option)
-        if chosen is None or where is None:
+        if chosen is None or option not in entries:
             continue
+        by_policy = entries[option].node.entries or {}  # or true for all of them
         for policy, value in chosen:
             if value is not None:
                 name = f"{option}.{policy}"
-                place = where.key(policy) or node.key(option) or where.place
+                place = by_policy.get(policy, entries[option]).key
                 settings[name] = Setting(value, Source.FILE, locate_text(place), locked=name in level.locked)
     return settings
 
 
 def _ceilings(level: Any, node: Node, fields: PolicyFields) -> dict[str, Setting]:
-    where = node.child("ceiling")
-    if level.ceiling is None or where is None:
+    entry = (node.entries or {}).get("ceiling")
+    if level.ceiling is None or entry is None:
         return {}
+    places = _places(entry.node, fields)
     return {
         name: Setting(
-            value, Source.FILE, _location(where, name, fields), locked=f"{CEILING}{name}" in level.locked
+            value,
+            Source.FILE,
+            locate_text(places.get(name, entry.node.place)),
+            locked=f"{CEILING}{name}" in level.locked,
         )
         for name, value in level.ceiling
         if value is not None
     }
 
 
-def _location(node: Node, name: str, fields: PolicyFields) -> str:
-    places = [place for each in fields.names_of(name) if (place := node.key(each)) is not None]
-    return locate_text(places[0] if places else node.place)
+def _places(node: Node, fields: PolicyFields) -> dict[str, Place]:
+    """Where the keys of a mapping are, by the fields' canonical names."""
+    return {fields.aliases.get(name, name): entry.key for name, entry in (node.entries or {}).items()}
 
 
 def locate_text(place: Place) -> str:

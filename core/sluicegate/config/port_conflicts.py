@@ -22,8 +22,6 @@ class _Use:
     user: str
     """The part of the gateway, for messages."""
     path: Path
-    is_written: bool
-    """False if the ports come from a default."""
 
     @property
     def last(self) -> int:
@@ -39,7 +37,7 @@ def port_findings(
     :param admin: the administrative endpoint; None if its section is invalid.
     :param brokers: the entries, each with its index.
     """
-    uses = [use for use in _uses(root, admin, brokers) if use.ports.first > 0]
+    uses = [use for use in _uses(admin, brokers) if use.ports.first > 0]
     for use in uses:
         if use.last > _LAST:
             yield _beyond(root, use)
@@ -47,15 +45,16 @@ def port_findings(
         yield from _shared(root, first, second)
 
 
-def _uses(root: Node, admin: Admin | None, brokers: Iterable[tuple[int, BrokerConfig]]) -> Iterator[_Use]:
-    if admin is not None:
-        path: Path = ("admin", "port")
-        ports = Ports(admin.host, admin.port, 1, ("port",), "the admin endpoint")
-        yield _Use(ports, "the admin endpoint", path, root.child(*path) is not None)
-    taken = [(index, broker.name, ports) for index, broker in brokers for ports in broker.ports()]
-    for index, name, ports in taken:
-        path = ("brokers", index, *ports.key)
-        yield _Use(ports, f"{ports.noun} of broker {name!r}", path, root.child(*path) is not None)
+def _uses(admin: Admin | None, brokers: Iterable[tuple[int, BrokerConfig]]) -> list[_Use]:
+    taken = [
+        _Use(ports, f"{ports.noun} of broker {broker.name!r}", ("brokers", index, *ports.key))
+        for index, broker in brokers
+        for ports in broker.ports()
+    ]
+    if admin is None:
+        return taken
+    ports = Ports(admin.host, admin.port, 1, ("port",), "the admin endpoint")
+    return [_Use(ports, "the admin endpoint", ("admin", "port")), *taken]
 
 
 def _beyond(root: Node, use: _Use) -> Finding:
@@ -78,17 +77,17 @@ def _shared(root: Node, first: _Use, second: _Use) -> Iterator[Finding]:
     needed = 1 if first.ports.is_certain or second.ports.is_certain else 2
     if high - low + 1 < needed:
         return
-    lines = {use: root.nearest(use.path).line for use in (first, second)}
-    other, shown = sorted((first, second), key=lambda use: (use.is_written, lines[use]))
+    written = {use: root.child(*use.path) is not None for use in (first, second)}
+    places = {use: root.nearest(use.path) for use in (first, second)}
+    other, shown = sorted((first, second), key=lambda use: (written[use], places[use].line))
     verb = "is used" if is_certain else "may be used"
-    origin = f"line {lines[other] + 1}" if other.is_written else "a default"
-    place = root.nearest(shown.path)
+    origin = f"line {places[other].line + 1}" if written[other] else "a default"
     port = f"{shown.ports.host}:{low}"
     message = f"port {port} {verb} twice: by {shown.user} and by {other.user}"
     remedy = f"the other use comes from {origin}: choose another port"
     if not is_certain:
         remedy += ", or set 'node_port_base' to the first of a range of free ports"
-    yield place.error(shown.path, message, remedy, "error" if is_certain else "warning")
+    yield places[shown].error(shown.path, message, remedy, "error" if is_certain else "warning")
 
 
 def _is_same_host(first: str, second: str) -> bool:
