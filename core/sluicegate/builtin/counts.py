@@ -9,9 +9,9 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from sluicegate.builtin.asking import only_with
 from sluicegate.builtin.stopping import rejected
 from sluicegate.config import Count, PolicyModel
+from sluicegate.config.asking import only_with
 from sluicegate.config.models import OnLimit
 from sluicegate.engine import texts
 from sluicegate.engine.check import Check, CheckCall, Stage

@@ -5,9 +5,9 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from sluicegate.builtin.asking import only_with
 from sluicegate.builtin.stopping import rejected
 from sluicegate.config import Delay, Duration, PolicyModel
+from sluicegate.config.asking import only_with
 from sluicegate.engine import texts
 from sluicegate.engine.check import Check, Stage
 from sluicegate.engine.delivery_time import DelayRule

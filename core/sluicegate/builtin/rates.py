@@ -11,8 +11,8 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from sluicegate.builtin.asking import only_with
 from sluicegate.config import ByteRate, MessageRate, PolicyModel, Seconds
+from sluicegate.config.asking import only_with
 from sluicegate.config.models import OnLimit
 from sluicegate.engine.bucket import DualBucket
 from sluicegate.engine.check import Check, CheckCall, Stage

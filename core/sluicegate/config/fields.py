@@ -1,6 +1,6 @@
 """Merges the policy fields of all plugins and builds the models of the `policies:` section from them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Annotated, Any, Literal, get_args
@@ -10,6 +10,7 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from sluicegate.config.asking import fields_of
 from sluicegate.config.models import Contradiction, OnUnknown, PolicyModel, Strict
 from sluicegate.config.units import DELAY, DURATION, Unit, refuse
 from sluicegate.model import PolicyValue
@@ -61,6 +62,8 @@ class PolicyFields:
     parameters: frozenset[str]
     broker_only: frozenset[str]
     defaults: Mapping[str, PolicyValue]
+    _contradicting: tuple[tuple[Callable[..., Iterable[Contradiction]], frozenset[str] | None], ...]
+    """The models' `contradictions`, each with its `fields_of`."""
     _adapters: dict[str, TypeAdapter[Any]] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -69,29 +72,7 @@ class PolicyFields:
 
         :raises ValueError: if two models declare the same field or alias.
         """
-        models = tuple(models)
-        infos: dict[str, FieldInfo] = {}
-        aliases: dict[str, str] = {}
-        for model in models:
-            for name, info in model.model_fields.items():
-                if name in infos:
-                    raise ValueError(
-                        f"policy field {name!r} is declared twice, the second time by {model.__qualname__}"
-                    )
-                infos[name] = info
-            aliases.update(model.aliases)
-        if clash := aliases.keys() & infos.keys():
-            raise ValueError(f"policy aliases must not also be field names: {', '.join(sorted(clash))}")
-        return cls(
-            models=models,
-            infos=infos,
-            aliases=aliases,
-            on_limit_actions={k: v for model in models for k, v in model.on_limit_actions.items()},
-            on_unknown_policies=frozenset().union(*(model.on_unknown_policies for model in models)),
-            parameters=frozenset().union(*(model.parameters for model in models)),
-            broker_only=frozenset().union(*(model.broker_only for model in models)),
-            defaults={k: v for model in models for k, v in model.defaults.items()},
-        )
+        return _merged(tuple(models))
 
     def defaults_with(self, own: Mapping[str, PolicyValue]) -> Mapping[str, PolicyValue]:
         """The values of fields that no level sets.
@@ -153,8 +134,9 @@ class PolicyFields:
         :param values: the values set there, by canonical name.
         """
         merged = {**self.defaults, **values}
-        for model in self.models:
-            yield from model.contradictions(merged)
+        for find, fields in self._contradicting:
+            if fields is None or not fields.isdisjoint(values):
+                yield from find(merged)
 
     def _annotation(self, name: str) -> Any:
         option, _, policy = name.partition(".")
@@ -212,6 +194,34 @@ class PolicyFields:
     def policies_model(self) -> type[Strict]:
         """The model of the whole `policies:` section."""
         return _policies_model(self.models)
+
+
+@lru_cache(maxsize=4)
+def _merged(models: tuple[type[PolicyModel], ...]) -> PolicyFields:
+    """Merge the models. Cached, as a file is read again each time that it changes."""
+    infos: dict[str, FieldInfo] = {}
+    aliases: dict[str, str] = {}
+    for model in models:
+        for name, info in model.model_fields.items():
+            if name in infos:
+                raise ValueError(
+                    f"policy field {name!r} is declared twice, the second time by {model.__qualname__}"
+                )
+            infos[name] = info
+        aliases.update(model.aliases)
+    if clash := aliases.keys() & infos.keys():
+        raise ValueError(f"policy aliases must not also be field names: {', '.join(sorted(clash))}")
+    return PolicyFields(
+        models=models,
+        infos=infos,
+        aliases=aliases,
+        on_limit_actions={k: v for model in models for k, v in model.on_limit_actions.items()},
+        on_unknown_policies=frozenset().union(*(model.on_unknown_policies for model in models)),
+        parameters=frozenset().union(*(model.parameters for model in models)),
+        broker_only=frozenset().union(*(model.broker_only for model in models)),
+        defaults={k: v for model in models for k, v in model.defaults.items()},
+        _contradicting=tuple((model.contradictions, fields_of(model.contradictions)) for model in models),
+    )
 
 
 @lru_cache(maxsize=4)

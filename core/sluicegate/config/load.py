@@ -4,6 +4,7 @@ import hashlib
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path as FilePath
 from typing import Annotated, Any
 
@@ -135,8 +136,15 @@ def plugin_modules(path: str | os.PathLike[str], environ: Mapping[str, str]) -> 
 
 
 def file_model(fields: PolicyFields, broker_models: Iterable[type[BrokerConfig]]) -> type[GatewayConfig]:
-    """Build the model of the whole file, including the plugins' parts."""
-    brokers = tuple(broker_models)
+    """The model of the whole file, including the plugins' parts."""
+    return _file_model(fields.models, tuple(broker_models))
+
+
+@lru_cache(maxsize=4)
+def _file_model(
+    policy_models: tuple[type[PolicyModel], ...], brokers: tuple[type[BrokerConfig], ...]
+) -> type[GatewayConfig]:
+    """Build the model. Cached, because building it takes longer than reading a file with it."""
     broker: Any = BrokerConfig
     if len(brokers) == 1:
         broker = brokers[0]
@@ -155,7 +163,7 @@ def file_model(fields: PolicyFields, broker_models: Iterable[type[BrokerConfig]]
             Field(min_length=1, description=GatewayConfig.model_fields["brokers"].description),
         ),
         policies=(
-            fields.policies_model() | None,
+            PolicyFields.of(policy_models).policies_model() | None,
             Field(default=None, description="Policies by level, merged field by field."),
         ),
     )

@@ -113,7 +113,7 @@ class GateCompiler:
         """The checks of all plugins; the last valid ones of a plugin that fails."""
         found: list[Sequence[Check]] = []
         for plugin, fields, ask in self._ask_checks:
-            if fields and policies.values.keys().isdisjoint(fields):
+            if fields is not None and policies.values.keys().isdisjoint(fields):
                 continue
             checks: Sequence[Check]
             try:
@@ -155,7 +155,7 @@ class GateCompiler:
     def _delay(self, topic: TopicName, policies: EffectivePolicies, state: TopicState) -> DelayRule | None:
         """The first rule of a plugin; the last valid one of a plugin that fails."""
         for plugin, fields, ask in self._ask_delay:
-            if fields and policies.values.keys().isdisjoint(fields):
+            if fields is not None and policies.values.keys().isdisjoint(fields):
                 continue
             rule: DelayRule | None
             try:

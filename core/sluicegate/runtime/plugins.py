@@ -13,7 +13,7 @@ import pluggy
 from sluicegate import __version__
 from sluicegate.broker import BrokerDriver, Extra
 from sluicegate.builtin import builtin_plugins
-from sluicegate.builtin.asking import fields_of
+from sluicegate.config.asking import fields_of
 from sluicegate.config.models import BrokerConfig, PolicyModel
 from sluicegate.config.secrets import shown_value
 from sluicegate.features.pressure import plugin as pressure_plugin
@@ -68,8 +68,8 @@ class Implementation:
         return self._call(*(arguments[name] for name in self._argument_names))
 
     @property
-    def fields(self) -> frozenset[str]:
-        """Policy fields of which a topic must have one for an answer; empty if it may always answer."""
+    def fields(self) -> frozenset[str] | None:
+        """Policy fields of which a topic must have one for an answer; None if it may always have one."""
         return fields_of(self._call)
 
     def by_position(self, *names: str) -> Callable[..., Any]:

@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field
 
+from sluicegate.config.asking import only_with
 from sluicegate.config.models import Contradiction, PolicyModel
 from sluicegate.config.units import Duration, refuse
 from sluicegate.model import EffectivePolicies, PolicyValue
@@ -115,6 +116,7 @@ class AdaptivePolicies(PolicyModel):
     )
 
     @classmethod
+    @only_with(name for pair in WATERMARKS for name in pair)
     def contradictions(cls, values: Mapping[str, PolicyValue]) -> Iterable[Contradiction]:
         """Find low watermarks that are not below their high ones."""
         merged = {**DEFAULTS, **values}

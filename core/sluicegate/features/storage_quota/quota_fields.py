@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
+from sluicegate.config.asking import only_with
 from sluicegate.config.models import Contradiction, PolicyModel
 from sluicegate.config.units import Duration, StorageSize, refuse
 from sluicegate.features.storage_quota.volumes import Limit, Limits, LimitType
@@ -127,6 +128,7 @@ class StoragePolicies(PolicyModel):
     )
 
     @classmethod
+    @only_with(LIMITS)
     def contradictions(cls, values: Mapping[str, int | float | str | bool]) -> Iterable[Contradiction]:
         """Find soft limits that would be reached after the hard limit of their type."""
         for name in _TYPES:
