@@ -44,6 +44,7 @@ class Resolver:
     def __init__(self, policy_set: PolicySet, defaults: Mapping[str, PolicyValue]) -> None:
         self._policy_set = policy_set
         self._defaults = defaults
+        self._levels = sorted({layer.level for layer in policy_set.layers})
         self._exact: dict[tuple[Level, str], list[int]] = {}
         self._patterns: list[tuple[Level, re.Pattern[str], int]] = []
         self._merged: dict[tuple[int, ...], _Merged] = {}
@@ -83,7 +84,7 @@ class Resolver:
         return None
 
     def _applying(self, topic: TopicName) -> Iterator[int]:
-        names = {Level.BROKER: ("",), Level.NAMESPACE: (topic.namespace,), Level.TOPIC: topic.all}
+        names = {level: _names(topic, level) for level in self._levels}
         for level, known in names.items():
             for name in known:
                 yield from self._exact.get((level, name), ())
@@ -102,6 +103,13 @@ class Resolver:
         for name, by_level in _choose(layers, lambda layer: layer.ceilings).items():
             _tighten(name, by_level, values, provenance, raise_zero=name not in DISABLED_BY_ZERO)
         return values, provenance
+
+
+def _names(topic: TopicName, level: Level) -> tuple[str, ...]:
+    """The names under which the layers of a level can apply to a topic."""
+    if level is Level.TOPIC:
+        return topic.all
+    return (topic.namespace if level is Level.NAMESPACE else "",)
 
 
 def _choose(
