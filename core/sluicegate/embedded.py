@@ -17,9 +17,8 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field
 
 from sluicegate.broker import BrokerFront
-from sluicegate.config.load import load, plugin_modules
+from sluicegate.config.load import entry_policies, load, plugin_modules
 from sluicegate.config.models import BrokerConfig, GatewayConfig, Listen
-from sluicegate.config.policy_set import entry_policies
 from sluicegate.config.units import HostPort
 from sluicegate.engine.gate import DecisionSink, Gate
 from sluicegate.engine.gates import GateCache

@@ -8,7 +8,6 @@ import pytest
 
 from sluicegate.config.errors import ConfigErrors, Finding
 from sluicegate.config.load import Loaded, load, plugin_modules
-from sluicegate.config.policy_set import policy_set
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.model import Level, PolicyLayer, Setting, Source, TopicName
 
@@ -35,7 +34,7 @@ def layer(loaded: Loaded, level: Level) -> PolicyLayer:
 
 
 def effective(loaded: Loaded, topic: str = "orders.created", namespace: str = "orders") -> dict[str, object]:
-    resolver = Resolver(policy_set(loaded, (), 1, "main"), loaded.fields.defaults)
+    resolver = Resolver(loaded.policies((), 1, "main"), loaded.fields.defaults)
     found = resolver.resolve(TopicName(topic, namespace))
     return dict(found.values)
 
@@ -310,7 +309,7 @@ def test_the_digest_changes_with_text_and_environment(load_text: LoadText) -> No
 
 def test_what_a_worker_needs_can_be_sent_to_its_process(load_text: LoadText) -> None:
     loaded = load_text(LEVELS)
-    snapshot = policy_set(loaded, (), 7, "main")
+    snapshot = loaded.policies((), 7, "main")
     assert pickle.loads(pickle.dumps(snapshot)) == snapshot
     assert pickle.loads(pickle.dumps(loaded.config.admin)) == loaded.config.admin
 
@@ -323,10 +322,10 @@ def test_a_snapshot_holds_file_and_store_and_who_is_exempt(load_text: LoadText) 
         "policies: {broker: {max_publish_rate: 5}}\n"
     )
     stored = PolicyLayer(Level.BROKER, "", {"max_publish_rate": Setting(9, Source.STORE, "store version 1")})
-    snapshot = policy_set(loaded, (stored,), 3, "main")
+    snapshot = loaded.policies((stored,), 3, "main")
     assert (snapshot.version, snapshot.observe_only) == (3, True)
     assert snapshot.exempt_principals == {"admin"}
     assert snapshot.exempt_policies == {"max_message_size"}
     assert Resolver(snapshot, {}).resolve(TopicName("a", "default")).values["max_publish_rate"] == 9
     with pytest.raises(KeyError, match="other"):
-        policy_set(loaded, (), 3, "other")
+        loaded.policies((), 3, "other")

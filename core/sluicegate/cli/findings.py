@@ -16,7 +16,6 @@ from sluicegate.config.files import (
     tls_sections,
 )
 from sluicegate.config.load import Reading
-from sluicegate.config.policy_set import policy_set
 from sluicegate.config.secrets import shown_value
 from sluicegate.config.tree import Place
 from sluicegate.config.validation import Path
@@ -161,7 +160,7 @@ def _clamped(opened: Opened, written: _Written) -> Iterator[Finding]:
     if name not in {ceiling for each in opened.loaded.policy_layers for ceiling in each.ceilings}:
         return
     for broker in opened.loaded.config.brokers:
-        policies = policy_set(opened.loaded, (), 1, broker.name)
+        policies = opened.loaded.policies((), 1, broker.name)
         resolver = Resolver(policies, fields.defaults_with(broker.policy_defaults))
         # If the broker level has the ceiling, any name that matches the pattern is representative.
         sample = layer.name.replace("*", "x")

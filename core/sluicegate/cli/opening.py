@@ -17,7 +17,6 @@ from sluicegate.config.environment import override
 from sluicegate.config.errors import ConfigErrors, Finding, render
 from sluicegate.config.load import Loaded, load, plugin_modules, read_text
 from sluicegate.config.models import BrokerConfig
-from sluicegate.config.policy_set import policy_set
 from sluicegate.config.tree import parse
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.model import Level, PolicyLayer, PolicyValue
@@ -168,7 +167,7 @@ class Desk:
         version, layers = read_store(self._opened)
         [entry] = [entry for entry in loaded.config.brokers if entry.name == broker]
         defaults = loaded.fields.defaults_with(entry.policy_defaults)
-        return Resolver(policy_set(loaded, layers, version, broker), defaults)
+        return Resolver(loaded.policies(layers, version, broker), defaults)
 
     def change(self, level: Level, name: str, changes: Mapping[str, object]) -> None:
         """Set policies in the store."""

@@ -1,4 +1,4 @@
-"""Reads the configuration file: reports every error in one pass and returns its policy layers."""
+"""Reads the configuration file: reports every error in one pass and returns its policies."""
 
 import hashlib
 import os
@@ -25,7 +25,7 @@ from sluicegate.config.models import Admin, BrokerConfig, GatewayConfig, PolicyM
 from sluicegate.config.port_conflicts import port_findings
 from sluicegate.config.tree import MAX_BYTES, Node, Place, Plain, parse
 from sluicegate.config.validation import translate
-from sluicegate.model import Level, PolicyLayer, Setting, Source
+from sluicegate.model import Level, PolicyLayer, PolicySet, Setting, Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,19 @@ class Loaded:
     """The file as a tree with locations, overrides applied."""
     warnings: tuple[Finding, ...] = ()
     """Probable mistakes that do not prevent the file from being used."""
+
+    def policies(self, store_layers: tuple[PolicyLayer, ...], version: int, broker: str) -> PolicySet:
+        """Combine the policies of file and store into one snapshot.
+
+        :param store_layers: the store's policies; they override the file's unless those are locked.
+        :param version: number of this snapshot; the caller increments it when file or store changes.
+        :param broker: name of the broker.
+        :raises KeyError: if the file has no such broker.
+        """
+        chosen = next((each for each in self.config.brokers if each.name == broker), None)
+        if chosen is None:
+            raise KeyError(broker)
+        return entry_policies(chosen, self.policy_layers + store_layers, version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +133,17 @@ def read(
     config = GatewayConfig.model_construct(**sections)
     loaded = Loaded(config, layers, digest.hexdigest(), fields, root, warnings)
     return Reading(warnings, loaded, root, brokers)
+
+
+def entry_policies(entry: BrokerConfig, layers: tuple[PolicyLayer, ...], version: int) -> PolicySet:
+    """The policies of one broker, with the settings of its entry."""
+    return PolicySet(
+        version=version,
+        layers=layers,
+        observe_only=entry.observe_only,
+        exempt_principals=frozenset(entry.exempt.principals),
+        exempt_policies=frozenset(entry.exempt.policies),
+    )
 
 
 def plugin_modules(path: str | os.PathLike[str], environ: Mapping[str, str]) -> tuple[str, ...]:

@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from sluicegate.config.load import Loaded, load, plugin_modules
+from sluicegate.config.load import Loaded, entry_policies, load, plugin_modules
 from sluicegate.config.models import BrokerConfig, GatewayConfig
-from sluicegate.config.policy_set import entry_policies
 from sluicegate.engine.gate import DecisionSink
 from sluicegate.model import PolicyLayer, PolicySet
 from sluicegate.net.limits import raise_descriptor_limit

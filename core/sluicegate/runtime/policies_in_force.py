@@ -14,7 +14,6 @@ from sluicegate.config.errors import ConfigErrors
 from sluicegate.config.files import tls_findings, tls_sections
 from sluicegate.config.load import Loaded, load
 from sluicegate.config.models import BrokerConfig
-from sluicegate.config.policy_set import policy_set
 from sluicegate.log_throttle import Throttle
 from sluicegate.model import Level, PolicySet
 from sluicegate.runtime.changing import change_store
@@ -81,7 +80,7 @@ class PolicyWatch:
 
     def policies(self, broker: str) -> PolicySet:
         """The policies in force for a broker."""
-        return policy_set(self.loaded, self._layers, self.version, broker)
+        return self.loaded.policies(self._layers, self.version, broker)
 
     def check(self, force: bool = False) -> bool:
         """Check whether file or store changed, and apply the changes.

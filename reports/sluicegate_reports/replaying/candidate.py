@@ -9,7 +9,6 @@ from pathlib import Path
 from sluicegate.config import load as loading
 from sluicegate.config.errors import ConfigErrors
 from sluicegate.config.models import BrokerConfig
-from sluicegate.config.policy_set import policy_set
 from sluicegate.engine.faults import GateFaults
 from sluicegate.engine.gate import Gate
 from sluicegate.model import Decision, Operation, PolicyLayer, PolicySet, TopicName
@@ -107,7 +106,7 @@ def read_candidate(path: Path, environ: Mapping[str, str] = os.environ) -> Candi
         ) from None
     except (PluginError, ValueError) as error:
         raise CandidateError(str(error)) from None
-    sets = [(broker, policy_set(loaded, (), 1, broker.name)) for broker in loaded.config.brokers]
+    sets = [(broker, loaded.policies((), 1, broker.name)) for broker in loaded.config.brokers]
     notes = tuple(_notes([policies for _, policies in sets]))
     by_topic = tuple(Entry(broker, _applied(policies, across=False)) for broker, policies in sets)
     attaching = tuple(Entry(broker, _applied(policies, across=True)) for broker, policies in sets)

@@ -14,7 +14,6 @@ from typing import Any, Protocol
 
 from sluicegate.config.errors import ConfigErrors
 from sluicegate.config.load import load
-from sluicegate.config.policy_set import policy_set
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.model import EffectivePolicies
 from sluicegate.runtime.plugins import Plugins
@@ -179,7 +178,7 @@ class Comparison:
         read = load(file, self.plugins.policy_models, self.plugins.broker_models, {})
         config = read.config.brokers[0]
         resolver = Resolver(
-            policy_set(read, (), 1, "compare"), {**read.fields.defaults, **config.policy_defaults}
+            read.policies((), 1, "compare"), {**read.fields.defaults, **config.policy_defaults}
         )
         driver = self.plugins.drivers[arm.client]
         return lambda topic: resolver.resolve(driver.name_of(topic, config))

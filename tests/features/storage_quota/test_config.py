@@ -16,7 +16,6 @@ from sluicegate.config.errors import ConfigErrors
 from sluicegate.config.fields import PolicyFields
 from sluicegate.config.json_schema import json_schema
 from sluicegate.config.load import Loaded, load
-from sluicegate.config.policy_set import policy_set
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.features.storage_quota.quota_fields import StoragePolicies, limits_of, problem_with
 from sluicegate.features.storage_quota.volumes import Limit, Limits, LimitType, Volume
@@ -56,7 +55,7 @@ def load_file(tmp_path: Path) -> Load:
 
 def broker_level(loaded: Loaded, *store: object) -> EffectivePolicies:
     layers = store[0].layers()[1] if store and isinstance(store[0], MemoryStore) else ()
-    resolver = Resolver(policy_set(loaded, layers, 1, "main"), loaded.fields.defaults)
+    resolver = Resolver(loaded.policies(layers, 1, "main"), loaded.fields.defaults)
     return resolver.resolve(TopicName("", ""))
 
 
