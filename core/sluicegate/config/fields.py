@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, Field, GetJsonSchemaHandler, TypeAdapter, create_model, model_validator
@@ -49,7 +49,7 @@ class _SwitchMap(Strict):
         return {"anyOf": [{"type": "boolean"}, dict(by_policy)]}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PolicyFields:
     """The merged policy field declarations of all plugins."""
 
@@ -86,7 +86,7 @@ class PolicyFields:
         """Fields that are policies, as opposed to parameters of other policies."""
         return tuple(name for name in self.infos if name not in self.parameters)
 
-    @property
+    @cached_property
     def settings(self) -> tuple[str, ...]:
         """Every valid setting name, including dotted options."""
         return (
