@@ -36,15 +36,17 @@ _PAGE = "spark.buffer.pageSize"
 which a small one fills little. Left to itself Spark makes them as large as the heap allows, up to 64 MiB."""
 _SOON = "-XX:+UseParallelGC"
 """Jobs want to be done soon, not to pause little."""
-_FRUGALLY = "-XX:+UseSerialGC"
-"""This collector needs least memory itself."""
-_AT_ONCE = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -Xms512m -Xmn256m"
-"""Without the compiler for what runs for long, which takes a third of a short job's time. With one compiler
-Java keeps 48 MiB for code unless told otherwise; a comparison fills them, and is interpreted from then on."""
-_LITTLE: Mapping[str, str] = {_JAVA: _AT_ONCE, _MEMORY: "544m", _PAGE: "256k"}
-_FRUGAL: Mapping[str, str] = {_JAVA: _FRUGALLY, _MEMORY: "480m", _PAGE: "256k"}
+_AT_ONCE = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+"""Without the compiler for what runs for long, which takes a third of a short job's time and gains nothing
+over 50 M decisions, and with the collector that needs least memory itself. With one compiler Java keeps
+48 MiB for code unless told otherwise; a comparison fills them, and is interpreted from then on."""
+_LITTLE: Mapping[str, str] = {_JAVA: f"{_AT_ONCE} -Xms512m -Xmn256m", _MEMORY: "544m", _PAGE: "256k"}
+_FRUGAL: Mapping[str, str] = {_JAVA: _AT_ONCE, _MEMORY: "480m", _PAGE: "256k"}
 """Spark refuses to start with less than 450 MiB, and Java counts a part of its heap as none. Its own memory
 comes on top, some 200 to 500 MiB. What does not fit into the heap is spilled to disk."""
+_ON_A_CLUSTER: Mapping[str, str] = {_JAVA: _AT_ONCE, "spark.executor.extraJavaOptions": _AT_ONCE}
+"""Each executor would compile the same code anew, and the driver has none that runs for long. Most work is
+Python's."""
 _LITTLE_BYTES = 32 << 20
 """Of files, which is some 4 million decisions."""
 LAPTOP_SETTINGS: Mapping[str, str] = {
@@ -56,6 +58,7 @@ LAPTOP_SETTINGS: Mapping[str, str] = {
 }
 """What cannot be changed once Spark runs: only for a session that starts Spark itself, and only where
 neither `spark-submit` nor the environment says otherwise."""
+_DECIDED_ELSEWHERE = ("SPARK_REMOTE", "PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT", "SPARK_CONF_DIR")
 _PARTITIONS = "spark.sql.shuffle.partitions"
 _PARTITION_ROWS = 1_000_000
 """Some 10 MiB of packed rows. A task of fewer takes longer to be sent and begun than to run."""
@@ -95,9 +98,7 @@ def spark_session(
 
     # Spark would start `python3` of the PATH, which need not be the one that has this package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    here = {**LAPTOP_SETTINGS, **(_LITTLE if little else _FRUGAL if frugal else {})}
-    here[_JAVA] += f" {shlex.join(options)}"
-    chosen = {**({} if _started_elsewhere() else here), **SETTINGS, **(settings or {})}
+    chosen = {**start_settings(little=little, frugal=frugal, options=options), **SETTINGS, **(settings or {})}
     builder = SparkSession.builder.appName(name)
     for key, value in chosen.items():
         builder = builder.config(key, value)
@@ -105,6 +106,25 @@ def spark_session(
         session = builder.getOrCreate()
     _look_up_once(session)
     return session
+
+
+def start_settings(
+    *, little: bool = False, frugal: bool = False, options: Sequence[str] = ()
+) -> Mapping[str, str]:
+    """How Spark starts; parameters as for `spark_session`.
+
+    :return: nothing where a server, `spark-submit` or its arguments decide that.
+    """
+    if any(name in os.environ for name in _DECIDED_ELSEWHERE):
+        return {}
+    master = os.environ.get("MASTER")
+    if master is not None:
+        is_tuned = (
+            master.startswith("local") or "SPARK_HOME" in os.environ
+        )  # which may have defaults of its own
+        return {} if is_tuned else _ON_A_CLUSTER
+    here = {**LAPTOP_SETTINGS, **(_LITTLE if little else _FRUGAL if frugal else {})}
+    return {**here, _JAVA: f"{here[_JAVA]} {shlex.join(options)}"}
 
 
 def _look_up_once(session: "SparkSession") -> None:
@@ -164,9 +184,3 @@ def _settings(spark: "SparkSession", settings: Mapping[str, str]) -> Iterator[No
     finally:
         for name, value in before.items():
             spark.conf.set(name, value)
-
-
-def _started_elsewhere() -> bool:
-    """Whether a server, `spark-submit` or its arguments decide how Spark runs."""
-    names = ("SPARK_REMOTE", "MASTER", "PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT", "SPARK_CONF_DIR")
-    return any(name in os.environ for name in names)

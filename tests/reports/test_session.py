@@ -1,13 +1,13 @@
 """How queries are planned for the rows that they read."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from sluicegate_reports.session import large_rows, planned_for
+from sluicegate_reports.session import large_rows, planned_for, start_settings
 
 _NAMES = (
     "spark.sql.shuffle.partitions",
@@ -55,3 +55,29 @@ def test_large_rows_come_to_python_a_few_at_a_time(spark: SparkSession) -> None:
         found = told.select("*").collect()
     assert sum(row["rows"] for row in found) == 64
     assert max(row["bytes"] for row in found) <= 6 << 20
+
+
+_CLUSTER = {"MASTER": "spark://127.0.0.1:7077"}
+
+
+@pytest.mark.parametrize(
+    ("environ", "compiles_little"),
+    [
+        pytest.param({}, (True, False), id="this machine"),
+        pytest.param(_CLUSTER, (True, True), id="a cluster"),
+        pytest.param({"MASTER": "local[2]"}, (False, False), id="as somebody says"),
+        pytest.param({**_CLUSTER, "SPARK_HOME": "/opt/spark"}, (False, False), id="another Spark"),
+        pytest.param({**_CLUSTER, "SPARK_CONF_DIR": "/etc/spark"}, (False, False), id="settings of its own"),
+        pytest.param({"PYSPARK_GATEWAY_PORT": "4711"}, (False, False), id="spark-submit"),
+    ],
+)
+def test_java_compiles_little_where_nobody_else_decides_how_it_starts(
+    environ: Mapping[str, str], compiles_little: tuple[bool, bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("MASTER", "PYSPARK_GATEWAY_PORT", "PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR", "SPARK_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    given = start_settings(frugal=True)
+    parts = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
+    assert tuple("TieredStopAtLevel=1" in given.get(part, "") for part in parts) == compiles_little
