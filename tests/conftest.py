@@ -104,17 +104,22 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> "Spread
 
 
 class Spreading(LoadFileScheduling):  # type: ignore[misc] # xdist tells no types
-    """File by file, but half of what shares a broker together, and all that shares a Spark session."""
+    """File by file, but half of what shares a broker together, and all that shares a Spark session.
+
+    On a slow machine all that shares a broker is together: to start another one costs more than it gains.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         file: str = super()._split_scope(nodeid)
-        if any(own in file for own in _OWN_BROKERS):
+        if not _IS_SLOW and any(own in file for own in _OWN_BROKERS):
             return file
         if any(folder in file for folder in _SPARK):
             return "spark"
         folder = next((folder for folder in _SHARED_BROKERS if folder in file), None)
         if folder is None:
             return file
+        if _IS_SLOW:
+            return folder
         return f"{folder} {'second' if Path(file).name >= _SECOND_HALF else 'first'} half"
 
 
@@ -158,7 +163,7 @@ def _rank(item: pytest.Item) -> int:
     if "spark" in getattr(item, "fixturenames", ()):
         return 0
     place = item.path.as_posix()
-    if not any(own in place for own in _OWN_BROKERS):
+    if _IS_SLOW or not any(own in place for own in _OWN_BROKERS):
         for rank, folder in enumerate(_SHARED_BROKERS, 1):
             if folder in place:
                 return rank

@@ -279,6 +279,7 @@ def test_what_a_source_says_by_default(load_file: Load) -> None:
 
 def test_the_schema_says_the_same() -> None:
     schema = json_schema([StoragePolicies], [TubeConfig])
+    is_valid = jsonschema.Draft202012Validator(schema)
     entry = {"name": "main", "system": "tube", "bootstrap": ["a:1"], "listen": {"port": 0}}
     good: list[dict[str, object]] = [
         {"storage_hard_min_free_ratio": 0.05},
@@ -294,10 +295,10 @@ def test_the_schema_says_the_same() -> None:
         {"observe_only": {"storage_hard_consumed_bytes": True}},
     ]
     for policies in good:
-        jsonschema.validate({"brokers": [entry], "policies": {"broker": policies}}, schema)
+        is_valid.validate({"brokers": [entry], "policies": {"broker": policies}})
     for policies in bad:
         with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate({"brokers": [entry], "policies": {"broker": policies}}, schema)
+            is_valid.validate({"brokers": [entry], "policies": {"broker": policies}})
     assert "storage" in json.dumps(schema)
 
 
