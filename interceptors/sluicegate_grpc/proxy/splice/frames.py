@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from enum import IntEnum
+from functools import partial
 from struct import Struct
 
 from sluicegate.broker import Buffer
@@ -23,6 +24,9 @@ LEAST_MAX_FRAME = 16_384
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = (
     range(10)
 )
+
+window_update = partial(Struct(">HBBBII").pack, 0, 4, WINDOW_UPDATE, 0)
+"""`(stream, amount)`: a WINDOW_UPDATE frame."""
 
 ACK = END_STREAM = 0x1
 END_HEADERS = 0x4
@@ -106,11 +110,6 @@ def whole_frames(data: bytes, at: int = 0) -> Iterator[tuple[int, int, int, int,
             return
         yield kind, flags, stream & STREAM_MASK, at, stop
         at = stop
-
-
-def window_update(stream: int, amount: int) -> bytes:
-    """A WINDOW_UPDATE frame."""
-    return frame(WINDOW_UPDATE, 0, stream, amount.to_bytes(4, "big"))
 
 
 def window_amount(data: Buffer, at: int, stop: int) -> int:
