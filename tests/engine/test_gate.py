@@ -8,7 +8,7 @@ from tests.engine.lab import TOPIC, KeepingSink, MakeGate
 
 from sluicegate.engine.check import Check, CheckCall, Stage
 from sluicegate.engine.delivery_time import DelayRule
-from sluicegate.engine.gate import GateFaults, compile_gate
+from sluicegate.engine.gate import GateFaults, allowed, compile_gate
 from sluicegate.engine.state import TopicState
 from sluicegate.engine.wait_queue import Waiter
 from sluicegate.model import (
@@ -443,3 +443,10 @@ def test_the_sampled_cost_of_a_publish_is_within_the_elapsed_time(make_gate: Mak
     assert [one.id for one in told if one is not None] == ["d1", "d2"]
     assert len(took) == 1
     assert 0 <= took[0] <= perf_counter_ns() - began
+
+
+def test_a_rewrite_does_not_stop_what_has_nothing_to_rewrite() -> None:
+    stops = [decision(action) for action in (Action.REJECT, Action.DELAY, Action.DROP)]
+    assert [allowed(each) for each in stops] == stops
+    assert allowed(decision(Action.REWRITE)) is None
+    assert allowed(None) is None

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluicegate.engine.bucket import SECOND_NS, DualBucket
-from sluicegate.engine.wait_queue import LONGEST_WAIT_NS, PATIENCE_NS, RETRY_NS, Waiter, WaitQueue
+from sluicegate.engine.wait_queue import LONGEST_WAIT_NS, PATIENCE_NS, RETRY_NS, Hold, Waiter, WaitQueue
 from sluicegate.model import Decision, Operation, OperationKind
 from sluicegate.model.decision import Action
 
@@ -461,3 +461,17 @@ def test_a_waiter_in_another_queue_passes_an_empty_queue() -> None:
 
     assert (elsewhere.waiting, queue.waiting) == (1, 0)
     assert queue.bucket.balance(0)[0] == 9
+
+
+def test_a_hold_lasts_until_its_deadline_from_the_first_delay_on() -> None:
+    hold = Hold(10 * SECOND_NS)
+    delay = Decision(Action.DELAY, (), delay_ns=4 * SECOND_NS)
+    assert hold.wait_ns(Decision(Action.REJECT, ()), SECOND_NS) == 0
+    asked = [hold.wait_ns(delay, seconds * SECOND_NS) for seconds in (5, 13, 15, 16)]
+    assert asked == [4 * SECOND_NS, 2 * SECOND_NS, 0, 0]
+
+
+def test_a_held_request_is_not_decided_again_at_once() -> None:
+    delay = Decision(Action.DELAY, ())
+    assert Hold(SECOND_NS).wait_ns(delay, SECOND_NS) == 1_000_000
+    assert Hold(SECOND_NS, least_ns=5).wait_ns(delay, SECOND_NS) == 5

@@ -7,7 +7,6 @@ import pytest
 from sluicegate.engine.check import Check, Stage
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.state import TopicState
-from sluicegate.engine.wait_queue import Hold
 from sluicegate.hooks import hookimpl
 from sluicegate.model import (
     Action,
@@ -210,17 +209,3 @@ def test_the_broker_is_not_asked_where_nothing_depends_on_its_answer() -> None:
     assert not Creation(None).lists_first(found, Listings(), _S)
     unlimited = build_gate({}, now_ns=_S)
     assert not admission().lists_first(unlimited, Listings(), _S)
-
-
-def test_a_hold_lasts_until_its_deadline_from_the_first_delay_on() -> None:
-    hold = Hold(10 * _S)
-    assert hold.wait_ns(decision(Action.REJECT), _S) == 0
-    assert hold.wait_ns(decision(Action.DELAY, 4 * _S), 5 * _S) == 4 * _S
-    assert hold.wait_ns(decision(Action.DELAY, 4 * _S), 13 * _S) == 2 * _S
-    assert hold.wait_ns(decision(Action.DELAY, 4 * _S), 15 * _S) == 0
-    assert hold.wait_ns(decision(Action.DELAY, 4 * _S), 16 * _S) == 0
-
-
-def test_a_held_request_is_not_asked_about_at_once() -> None:
-    assert Hold(_S).wait_ns(decision(Action.DELAY), _S) == 1_000_000
-    assert Hold(_S, least_ns=5).wait_ns(decision(Action.DELAY), _S) == 5
