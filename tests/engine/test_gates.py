@@ -63,6 +63,17 @@ def test_replacing_drops_gates_and_keeps_states() -> None:
     assert new.state.now_ns == 9
 
 
+def test_each_change_of_the_policies_is_counted_and_told_before_a_gate_is_compiled() -> None:
+    compiler = Compiler()
+    cache = compiler.cache
+    told: list[tuple[int, int]] = []
+    cache.on_replace.append(lambda: told.append((cache.changes, len(compiler.compiled))))
+    for _ in range(2):
+        cache.replace()
+        cache.get("t", False, 0)
+    assert told == [(1, 0), (2, 1)]
+
+
 def test_the_cache_stays_within_its_bound_and_keeps_used_gates() -> None:
     cache = Compiler(10).cache
     busy = cache.get("busy", False, 0)
