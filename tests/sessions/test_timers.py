@@ -54,3 +54,23 @@ def test_a_wake_up_is_requested_once_unless_an_earlier_one_is_needed() -> None:
     assert (timers.wake_up_ns(), timers.wake_up_ns()) == (10, None)
     timers.run_due(10)
     assert timers.wake_up_ns() == 20
+
+
+def test_a_timer_is_new_until_the_next_wake_up_is_asked_for() -> None:
+    timers, seen = Timers(), list[bool]()
+
+    def note() -> None:
+        seen.append(timers.has_new)
+
+    note()
+    timers.at(20, lambda now_ns: None)
+    note()
+    timers.wake_up_ns()
+    note()
+    timers.at(10, lambda now_ns: None).cancel()
+    timers.run_due(20)
+    note()
+    timers.wake_up_ns()
+    note()
+    assert seen == [False, True, False, True, False]
+    assert not timers
