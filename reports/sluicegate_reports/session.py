@@ -36,17 +36,22 @@ _PAGE = "spark.buffer.pageSize"
 which a small one fills little. Left to itself Spark makes them as large as the heap allows, up to 64 MiB."""
 _SOON = "-XX:+UseParallelGC"
 """Jobs want to be done soon, not to pause little."""
-_AT_ONCE = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+_COMPILED_ONCE = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 """Without the compiler for what runs for long, which takes a third of a short job's time and gains nothing
-over 50 M decisions, and with the collector that needs least memory itself. With one compiler Java keeps
-48 MiB for code unless told otherwise; a comparison fills them, and is interpreted from then on."""
+over 50 M decisions. With one compiler Java keeps 48 MiB for code unless told otherwise; a comparison fills
+them, and is interpreted from then on."""
+_AT_ONCE = f"{_COMPILED_ONCE} -XX:+UseSerialGC"
+"""And with the collector that needs least memory itself."""
 _LITTLE: Mapping[str, str] = {_JAVA: f"{_AT_ONCE} -Xms512m -Xmn256m", _MEMORY: "544m", _PAGE: "256k"}
 _FRUGAL: Mapping[str, str] = {_JAVA: _AT_ONCE, _MEMORY: "480m", _PAGE: "256k"}
 """Spark refuses to start with less than 450 MiB, and Java counts a part of its heap as none. Its own memory
 comes on top, some 200 to 500 MiB. What does not fit into the heap is spilled to disk."""
-_ON_A_CLUSTER: Mapping[str, str] = {_JAVA: _AT_ONCE, "spark.executor.extraJavaOptions": _AT_ONCE}
+_ON_A_CLUSTER: Mapping[str, str] = {
+    "spark.driver.defaultJavaOptions": _COMPILED_ONCE,
+    "spark.executor.defaultJavaOptions": _COMPILED_ONCE,
+}
 """Each executor would compile the same code anew, and the driver has none that runs for long. Most work is
-Python's."""
+Python's. `extraJavaOptions`, which come after these, are left to the user, and the collector is too."""
 _LITTLE_BYTES = 32 << 20
 """Of files, which is some 4 million decisions."""
 LAPTOP_SETTINGS: Mapping[str, str] = {
@@ -117,12 +122,8 @@ def start_settings(
     """
     if any(name in os.environ for name in _DECIDED_ELSEWHERE):
         return {}
-    master = os.environ.get("MASTER")
-    if master is not None:
-        is_tuned = (
-            master.startswith("local") or "SPARK_HOME" in os.environ
-        )  # which may have defaults of its own
-        return {} if is_tuned else _ON_A_CLUSTER
+    if master := os.environ.get("MASTER", ""):
+        return {} if master.startswith("local") else _ON_A_CLUSTER
     here = {**LAPTOP_SETTINGS, **(_LITTLE if little else _FRUGAL if frugal else {})}
     return {**here, _JAVA: f"{here[_JAVA]} {shlex.join(options)}"}
 

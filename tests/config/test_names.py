@@ -5,7 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicegate.broker import BrokerDriver
+from sluicegate.config.consistency import impossible_names, policy_levels
 from sluicegate.config.models import BrokerConfig
+from sluicegate.config.tree import parse
 from sluicegate.model import Level
 from sluicegate_danube.plugin import DanubeDriver
 from sluicegate_kafka.plugin import KafkaDriver
@@ -74,3 +76,18 @@ def test_kafkas_namespaces_end_at_the_configured_separator(separator: str, possi
     assert (config.rule_of_names(Level.NAMESPACE, "orders.eu") == "") is possible
     assert config.rule_of_names(Level.NAMESPACE, "default") == ""
     assert config.rule_of_names(Level.NAMESPACE, "d*") == ""
+
+
+def test_only_names_of_namespaces_and_topics_are_looked_at() -> None:
+    text = """\
+policies:
+  broker: {name: orders.eu}
+  namespaces: [{name: orders.eu}]
+  topics: [{name: orders.eu}, {name: a/b}]
+"""
+    levels = policy_levels(parse(text, "file", []))
+    found = [finding.message for finding in impossible_names(levels, [entry("kafka")])]
+    assert found == [
+        "no broker of this file can have a namespace 'orders.eu'",
+        "no broker of this file can have a topic 'a/b'",
+    ]

@@ -52,3 +52,6 @@ def test_an_operation_that_has_its_turn_in_one_queue_saves_tokens_in_the_other(m
     assert gate.publish(op, 0) is not None
     assert gate.publish(op, 100 * MS + 1) is not None
     assert list(places(op)) == [(slow, False, False), (fast, False, True)]
+    fast.bucket.charge(5, 0, 100 * MS + 1)
+    assert gate.publish(op, 150 * MS) is not None
+    assert list(places(op)) == [(slow, False, True), (fast, False, False)]

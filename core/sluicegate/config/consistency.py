@@ -40,6 +40,8 @@ def impossible_names(levels: Iterable[LevelNode], brokers: Sequence[BrokerConfig
     """
     for path, name, text in _names(levels):
         level = SECTIONS[str(path[1])]
+        if level is Level.BROKER:
+            continue  # it has no name, which is another finding
         rules = [(broker.system, broker.rule_of_names(level, text)) for broker in brokers if text]
         if rules and all(rule for _, rule in rules):
             remedy = "; ".join(f"on {system} {rule}" for system, rule in dict.fromkeys(rules))
