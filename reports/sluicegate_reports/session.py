@@ -46,12 +46,15 @@ _LITTLE: Mapping[str, str] = {_JAVA: f"{_AT_ONCE} -Xms512m -Xmn256m", _MEMORY: "
 _FRUGAL: Mapping[str, str] = {_JAVA: _AT_ONCE, _MEMORY: "480m", _PAGE: "256k"}
 """Spark refuses to start with less than 450 MiB, and Java counts a part of its heap as none. Its own memory
 comes on top, some 200 to 500 MiB. What does not fit into the heap is spilled to disk."""
+_ON_EACH_NODE = f"{_COMPILED_ONCE} -XX:+NeverActAsServerClassMachine"
+"""With the same collector, unless `extraJavaOptions`, which are left to the user, choose another one: Java
+refuses to be given two."""
 _ON_A_CLUSTER: Mapping[str, str] = {
-    "spark.driver.defaultJavaOptions": _COMPILED_ONCE,
-    "spark.executor.defaultJavaOptions": _COMPILED_ONCE,
+    "spark.driver.defaultJavaOptions": _ON_EACH_NODE,
+    "spark.executor.defaultJavaOptions": _ON_EACH_NODE,
 }
 """Each executor would compile the same code anew, and the driver has none that runs for long. Most work is
-Python's. `extraJavaOptions`, which come after these, are left to the user, and the collector is too."""
+Python's."""
 _LITTLE_BYTES = 32 << 20
 """Of files, which is some 4 million decisions."""
 LAPTOP_SETTINGS: Mapping[str, str] = {

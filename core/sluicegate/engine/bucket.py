@@ -16,7 +16,7 @@ SECOND_NS = 1_000_000_000
 
 
 def shown(value: float) -> str:
-    """A value or a limit as error texts show it: with one decimal place below 100, unless it is whole."""
+    """A value or a limit as error texts show it: with one decimal place below 100, unless that is 0."""
     return f"{value:.{value < 100:d}f}".removesuffix(".0")
 
 
