@@ -1,7 +1,7 @@
 """Compiles gates from the policies of a broker and the checks of plugins."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -112,9 +112,7 @@ class GateCompiler:
     ) -> list[Sequence[Check]]:
         """The checks of all plugins; the last valid ones of a plugin that fails."""
         found: list[Sequence[Check]] = []
-        for plugin, fields, ask in self._ask_checks:
-            if fields is not None and policies.values.keys().isdisjoint(fields):
-                continue
+        for plugin, ask in _asked(self._ask_checks, policies):
             checks: Sequence[Check]
             try:
                 if plugin in self._own:
@@ -154,9 +152,7 @@ class GateCompiler:
 
     def _delay(self, topic: TopicName, policies: EffectivePolicies, state: TopicState) -> DelayRule | None:
         """The first rule of a plugin; the last valid one of a plugin that fails."""
-        for plugin, fields, ask in self._ask_delay:
-            if fields is not None and policies.values.keys().isdisjoint(fields):
-                continue
+        for plugin, ask in _asked(self._ask_delay, policies):
             rule: DelayRule | None
             try:
                 if plugin in self._own:
@@ -175,6 +171,19 @@ class GateCompiler:
     def _fault(self, plugin: str, topic: TopicName, error: BaseException) -> None:
         self._faults.add(Fault(plugin, "", topic.full, error_text(error), opened=False))
         log.debug("plugin %s failed while a gate was compiled", plugin, exc_info=error)
+
+
+def _asked(
+    implementations: Iterable[tuple[str, frozenset[str] | None, Callable[..., Any]]],
+    policies: EffectivePolicies,
+) -> list[tuple[str, Callable[..., Any]]]:
+    """The implementations that may have an answer to these policies, each after its plugin."""
+    set_here = policies.values.keys()
+    return [
+        (plugin, ask)
+        for plugin, fields, ask in implementations
+        if fields is None or not set_here.isdisjoint(fields)
+    ]
 
 
 def _last(state: TopicState, key: str, plugin: str, default: Kept) -> Kept:
