@@ -101,7 +101,7 @@ class ClientSide(Side):
     ) -> None:
         """A request's headers in one frame, or its trailers."""
         # <hot> Runs for every request.
-        reader = self._reader
+        reader = self._reader  # what it would look up first, without the call
         request = reader.known.get(block) if reader.blocks.is_plain else None
         if request is None:
             request = reader.read(block)

@@ -77,10 +77,6 @@ class Connection:
 
     # -- what is to come ------------------------------------------------------------------------------
 
-    def ask(self, question: Hashable, call: Callable[[int], None]) -> None:
-        """Ask the front a question; `call` is called with the time of the answer."""
-        self.questions.ask(question, call)
-
     def answered(self, question: Hashable, now_ns: int) -> None:
         """Handle the front's answer."""
         for call in self.questions.answered(question):

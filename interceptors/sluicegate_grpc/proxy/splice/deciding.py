@@ -100,7 +100,7 @@ class Deciding:
     def _attached(self, call: Call, attaching: Attaching, now_ns: int) -> bool:
         if attaching.must_list and self._shared.question is not None:
             question = self._shared.question(attaching.topic)
-            self._connection.ask(question, partial(self._again, call))
+            self._connection.questions.ask(question, partial(self._again, call))
             return False
         if attaching.must_list:
             self._attachments.again(attaching, now_ns)

@@ -342,7 +342,7 @@ class GrpcSession:
             frames.waits_for_turn = False
             walk(b"", now_ns)
 
-        self._connection.ask(NextTurn(), turn)
+        self._connection.questions.ask(NextTurn(), turn)
 
     def _run_due(self, now_ns: int) -> None:
         self._connection.timers.run_due(now_ns)
