@@ -65,7 +65,7 @@ _CLUSTER = {"MASTER": "spark://127.0.0.1:7077"}
     [
         pytest.param({}, (True, False), id="this machine"),
         pytest.param(_CLUSTER, (True, True), id="a cluster"),
-        pytest.param({"MASTER": "local[2]"}, (False, False), id="as somebody says"),
+        pytest.param({"MASTER": "local[2]"}, (False, False), id="a master on this machine"),
         pytest.param({**_CLUSTER, "SPARK_REMOTE": "sc://127.0.0.1"}, (False, False), id="Spark Connect"),
         pytest.param({**_CLUSTER, "SPARK_CONF_DIR": "/etc/spark"}, (False, False), id="settings of its own"),
         pytest.param({"PYSPARK_GATEWAY_PORT": "4711"}, (False, False), id="spark-submit"),

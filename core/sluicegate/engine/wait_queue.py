@@ -1,4 +1,4 @@
-"""FIFO queues of held operations, one for each bucket.
+"""FIFO queues of held operations, one for each bucket, and how long a request is held.
 
 An operation charges the bucket when it proceeds. If it were charged while it still waits, the bucket would
 refill before the bytes flow, and its bound would not hold.

@@ -147,7 +147,7 @@ def scan_plain(frame: bytes, head: RequestHead) -> ProduceRequest | None:
         if count != 2 or (topic := _flexible_topic(frame, at)) is None:
             return None
         end = topic.end
-        if frame[end] == 0 and end + 1 == head.end:  # no tags behind the topics, as from all clients
+        if frame[end] == 0 and end + 1 == head.end:  # as in `_whole`, without the call
             return _request_of((frame, head, acks, [topic], topics_offset, end))
         return _whole(frame, head, acks, topics_offset, [topic], end)
     except MALFORMED as error:
