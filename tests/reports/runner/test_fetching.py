@@ -103,6 +103,17 @@ def test_without_a_name_all_are_fetched(machine: Machine, run: Run) -> None:
     assert all(jars.has_jars(machine.cache / "sluicegate/jars" / each.name) for each in jars.SHIPPED)
 
 
+def test_java_takes_the_users_options_for_maven_over_ours(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = machine.cache / "options"
+    machine.put("mvn", f"{_MAVEN}\necho $MAVEN_OPTS >{told}")
+    monkeypatch.setenv("MAVEN_OPTS", "-Xmx99m")
+    fetch(jars.KAFKA, print)
+    *ours, last = told.read_text().split()
+    assert (last, bool(ours)) == ("-Xmx99m", True)
+
+
 def test_a_changed_pom_is_fetched_again(machine: Machine) -> None:
     machine.put("mvn", _MAVEN)
     fetch(jars.KAFKA, print)

@@ -18,6 +18,8 @@ from sluicegate_reports.runner.brokers.processes import UnavailableError, run_to
 
 _MARK = "pom.sha256"
 _TIMEOUT_S = 3600
+_SHORT_RUN = "-XX:TieredStopAtLevel=1 -XX:+NeverActAsServerClassMachine"
+"""Java's quick compiler and its smallest collector: Maven then takes less than half the CPU time."""
 
 
 def fetch(wanted: JarSet, say: Callable[[str], None]) -> Path:
@@ -58,8 +60,9 @@ def _fetch(wanted: JarSet, project: Path, target: Path, digest: str, say: Callab
     say(f"fetching {wanted.title} with Maven into {target}")
     command: list[str | Path] = [maven, "-q", "-B", "-Dstyle.color=never", "-f", project]
     command += ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={unfinished}"]
+    options = f"{_SHORT_RUN} {os.environ.get('MAVEN_OPTS', '')}".rstrip()  # of two, Java takes the user's
     try:
-        run_tool(command, _TIMEOUT_S)
+        run_tool(command, _TIMEOUT_S, {"MAVEN_OPTS": options})
     except RuntimeError as error:
         _remove(unfinished)
         raise UnavailableError(f"Maven did not fetch {wanted.title}: {_essence(str(error))}") from None
