@@ -1,5 +1,6 @@
 """Links in the documents lead somewhere; the documents name what is there."""
 
+import os
 import re
 from functools import cache
 from pathlib import Path
@@ -17,10 +18,14 @@ _FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
 
-def documents() -> list[Path]:
-    """All Markdown files of the project."""
-    found = [path for path in ROOT.rglob("*.md") if not _SKIPPED & set(path.relative_to(ROOT).parts)]
-    return sorted(path for path in found if "/." not in path.relative_to(ROOT.parent).as_posix())
+@cache
+def documents() -> tuple[Path, ...]:
+    """All Markdown files of the project; hidden folders, which hold many files, are not read."""
+    found: list[Path] = []
+    for place, folders, files in os.walk(ROOT):
+        folders[:] = [name for name in folders if name not in _SKIPPED and not name.startswith(".")]
+        found += [Path(place, name) for name in files if name.endswith(".md") and not name.startswith(".")]
+    return tuple(sorted(found))
 
 
 def prose(path: Path) -> str:
