@@ -140,7 +140,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=_rank)
     if not _IS_SLOW:
         return
-    longer = [item for item in items if _is_longer(item)]
+    longer = [item for item in items if is_longer(item)]
     for item in longer:
         item.add_marker(pytest.mark.skip(reason=f"{SLOW_MACHINE}=1: only longer, not different"))
     # Each process collects all items, so the first one tells of all.
@@ -150,12 +150,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         (told / "left-out.txt").write_text("".join(f"{item.nodeid}\n" for item in longer))
 
 
-def _is_longer(item: pytest.Item) -> bool:
-    marker = item.get_closest_marker("longer")
-    if marker is None:
-        return False
+def is_longer(item: pytest.Item) -> bool:
+    """Whether a slow machine leaves a test out: one marker that says so is enough."""
     case = getattr(item, "callspec", None)
-    return "but" not in marker.kwargs or case is None or marker.kwargs["but"] not in case.params.values()
+    values = () if case is None else case.params.values()
+    return any(
+        "but" not in mark.kwargs or mark.kwargs["but"] not in values for mark in item.iter_markers("longer")
+    )
 
 
 def _rank(item: pytest.Item) -> int:

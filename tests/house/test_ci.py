@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tests.conftest import is_longer
 from tests.waiting import LONG_S, until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -206,3 +207,11 @@ def test_a_later_step_that_fails_ends_the_check(tmp_path: Path, failing: str) ->
     assert done.returncode != 0
     assert f"{failing} is broken" in done.stdout
     assert "== CI FAILED" in done.stdout
+
+
+@pytest.mark.parametrize("client", ["first", "second"])
+def test_one_marker_is_enough_to_leave_a_test_out(request: pytest.FixtureRequest, client: str) -> None:
+    request.node.add_marker(pytest.mark.longer(but="first"))
+    assert is_longer(request.node) == (client == "second")
+    request.node.add_marker(pytest.mark.longer)
+    assert is_longer(request.node)
