@@ -15,11 +15,11 @@ from tests.kafka.real.support.families import (
     JavaFamily,
     Member,
     RdkafkaFamily,
-    why_no_compiler,
 )
 from tests.kafka.real.support.gate import Gate, Policies
 from tests.kafka.real.support.java import why_unavailable
 from tests.real.certificates import Authority
+from tests.real.java import why_no_compiler
 from tests.real.needs import mark, need
 
 NewGate = Callable[..., Gate]

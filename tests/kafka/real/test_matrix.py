@@ -10,13 +10,13 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from tests.kafka.real.support.broker import KafkaBroker
-from tests.kafka.real.support.families import why_no_compiler
 from tests.matrix.cells import Cell, parameters
 from tests.matrix.fixture import Played, played
 from tests.matrix.java import kafka_program
 from tests.matrix.playing import Family, System
 from tests.matrix.policies import CLIENTS
 from tests.matrix.programs import python_program
+from tests.real.java import why_no_compiler
 from tests.real.ports import free_run
 from tests.waiting import LONG_S, until
 

@@ -1,12 +1,12 @@
 """The Java clients of the matrix: programs that talk in lines, as `tests/matrix/clients/serving.py` does."""
 
-import subprocess
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 from tests.kafka.real.support.broker import archived_kafka
 from tests.pulsar.real.support.broker import archived_pulsar
+from tests.real.java import compile_java, frugal_jvm
 
 from sluicegate_reports.runner.brokers import jars
 from sluicegate_reports.runner.brokers.pulsar import LOGGING as PULSAR_LOGGING
@@ -14,7 +14,7 @@ from sluicegate_reports.runner.brokers.pulsar import OPENED
 
 _HERE = Path(__file__).parent
 _KAFKA_LOGGING = _HERE.parents[1] / "kafka" / "real" / "support" / "log4j2.properties"
-_JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_JVM = frugal_jvm(256)
 
 
 @cache
@@ -48,5 +48,4 @@ def pulsar_program(directory: Path) -> Sequence[str]:
 def _compiled(name: str, classpath: str, directory: Path) -> str:
     classes = directory / "classes"
     sources = [_HERE / f"{name}.java", _HERE / "Lines.java"]
-    subprocess.run(["javac", "-cp", classpath, "-d", classes, *sources], check=True, capture_output=True)
-    return f"{classpath}:{classes}"
+    return compile_java(classpath, classes, *sources)

@@ -13,9 +13,10 @@ from tests.pulsar.real.support.broker import TRANSACTIONS, PulsarBroker, Tls, wh
 from tests.pulsar.real.support.cluster import PulsarCluster
 from tests.pulsar.real.support.family import ANSWER_S, Family, Form, Keys, RefusedError, numbered
 from tests.pulsar.real.support.gate import Gate, Policies
-from tests.pulsar.real.support.java import JavaFamily, why_no_compiler
+from tests.pulsar.real.support.java import JavaFamily
 from tests.pulsar.real.support.python import PythonFamily
 from tests.real.certificates import Authority
+from tests.real.java import why_no_compiler
 from tests.real.needs import mark, need
 from tests.waiting import until
 

@@ -14,7 +14,7 @@ from tests.matrix.playing import Family, System
 from tests.matrix.policies import CLIENTS
 from tests.matrix.programs import python_program
 from tests.pulsar.real.support.broker import PulsarBroker
-from tests.pulsar.real.support.java import why_no_compiler
+from tests.real.java import why_no_compiler
 from tests.real.ports import free_run
 
 FAMILIES = ("pulsar-client", "java", "go")

@@ -11,8 +11,8 @@ from tests.pulsar.real.support.admin import Admin, AdminError, policy_path
 from tests.pulsar.real.support.broker import PulsarBroker, archived_pulsar
 from tests.pulsar.real.support.family import ANSWER_S, Family, collect, numbered
 from tests.pulsar.real.support.gate import Gate
-from tests.pulsar.real.support.java import why_no_compiler
 from tests.pulsar.real.support.python import PythonFamily
+from tests.real.java import compile_java, frugal_jvm, why_no_compiler
 from tests.real.needs import need
 from tests.waiting import until
 
@@ -161,15 +161,14 @@ def test_pulsars_own_admin_client(
 ) -> None:
     need(why_no_compiler())
     source = Path(__file__).parent / "java" / "WebAdmin.java"
-    classpath = jars.classpath(jars.PULSAR)
-    subprocess.run(["javac", "-cp", classpath, "-d", tmp_path, source], check=True, capture_output=True)
+    classpath = compile_java(jars.classpath(jars.PULSAR), tmp_path, source)
     namespace = new_namespace()
     done = subprocess.run(
         [
-            *(jars.java(), "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *archived_pulsar()),
+            *(jars.java(), *frugal_jvm(128), *archived_pulsar()),
             *(f"-Dlog4j2.configurationFile={LOGGING}", "-Dsluicegate.log.level=error"),
             *(f"--add-opens={package}=ALL-UNNAMED" for package in OPENED),
-            *("-cp", f"{classpath}:{tmp_path}", "WebAdmin", gate.web_url, namespace),
+            *("-cp", classpath, "WebAdmin", gate.web_url, namespace),
         ],
         capture_output=True,
         text=True,

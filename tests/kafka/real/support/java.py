@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from benchmarks.harness.processes import UnavailableError, run_tool
 from tests.kafka.real.support.broker import archived_kafka
 from tests.kafka.real.support.history import ClientLog, Stored
+from tests.real.java import frugal_jvm
 from tests.waiting import LONG_S
 
 from sluicegate_reports.runner.brokers import jars
@@ -29,7 +30,7 @@ def run_java_tool(name: str, *arguments: str, timeout_s: float = _TOOL_S) -> str
 
     :raises RuntimeError: if it fails or takes longer than `timeout_s`.
     """
-    heap = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *archived_kafka()]
+    heap = [*frugal_jvm(256), *archived_kafka()]
     return run_tool(
         [jars.java(), *heap, "-cp", jars.classpath(jars.KAFKA), f"org.apache.kafka.tools.{name}", *arguments],
         timeout_s,

@@ -11,6 +11,7 @@ from typing import Self
 from benchmarks.harness.processes import Child, free_port, run_tool
 from tests.pulsar.real.support.admin import Admin, AdminError
 from tests.pulsar.real.support.broker import PulsarBroker, archived_pulsar
+from tests.real.java import frugal_jvm
 from tests.waiting import LONG_S, until
 
 from sluicegate_reports.runner.brokers import jars
@@ -101,7 +102,7 @@ class PulsarCluster:
         return child
 
     def _java(self) -> list[str | Path]:
-        heap = ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *archived_pulsar()]
+        heap = [*frugal_jvm(128), *archived_pulsar()]
         return [
             jars.java(),
             *heap,

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import shutil
 import subprocess
 import threading
 from collections import defaultdict
@@ -20,6 +19,7 @@ from tests.pulsar.real.support.family import (
     RefusedError,
     Subscription,
 )
+from tests.real.java import compile_java, frugal_jvm
 from tests.waiting import until
 
 from sluicegate_reports.runner.brokers import jars
@@ -45,11 +45,6 @@ _FORMS: dict[Form, dict[str, Any]] = {
 Event = dict[str, Any]
 
 
-def why_no_compiler() -> str | None:
-    """What is missing to compile the Java clients, in words; None if nothing."""
-    return None if shutil.which("javac") else "javac is not installed (a JDK 17 is needed, not only a JRE)"
-
-
 class JavaFamily:
     """Exception classes by their simple names (`ProducerBusyException`), and their texts.
 
@@ -60,16 +55,14 @@ class JavaFamily:
     name = "java"
 
     def __init__(self, classes: Path, keys: Keys) -> None:
-        classpath = jars.classpath(jars.PULSAR)
-        subprocess.run(["javac", "-cp", classpath, "-d", classes, _SOURCE], check=True, capture_output=True)
+        classpath = compile_java(jars.classpath(jars.PULSAR), classes, _SOURCE)
         self._keys = keys
         self._process = subprocess.Popen(
             [
-                *(jars.java(), "-Xmx256m", "-XX:MaxDirectMemorySize=256m"),
-                *("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *archived_pulsar()),
+                *(jars.java(), *frugal_jvm(256), "-XX:MaxDirectMemorySize=256m", *archived_pulsar()),
                 *(f"-Dlog4j2.configurationFile={LOGGING}", "-Dsluicegate.log.level=error"),
                 *(f"--add-opens={package}=ALL-UNNAMED" for package in OPENED),
-                *("-cp", f"{classpath}:{classes}", "Clients"),
+                *("-cp", classpath, "Clients"),
             ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

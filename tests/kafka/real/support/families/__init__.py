@@ -2,7 +2,7 @@
 
 from tests.kafka.real.support.families.aio import AiokafkaFamily
 from tests.kafka.real.support.families.base import Family, Member, Mode, Received
-from tests.kafka.real.support.families.java import JavaFamily, why_no_compiler
+from tests.kafka.real.support.families.java import JavaFamily
 from tests.kafka.real.support.families.rdkafka import RdkafkaFamily
 
 __all__ = [
@@ -13,5 +13,4 @@ __all__ = [
     "Mode",
     "RdkafkaFamily",
     "Received",
-    "why_no_compiler",
 ]

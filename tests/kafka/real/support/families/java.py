@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import shutil
 import subprocess
 import threading
 from collections import defaultdict
@@ -13,6 +12,7 @@ from typing import Any
 from tests.kafka.real.support.broker import archived_kafka
 from tests.kafka.real.support.families.base import ANSWER_S, Mode, Received, Settings, values_of
 from tests.kafka.real.support.history import ClientLog
+from tests.real.java import compile_java, frugal_jvm
 from tests.waiting import until
 
 from sluicegate_reports.runner.brokers import jars
@@ -26,11 +26,6 @@ _MODES: dict[Mode, dict[str, str]] = {
 }
 
 
-def why_no_compiler() -> str | None:
-    """What is missing to compile the Java clients, in words; None if nothing."""
-    return None if shutil.which("javac") else "javac is not installed (a JDK 17 is needed, not only a JRE)"
-
-
 class JavaFamily:
     """The Java client's exception classes: `PolicyViolationException`.
 
@@ -40,16 +35,11 @@ class JavaFamily:
     name = "java"
 
     def __init__(self, classes: Path) -> None:
-        subprocess.run(
-            ["javac", "-cp", jars.classpath(jars.KAFKA), "-d", classes, _SOURCE],
-            check=True,
-            capture_output=True,
-        )
-        heap = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *archived_kafka()]
+        classpath = compile_java(jars.classpath(jars.KAFKA), classes, _SOURCE)
         self._process = subprocess.Popen(
             [
-                *(jars.java(), *heap, f"-Dlog4j2.configurationFile={_LOGGING}"),
-                *("-cp", f"{jars.classpath(jars.KAFKA)}:{classes}", "Clients"),
+                *(jars.java(), *frugal_jvm(256), *archived_kafka()),
+                *(f"-Dlog4j2.configurationFile={_LOGGING}", "-cp", classpath, "Clients"),
             ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
