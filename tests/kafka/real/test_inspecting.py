@@ -19,7 +19,7 @@ CLIENTS = [*((name, codec) for name in ("java", "librdkafka") for codec in CODEC
 
 
 @pytest.mark.parametrize(("family", "codec"), CLIENTS, indirect=["family"])
-@pytest.mark.parametrize("mode", [Mode.PLAIN, Mode.IDEMPOTENT])
+@pytest.mark.parametrize("mode", [pytest.param(Mode.PLAIN, marks=pytest.mark.longer), Mode.IDEMPOTENT])
 def test_every_seventh_record_is_too_large(
     kafka: KafkaBroker, gate: Gate, new_topic: NewTopic, family: Family, codec: str, mode: Mode
 ) -> None:

@@ -70,6 +70,7 @@ def test_a_chunked_message_is_limited_as_a_whole(gate: Gate, new_topic: NewTopic
     consumer.close()
 
 
+@pytest.mark.longer(but="python")
 @pytest.mark.seed("S1-039")
 @pytest.mark.parametrize("allowed", [0, 5], ids=["unlimited", "five"])
 def test_an_exclusive_subscription_has_one_consumer_under_any_limit(
