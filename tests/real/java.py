@@ -28,6 +28,6 @@ def compile_java(classpath: str, classes: Path, *sources: Path) -> str:
     :return: the class path with that folder.
     """
     options = [f"-J{option}" for option in _FRUGAL]
-    command = ["javac", *options, "-proc:none", "-cp", classpath, "-d", classes, *sources]
+    command: list[str | Path] = ["javac", *options, "-proc:none", "-cp", classpath, "-d", classes, *sources]
     subprocess.run(command, check=True, capture_output=True)
     return f"{classpath}:{classes}"
