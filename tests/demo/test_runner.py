@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 SCENES = """
 import os
-from sluicegate.demo.scene import OwnGate, Scene
+from sluicegate.demo.scene import OwnGateway, Scene
 from sluicegate_kafka.demo.show import KafkaDemo
 
 
@@ -40,7 +40,7 @@ KafkaDemo.scenes = (
     *(scene for scene in KafkaDemo.scenes if scene.name == "message-size"),
     Scene("raises", "demo.raises", LIMIT, "nothing", raises),
     Scene("acts", "demo.acts", LIMIT, "nothing", acts),
-    Scene("dies", "demo.dies", LIMIT, "nothing", dies, own=lambda directory: OwnGate(LIMIT)),
+    Scene("dies", "demo.dies", LIMIT, "nothing", dies, own=lambda directory: OwnGateway(LIMIT)),
 )
 """
 

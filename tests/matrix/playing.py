@@ -18,7 +18,7 @@ from sluicegate.demo.clients import DemoClient
 from sluicegate.demo.grouping import capacity, groups
 from sluicegate.demo.policy_file import PolicyFile
 from sluicegate.demo.ports import free_ports
-from sluicegate.demo.scene import Backend, Observation, OwnGate, Scene, Seen, Verdict
+from sluicegate.demo.scene import Backend, Observation, OwnGateway, Scene, Seen, Verdict
 from sluicegate.demo.topic_log import TopicLog
 from sluicegate.processes.in_process import EmbeddedGateway
 from sluicegate.runtime.plugins import load_plugins
@@ -46,7 +46,7 @@ class System:
 
     name: str
     entry: Callable[[], Mapping[str, Any]]
-    """What `brokers:` says of one more gate in front of it, with ports of its own."""
+    """What `brokers:` says of one more gateway in front of it, with ports of its own."""
     topic: Callable[[str], str]
     """The full name of a topic."""
     families: Mapping[str, Family]
@@ -80,10 +80,10 @@ class _Stage:
 
 
 @dataclass(slots=True)
-class _Gate:
-    """A gate with the scenes that are played at it."""
+class _Gateway:
+    """A gateway with the scenes that are played at it."""
 
-    own: OwnGate
+    own: OwnGateway
     directory: Path
     scenes: dict[Cell, Scene] = field(default_factory=dict)
     running: EmbeddedGateway | None = None
@@ -119,7 +119,7 @@ class Matrix:
 
     def __init__(self, system: System, cells: Iterable[Cell], directory: Path) -> None:
         self._system, self._directory = system, directory
-        self._gates: dict[str, _Gate] = {}
+        self._gateways: dict[str, _Gateway] = {}
         self._found: dict[Cell, Observation] = {}
         self._stack = AsyncExitStack()
         for cell in cells:
@@ -129,36 +129,38 @@ class Matrix:
         scene = cell.shown.scene(self._system.topic(cell.name))
         policy = cell.shown.policy
         name = policy if policy in broker_only() else "topics"
-        if name not in self._gates:
+        if name not in self._gateways:
             directory = self._directory / name
             directory.mkdir()
-            own = OwnGate() if name == "topics" else OwnGate(policies=scene.settings)
-            self._gates[name] = _Gate(scene.own(directory) if scene.own else own, directory)
+            own = OwnGateway() if name == "topics" else OwnGateway(policies=scene.settings)
+            self._gateways[name] = _Gateway(scene.own(directory) if scene.own else own, directory)
         settings = scene.settings if name == "topics" else {}
-        self._gates[name].scenes[cell] = replace(scene, settings=settings)
+        self._gateways[name].scenes[cell] = replace(scene, settings=settings)
 
     async def __aenter__(self) -> "Matrix":
-        """Make the topics and start the gates."""
+        """Make the topics and start the gateways."""
         partitions = {
             scene.topic: cell.shown.partitions
-            for gate in self._gates.values()
-            for cell, scene in gate.scenes.items()
+            for gateway in self._gateways.values()
+            for cell, scene in gateway.scenes.items()
         }
         await asyncio.to_thread(self._system.prepare, partitions)
-        for gate in self._gates.values():
-            gate.running = await self._stack.enter_async_context(self._embedded(gate))
+        for gateway in self._gateways.values():
+            gateway.running = await self._stack.enter_async_context(self._embedded(gateway))
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        """End the gates."""
+        """End the gateways."""
         await self._stack.aclose()
 
-    def _embedded(self, gate: _Gate) -> EmbeddedGateway:
-        policies = gate.own.policies
-        file = PolicyFile(gate.directory / "gateway.yaml", gate.directory / "state", free_ports(1), policies)
+    def _embedded(self, gateway: _Gateway) -> EmbeddedGateway:
+        policies = gateway.own.policies
+        file = PolicyFile(
+            gateway.directory / "gateway.yaml", gateway.directory / "state", free_ports(1), policies
+        )
         demo = load_plugins(()).drivers[self._system.name].demo()  # type: ignore[attr-defined]
-        backend = Backend({**self._system.entry(), **gate.own.entry})
-        file.add(self._system.name, demo, backend, gate.scenes.values())
+        backend = Backend({**self._system.entry(), **gateway.own.entry})
+        file.add(self._system.name, demo, backend, gateway.scenes.values())
         file.write()
         return EmbeddedGateway.from_file(file.path)
 
@@ -171,8 +173,8 @@ class Matrix:
         if cell not in self._found:
             alike = [
                 each
-                for gate in self._gates.values()
-                for each in gate.scenes
+                for gateway in self._gateways.values()
+                for each in gateway.scenes
                 if (each.family, each.where) == (cell.family, cell.where)
             ]
             async with AsyncExitStack() as stack:
@@ -197,11 +199,11 @@ class Matrix:
     async def _play(self, cells: Sequence[Cell], programs: Sequence[Program], attempt: int) -> None:
         seen = await asyncio.gather(*(self._seen(cell, programs, attempt) for cell in cells))
         logs: dict[int, pa.Table] = {}
-        for gate in {id(gate): gate for gate in map(self._gate, cells)}.values():
-            await until_so(lambda: gate.undecided() == 0)  # noqa: B023 - used at once
-            logs[id(gate)] = gate.decisions()  # once for all cells: it has their decisions by the thousand
+        for gateway in {id(gateway): gateway for gateway in map(self._gateway, cells)}.values():
+            await until_so(lambda: gateway.undecided() == 0)  # noqa: B023 - used at once
+            logs[id(gateway)] = gateway.decisions()  # once for all cells: there are thousands
         for cell, each in zip(cells, seen, strict=True):
-            scene, log = self._scene(cell), logs[id(self._gate(cell))]
+            scene, log = self._scene(cell), logs[id(self._gateway(cell))]
             # What failed has no facts to judge.
             if each.met or each.facts:
                 rows = rows_with(log, {"topic": scene.topic})
@@ -210,8 +212,9 @@ class Matrix:
                 self._found[cell] = Observation(Verdict.DIFFERENT, each.text, each.error)
 
     async def _seen(self, cell: Cell, programs: Sequence[Program], attempt: int) -> Seen:
-        gate, scene = self._gate(cell), self._scene(cell)
-        stage = _Stage(scene.topic, gate.directory, gate.own.policies, programs, gate.address, attempt)
+        gateway, scene = self._gateway(cell), self._scene(cell)
+        own = gateway.own.policies
+        stage = _Stage(scene.topic, gateway.directory, own, programs, gateway.address, attempt)
         try:
             async with asyncio.timeout(_LONGEST_S):
                 return await scene.play(stage)
@@ -220,8 +223,8 @@ class Matrix:
         except Exception as error:  # noqa: BLE001 - told by the cell's test; the other cells go on
             return Seen(False, "the scene could not be played", f"{type(error).__name__}: {error}")
 
-    def _gate(self, cell: Cell) -> _Gate:
-        return next(gate for gate in self._gates.values() if cell in gate.scenes)
+    def _gateway(self, cell: Cell) -> _Gateway:
+        return next(gateway for gateway in self._gateways.values() if cell in gateway.scenes)
 
     def _scene(self, cell: Cell) -> Scene:
-        return self._gate(cell).scenes[cell]
+        return self._gateway(cell).scenes[cell]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sluicegate.children import ChildError
-from sluicegate.demo.gate_process import GateError
+from sluicegate.demo.gateway_process import GatewayError
 from sluicegate.demo.scene import BrokerDemo, Verdict
 from sluicegate.runtime.plugins import PluginError, Plugins, load_plugins
 
@@ -75,7 +75,7 @@ def demo(keep: Path | None, plain: bool, only: tuple[str, ...], report: bool) ->
                 problems = _parts(outcome, demos, plugins, plain)
     except PluginError as error:
         raise click.ClickException(str(error)) from None
-    except (GateError, ChildError, OSError) as error:
+    except (GatewayError, ChildError, OSError) as error:
         raise click.ClickException(f"the demo cannot run: {error}") from None
     except KeyboardInterrupt:
         click.echo("the demo was interrupted; all its processes have ended", err=True)

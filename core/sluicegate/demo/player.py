@@ -17,7 +17,7 @@ from typing import Any
 from sluicegate.children import commands, say
 from sluicegate.demo.backend import demo_of
 from sluicegate.demo.clients import DemoClient
-from sluicegate.demo.gate_process import metric
+from sluicegate.demo.gateway_process import metric
 from sluicegate.demo.scene import ActionError, BrokerDemo, Scene, Seen
 
 _SCENE_PATIENCES = 5

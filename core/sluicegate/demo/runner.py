@@ -10,7 +10,7 @@ from typing import Any
 
 from sluicegate.children import Child, ChildError
 from sluicegate.decisions.reading import read_decisions
-from sluicegate.demo.gate_process import Gate
+from sluicegate.demo.gateway_process import Gateway
 from sluicegate.demo.grouping import capacity, groups
 from sluicegate.demo.player import Task
 from sluicegate.demo.policy_file import PolicyFile
@@ -70,7 +70,7 @@ _Found = tuple[Seen, float]
 class _Shown:
     """A gateway with its backends and clients."""
 
-    gate: Gate
+    gateway: Gateway
     players: Mapping[str, Child]
     backends: Mapping[str, Child]
     patience_s: float
@@ -89,7 +89,7 @@ class _Shown:
 
         def take(message: Mapping[str, Any]) -> None:
             if "change" in message:
-                self.gate.file.change(message["change"], message["settings"])
+                self.gateway.file.change(message["change"], message["settings"])
             elif "act" in message:
                 acting.append(asyncio.ensure_future(self._act(system, message, acting[-1:])))
             else:
@@ -97,9 +97,9 @@ class _Shown:
 
         task = Task(
             tuple(scene.name for scene in scenes),
-            self.gate.file.address(self.names.get(system, system)),
-            self.gate.admin,
-            str(self.gate.file.path.parent),
+            self.gateway.file.address(self.names.get(system, system)),
+            self.gateway.admin,
+            str(self.gateway.file.path.parent),
             self.policies,
             attempt,
             self.patience_s,
@@ -127,8 +127,8 @@ class _Shown:
 
     async def rows(self) -> list[Row]:
         """All rows of the gateway's decision log so far."""
-        await self.gate.settled()
-        found: list[Row] = read_decisions(self.gate.file.state_dir / "decisions").to_pylist()
+        await self.gateway.settled()
+        found: list[Row] = read_decisions(self.gateway.file.state_dir / "decisions").to_pylist()
         return found
 
 
@@ -167,13 +167,13 @@ class _Demo:
         for player in self.players.values():
             await player.hear("ready", _START_S)
 
-    async def gate(self, stack: AsyncExitStack, file: PolicyFile) -> Gate:
+    async def gateway(self, stack: AsyncExitStack, file: PolicyFile) -> Gateway:
         """Start a gateway that ends with the stack."""
         file.write()
         self._say(f"policy file: {file.path}\n\n{file.text()}")
-        gate = Gate(file, file.admin_port, file.path.with_name("gateway.log"))
+        gateway = Gateway(file, file.admin_port, file.path.with_name("gateway.log"))
         self._say(f"$ sluicegate run -c {file.path}")
-        return await stack.enter_async_context(gate)
+        return await stack.enter_async_context(gateway)
 
     # -- the scenes that share a gateway -------------------------------------------------------------
 
@@ -186,10 +186,10 @@ class _Demo:
                 backend, backends[system] = await self.backend(stack, system)
                 file.add(system, self._demos[system], backend, scenes)
                 self.notes[system] = backend.notes
-            shown = _Shown(await self.gate(stack, file), self.players, backends, self._patience_s)
+            shown = _Shown(await self.gateway(stack, file), self.players, backends, self._patience_s)
             for system in chosen:
                 self._say(
-                    f"gate up: {system} clients connect to {file.address(system)}; "
+                    f"gateway up: {system} clients connect to {file.address(system)}; "
                     f"they are {self._demos[system].client}"
                 )
             played = await self._in_groups(shown, chosen)
@@ -259,15 +259,15 @@ class _Demo:
         directory = self._directory / f"{system}-{scene.name}"
         directory.mkdir()
         own = scene.own(directory)
-        self._say(f"\nfor {system}: {scene.name} one more backend and one more gate")
+        self._say(f"\nfor {system}: {scene.name} one more backend and one more gateway")
         file = PolicyFile(directory / "gateway.yaml", directory / "state", free_ports(1), own.policies)
         async with AsyncExitStack() as stack:
             backend, child = await self.backend(stack, system)
             entry = Backend({**backend.entry, **own.entry}, backend.notes)
             file.add(system, self._demos[system], entry, [scene], directory.name)
-            gate = await self.gate(stack, file)
+            gateway = await self.gateway(stack, file)
             names = {system: directory.name}
-            shown = _Shown(gate, self.players, {system: child}, self._patience_s, own.policies, names)
+            shown = _Shown(gateway, self.players, {system: child}, self._patience_s, own.policies, names)
             [played] = await self._group(shown, {system: [scene]})
             self.rows += await shown.rows()
         return played
@@ -287,7 +287,7 @@ async def run_demo(
     :param say: prints a line of progress.
     :param only: names of scenes; all of them if empty.
     :param patience_s: how long a scene waits for an expected event.
-    :raises GateError: if a gateway does not start, for instance because a plugin is missing.
+    :raises GatewayError: if a gateway does not start, for instance because a plugin is missing.
     :raises ChildError: if a backend does not start.
     :raises OSError: if there is no free port, or a file cannot be written.
     """

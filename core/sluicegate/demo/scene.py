@@ -118,7 +118,7 @@ class Stage(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class OwnGate:
+class OwnGateway:
     """Settings of a whole broker, which would affect all scenes of a shared gateway."""
 
     policies: Mapping[str, Any] = field(default_factory=dict)
@@ -143,7 +143,7 @@ class Scene:
     """Plays it with real clients. An error is shown and counts as different."""
     judge: Judge = as_seen
     """Called in the demo's process once the scene is over and the log is complete."""
-    own: Callable[[Path], OwnGate] | None = None
+    own: Callable[[Path], OwnGateway] | None = None
     """For scenes that need their own backend and gateway; called first, with their directory."""
     weight: int = 1
     """The load that it causes: on a slow machine fewer heavy scenes are played at once."""

@@ -43,7 +43,7 @@ def show(outcome: Outcome, page: Page) -> None:
     refused = next((row["decision_id"] for row in outcome.rows if row["action"] == "reject"), None)
     if refused is not None:
         _explain(outcome, refused, page)
-    page.say(f"\n{outcome.directory} keeps the policy file, the logs of gate and clients, and all state.")
+    page.say(f"\n{outcome.directory} keeps the policy file, the gateway's and clients' logs, and all state.")
     page.say(*totals(outcome))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sluicegate.demo.clients import refusal
 from sluicegate.demo.kinds.changing_rates import Course, Segment, publishing
-from sluicegate.demo.scene import Observation, OwnGate, Scene, Seen, Stage, Verdict
+from sluicegate.demo.scene import Observation, OwnGateway, Scene, Seen, Stage, Verdict
 from sluicegate.demo.topic_log import TopicLog
 from sluicegate.demo.volume import free_bytes
 
@@ -21,7 +21,7 @@ _HOLD_S = 4.0
 _SIZE = 500
 
 
-def _own(directory: Path) -> OwnGate:
+def _own(directory: Path) -> OwnGateway:
     free = free_bytes(directory)
     limits = {
         "publish_quota": f"{_QUOTA}/s",
@@ -31,7 +31,7 @@ def _own(directory: Path) -> OwnGate:
         "storage_hard_min_free_bytes": free // 2,
     }
     storage = {"source": "path", "paths": [str(directory)], "interval": "1s"}
-    return OwnGate(policies=limits, entry={"storage": storage})
+    return OwnGateway(policies=limits, entry={"storage": storage})
 
 
 def storage_quota(topic: str, producers: int) -> Scene:

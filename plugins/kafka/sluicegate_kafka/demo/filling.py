@@ -9,7 +9,7 @@ from sluicegate.demo.clients import refusal
 from sluicegate.demo.course import chart
 from sluicegate.demo.kinds.changing_rates import Course, NeverCameError, Segment, publishing
 from sluicegate.demo.kinds.judging import worst
-from sluicegate.demo.scene import Observation, OwnGate, Scene, Seen, Stage, Verdict
+from sluicegate.demo.scene import Observation, OwnGateway, Scene, Seen, Stage, Verdict
 from sluicegate.demo.topic_log import Row, TopicLog
 from sluicegate.demo.volume import Ballast, FreeLimits, free_bytes
 from sluicegate_kafka.demo.clients import KafkaClient, KafkaProducer
@@ -23,12 +23,12 @@ _FACTORS = (0.6, 0.3)
 _OFF = 0.15
 _HOLD_S = 1.5
 _PAUSED = 2.0
-_TITLE = "A volume fills up: messages/s through Kafka's gate. Bars: admitted; line: quota x factor"
+_TITLE = "A volume fills up: messages/s through Kafka's gateway. Bars: admitted; line: quota x factor"
 
 
-def _own(directory: Path) -> OwnGate:
+def _own(directory: Path) -> OwnGateway:
     limits = FreeLimits.below(directory)
-    return OwnGate(
+    return OwnGateway(
         policies={
             "publish_quota": f"{_QUOTA}/s",
             "burst_seconds": _BURST_S,

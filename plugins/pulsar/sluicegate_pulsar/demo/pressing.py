@@ -9,7 +9,7 @@ from sluicegate.demo.clients import DemoConsumer
 from sluicegate.demo.course import chart
 from sluicegate.demo.kinds.changing_rates import Course, NeverCameError, Segment, publishing
 from sluicegate.demo.kinds.judging import worst
-from sluicegate.demo.scene import Observation, OwnGate, Scene, Seen, Stage, Verdict
+from sluicegate.demo.scene import Observation, OwnGateway, Scene, Seen, Stage, Verdict
 from sluicegate.demo.topic_log import Row, TopicLog
 
 _POLICY = "adaptive_publish_throttling"
@@ -29,11 +29,11 @@ _HOLD_S = 2.0
 _BURST_S = 1.0
 _FREE_AFTER_S = 1.5
 """Longer than messages are apart at the floor."""
-_TITLE = "A backlog builds up: messages/s through Pulsar's gate. Bars: admitted; line: target"
+_TITLE = "A backlog builds up: messages/s through Pulsar's gateway. Bars: admitted; line: target"
 
 
-def _own(directory: Path) -> OwnGate:
-    return OwnGate(
+def _own(directory: Path) -> OwnGateway:
+    return OwnGateway(
         policies={
             f"{_POLICY}_enabled": True,
             f"{_POLICY}_interval_ms": 200,

@@ -1,4 +1,4 @@
-"""The demo's gate is `sluicegate run`; where that fails, its own last words say why."""
+"""The demo's gateway is `sluicegate run`; where that fails, its own last words say why."""
 
 import socket
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.demo.scenes import NoBroker, scene
 
-from sluicegate.demo.gate_process import Gate, GateError
+from sluicegate.demo.gateway_process import Gateway, GatewayError
 from sluicegate.demo.policy_file import PolicyFile
 from sluicegate.demo.ports import free_ports
 from sluicegate.demo.scene import Backend
@@ -16,7 +16,7 @@ from sluicegate.demo.scene import Backend
 pytestmark = pytest.mark.slow
 
 
-def gate(directory: Path, port: int, settings: Mapping[str, Any]) -> Gate:
+def gate(directory: Path, port: int, settings: Mapping[str, Any]) -> Gateway:
     """A gate in front of nothing."""
     entry = {
         "bootstrap": ["127.0.0.1:1"],
@@ -26,7 +26,7 @@ def gate(directory: Path, port: int, settings: Mapping[str, Any]) -> Gate:
     file = PolicyFile(directory / "gateway.yaml", directory / "state", free_ports(1))
     file.add("kafka", NoBroker(), Backend(entry), [scene("size", **settings)])
     file.write()
-    return Gate(file, file.admin_port, directory / "gateway.log")
+    return Gateway(file, file.admin_port, directory / "gateway.log")
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +35,7 @@ def only_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_a_file_with_mistakes_is_reported_as_run_does(tmp_path: Path) -> None:
-    with pytest.raises(GateError, match=r"the gateway ended; its last output: .*max_message_size.*'-1'"):
+    with pytest.raises(GatewayError, match=r"the gateway ended; its last output: .*max_message_size.*'-1'"):
         async with gate(tmp_path, free_ports(1), {"max_message_size": "-1"}):
             pass
 
@@ -43,7 +43,7 @@ async def test_a_file_with_mistakes_is_reported_as_run_does(tmp_path: Path) -> N
 async def test_a_port_that_is_taken_meanwhile_is_named(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(GateError, match=rf"its last output: .*{port}"):
+        with pytest.raises(GatewayError, match=rf"its last output: .*{port}"):
             async with gate(tmp_path, port, {"max_message_size": "1KiB"}):
                 pass
 
@@ -52,5 +52,5 @@ async def test_a_gateway_that_has_ended_is_an_error_instead_of_an_endless_wait(t
     made = gate(tmp_path, free_ports(1), {"max_message_size": "1KiB"})
     async with made:
         await made.settled()
-    with pytest.raises(GateError, match=r"the gateway does not respond \(.*: .*sluicegate ready: "):
+    with pytest.raises(GatewayError, match=r"the gateway does not respond \(.*: .*sluicegate ready: "):
         await made.settled()

@@ -23,7 +23,7 @@ _ANSWER_S = 30.0
 _LAST_LINES = 5
 
 
-class GateError(Exception):
+class GatewayError(Exception):
     """The gateway did not start, or does not respond; the message has its last output."""
 
 
@@ -48,7 +48,7 @@ def _samples(admin: str) -> list[Sample]:
     return [sample for family in families for sample in family.samples]
 
 
-class Gate:
+class Gateway:
     """One `sluicegate run`, as an asynchronous context manager.
 
     :param file: its policy file.
@@ -70,7 +70,7 @@ class Gate:
     async def __aenter__(self) -> Self:
         """Start it, and wait until it reports that it is ready.
 
-        :raises GateError: if it ends, or is not ready within two minutes.
+        :raises GatewayError: if it ends, or is not ready within two minutes.
         """
         # Overrides for an operator's real configuration must not affect the demo.
         environment = {key: value for key, value in os.environ.items() if not key.startswith("SLUICEGATE__")}
@@ -87,11 +87,11 @@ class Gate:
             async with asyncio.timeout(_START_S):
                 while _READY not in self._printed():
                     if self._process.returncode is not None:
-                        raise GateError(f"the gateway ended; its last output: {self._last_output()}")
+                        raise GatewayError(f"the gateway ended; its last output: {self._last_output()}")
                     await asyncio.sleep(_LOOK_S)
         except TimeoutError:
             await self._stop()
-            raise GateError(f"gateway not ready after {_START_S:.0f} s: {self._last_output()}") from None
+            raise GatewayError(f"gateway not ready after {_START_S:.0f} s: {self._last_output()}") from None
         except BaseException:
             await self._stop()
             raise
@@ -104,7 +104,7 @@ class Gate:
     async def settled(self) -> None:
         """Wait until all decisions so far are in the decision log.
 
-        :raises GateError: if it does not respond.
+        :raises GatewayError: if it does not respond.
         """
         before = -1.0
         while True:
@@ -120,7 +120,7 @@ class Gate:
         try:
             samples = _samples(self.admin)
         except (urllib.error.URLError, OSError) as error:
-            raise GateError(f"the gateway does not respond ({error}): {self._last_output()}") from None
+            raise GatewayError(f"the gateway does not respond ({error}): {self._last_output()}") from None
         for sample in samples:
             found[sample.name] = found.get(sample.name, 0.0) + sample.value
         decided, emitted, dropped = (
