@@ -205,12 +205,12 @@ def scenarios() -> None:
 @click.command("fetch")
 @click.argument("names", metavar="[NAME]...", nargs=-1, type=click.Choice([each.name for each in SHIPPED]))
 def fetch(names: tuple[str, ...]) -> None:
-    """Fetch the jars of real brokers with Maven: kafka, pulsar, strimzi, or all of them without a NAME.
+    """Fetch jars with Maven: kafka, pulsar, strimzi, s3 (Spark's way to S3), or all of them without a NAME.
 
     `sluicegate compare run` starts brokers from them where no address is given. They go into the user's cache
     (XDG_CACHE_HOME, ~/.cache), or in a source tree beside their pom. What is complete is not fetched again.
-    SLUICEGATE_KAFKA_LIBS, SLUICEGATE_PULSAR_LIBS and SLUICEGATE_STRIMZI_LIBS may name folders that hold the
-    jars already. The exit code is 1 if some cannot be had.
+    SLUICEGATE_KAFKA_LIBS, SLUICEGATE_PULSAR_LIBS, SLUICEGATE_STRIMZI_LIBS and SLUICEGATE_S3_LIBS may name
+    folders that hold the jars already. The exit code is 1 if some cannot be had.
     """
     from sluicegate_reports.runner.brokers.fetching import fetch_all
 
