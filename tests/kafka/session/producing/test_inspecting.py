@@ -146,7 +146,23 @@ def test_a_batch_with_too_many_records_is_refused_unread(monkeypatch: pytest.Mon
     wire = inspecting_wire()
     wire.client_sends(produce({"t": packed_batch(batch(*[b"x"] * 10), "gzip")}))
     inspect(wire)
-    assert "10 records in a batch of a request, of which 9 are inspected" in str(outcome(wire.answered()[0]))
+    assert "10 records in a batch, but at most 9 more of its request are inspected" in str(
+        outcome(wire.answered()[0])
+    )
+
+
+def test_the_text_counts_the_records_that_earlier_batches_used_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inspecting, "MAX_RECORDS", 9)
+    wire = inspecting_wire()
+    six = packed_batch(batch(*[b"x"] * 6), "gzip")
+    wire.client_sends(produce({"a": six, "b": six}))
+    inspect(wire)
+    (forwarded,) = wire.forwarded()
+    assert topics_of(forwarded) == ["a"]
+    wire.broker_sends(produced("a"))
+    code, text = outcome(wire.answered()[0])["b", 0]
+    assert code == 44
+    assert "6 records in a batch, but at most 3 more of its request are inspected" in str(text)
 
 
 def test_a_damaged_batch_is_refused_and_others_of_the_request_pass() -> None:

@@ -96,7 +96,8 @@ def _largest(frame: bytes, batch: Batch, allowance: Allowance) -> int:
         raise ProtocolError("the batches of this request exceed what is unpacked")
     if batch.record_count > allowance.records:
         raise ProtocolError(
-            f"{batch.record_count} records in a batch of a request, of which {MAX_RECORDS} are inspected"
+            f"{batch.record_count} records in a batch, but at most {allowance.records} more of its request "
+            "are inspected"
         )
     from sluicegate_kafka.codec.compression import unpacked  # only gates that need it load pyarrow for it
 
