@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.engine.lab import MakeGate
+from tests.engine.test_wait_queue import leave
 
 from sluicegate.engine.bucket import SECOND_NS, DualBucket
 from sluicegate.engine.check import Check, Stage
@@ -258,7 +259,7 @@ def test_a_factor_that_comes_and_goes_lets_no_burst_through() -> None:
             limit.charge(op, now_ns)
             base.charge(0, 50, now_ns)
             passed += 50
-        limit.queue.leave(op)
+        leave(op)
         factor.set(1.0, "")
         now_ns += 20 * MS
 
@@ -296,7 +297,7 @@ def test_each_window_admits_at_most_the_integral_of_the_factor_and_a_burst(
             if base.wait(1, op.bytes, now_ns):
                 continue
             if factor.value == 0 or (factor.value < 1 and limit.ready(op, now_ns)):
-                limit.queue.leave(op)
+                leave(op)
                 continue
             if factor.value < 1:
                 limit.charge(op, now_ns)

@@ -161,22 +161,16 @@ class WaitQueue:
         self._served_ns = 0
         self._lock = Lock()
 
-    def admit(self, op: Operation, now_ns: int) -> int:
-        """Admit an operation if none waits before it and the bucket has enough.
-
-        :return: 0 if it was charged (`op.waiter` is cleared), else the ns after which to try again, at most
-            a second; `op.waiter` then keeps its place.
-        """
-        if self.first is None and self.bucket.take(op.messages, op.bytes, now_ns) == 0:
-            return 0
-        return self.wait_turn(op, now_ns)
-
     def wait_turn(self, op: Operation, now_ns: int) -> int:
-        """The part of `admit` for operations that have to wait, or that wait already."""
+        """Admit an operation if it is its turn and the bucket has enough; otherwise it waits.
+
+        :return: 0 if it was charged (it then has no place here), else the ns after which to try again, at
+            most a second; `op.waiter` then keeps its place.
+        """
         return self._ask(op, now_ns, taking=True)
 
     def ready(self, op: Operation, now_ns: int) -> int:
-        """Whether `admit` would admit an operation; charges nothing.
+        """Whether `wait_turn` would admit an operation; charges nothing.
 
         An operation keeps its place until the gate admits it or gives it up, as another limit may hold it.
 
@@ -251,11 +245,6 @@ class WaitQueue:
             place.messages_before - first.messages_before,
             place.bytes_before - first.bytes_before,
         )
-
-    def leave(self, op: Operation) -> None:
-        """Give up an operation's place, uncharged; does nothing if it has none here."""
-        with self._lock:
-            self._give_up(op)
 
     def drop(self, place: Waiter) -> None:
         """Remove one place of an operation that gives up all its places."""
