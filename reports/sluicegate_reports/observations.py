@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sluicegate.decisions.columns import Column
+from sluicegate.decisions.compaction import IN_PROGRESS_SUFFIX
 from sluicegate.decisions.schema import schema_of
 from sluicegate.decisions.spool import partition
 
@@ -25,7 +26,6 @@ VERSION = 2
 """2: consumers' `acknowledged`, `acknowledges`, and `latency_ns` of attaching and leaving, which 1 lacks."""
 VERSION_KEY = b"sluicegate.observations.version"
 """Key of the version in the metadata of an Arrow or Parquet schema."""
-IN_PROGRESS_SUFFIX = ".inprogress"
 
 _BATCH_ROWS = 65_536
 """Rows of one row group; fewer compress worse, more are held in memory."""

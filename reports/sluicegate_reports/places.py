@@ -165,12 +165,13 @@ class Place:
 
         :raises OSError: if it cannot be removed.
         """
+        if not self.exists():
+            return
         if self.is_local:
-            shutil.rmtree(self.path, ignore_errors=True)
+            shutil.rmtree(self.path)
             return
         store, inner = _store(self.url)
-        if self.exists():
-            store.delete_dir(inner)
+        store.delete_dir(inner)
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sluicegate.decisions import columns as decision_columns
 from sluicegate.decisions import schema as decision_schema
 from sluicegate.decisions.columns import Column, missing_columns
+from sluicegate.decisions.compaction import IN_PROGRESS_SUFFIX
 from sluicegate.decisions.reading import record_batches
 from sluicegate.decisions.spool import DecisionLogError, parquet_path
 from sluicegate_reports import observations
@@ -27,7 +28,6 @@ from sluicegate_reports.listing import Listed, is_finished, is_spool, listing
 from sluicegate_reports.places import File, Place, PlaceError, told
 from sluicegate_reports.transforms.packing import DAMAGED
 
-_UNFINISHED = ".inprogress"
 _LOOKS_AT_ONCE = 16
 """Each is a question or two to a store, which is mostly waiting."""
 _DAMAGED_IN_SPARK = ("FAILED_READ_FILE", "CANNOT_READ_FILE", "org.apache.parquet", DAMAGED)
@@ -201,7 +201,7 @@ def _looked_at(file: File, form: _Form, *, thorough: bool) -> str | Told:
     :raises PlaceError: if a store does not give it.
     """
     name = file.place.name
-    if name.endswith(_UNFINISHED):
+    if name.endswith(IN_PROGRESS_SUFFIX):
         return "was not finished: its writer stopped first"
     if not is_finished(file.place):
         return f"is no {form.what}: its name is not part-*.parquet"
@@ -234,7 +234,7 @@ def _damage(path: Place, error: Exception, form: _Form, *, thorough: bool) -> st
                 return _judged(file, form, thorough=thorough)
         except (pa.ArrowException, OSError) as damage:
             error = damage
-    return f"is damaged or cut short: {str(error).splitlines()[0]}"
+    return f"is damaged or cut short: {told(error)}"
 
 
 def _read_through(file: pq.ParquetFile) -> None:

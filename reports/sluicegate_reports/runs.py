@@ -51,9 +51,7 @@ def write_run(directory: Path, run: Run) -> Path:
     :raises OSError: if it cannot be written.
     """
     target = directory / FACTS_FILE
-    unfinished = target.with_name(f".{FACTS_FILE}.inprogress")
-    unfinished.write_bytes(_adapter().dump_json(run, indent=1))
-    unfinished.rename(target)
+    place(target).write_bytes(_adapter().dump_json(run, indent=1))
     return target
 
 

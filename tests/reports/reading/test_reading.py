@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -125,6 +126,15 @@ def test_unreadable_files_are_named_with_the_reason(spark: SparkSession, tmp_pat
     assert "lacks 'sluicegate.decisions.version'" in found["part-foreign.parquet"]
     assert "schema version 99, this release reads up to 1" in found["part-later.parquet"]
     assert found["part-types.parquet"] == "has columns of other types: time"
+
+
+def test_damage_that_arrow_says_nothing_of_is_named_by_its_kind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, "part-silent.parquet")
+    monkeypatch.setattr(pq, "ParquetFile", Mock(side_effect=pa.ArrowInvalid("")))
+    log = read_decisions(Mock(), tmp_path)
+    assert reasons(log) == {"part-silent.parquet": "is damaged or cut short: ArrowInvalid"}
 
 
 def test_files_of_observations_are_not_read_as_decisions(spark: SparkSession, tmp_path: Path) -> None:

@@ -64,15 +64,20 @@ class Child:
         """Return once something accepts on 127.0.0.1:`port`; raises as `wait_for` does."""
         self.wait_until(lambda: _accepts(port), f"did not listen on port {port}", timeout_s)
 
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send a signal to the group; nothing if it is gone."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, number)
+
     def stop(self, grace_s: float = 10) -> None:
         """Ask the group to end, and kill it after `grace_s`; calling it again does nothing."""
-        self._signal(signal.SIGTERM)
+        self.send_signal(signal.SIGTERM)
         try:
             self._process.wait(grace_s)
         except subprocess.TimeoutExpired:
-            self._signal(signal.SIGKILL)
+            self.send_signal(signal.SIGKILL)
             self._process.wait()
-        self._signal(signal.SIGKILL)  # members of the group that outlived its leader
+        self.send_signal(signal.SIGKILL)  # members of the group that outlived its leader
 
     def __enter__(self) -> Self:
         return self
@@ -85,10 +90,6 @@ class Child:
 
     def _last_lines(self) -> str:
         return " | ".join(self._output().strip().splitlines()[-5:]) or "(no output)"
-
-    def _signal(self, number: signal.Signals) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.pid, number)
 
 
 def run_tool(argv: Sequence[str | Path], timeout_s: float, env: Mapping[str, str] | None = None) -> str:

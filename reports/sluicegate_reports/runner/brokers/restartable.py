@@ -1,7 +1,5 @@
 """Servers that are ended in any way, and started again on the same data."""
 
-import contextlib
-import os
 import signal
 from abc import ABC, abstractmethod
 from typing import ClassVar, Self
@@ -70,23 +68,19 @@ class Restartable(ABC):
 
     def kill(self) -> None:
         """End it as `kill -9` does."""
-        self._signal(signal.SIGKILL)
+        self.child.send_signal(signal.SIGKILL)
         self.stop()
 
     def pause(self) -> None:
         """Stop it from running, with its connections open, until `resume`."""
-        self._signal(signal.SIGSTOP)
+        self.child.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
         """Have it run again."""
-        self._signal(signal.SIGCONT)
+        self.child.send_signal(signal.SIGCONT)
 
     def __enter__(self) -> Self:
         return self.start()
 
     def __exit__(self, *_: object) -> None:
         self.stop()
-
-    def _signal(self, number: signal.Signals) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.pid, number)

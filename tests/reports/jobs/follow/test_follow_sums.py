@@ -84,3 +84,13 @@ def test_sums_without_their_checkpoint_are_refused(spark: SparkSession, tmp_path
     folder(tmp_path / "state" / "sums", "batch=0")
     with pytest.raises(FollowError, match="has sums and no checkpoint"):
         follow(spark, tmp_path / "log", tmp_path / "state")
+
+
+def test_a_folder_that_cannot_be_removed_is_an_error(tmp_path: Path) -> None:
+    place(tmp_path / "gone").remove()
+    folder(tmp_path, "batch=0")
+    place(tmp_path / "batch=0").remove()
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "batch=0").touch()
+    with pytest.raises(NotADirectoryError):
+        place(tmp_path / "batch=0").remove()
