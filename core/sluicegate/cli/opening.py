@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, cast
 
 import click
 
-from sluicegate.broker import PolicyRefusedError, PolicyUnavailableError
+from sluicegate.broker import OptionalDriver, PolicyRefusedError, PolicyUnavailableError
 from sluicegate.config.environment import override
 from sluicegate.config.errors import ConfigErrors, Finding, render
 from sluicegate.config.load import Loaded, load, plugin_modules, read_text
@@ -63,7 +63,8 @@ class Opened:
 
     def capabilities(self, system: str) -> Mapping[str, str]:
         """How a kind of broker supports each policy; empty if its driver does not declare it."""
-        return getattr(self.plugins.drivers.get(system), "capabilities", {})
+        driver = self.plugins.drivers.get(system)
+        return cast("OptionalDriver", driver).capabilities if hasattr(driver, "capabilities") else {}
 
 
 def plugins_for(file: str | None, environ: Mapping[str, str]) -> Plugins:

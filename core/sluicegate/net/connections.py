@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from time import monotonic_ns
-from typing import Any
+from typing import Any, cast
 
-from sluicegate.broker import BrokerFront, Listener, NextTurn
+from sluicegate.broker import BrokerFront, Listener, NextTurn, ReachingFront
 from sluicegate.engine.budget import Budget
 from sluicegate.log_throttle import Throttle
 from sluicegate.model import ANONYMOUS
@@ -73,7 +73,8 @@ class Connections:
         self.is_client_tls = bool(tls.client)
         self.reachability = reachability
         self._dialler = Dialler(tls, limits.dial_s, loop)
-        self.prober = Prober(reachability, self._dialler, getattr(front, "greeting", b""))
+        greeting = cast("ReachingFront", front).greeting if hasattr(front, "greeting") else b""
+        self.prober = Prober(reachability, self._dialler, greeting)
         self.pipes = Pipes()
         self.turns = Turns(loop)
         self._live: dict[ClientSide, None] = {}

@@ -3,9 +3,9 @@
 import asyncio
 import ssl
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Protocol, cast
 
-from sluicegate.broker import WebServices, WebSite
+from sluicegate.broker import OptionalDriver, WebServices, WebSite
 from sluicegate.config.models import BrokerConfig
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.model import Level
@@ -118,10 +118,11 @@ def open_listener(
     :param inherited: listening sockets of a process before.
     :raises OSError: if its address is not available or a TLS file cannot be read.
     """
-    web = getattr(plugins.drivers[config.system], "web", None)
+    driver = plugins.drivers[config.system]
+    web = cast("OptionalDriver", driver).web if hasattr(driver, "web") else None
     if web is None:
         return None
     # The worker, which has the same certificates, warns of their expiry.
     tls = TlsFiles(config.tls, sections=config.tls_sections(), warns=False)
-    site: WebSite | None = web(config, services(config, tls))
+    site = web(config, services(config, tls))
     return WebListener(config, site, tls, inherited) if site is not None else None

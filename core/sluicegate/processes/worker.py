@@ -6,9 +6,9 @@ import ssl
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from time import monotonic_ns
-from typing import Any
+from typing import Any, cast
 
-from sluicegate.broker import Listener
+from sluicegate.broker import Listener, ReachingFront
 from sluicegate.config.models import BrokerConfig, BrokerTls
 from sluicegate.engine.budget import Budget
 from sluicegate.engine.gate import DecisionSink
@@ -146,11 +146,13 @@ class Worker:
         """
         self._loop = loop = asyncio.get_running_loop()
         contexts = self._host.tls.open()
+        front = self._front
+        reached = cast("ReachingFront", front).reached if hasattr(front, "reached") else lambda: None
         reachability = Reachability(
             self.config.bootstrap,
             monotonic_ns(),
             heard=lambda: self._running.bytes_from_brokers,
-            reached=getattr(self._front, "reached", lambda: None),
+            reached=reached,
             wall_ms=self.wall_ms,
         )
         limits = Limits.of(self.config)

@@ -12,10 +12,11 @@ import signal
 import socket
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import uvloop
 
+from sluicegate.broker import OptionalDriver
 from sluicegate.config.models import BrokerConfig, GatewayConfig
 from sluicegate.net.limits import raise_descriptor_limit
 from sluicegate.net.listening import handover
@@ -55,7 +56,9 @@ class WorkerMain:
         broker: BrokerConfig = brokers[start["broker"]]
         rest = {name: value for name, value in start["config"].items() if name != "brokers"}
         config = GatewayConfig(brokers=tuple(brokers.values()), **rest)
-        silenced = getattr(plugins.drivers[broker.system], "client_loggers", ())
+        driver = plugins.drivers[broker.system]
+        has_loggers = hasattr(driver, "client_loggers")
+        silenced = cast("OptionalDriver", driver).client_loggers if has_loggers else ()
         logs.set_up(
             config.log.level,
             config.log.format,

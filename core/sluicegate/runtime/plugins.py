@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import Any, cast
 
 import pluggy
 
 from sluicegate import __version__
-from sluicegate.broker import BrokerDriver, Extra
+from sluicegate.broker import BrokerDriver, OptionalDriver
 from sluicegate.builtin import builtin_plugins
 from sluicegate.config.asking import fields_of
 from sluicegate.config.models import BrokerConfig, PolicyModel
@@ -69,7 +69,7 @@ class Implementation:
 
     @property
     def fields(self) -> frozenset[str] | None:
-        """Policy fields of which a topic must have one for an answer; None if it may always have one."""
+        """The policy fields of which a topic must set one to get a call; None if it is always called."""
         return fields_of(self._call)
 
     def by_position(self, *names: str) -> Callable[..., Any]:
@@ -144,7 +144,7 @@ class Plugins:
         """Drivers whose extra is not installed, by system; raises as `drivers` does."""
         found: dict[str, LeftOut] = {}
         for system, (plugin, driver) in self._every_driver.items():
-            extra: Extra | None = getattr(driver, "extra", None)
+            extra = cast("OptionalDriver", driver).extra if hasattr(driver, "extra") else None
             missing = extra.missing() if extra is not None else []
             if extra is not None and missing:
                 found[system] = LeftOut(plugin, system, tuple(missing), extra.remedy)
@@ -261,7 +261,7 @@ def plugins_of(plugins: Iterable[object] = (), *, builtin: bool = True) -> Plugi
 
 
 def _built_in_name(plugin: object) -> str:
-    """Name of a built-in plugin; a label of metrics, so that of a feature leaves out where features stand."""
+    """Name of a built-in plugin, as in metrics labels: without the package `features`."""
     return plugin_name(plugin).replace("sluicegate.features.", "sluicegate.")
 
 
@@ -323,6 +323,6 @@ def _load(load: Any, name: str) -> object:
         return load()
     except Exception as error:
         raise PluginError(
-            f"plugin {name!r} cannot be imported: {type(error).__name__}: {error}; mend it, uninstall it, "
+            f"plugin {name!r} cannot be imported: {type(error).__name__}: {error}; fix it, uninstall it, "
             f"or name the ones to load in {CHOICE}"
         ) from error
