@@ -4,7 +4,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from sluicegate_grpc.proxy.splice.flow import Chunk, Credit
+from sluicegate_grpc.proxy.splice.flow import Chunk, Credit, joined
 from sluicegate_grpc.proxy.splice.messages import PREFIX
 from sluicegate_grpc.semantics.fields import Tail
 
@@ -79,13 +79,7 @@ class Body:
     def peek_prefix(self) -> bytes:
         """The undecided bytes, or at least the prefix with the message's length."""
         first = self.chunks[0].payload
-        return first if len(first) >= PREFIX else self.peek()
-
-    def peek(self) -> bytes:
-        """The undecided bytes, in one piece."""
-        if len(self.chunks) == 1:
-            return self.chunks[0].payload
-        return b"".join(chunk.payload for chunk in self.chunks)
+        return first if len(first) >= PREFIX else joined(self.chunks)
 
     def take(self, size: int) -> list[Chunk]:
         """Take bytes that are now decided."""

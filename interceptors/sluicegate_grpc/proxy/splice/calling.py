@@ -11,6 +11,7 @@ from sluicegate_grpc.proxy.splice.connection_state import Connection
 from sluicegate_grpc.proxy.splice.deciding import Deciding
 from sluicegate_grpc.proxy.splice.ended_calls import Refusals
 from sluicegate_grpc.proxy.splice.floods import Flood
+from sluicegate_grpc.proxy.splice.flow import joined
 from sluicegate_grpc.proxy.splice.frames import (
     DATA,
     END_STREAM,
@@ -38,7 +39,7 @@ from sluicegate_grpc.semantics.fields import Missing, Values
 
 _WHOLE = END_STREAM | PADDED
 _EAGER_BYTES = 65_536
-"""A message of which more has come is looked at again only when it is whole."""
+"""A message with more received bytes is read again only when complete."""
 
 
 class Calling:
@@ -270,7 +271,7 @@ class Calling:
         there = min(call.body.size - PREFIX, size)
         if there < size and (packed or there > _EAGER_BYTES):
             return self._may_come(call, size, now_ns)
-        data = call.body.peek()
+        data = joined(call.body.chunks)
         try:
             if packed:
                 data = inflated(data[PREFIX : PREFIX + size], call.request.encoding, self._most)

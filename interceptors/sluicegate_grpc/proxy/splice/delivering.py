@@ -12,7 +12,7 @@ from sluicegate.engine.wait_queue import LONGEST_WAIT_NS
 from sluicegate.model import Action
 from sluicegate.sessions.timers import Timer
 from sluicegate_grpc.proxy.splice.connection_state import Connection
-from sluicegate_grpc.proxy.splice.flow import Chunk
+from sluicegate_grpc.proxy.splice.flow import Chunk, joined
 from sluicegate_grpc.proxy.splice.frames import HEAD, unpadded
 from sluicegate_grpc.proxy.splice.messages import PREFIX, UnreadableError, read_prefix
 from sluicegate_grpc.proxy.splice.request import Request
@@ -51,12 +51,6 @@ class Message:
     def lacks(self) -> int:
         """How many of the next bytes certainly belong to it."""
         return (self.size or PREFIX) - self.there
-
-    def content(self) -> bytes:
-        """The bytes received so far."""
-        if len(self.chunks) == 1:
-            return self.chunks[0].payload
-        return b"".join(chunk.payload for chunk in self.chunks)
 
 
 class Delivering(Watcher):
@@ -192,7 +186,7 @@ class Delivering(Watcher):
             message.there += stop - at
             at = stop
             if not message.size and message.there >= PREFIX:
-                message.size = PREFIX + read_prefix(message.content())[1]
+                message.size = PREFIX + read_prefix(joined(message.chunks))[1]
                 message.seen_ms = self._shared.services.wall_ms(now_ns)
 
     @property
@@ -274,7 +268,7 @@ class Delivering(Watcher):
         return False
 
     def _values(self, message: Message, *, plan: Plan, whole: bool) -> Values | Missing:
-        content = message.content()
+        content = joined(message.chunks)
         if len(content) < PREFIX:
             return Missing.MALFORMED
         if not content[0]:

@@ -10,7 +10,7 @@ Bytes that may be sent and find no room at the receiver wait in their stream's o
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -43,6 +43,13 @@ class Chunk:
         rest = Chunk(self.payload[at:], self.credit)
         self.payload = self.payload[:at]
         return rest
+
+
+def joined(chunks: Sequence[Chunk]) -> bytes:
+    """The bytes of chunks, in one piece."""
+    if len(chunks) == 1:
+        return chunks[0].payload
+    return b"".join(chunk.payload for chunk in chunks)
 
 
 @dataclass(slots=True, eq=False)
