@@ -104,9 +104,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> "Spread
 
 
 class Spreading(LoadFileScheduling):  # type: ignore[misc] # xdist tells no types
-    """File by file, but half of what shares a broker together, and all that shares a Spark session.
+    """Assigns whole files to processes.
 
-    On a slow machine all that shares a broker is together: to start another one costs more than it gains.
+    Files that share a broker form two groups, those that share a Spark session one; a group runs in one
+    process. On a slow machine, files that share a broker form one group: a second broker costs more than it
+    gains.
     """
 
     def _split_scope(self, nodeid: str) -> str:

@@ -1,4 +1,4 @@
-"""Reference brokers that an etcd makes a cluster, and the failover controllers of it: a process each."""
+"""A cluster of reference brokers on etcd, and its failover controllers: a process each."""
 
 import sys
 from pathlib import Path
@@ -81,7 +81,7 @@ class Controller(Part):
 
     @property
     def id(self) -> int:
-        """Under which it registers, as it says."""
+        """The id that it registers with and prints."""
         said = self.logs[-1].read_text(errors="replace").partition("ready: controller ")[2]
         return int(said.split(",")[0].split()[0])
 

@@ -117,7 +117,7 @@ twice."""
 _PULSAR = (
     Figure("Pulsar, 100 B not batched: CPU per 100k", "pulsar-produce-100", _CPU, 0.45, "s"),
     Figure(
-        "Pulsar, 100 B not batched: CPU of Pulsar Proxy",
+        "Pulsar, 100 B not batched: CPU relative to Pulsar Proxy",
         "pulsar-produce-100",
         _CPU,
         1.0,
@@ -168,12 +168,16 @@ _PULSAR = (
     *_held_rate("Pulsar, rate", "pulsar-rate"),
     *(
         Figure(
-            f"Pulsar, {client}: p99 beside a limited producer, of alone", scenario, "p99_of_alone", 1.5, "x"
+            f"Pulsar, {client}: p99 beside a limited producer, relative to alone",
+            scenario,
+            "p99_of_alone",
+            1.5,
+            "x",
         )
         for client, scenario in (("C++ and Python", "pulsar-beside"), ("Java", "pulsar-beside-java"))
     ),
     Figure(
-        "Pulsar: a producer beside a limited one, of alone",
+        "Pulsar: speed of a producer beside a limited one, relative to alone",
         "pulsar-neighbour",
         "of_alone",
         0.95,
@@ -188,7 +192,7 @@ _GRPC = (
         for in_flight in (16, 64)
         for figure in (
             Figure(
-                f"gRPC, {in_flight} in flight: calls/s of nginx",
+                f"gRPC, {in_flight} in flight: calls/s relative to nginx",
                 f"grpc-unary-{in_flight}",
                 "calls_per_s",
                 1.2,
@@ -200,7 +204,7 @@ _GRPC = (
         )
     ),
     *(
-        Figure(f"gRPC, one call: p50 of {arm}", "grpc-unary-1", "p50_ms", bound, "x", against=arm)
+        Figure(f"gRPC, one call: p50 relative to {arm}", "grpc-unary-1", "p50_ms", bound, "x", against=arm)
         for arm, bound in ((DIRECT, 2.5), (NGINX, 1.0))
     ),
     Figure(
@@ -233,7 +237,7 @@ _STORAGE = (
         "storage quota: admitted after PAUSE", "storage-quota", "after_pause_bytes", 0, "bytes", worst=True
     ),
     Figure(
-        "storage quota: longest gap of a producer, of Strimzi's",
+        "storage quota: longest gap of a producer, relative to Strimzi",
         "storage-quota",
         "longest_gap_of_a_producer_s",
         0.5,
@@ -254,11 +258,16 @@ _STORAGE = (
 FIGURES = (
     Figure("1 KiB produce: proxy CPU per GB", "produce-1k", "cpu_s_per_gb", 1.5, "s"),
     Figure(
-        "1 KiB produce: CPU of Kroxylicious", "produce-1k", "cpu_s_per_gb", 0.6, "x", against=KROXYLICIOUS
+        "1 KiB produce: CPU relative to Kroxylicious",
+        "produce-1k",
+        "cpu_s_per_gb",
+        0.6,
+        "x",
+        against=KROXYLICIOUS,
     ),
-    Figure("1 KiB consume: CPU of HAProxy", "consume-1k", "cpu_s_per_gb", 1.0, "x", against=HAPROXY),
+    Figure("1 KiB consume: CPU relative to HAProxy", "consume-1k", "cpu_s_per_gb", 1.0, "x", against=HAPROXY),
     Figure(
-        "small requests: CPU of Kroxylicious, warm",
+        "small requests: CPU relative to Kroxylicious, warm",
         "small-requests",
         "cpu_s_per_100k_requests",
         1.1,
@@ -277,7 +286,7 @@ FIGURES = (
     *_held_rate("rate", "rate"),
     Figure("rate: longest gap of a producer", "rate", "longest_gap_of_a_producer_s", 1.2, "s"),
     Figure(
-        "rate: longest gap of a producer, of Strimzi's",
+        "rate: longest gap of a producer, relative to Strimzi",
         "rate",
         "longest_gap_of_a_producer_s",
         0.5,
@@ -289,7 +298,12 @@ FIGURES = (
     Figure("engine: size + rate + counts, allowed", "engine", "allowed_us", 0.5, "us", arm=ENGINE),
     Figure("engine: a quota factor at 1.0 adds", "engine", "factor_at_1_adds_ns", 20, "ns", arm=ENGINE),
     Figure(
-        "engine: 500 topics x 2,000 producers, of one topic", "engine", "many_of_one", 1.15, "x", arm=ENGINE
+        "engine: 500 topics x 2,000 producers, relative to one topic",
+        "engine",
+        "many_of_one",
+        1.15,
+        "x",
+        arm=ENGINE,
     ),
     Figure(
         "a plugin's check: looking at it adds", "plugin-checks", "looked_at_adds_ns", 500, "ns", arm=ENGINE
@@ -348,7 +362,7 @@ FIGURES = (
     *_PULSAR,
     *_GRPC,
     Figure(
-        "reports: five queries over 50 M decisions, of DuckDB",
+        "reports: five queries over 50 M decisions, relative to DuckDB",
         "reports-50m",
         "total_s",
         2.8,

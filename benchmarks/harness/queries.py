@@ -1,8 +1,8 @@
 """Five queries over a decision log, by one engine, in a process of its own: prints `query_s=SECONDS` each.
 
 `python -m benchmarks.harness.queries ENGINE DIRECTORY LENGTH_S`. Per-second windows, overshoot against an
-ideal bucket, percentiles of the cost of decisions, Jain's index, time to engage; each its own words. Spark
-makes all of them, and the other figures of rates, in one go.
+ideal bucket, percentiles of the cost of decisions, Jain's index, time to engage. Each engine asks them in its
+own words. Spark computes all of them, and the other figures of rates, in one go.
 Exit code 3: the engine is not there.
 """
 
@@ -18,7 +18,7 @@ from benchmarks.harness import synthetic
 
 _SHARES = (0.5, 0.9, 0.99, 0.999)
 _START_US = int(synthetic.START.timestamp()) * 1_000_000
-"""What X counts from: any time does, a near one loses no digits."""
+"""The origin of time in `x`. Any would do; a near one loses no digits."""
 
 
 def _duckdb(directory: Path, _: float) -> Iterator[tuple[str, Callable[[], object]]]:

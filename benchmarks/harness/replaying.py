@@ -38,9 +38,9 @@ except ImportError:  # an earlier tree
 __all__ = ["QuietWorker", "Replay", "begin_collecting"]
 
 _UNTIMED = 10
-"""One in so many reads comes before the timed ones, to warm caches."""
+"""The first of so many parts of the reads is not timed: it warms caches."""
 _READS_OF_A_TURN = 50
-"""Reads until the loop goes on: one that is held for long makes a worker look for the reason."""
+"""Reads in a row before the event loop runs. A worker looks into a loop that is blocked for long."""
 _MOST_S = 30.0
 
 

@@ -123,7 +123,7 @@ def _recorded(directory: Path, arm: str, decisions: int) -> dict[str, float]:
 
 @contextmanager
 def _garbage_as_in_a_worker() -> Iterator[None]:
-    """What a worker does once it has started: rows that wait are no garbage, not to be looked at often."""
+    """What a worker does once it has started: queued rows are not garbage, so they are rarely scanned."""
     before = gc.get_threshold()
     collecting.begin()
     try:

@@ -37,7 +37,7 @@ _MANY = 1000
 
 def _engine(_: Bench, _name: str, quick: bool) -> dict[str, float]:
     calls = 20_000 if quick else 200_000
-    # First, as what the others leave behind spreads the 500 topics over more of the memory than they take.
+    # First: leftovers of the others would spread the 500 topics over more memory than they need.
     many = _many_of_one(calls)
     one = _operations(topics=1, producers=1)
     policed = gate_cache(_POLICIES, NullSink())

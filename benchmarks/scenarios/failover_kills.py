@@ -96,7 +96,7 @@ async def _kill(
     await _send(producer, b"after")
     first_message_s = time.monotonic() - began
     reassigned_s = await reassigned - began
-    # The unchanged producer was created anew at its new owner, which writes that down: all else is the same.
+    # The new owner records the recreated producer; nothing else may change.
     durable = await _durable(store)
     changed = {entry for entry in before ^ durable if "/producers/" not in entry[0]}
     first_received_s = await _received(client, producer) - began

@@ -181,7 +181,7 @@ def _service(behavior: Any) -> Any:
 
 
 def _told(kind: str, empty: list[float], policed: list[float]) -> dict[str, float]:
-    """Medians of a call, and of what a call with policies takes longer than the one before it without."""
+    """Medians of a call without policies, of one with them, and of the difference within each pair."""
     longer = [after - before for before, after in zip(empty, policed, strict=True)]
     return {
         f"{kind}_empty_us": statistics.median(empty),

@@ -27,7 +27,7 @@ _SETTLE_S = INTERVAL_S + 0.5
 _ALLOWED_S = INTERVAL_S + 1.0
 """From the breach to the pause."""
 _UNDER_WAY_S = 0.1
-"""What the broker had taken in just before the pause, it appends within this time."""
+"""The broker appends within this time what it received just before the pause."""
 _PAUSE_S = 7.0
 _RECOVER_S = 10.0
 """How long a release is waited for."""

@@ -45,9 +45,9 @@ def opener(path: str, flags: int) -> int:
 
 
 def make_database(path: Path) -> None:
-    """Make an empty file for SQLite, whose files beside it then get the same mode; close one that is open.
+    """Create an empty private file for SQLite; its side files get the same mode.
 
-    A database of an earlier release is closed to others too, unless it belongs to somebody else.
+    Make an existing one private, with its side files, unless it belongs to another user.
 
     :raises OSError: if it cannot be made.
     """

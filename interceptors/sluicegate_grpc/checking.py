@@ -133,7 +133,7 @@ def _alone(name: str, method: Method, methods: MethodMap) -> Iterator[str]:
 
 
 def _twice(method: Method, paths: Mapping[str, Path]) -> Iterator[str]:
-    """A field that is to be two things would be one of them only."""
+    """Find fields with two meanings: only one of them would be read."""
     found: dict[tuple[bool, Path], str] = {}
     for key, path in paths.items():
         place = (key in IN_RESPONSE.get(method.role, ()), path)

@@ -1,4 +1,4 @@
-"""The driver of a gRPC broker: of any that has a method map, and the base of those that know more."""
+"""The driver of any gRPC broker with a method map, and the base of more specific ones."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ class GrpcDriver:
 
     :param methods: which method is which operation.
     :param config_model: of the entry under `brokers:`; made for the map if it is left out.
-    :param capabilities: how the system has each policy; as far as the map's roles go if they are left out.
+    :param capabilities: how the system supports each policy; by default what the map's roles allow.
     """
 
     extra = Extra(

@@ -73,7 +73,7 @@ def show(directory: Path, systems: Sequence[str], plain: bool) -> Sequence[str]:
         "bold",
     )
     if lacking:
-        screen.say("There will be no report at its end: see there why.")
+        screen.say("The comparison ends without a report, and says why.")
     run = _play(run_directory, compared, screen.console)
     screen.say("")
     screen.console.print(clients_table(run_directory, run.facts.arms, plain=plain))
@@ -88,10 +88,10 @@ def show(directory: Path, systems: Sequence[str], plain: bool) -> Sequence[str]:
         return [*problems, str(failed)]
     screen.summary(results)
     screen.say(f"\nThe report, to look at in a browser: {place / 'report.html'}", "bold")
-    screen.say(f"and beside it report.json and report.md; the run it is of is in {run_directory}")
+    screen.say(f"report.json and report.md are beside it; the recorded run is in {run_directory}")
     for line in unmeasured(results):
         screen.say(line, "yellow")
-    return [*problems, *wrong(results), *above_the_law(run, run_directory)]
+    return [*problems, *wrong(results), *exceeded_limits(run, run_directory)]
 
 
 def lacks() -> str:
@@ -106,7 +106,7 @@ def lacks() -> str:
 
 
 def wrong(results: Results) -> Iterator[str]:
-    """Faults that a slow or busy machine cannot explain; with `above_the_law` they decide the exit code.
+    """Faults that a slow or busy machine cannot explain; with `exceeded_limits` they decide the exit code.
 
     They are wrong answers to yes-or-no decisions, and messages that arrived too early or not at all. How near
     rates came to their limits and how late messages were depends on the load of the machine: the report shows
@@ -131,7 +131,7 @@ def _name(cell: Cell) -> str:
     return f"{cell.policy}, {cell.system} {cell.door}"
 
 
-def above_the_law(run: Run, directory: Path) -> Iterator[str]:
+def exceeded_limits(run: Run, directory: Path) -> Iterator[str]:
     """Rates that a gateway's own log shows to have been exceeded in some window."""
     tried = {
         (trial.policy, trial.system, trial.door, trial.topic): trial

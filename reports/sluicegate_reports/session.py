@@ -32,10 +32,10 @@ SETTINGS: Mapping[str, str] = {
 _JAVA = "spark.driver.extraJavaOptions"
 _MEMORY = "spark.driver.memory"
 _PAGE = "spark.buffer.pageSize"
-"""Each sort, each table of an aggregation and each table that is sent to all tasks takes one at least, of
-which a small one fills little. Left to itself Spark makes them as large as the heap allows, up to 64 MiB."""
+"""Each sort, aggregation table and broadcast table takes at least one page, mostly empty if it is small. By
+default Spark makes pages as large as the heap allows, up to 64 MiB."""
 _SOON = "-XX:+UseParallelGC"
-"""Jobs want to be done soon, not to pause little."""
+"""Favours throughput over short pauses."""
 _COMPILED_ONCE = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 """Without the compiler for what runs for long, which takes a third of a short job's time and gains nothing
 over 50 M decisions. With one compiler Java keeps 48 MiB for code unless told otherwise; a comparison fills
@@ -61,7 +61,7 @@ LAPTOP_SETTINGS: Mapping[str, str] = {
     "spark.ui.enabled": "false",
     _JAVA: _SOON,
     _MEMORY: "4g",
-    # A task has 8,192 pages at most: so large that they are no less than that memory.
+    # A task has at most 8,192 pages; at this size they cover that memory.
     _PAGE: "1m",
 }
 """What cannot be changed once Spark runs: only for a session that starts Spark itself, and only where
@@ -143,7 +143,10 @@ def _look_up_once(session: "SparkSession") -> None:
 
 
 def is_little(size: int) -> bool:
-    """Whether files of so many bytes are so little that Spark had better be ready soon than be fast later."""
+    """Whether files of this size are small enough to prefer a quick start of Spark over speed.
+
+    :param size: in bytes.
+    """
     return size <= _LITTLE_BYTES
 
 

@@ -54,7 +54,7 @@ MARKS = {
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
     """The verdict over several: the last one in the order of `Verdict`.
 
-    :returns: MISSING for none at all, since then nothing was compared.
+    :return: MISSING for none at all, since then nothing was compared.
     """
     order = list(Verdict)
     return max(verdicts, key=order.index, default=Verdict.MISSING)

@@ -57,7 +57,7 @@ def gate() -> FakeGate:
 
 @pytest.fixture
 def open_log() -> Iterator[Callable[..., DecisionLog]]:
-    """Opens logs that round ten times as often as usual, and closes those that the test did not."""
+    """Opens logs whose writer runs ten times as often as usual, and closes those that the test did not."""
     opened: list[DecisionLog] = []
 
     def make(directory: Any, **options: Any) -> DecisionLog:

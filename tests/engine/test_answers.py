@@ -213,11 +213,14 @@ def test_a_valid_check_is_asked_about_the_operation_and_the_time() -> None:
     [
         (True, "a check gave True, expected None or a Decision"),
         (reject(action="reject"), "a decision has action 'reject', expected an Action"),
-        (reject(delay_ns=-1), "a decision to reject has delay_ns -1, expected a positive int"),
-        (reject(action=Action.DELAY), "a decision to delay has delay_ns 0, expected a positive int"),
+        (reject(delay_ns=-1), f"a decision to reject has delay_ns -1, expected an int from 0 to {MOST_NS}"),
+        (
+            reject(action=Action.DELAY),
+            f"a decision to delay has delay_ns 0, expected an int from 1 to {MOST_NS}",
+        ),
         (
             reject(action=Action.DELAY, delay_ns=MOST_NS + 1),
-            f"a decision to delay has delay_ns {MOST_NS + 1}, expected a positive int",
+            f"a decision to delay has delay_ns {MOST_NS + 1}, expected an int from 1 to {MOST_NS}",
         ),
         (reject(factor=-0.1), "a decision has factor -0.1, expected 0.0 to 1.0"),
         (reject(factor=1.1), "a decision has factor 1.1, expected 0.0 to 1.0"),

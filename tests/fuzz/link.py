@@ -28,8 +28,8 @@ LIMIT_NS = 5_000_000
 """CPU time for which one turn may hold the loop."""
 _HELD_PER_BYTE = 64
 _HELD_AT_LEAST = 256 * 1024
-"""What a connection may say that it holds: so much for each byte that came, as for requests in flight, and so
-much in any case."""
+"""Most that `held_bytes` may be: this base, plus `_HELD_PER_BYTE` for each received byte, for requests in
+flight."""
 _BACKLOG = 1024 * 1024
 """Bytes that wait for a paused client; then it is taken to be a client that stops."""
 

@@ -48,7 +48,7 @@ async def test_a_gateway_without_its_broker_is_ready_and_reports_it_on_request()
         [
             "ok",
             "broker 'b1' is up since 1970-01-01T00:00:00+00:00",
-            "broker 'b2' is up since 1970-01-01T00:01:00+00:00, but for 127.0.0.1:6650: connection refused",
+            "broker 'b2' is up since 1970-01-01T00:01:00+00:00, except 127.0.0.1:6650: connection refused",
             "broker 'b3' is not reachable since 1970-01-01T00:01:01+00:00: "
             "127.0.0.1:6650: connection refused",
             "broker 'b4' is not reachable: its worker does not tell",

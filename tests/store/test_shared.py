@@ -254,7 +254,7 @@ def test_gateways_that_learn_of_two_brokers_at_once_share_no_port(
     two.watch.keep_fact("b1", "node.2", "y:1")
     one.watch.keep_fact("b1", "node.2", "z:1")
     assert (one.watch.facts_conflicting, two.watch.facts_conflicting) == (0, 1)
-    assert "the port of y:1 is x:1's at another gateway" in caplog.text
+    assert "the port of y:1 belongs to x:1 at another gateway" in caplog.text
     for lab in (one, two):
         assert lab.watch.facts("b1") == {"broker.2": "x:1", "node.2": "z:1"}, "a node may move"
         assert lab.watch.facts_waiting == 0

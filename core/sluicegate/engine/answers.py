@@ -2,7 +2,7 @@
 
 A check that gives `True`, a coroutine or a delay of NaN would stop every client of its topic far from the
 plugin, in a codec or in the decision log. Here it raises, so that the fault is counted under the plugin's
-name and the check fails open or closed as it says. What is built in is tested instead, and not looked at.
+name and the check fails open or closed as it says. Built-in checks are not validated here, but tested.
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,7 +30,7 @@ _MOST_NS = 1 << 62
 _MOST_MS = 36_525 * 24 * 3600 * 1000
 """A hundred years, as for delays of the file."""
 _MOST = 1e15
-"""Messages or bytes; a bucket of more counts no single one."""
+"""Messages or bytes; above this a bucket misses single ones."""
 _CLOCKS = ("publish_time", "receive_time")
 
 Each = TypeVar("Each")
@@ -191,8 +191,10 @@ def _wrong_with_decision(decision: object, op: Operation) -> str:
     if action is Action.DROP and op.reliable:
         return "a decision drops an operation that its client was promised; only unreliable ones may be"
     delay_ns = answer.delay_ns
-    if type(delay_ns) is not int or not (action is Action.DELAY) <= delay_ns <= _MOST_NS:
-        return f"a decision to {action} has delay_ns {shown(delay_ns)}, expected a positive int"
+    least_ns = int(action is Action.DELAY)
+    if type(delay_ns) is not int or not least_ns <= delay_ns <= _MOST_NS:
+        expected = f"expected an int from {least_ns} to {_MOST_NS}"
+        return f"a decision to {action} has delay_ns {shown(delay_ns)}, {expected}"
     factor = answer.factor
     if not isinstance(factor, float | int) or not 0 <= factor <= 1:
         return f"a decision has factor {shown(factor)}, expected 0.0 to 1.0"

@@ -33,7 +33,8 @@ EVENTS = {
     "upstream_unreachable": "Clients closed because no broker address answered.",
     "upstream_closed": "Connections that the broker closed first.",
     "idle_timed_out": "Connections closed because nothing was sent for idle_timeout.",
-    "login_timed_out": "Clients closed because they did not say in time what they want or who they are.",
+    "login_timed_out": "Clients closed because their first request or login was not complete within "
+    "login_timeout.",
     "frame_timed_out": "Clients closed because a frame was not finished within frame_timeout.",
     "buffer_budget_used_up": "Clients closed because buffer_budget was used up.",
     "overload_closed": "Clients closed because the worker's memory was short and they kept most.",
@@ -54,7 +55,7 @@ GAUGES = {
     "buffer_budget_bytes": "What buffer_budget is now: half of it while the worker shrinks.",
     "overload_level": "0 is normal, 1 takes no new clients, 2 shrinks, 3 closes those that keep most.",
     "overload_memory_bytes": "Resident memory of the worker.",
-    "overload_memory_limit_bytes": "What it may have; 0 if that is not known.",
+    "overload_memory_limit_bytes": "Limit of the worker's resident memory; 0 if unknown.",
     "gates": "Compiled gates.",
     "topics": "Topics with a state.",
     "policy_version": "Version of the policies in force.",
@@ -270,7 +271,7 @@ def _loop_holds(snapshots: Sequence[Snapshot]) -> Iterable[Metric]:
         "sluicegate_event_loop_holds", "Times that one piece of work held the event loop.", labels=labels
     )
     seconds = CounterMetricFamily(
-        "sluicegate_event_loop_held_seconds", "For how long it did, added up.", labels=labels
+        "sluicegate_event_loop_held_seconds", "Total time of these holds.", labels=labels
     )
     for snapshot in snapshots:
         for name, (count, held_s) in snapshot.get("loop_holds", {}).items():

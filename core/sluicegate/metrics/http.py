@@ -66,7 +66,7 @@ def _state_of(name: str, state: Mapping[str, Any]) -> str:
         at = datetime.fromtimestamp(state["since_ms"] / 1000, UTC)
         since = f" since {at.isoformat(timespec='seconds')}"
     if state["up"]:
-        return f"{name!r} is up{since}" + (f", but for {state['reason']}" if state["reason"] else "")
+        return f"{name!r} is up{since}" + (f", except {state['reason']}" if state["reason"] else "")
     return f"{name!r} is not reachable{since}: {state['reason']}"
 
 

@@ -243,7 +243,7 @@ class Reachability:
     def _log_return(self, now_ns: int) -> None:
         down_s = (now_ns - self._since_ns) // _SECOND_NS
         fields = {"down_s": down_s, "clients_turned_away": self._turned_away_in_all}
-        rest = f", but for {self.reason}" if self.reason else ""
+        rest = f", except {self.reason}" if self.reason else ""
         # A warning, so that a log that shows the outage shows its end too.
         log.warning("broker is reachable again%s", rest, extra=fields)
 

@@ -42,8 +42,8 @@ class PolicyWatch:
     :param loaded: its content at the start.
     :param plugins: what it is read with.
     :param environ: environment that overrides it.
-    :raises StoreError: if the store cannot be read: at the start there are no last good policies but those in
-        the local copy of a store over the network, which is used if that does not answer.
+    :raises StoreError: if the store cannot be read. A remote store that does not answer is replaced by its
+        local copy, if there is one.
     :raises PluginError: if no plugin opens the store.
     """
 
@@ -158,8 +158,8 @@ class PolicyWatch:
         if kept != value:
             self.facts_conflicting += 1
             log.error(
-                "broker %r: the port of %s is %s's at another gateway of this store: restart this gateway, "
-                "so that it takes over the ports of the store",
+                "broker %r: the port of %s belongs to %s at another gateway of this store: restart this "
+                "gateway to take over the store's ports",
                 *(broker, value, kept),
             )
 

@@ -105,7 +105,7 @@ class TaskThread:
             return
         self._thread.join(_STOPPING_S)
         if self._thread.is_alive():
-            log.warning("a task blocks the thread of all tasks, which is left behind")
+            log.warning("a task blocks the thread of all tasks, which keeps running")
 
     def watch(self, now_ns: int) -> None:
         """Log a task that keeps all others from running, which only another thread can see.

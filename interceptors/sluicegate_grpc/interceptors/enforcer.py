@@ -40,7 +40,7 @@ class Wait:
     ns: int
     """Go on after this time, or earlier if there is room."""
     list_of: str = ""
-    """A topic whose subscriptions are to be told, by `send`; nothing else is waited for then."""
+    """A topic whose subscriptions the caller must `send`; it waits for nothing else."""
 
 
 Waiting: TypeAlias = Generator[Wait, "Iterable[str] | None", Result]
@@ -76,7 +76,7 @@ class CallEnforcer:
 
     :param engine: decides.
     :param methods: which method is which operation.
-    :param ghost_release_s: after so long without a stream or a call, a producer or consumer does not count.
+    :param ghost_release_s: a producer or consumer without a stream or call for this long does not count.
     :param lists: whether someone lists the subscriptions of a topic.
     :param services: descriptors that the map is checked with; others are taken from protobuf's default pool.
     :raises MethodMapError: if some limit would not hold by this map.

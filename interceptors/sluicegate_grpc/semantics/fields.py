@@ -151,10 +151,10 @@ class Plan:
 
         :param data: a buffer that holds the message, or its beginning.
         :param start: where the message begins.
-        :param stop: where that ends which is there of it.
+        :param stop: where the available part of it ends.
         :param end: where it will end, `stop` if it is all there.
-        :return: the values; of a message that is not all there only if every one was found, and then what
-            comes from `Values.rest` on is still to be given to a `Tail`.
+        :return: the values; for a partial message only if all were found. Pass the bytes from `Values.rest`
+            on to a `Tail`.
         """
         # <hot> Runs for every message.
         if end is None:

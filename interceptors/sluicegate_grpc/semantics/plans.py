@@ -29,7 +29,7 @@ class _WholePlan(Plan):
 
 
 class _BatchPlan(Plan):
-    """A plan for requests that carry several messages: it reads them when all of them are there.
+    """A plan for requests that contain several messages; it reads them once the request is complete.
 
     :param paths: as for `Plan`, of what stands beside the messages.
     :param number: of the repeated field whose messages they are.

@@ -26,7 +26,7 @@ class OfArm:
     name: str
     of_topic: Callable[[Topic], Iterable[Part]]
     together: Callable[[Any, Sequence[Any]], Iterable[Row]]
-    """Its rows, of a key and all parts that have it."""
+    """Makes rows from a key and all its parts."""
 
 
 _SCHEMA = "figure string, key string, body binary"

@@ -113,7 +113,7 @@ def merge(spark: SparkSession, sums: Place) -> None:
 
 
 def place_batch(unfinished: Path, target: Path) -> None:
-    """Make what was written what counts."""
+    """Move a written folder into place."""
     # An older attempt holds the same sums: between the two steps the checkpoint still lacks the batch.
     shutil.rmtree(target, ignore_errors=True)
     unfinished.rename(target)
@@ -129,7 +129,7 @@ def _write(sums: Place, rows: DataFrame, name: str) -> None:
 
 
 def _due(found: list[Stored]) -> list[Stored]:
-    """Those that are merged next, none if there are too few: the same ones, regardless of later ones."""
+    """The folders to merge next, if there are enough; later folders do not change the choice."""
     for _, group in groupby(found, key=lambda each: each.level):
         alike = list(group)
         if len(alike) >= MERGED_AT_ONCE:

@@ -1,7 +1,7 @@
-"""What can still be told of a system whose files lack a part, as one of them is damaged.
+"""What can still be told of a system when one of its files is damaged.
 
-Rows that are there prove what was done too much: admitted above a limit, delivered twice or early. What lacks
-may be in the part that is lost, so nothing is called lost, refused without need or below a limit.
+The remaining rows prove what was done too much: admitted above a limit, delivered twice or early. What seems
+to be missing may be in the damaged part. So nothing is called lost, refused without need or below a limit.
 """
 
 import re

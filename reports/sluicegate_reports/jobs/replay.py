@@ -135,11 +135,11 @@ def _notes(found: Replay, rows: Sequence[Row], brokers: Sequence[tuple[str, str,
         )
     elif any(row["refused_low"] != row["refused_high"] for row in rows):
         yield (
-            "Counts lie between clients that leave with their last operation and clients that never leave, "
-            "sizes of batches between their mean and their whole: the log does not tell."
+            "The log lacks departures and the sizes within a batch. Bounds: clients leave after their last "
+            "operation, or never; a batch's largest message has its mean size, or its whole."
         )
     if total([row for row in rows if row["policy"]], "delayed"):
-        yield "Clients are taken to ask when they asked then; where they are held they would ask later."
+        yield "The replay keeps the recorded times; clients that are held would really ask later."
 
 
 def _not_covered(found: Replay, brokers: Sequence[tuple[str, str, bool]]) -> Iterator[str]:

@@ -60,8 +60,8 @@ class _Names:
     def matching(self, pattern: _Pattern, advised: Mapping[str, Advice]) -> list[str]:
         """Topics that a pattern matches, in order; none if one of them is not among the advised.
 
-        A topic without advice, or one that another pattern has already, must not be matched; nor one of whose
-        names only a shorter form fits.
+        A pattern must match no topic without advice, none that another pattern covers already, and none by a
+        shorter form of its name alone.
         """
         before, _ = pattern
         found: dict[str, None] = {}

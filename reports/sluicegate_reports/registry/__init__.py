@@ -146,7 +146,7 @@ def load(what: str, read: Callable[[], object], kind: type[_Kind], place: str) -
         loaded = read()
     except Exception as error:  # another package's module may raise anything
         raise RegistryError(
-            f"{what} cannot be loaded: {type(error).__name__}: {error}; mend that package or uninstall it"
+            f"{what} cannot be loaded: {type(error).__name__}: {error}; fix that package or uninstall it"
         ) from error
     if not isinstance(loaded, kind):
         raise RegistryError(

@@ -37,7 +37,7 @@ class System:
     label: str = ""
     """Label that must stand beside its name, unless the run states another."""
     colour: int | None = None
-    """On the page, from 1 to 6; None for one from 4 on that is derived from the name."""
+    """Colour on the page, 1 to 6; None derives one of 4 to 6 from the name."""
     unordered_calls: bool = False
     """Whether each message is a call of its own, so that two concurrent ones have no order."""
     waits_long: bool = False

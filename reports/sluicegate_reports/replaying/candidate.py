@@ -102,7 +102,7 @@ def read_candidate(path: Path, environ: Mapping[str, str] = os.environ) -> Candi
         loaded = loading.load(path, plugins.policy_models, plugins.broker_models, environ)
     except ConfigErrors as refused:
         raise CandidateError(
-            f"{refused.render()}\n{path}: mend it, `sluicegate check` tells the same"
+            f"{refused.render()}\n{path}: fix it, `sluicegate check` reports the same"
         ) from None
     except (PluginError, ValueError) as error:
         raise CandidateError(str(error)) from None

@@ -6,7 +6,7 @@ from sluicegate_reports.registry import policies
 from sluicegate_reports.registry.measured import Family
 from sluicegate_reports.replaying.candidate import Candidate
 
-EXACT, BOUNDED, IN_PART, NOT = "exact", "within bounds", "in part", "not replayed"
+EXACT, BOUNDED, IN_PART = "exact", "within bounds", "in part"
 Scope = tuple[str, str, str]
 """Policy, accuracy of its replay, explanation."""
 
@@ -55,12 +55,12 @@ def _of(policy: str, family: Family, *, windows: bool) -> tuple[str, str]:
             )
         return (
             EXACT,
-            "broker by broker; those that wait come again when they are told to, for max_hold at most",
+            "broker by broker; held ones retry when told to, for max_hold at most",
         )
     if family is Family.UNACKED:
-        return IN_PART, "as far as the log has acknowledgements, which a summary has not"
+        return IN_PART, "as far as the log has acknowledgements; a summary has none"
     if family is Family.RATE and not windows:
-        return EXACT, f"{_RATES}; clients are taken to ask when they asked then"
+        return EXACT, f"{_RATES}; clients are assumed to ask at the recorded times"
     if family is Family.RATE and "subscription" in policy:
         return IN_PART, "allows of a summary tell no subscription: only rows of single operations are asked"
     if family is Family.RATE:

@@ -254,7 +254,7 @@ class Comparison:
         self.progress.at(plan.phases[-1].end_s + plan.drain_s, done["counts"])
         notes = []
         if done["foreign"]:
-            notes.append(f"{done['foreign']} messages came that are none of the runner's")
+            notes.append(f"{done['foreign']} received messages are not the runner's")
         return Played(began, utc(done["zero_us"]), read_until=utc(done["read_until_us"])), skews, notes
 
     def _tell(self, line: Mapping[str, Any]) -> None:

@@ -90,7 +90,7 @@ class PhaseRate(Strict):
     )
     silent: bool = Field(default=False, strict=True, description="True: it sends nothing in this phase.")
     ramp: bool = Field(
-        default=False, strict=True, description="Whether it goes there in a line from the rate before."
+        default=False, strict=True, description="Whether the rate changes linearly from the last one."
     )
 
 
@@ -100,7 +100,7 @@ class Phase(Strict):
     name: Name = Field(description="Name of the phase in the report.")
     duration: Annotated[Duration, Field(gt=0, le=3_600_000)] = Field(description="How long it takes.")
     rates: tuple[PhaseRate, ...] = Field(
-        default=(), description="Producers that do something else than what they do otherwise."
+        default=(), description="Producers that act differently in this phase."
     )
 
 

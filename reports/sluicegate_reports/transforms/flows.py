@@ -30,7 +30,6 @@ from sluicegate_reports.transforms.packed import (
 )
 
 LOG, CLIENTS = "log", "clients"
-SOURCES = (LOG, CLIENTS)
 ACTIONS = ("admitted", "refused", "dropped", "held", "offered", "failed", "otherwise")
 ADMITTED, REFUSED, DROPPED, HELD, OFFERED, FAILED, OTHERWISE = range(len(ACTIONS))
 _NONE = -1

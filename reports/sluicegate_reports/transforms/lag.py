@@ -45,8 +45,8 @@ def lag(slots: Mapping[str, Slots], lane: Lane, carried: Carried, stall_s: float
 
     :param slots: by source, of at least one.
     :param carried: see `carried`.
-    :param stall_s: where there is no log, so long a stand-still, at most, tells what came late.
-    :param transit_s: beside a log, so much of the rate, at most, counts as on its way.
+    :param stall_s: without a log, the longest standstill that explains late messages.
+    :param transit_s: beside a log, the seconds of the rate that may be in transit.
     """
     width_us = next(iter(slots.values())).width_us
     count = lane.length_us // width_us

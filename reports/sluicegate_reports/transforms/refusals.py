@@ -29,7 +29,7 @@ def refusals(found: Requests, lane: Lane, within_us: int) -> dict[str, Any] | No
         return None
     amount = np.concatenate([found.amount[:judged], found.refused_amount])
     passed = np.arange(len(at_us)) < judged
-    # Of one microsecond what passed is first, and what is large.
+    # Within a microsecond: admitted first, then largest first.
     order = np.lexsort((-amount, ~passed, at_us))
     asked = zip(at_us[order].tolist(), amount[order].tolist(), passed[order].tolist(), strict=True)
     return asdict(judge(asked, lane.rate, lane.burst, _SLACK_US, full=lane.full))

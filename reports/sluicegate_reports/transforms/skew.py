@@ -1,12 +1,12 @@
 """Clock skew of gates and clients, from the times at which each saw a message.
 
-A gateway admits a message after its client sent it and before its client is told. Whatever the order in which
-messages were decided, that is true of the n-th of each when all three are sorted by time: of n matched pairs
-with a <= b the sorted lists have it too. So each message bounds the difference from both sides, and the
-narrowest bounds hold. Where the log tells of k more messages than were acknowledged (the broker refused them,
-or nobody was told), any of them may come first: the n-th of the log is then compared with the n-th that was
-told and with the (n-k)-th that was sent, and the other way round where it tells of fewer. Refusals that name
-their decision are pairs of their own.
+A gateway admits a message after its client sent it and before its client is told. This also holds for the
+n-th send, decision and answer when each list is sorted by time, whatever order the messages were decided in:
+sorting both sides of n pairs with a <= b preserves it. So each message bounds the difference from both sides,
+and the narrowest bounds hold. Where the log tells of k more messages than were acknowledged (the broker
+refused them, or nobody was told), any of them may come first: the n-th of the log is then compared with the
+n-th that was told and with the (n-k)-th that was sent, and the other way round where it tells of fewer.
+Refusals that name their decision are pairs of their own.
 
 That is done for all clients of a topic together, and for each client that the log knows by the name that the
 observations have, which is so on Kafka. Topics and clients that several gates served are left out: their
@@ -205,8 +205,9 @@ def _by_id(topic: Topic) -> Iterator[_Bounds]:
 def ahead_us(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], float]:
     """By how much gates' clocks are ahead of the clients': the middle of the bounds, by system and door.
 
-    Where no difference is within the bounds, that is the likeliest, and there is no entry. Of all clients and
-    gates of an arm those bounds are taken that hold for all; where none do, those of everybody together.
+    Bounds that include 0 give no entry: equal clocks are likeliest. The bounds are those that hold for all
+    clients and gates of an arm. If none do, they are the mean ones of EVERYBODY, or of all rows if it has
+    none.
 
     :param rows: see `skew`.
     """

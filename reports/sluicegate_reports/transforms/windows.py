@@ -99,10 +99,10 @@ class _Bucket(NamedTuple):
 
 
 def _unused(slots: Slots, lane: Lane, steady: int, pressed: Flags, idle_us: Numbers) -> _Bucket:
-    """What a bucket lost that is empty when the rate alone begins to count.
+    """What a bucket loses that is empty at the start of slot `steady`.
 
-    It is then charged with what was admitted, and has lost up to any moment the most by which rate x time was
-    ahead of that sum by then, less what it holds.
+    What was admitted is charged to it. Its loss so far is the largest excess of rate x time over that sum,
+    less its capacity.
     """
     count, begin_us = len(pressed), steady * slots.width_us
     slot = np.arange(count)

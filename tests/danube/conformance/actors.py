@@ -55,7 +55,7 @@ class Actors:
         """When something was done first, by what it was."""
 
     async def carry_out(self, step: Step) -> None:
-        """Do it, and hold against what is expected what comes of it."""
+        """Do the step and compare its result with the expected one."""
         if step.refused is None:
             await getattr(self, step.do)(**step.arguments)
             return

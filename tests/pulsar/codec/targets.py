@@ -3,7 +3,14 @@
 from collections.abc import Callable
 
 from sluicegate_pulsar.codec.errors import ChecksumMismatchError
-from sluicegate_pulsar.codec.frames import ABSENT, Parts, check_sum, command_type, parse_command, split
+from sluicegate_pulsar.codec.frames import (
+    ABSENT,
+    Parts,
+    command_type,
+    has_valid_checksum,
+    parse_command,
+    split,
+)
 from sluicegate_pulsar.codec.message_frames import consumer_of, read_message
 from sluicegate_pulsar.codec.metadata import at_once, largest_message, read_metadata, with_deliver_at
 from sluicegate_pulsar.codec.pulsar_pb2 import BaseCommand
@@ -48,10 +55,10 @@ def metadata(frame: bytes, start: int, stop: int) -> None:
     try:
         rewritten = b"".join(with_deliver_at(frame, start, stop, parts, 1_800_000_000_000))
     except ChecksumMismatchError:
-        assert not check_sum(frame, parts)
+        assert not has_valid_checksum(frame, parts)
     else:
         new = split(rewritten, 0, len(rewritten))
-        assert check_sum(rewritten, new)
+        assert has_valid_checksum(rewritten, new)
         assert read_metadata(rewritten, new.metadata, new.payload).deliver_at == 1_800_000_000_000
     assert 0 <= at_once(largest_message(frame, parts, head)) <= stop - parts.payload
 

@@ -22,10 +22,10 @@ from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import (
     ABSENT,
     any_command_type,
-    check_sum,
     command_frame,
     command_size,
     command_type,
+    has_valid_checksum,
     parse_command,
     short_head,
     split,
@@ -230,16 +230,16 @@ def test_a_frame_without_a_checksum() -> None:
     parts = split(frame, 0, len(frame))
     assert parts.checksum == ABSENT
     assert frame[parts.payload :] == b"payload"
-    assert check_sum(frame, parts)
+    assert has_valid_checksum(frame, parts)
 
 
 def test_damage_is_detected_at_every_position() -> None:
     parts = split(_SEND, 0, len(_SEND))
-    assert check_sum(_SEND, parts)
+    assert has_valid_checksum(_SEND, parts)
     for at in [*range(parts.checksum, parts.checksum + 4), *range(parts.metadata, parts.stop)]:
         damaged = bytearray(_SEND)
         damaged[at] ^= 0x10
-        assert not check_sum(bytes(damaged), parts), at
+        assert not has_valid_checksum(bytes(damaged), parts), at
 
 
 @pytest.mark.parametrize("whole", [_SEND, with_broker_entry(_SEND, b"\x08\x01"), without_checksum(_SEND)])

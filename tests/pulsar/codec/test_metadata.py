@@ -18,7 +18,7 @@ from tests.pulsar.codec.strategies import (
 )
 
 from sluicegate_pulsar.codec.errors import ChecksumMismatchError, ProtocolError
-from sluicegate_pulsar.codec.frames import check_sum, split
+from sluicegate_pulsar.codec.frames import has_valid_checksum, split
 from sluicegate_pulsar.codec.metadata import at_once, largest_message, read_metadata, with_deliver_at
 from sluicegate_pulsar.codec.pulsar_pb2 import MessageMetadata, SingleMessageMetadata
 
@@ -91,7 +91,7 @@ def test_another_delivery_time(data: st.DataObject, deliver_at: int, payload: by
     assert rewritten[parts.metadata : parts.payload].startswith(raw)
     assert rewritten[parts.payload :] == payload
     assert read_metadata(rewritten, parts.metadata, parts.payload).deliver_at == deliver_at
-    assert check_sum(rewritten, parts)
+    assert has_valid_checksum(rewritten, parts)
     assert _delayed(rewritten, deliver_at) == rewritten
     assert _delayed(_delayed(rewritten, 1), deliver_at) == rewritten
 
@@ -125,7 +125,7 @@ def test_an_unterminated_field_does_not_swallow_the_time() -> None:
 def test_frames_of_a_real_client(kind: str) -> None:
     for frame in FRAMES[kind]:
         parts = split(frame, 0, len(frame))
-        assert check_sum(frame, parts)
+        assert has_valid_checksum(frame, parts)
         before = MessageMetadata.FromString(frame[parts.metadata : parts.payload])
         rewritten = _delayed(frame, 1_900_000_000_000)
         new = split(rewritten, 0, len(rewritten))
@@ -236,7 +236,7 @@ def test_a_large_payload_is_not_copied(size: int, pieces: int) -> None:
     assert len(found) == pieces
     assert b"".join(found) == _delayed(frame, 7)
     rewritten = b"".join(found)
-    assert check_sum(rewritten, split(rewritten, 0, len(rewritten)))
+    assert has_valid_checksum(rewritten, split(rewritten, 0, len(rewritten)))
     damaged = frame[:-1] + b"\1"
     with pytest.raises(ChecksumMismatchError):
         _delayed(damaged, 7)

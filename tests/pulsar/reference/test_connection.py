@@ -8,7 +8,13 @@ from tests.pulsar.reference.lab import NOW, TOPIC, Client
 
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
-from sluicegate_pulsar.codec.frames import MAGIC_BROKER_ENTRY, check_sum, command_frame, command_type, split
+from sluicegate_pulsar.codec.frames import (
+    MAGIC_BROKER_ENTRY,
+    command_frame,
+    command_type,
+    has_valid_checksum,
+    split,
+)
 from sluicegate_pulsar.reference.broker import LABEL, Broker, Settings
 
 BASE = pb.BaseCommand
@@ -77,7 +83,7 @@ def test_delivers_messages_unchanged() -> None:
     receipt, message = client.frames
     parts, came = split(frame, 0, len(frame)), split(message, 0, len(message))
     assert message[came.command_end :] == frame[parts.command_end :]
-    assert check_sum(message, came)
+    assert has_valid_checksum(message, came)
     answers = client.take()
     assert answers[0].send_receipt.message_id == answers[1].message.message_id
     assert receipt != message
@@ -97,7 +103,7 @@ def test_broker_entry_metadata_is_sent_to_clients_that_support_it() -> None:
     raw = frame[parts.broker_entry : parts.broker_entry_end]
     assert pb.BrokerEntryMetadata.FromString(raw).broker_timestamp == NOW
     assert int.from_bytes(frame[parts.broker_entry - 6 : parts.broker_entry - 4], "big") == MAGIC_BROKER_ENTRY
-    assert check_sum(frame, parts)
+    assert has_valid_checksum(frame, parts)
     assert [each.broker_entry for each in without] == [-1]
 
 

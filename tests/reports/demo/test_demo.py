@@ -221,9 +221,9 @@ def test_measures_missed_on_a_slow_machine_are_reported_and_decide_nothing() -> 
 
 def test_a_gate_that_admits_more_than_its_rate_decides(tmp_path: Path) -> None:
     run = make_run(tmp_path)
-    assert list(demo.above_the_law(run, tmp_path)) == []
+    assert list(demo.exceeded_limits(run, tmp_path)) == []
     stricter = tuple(replace(each, limit=each.limit / 2) for each in run.trials)
-    [found] = demo.above_the_law(replace(run, trials=stricter), tmp_path)
+    [found] = demo.exceeded_limits(replace(run, trials=stricter), tmp_path)
     assert found.startswith("max_publish_rate, kafka proxy: admitted ")
     assert found.endswith(" messages more than its limit permits")
 

@@ -34,7 +34,7 @@ def run(*arguments: str) -> Result:
         (["replay", "log"], "Missing argument 'FILE'"),
         (["replay", "gone", "right.yaml"], "'gone' does not exist"),
         (["replay", "log", "gone.yaml"], "'gone.yaml' does not exist"),
-        (["replay", "log", "wrong.yaml"], "`sluicegate check` tells the same"),
+        (["replay", "log", "wrong.yaml"], "`sluicegate check` reports the same"),
         (
             ["replay", "log", "right.yaml", "--out", "r.pdf"],
             "expected one of .html, .htm, .json",

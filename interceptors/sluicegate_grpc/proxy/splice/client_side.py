@@ -106,15 +106,15 @@ class ClientSide(Side):
         if request is None:
             request = reader.read(block)
         holding = self._holding
-        told = self.broker.waits_for_update
+        must_reencode = self.broker.waits_for_update
         passes = stream > holding.last and stream & 1 and request.is_plain
-        passes = passes and not (told or self._goes_away)
+        passes = passes and not (must_reencode or self._goes_away)
         if passes and (len(self._open) < self._streams.room or self._streams.grow()):
             holding.opened(stream, request, at, stop, flags)
             return
         self._frames.cut(at, stop)
         frames = data[at:stop]
-        if request.block or told:
+        if request.block or must_reencode:
             frames = self._anew(request, block, flags, stream)
         self._headers(request, frames, flags, stream, now_ns)
 
@@ -244,7 +244,8 @@ class ClientSide(Side):
         flood.count(now_ns, self._frames.back.reads)
 
     def _reset(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
-        if not self._refusals.discarded.get(stream):  # gRPC clients so end a request that was refused early
+        # gRPC clients end a request this way if it was refused early: that does not count.
+        if not self._refusals.discarded.get(stream):
             self._refusals.resets.count(now_ns)
         if stop - at != HEAD + 4:
             raise malformed("RST_STREAM of a wrong size", ErrorCode.FRAME_SIZE_ERROR)

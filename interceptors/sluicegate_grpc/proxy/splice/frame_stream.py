@@ -39,11 +39,11 @@ _UNKNOWN = CONTINUATION + 1
 WORK_PER_TURN = 1_152
 """What one turn of the event loop may take, in units of some 0.9 us: each frame counts one."""
 CALL_WORK = 4
-"""What HEADERS and DATA with a handler count besides."""
+"""Extra work of HEADERS, and of DATA with a handler."""
 _BYTES_SHIFT = 9
-"""So many bytes, as a power of two, count one too."""
+"""Each 512 bytes (2**9) count one more."""
 BATCH = 16
-"""Work is counted once for so many frames: for each it would cost a tenth of a call."""
+"""Frames per count of work: counting each would cost a tenth of a call."""
 _BATCH = range(BATCH)
 _JOINED_BYTES = 16_384
 """Parts that are smaller together are sent as one."""
@@ -69,7 +69,7 @@ class FrameStream:
     max_frame: int = LEAST_MAX_FRAME
     """Payload of a frame that the receiver takes."""
     at: int = 0
-    """Where in the bytes read the frame begins that is looked at now."""
+    """Offset of the current frame in `data`."""
     data: bytes = b""
     """The bytes that are looked at now."""
     reads: int = 0

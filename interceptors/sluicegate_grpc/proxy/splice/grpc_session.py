@@ -34,8 +34,8 @@ class GrpcSession:
         already, as it does for a listener with an `upstream`.
     :param routes: True if the first request may name the broker (`MethodMap.route_header`): nothing is
         dialled before it has come.
-    :param stand_ins: brokers that answer in place of an only one that cannot be connected: their lookups lead
-        clients to where its topics are now. Clients soon have to try again whether it is back.
+    :param stand_ins: brokers that answer if the only one is unreachable: their lookups name the new owners of
+        its topics. A second later the client must reconnect, as that broker may be back.
     """
 
     __slots__ = (
@@ -384,7 +384,7 @@ class GrpcSession:
     def _greeting(self) -> bytes:
         """What precedes the first frame: SETTINGS, if the broker's have not arrived.
 
-        The broker's follow, and of the acknowledgements the broker is to see only that of its own.
+        The broker's SETTINGS follow; only their acknowledgement is forwarded to the broker.
         """
         self._is_greeted = True
         if self._client.broker.had_settings:

@@ -93,7 +93,8 @@ class Holding:
         self.last = stream
         self._open.add(stream)
         if request.method is None or flags & END_STREAM:
-            self.flush(stream)  # here, for its place is the one at which these headers stand
+            # Now, not when the read is settled: insertions at one place keep the order of the calls.
+            self.flush(stream)
             self._passes(stream, request)
             self._up.insert(frames)
         else:

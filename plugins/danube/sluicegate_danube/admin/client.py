@@ -17,7 +17,7 @@ async def list_subscriptions(
     :param topic: `/namespace/topic`.
     :param token: of the caller; None if the broker has no authentication.
     :param timeout_s: how long to wait for the answer.
-    :returns: their names; none if there is no such topic.
+    :return: their names; none if there is no such topic.
     :raises grpc.aio.AioRpcError: if the broker does not answer, or refuses.
     """
     call = channel.unary_unary(

@@ -48,7 +48,7 @@ class Consumer:
     def take_over(self) -> int:
         """A client attaches to it, by Subscribe or a stream: an earlier stream ends. Queued messages stay.
 
-        :returns: the number of this session, for `next`.
+        :return: the number of this session, for `next`.
         """
         self.attached = True
         self._session += 1
@@ -72,7 +72,7 @@ class Consumer:
     async def next(self, session: int) -> pb.StreamMessage | None:
         """Wait for a message.
 
-        :returns: None when another session took over.
+        :return: None when another session took over.
         """
         while self.owns(session):
             if self._waiting:

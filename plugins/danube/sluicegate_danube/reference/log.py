@@ -37,7 +37,7 @@ class Storage:
     def take(self, size: int) -> bool:
         """Reserve bytes; the oldest messages that no subscription needs are dropped to make room.
 
-        :returns: False if there is no room.
+        :return: False if there is no room.
         """
         if self._used + size > self._limit:
             # A sixteenth more than needed, or each message would search all topics.
@@ -64,7 +64,7 @@ class Log:
     def append(self, message: pb.StreamMessage) -> bool:
         """Store a message and set its offset.
 
-        :returns: False if there is no room for it.
+        :return: False if there is no room for it.
         """
         message.msg_id.topic_offset = self.end  # first, as it is part of the size
         if not self._storage.take(_size(message)):
@@ -77,7 +77,7 @@ class Log:
         """Drop the oldest messages that no subscription needs.
 
         :param size: bytes to free.
-        :returns: bytes that were freed.
+        :return: bytes that were freed.
         """
         free = 0
         needed_from = self._needed_from() if size > 0 else 0

@@ -36,7 +36,7 @@ class Subscription:
     def attach(self, consumer: Consumer) -> int:
         """Attach a consumer that is new, or whose client has reconnected.
 
-        :returns: the number of its session.
+        :return: the number of its session.
         """
         self.consumers.setdefault(consumer.name, consumer)
         return consumer.take_over()

@@ -149,7 +149,7 @@ def rebuilding_slices(
     :param cuts: for each partition to cut, the offset where its records end from now on; it should be the
         start of a batch. `records_start` empties the partition.
     :param errors: for each partition to refuse, the error code that takes the place of its records.
-    :returns: a frame with its length; every byte that no cut or error concerns is the same.
+    :return: a frame with its length; every byte that no cut or error concerns is the same.
     :raises ProtocolError: when a cut is outside the records of its partition.
     """
     view = memoryview(frame)

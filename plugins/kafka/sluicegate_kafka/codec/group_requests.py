@@ -126,7 +126,7 @@ def _subscription(metadata: bytes, most: int) -> Slices[tuple[list[str], int]]:
 def read_leave_group(frame: bytes, head: RequestHead) -> tuple[str, tuple[str, ...]]:
     """Read a LeaveGroup request, versions 0 to 5.
 
-    :returns: the group, and every member id and instance id that leaves it.
+    :return: the group, and every member id and instance id that leaves it.
     :raises ProtocolError: when it is malformed.
     """
     cursor = group_cursor(frame, head, ApiKey.LEAVE_GROUP)

@@ -99,7 +99,7 @@ def refuse_consumer_group_heartbeat(version: int, correlation_id: int, code: int
 def refuse_commit(frame: bytes, head: RequestHead, code: int) -> bytes:
     """The answer to an OffsetCommit or TxnOffsetCommit request with an error for every partition.
 
-    :returns: a frame with its length.
+    :return: a frame with its length.
     :raises ProtocolError: when the request is malformed.
     """
     api_key, commit = ApiKey(head.api_key), at_once(commit_slices(frame, head))

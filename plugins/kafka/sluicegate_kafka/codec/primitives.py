@@ -43,7 +43,7 @@ def read_uvarint(buffer: bytes, at: int) -> tuple[int, int]:
 
     :param buffer: where it stands.
     :param at: offset of its first byte.
-    :returns: the value and the offset after it.
+    :return: the value and the offset after it.
     :raises ProtocolError: when it has more than 31 bits, which Java's reader would overflow.
     :raises IndexError: when the buffer ends inside it.
     """

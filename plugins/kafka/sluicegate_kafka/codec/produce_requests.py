@@ -98,7 +98,7 @@ def scan_slices(frame: bytes, head: RequestHead) -> Slices[ProduceRequest]:
 
     :param frame: the buffer that the head was read from.
     :param head: the request's header.
-    :returns: a generator that yields between two slices.
+    :return: a generator that yields between two slices.
     :raises ProtocolError: when it is malformed, of another version, or does not end where its frame ends.
     """
     check_version(ApiKey.PRODUCE, head.version)
@@ -349,7 +349,7 @@ def subset_produce(request: ProduceRequest, keep: Sequence[int]) -> bytes:
     """The same request with only some of its topics.
 
     :param keep: places of the topics to keep.
-    :returns: a frame with its length.
+    :return: a frame with its length.
     """
     view, head, topics = memoryview(request.frame), request.head, request.topics
     return with_length(

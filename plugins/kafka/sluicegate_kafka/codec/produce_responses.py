@@ -156,7 +156,7 @@ def refusal_response(
     :param correlation_id: of the request.
     :param refused: what is refused, and why.
     :param throttle_ms: how long the client should pause.
-    :returns: a frame with its length.
+    :return: a frame with its length.
     """
     return merge_produce_responses(version, correlation_id, (), refused, throttle_ms)
 
@@ -171,7 +171,7 @@ def merge_produce_responses(
     :param frames: the broker's responses, without their lengths.
     :param refused: what is refused, and why.
     :param throttle_ms: how long the client should pause; the longest pause wins.
-    :returns: a frame with its length.
+    :return: a frame with its length.
     :raises ProtocolError: when one of the frames is malformed.
     """
     flexible = version >= FIRST_FLEXIBLE

@@ -97,7 +97,7 @@ def iter_batches(buffer: bytes, start: int, end: int, most: int = sys.maxsize) -
 def measure_records(buffer: bytes, start: int, end: int) -> tuple[int, int, int, int]:
     """What one partition of a Produce request holds.
 
-    :returns: records, payload bytes of the largest batch, the latest timestamp (ms; -1 for none), and the
+    :return: records, payload bytes of the largest batch, the latest timestamp (ms; -1 for none), and the
         producer id of the first batch (-1 for none).
     :raises ProtocolError: when batches do not fill the record set exactly.
     :raises struct.error: when the buffer ends inside a header.
@@ -152,7 +152,7 @@ def walk_records(buffer: bytes, at: int, end: int, claimed: int, largest: int = 
     :param end: the offset after the last.
     :param claimed: how many there are by the batch's header; the walk ends at the first beyond that.
     :param largest: size of the largest message so far, in bytes of key, value and headers.
-    :returns: how many records there are, and the size of the largest message.
+    :return: how many records there are, and the size of the largest message.
     :raises ProtocolError: when they do not fill the space exactly, or are more than claimed.
     """
     count = 0

@@ -65,7 +65,7 @@ def principal_of(mechanism: str, token: bytes) -> str | None:
 
     :param mechanism: as in the SaslHandshake request.
     :param token: the first token that the client sends.
-    :returns: the name without `User:`; None if the token has no name (GSSAPI, delegation tokens,
+    :return: the name without `User:`; None if the token has no name (GSSAPI, delegation tokens,
         client certificates) or is unreadable.
     """
     try:

@@ -25,7 +25,7 @@ def restrict_api_versions(
     :param version: of the request that it answers.
     :param limits: lowest and highest version of each API that the gateway reads; others stay as they are.
     :param hidden: API keys that are not offered at all.
-    :returns: a frame without its length. An API without a common version is left out; tagged fields
+    :return: a frame without its length. An API without a common version is left out; tagged fields
         (features) stay. A response with an error stays whole: a broker that does not know the version answers
         in the format of version 0 (KIP-511).
     :raises ProtocolError: when it is malformed.
@@ -55,7 +55,7 @@ def unsupported_version_response(api_key: int, version: int, correlation_id: int
     :param api_key: of the request.
     :param version: of the request.
     :param correlation_id: of the request.
-    :returns: a frame with its length; None where Kafka has no such answer in a known layout: a broker closes
+    :return: a frame with its length; None where Kafka has no such answer in a known layout: a broker closes
         the connection then.
     """
     if api_key == ApiKey.API_VERSIONS:

@@ -237,7 +237,7 @@ class KafkaSession(ResponseStream):
         """Pass a request that no policy applies to, even if only its start has arrived."""
         if api_key in HIDDEN:
             raise ProtocolError(f"api key {api_key} is not offered through the gateway")
-        self._shared.count_passed(api_key)
+        self._shared.count_unknown(api_key)
         self.outstanding.expect(correlation_id)
         if stop > end:
             self._skip_client = stop - end

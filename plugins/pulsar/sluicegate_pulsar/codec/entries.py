@@ -30,7 +30,7 @@ def messages_in(metadata: bytes) -> int:
     """How many messages a consumer finds in an entry.
 
     :param metadata: all of it.
-    :returns: 1 or more; 0 if the entry has to be parsed completely, as a chunk or as malformed.
+    :return: 1 or more; 0 if the entry has to be parsed completely, as a chunk or as malformed.
     """
     if BATCH_TAG not in metadata and LONG_TAG not in metadata:
         return 1

@@ -231,7 +231,7 @@ def split(data: bytes, start: int, stop: int) -> Parts:
     )
 
 
-def check_sum(data: bytes, parts: Parts) -> bool:
+def has_valid_checksum(data: bytes, parts: Parts) -> bool:
     """True if the frame's CRC32C is right; True too when it has none, as at the broker."""
     if parts.checksum == ABSENT:
         return True

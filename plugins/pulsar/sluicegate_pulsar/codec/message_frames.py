@@ -82,7 +82,7 @@ def times_of(data: bytes, start: int, stop: int) -> tuple[int, int] | None:
     :param data: a buffer that holds the frame.
     :param start: offset of the frame's size.
     :param stop: offset after the frame.
-    :returns: the delivery time is 0 where there is none; None where `read_message` has to be used, as the
+    :return: the delivery time is 0 where there is none; None where `read_message` has to be used, as the
         frame is unusual or malformed, or a piece of a message.
     """
     try:

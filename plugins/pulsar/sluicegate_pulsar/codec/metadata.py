@@ -11,7 +11,7 @@ import google_crc32c
 from google.protobuf.message import DecodeError
 
 from sluicegate_pulsar.codec.errors import ChecksumMismatchError, ProtocolError
-from sluicegate_pulsar.codec.frames import ABSENT, Parts, check_sum
+from sluicegate_pulsar.codec.frames import ABSENT, Parts, has_valid_checksum
 from sluicegate_pulsar.codec.pulsar_pb2 import MessageMetadata, SingleMessageMetadata
 from sluicegate_pulsar.codec.sends import SendHead, parts_of
 from sluicegate_pulsar.codec.varints import fields, write_uvarint
@@ -122,14 +122,14 @@ def read_composed(data: bytes, start: int, stop: int, head: SendHead) -> Metadat
     :param start: offset of the frame's size.
     :param stop: offset after the frame.
     :param head: what `read_send` found in it.
-    :returns: None if it was damaged in transit: the broker detects that by the checksum too, and stores
+    :return: None if it was damaged in transit: the broker detects that by the checksum too, and stores
         nothing.
     :raises ProtocolError: when it is malformed.
     """
     try:
         return read_metadata(data, head.metadata, head.payload)
     except ProtocolError:
-        if check_sum(data, parts_of(data, start, stop, head)):
+        if has_valid_checksum(data, parts_of(data, start, stop, head)):
             raise
         return None
 
@@ -163,7 +163,7 @@ def with_deliver_at(
     :param parts: what `split` found in it.
     :param deliver_at_ms: ms since the epoch, as a signed 64-bit integer.
     :param head: what `read_metadata` found in it, where that is known already.
-    :returns: the new frame: in one piece where it is small, else its head and its payload.
+    :return: the new frame: in one piece where it is small, else its head and its payload.
     :raises ChecksumMismatchError: when the frame's checksum does not hold.
     :raises ProtocolError: when the metadata is malformed.
     """
@@ -236,7 +236,7 @@ def largest_message(
     :param parts: what `split` found in it.
     :param head: what `read_metadata` found in it.
     :param limit: the walk ends once it is known whether a message is over it.
-    :returns: a generator that yields between two slices.
+    :return: a generator that yields between two slices.
     :raises ProtocolError: when the messages of a batch reach past its end.
     """
     at, stop = parts.payload, parts.stop

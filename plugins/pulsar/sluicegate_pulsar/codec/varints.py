@@ -38,7 +38,7 @@ def read_uvarint(data: bytes, at: int) -> tuple[int, int]:
 
     :param data: the buffer that holds it.
     :param at: offset of its first byte.
-    :returns: the value and the offset after it.
+    :return: the value and the offset after it.
     :raises ProtocolError: when it has more than ten bytes.
     :raises IndexError: when the buffer ends inside it.
     """

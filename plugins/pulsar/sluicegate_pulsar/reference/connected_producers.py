@@ -4,7 +4,7 @@ from google.protobuf.message import DecodeError
 
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
-from sluicegate_pulsar.codec.frames import check_sum, split
+from sluicegate_pulsar.codec.frames import has_valid_checksum, split
 from sluicegate_pulsar.codec.own_frames import close_producer, send_error
 from sluicegate_pulsar.reference.broker_errors import RefusedError
 from sluicegate_pulsar.reference.link import Link
@@ -69,7 +69,7 @@ class Producing:
         topic = known[1]
         parts = split(frame, 0, len(frame))
         try:
-            if not check_sum(frame, parts):
+            if not has_valid_checksum(frame, parts):
                 raise RefusedError(pb.CHECKSUM_ERROR, "Checksum failed on the broker")
             metadata = _metadata_of(frame[parts.metadata : parts.payload])
             entry = topic.publish(frame[parts.command_end :], metadata, request.num_messages, now_ms)

@@ -59,7 +59,7 @@ class PulsarSession:
         self._shared = shared
         self._gates = shared.gates
         self._policy_changes = shared.gates.changes
-        """How many there had been when this session last went by them."""
+        """The number of policy changes that this session has applied."""
         self.connection = connection = Connection(peer, shared.budget, shared.config.max_requests_in_flight)
         lookup = Lookup(shared, connection)
         self.handshake = Handshake(shared, connection, addresses, self._dial, self._begin)
@@ -253,7 +253,7 @@ class PulsarSession:
             self._no_room()
 
     def _follow_policies(self, now_ns: int) -> None:
-        """Go by the current policies if they have changed; that may release messages."""
+        """Apply the current policies if they have changed; that may release messages."""
         if self._policy_changes != self._gates.changes:
             self._policy_changes = self._gates.changes
             self.consuming.policies_changed(now_ns)

@@ -9,7 +9,7 @@ from tests.pulsar.session.wire import START, Bench, Wire
 
 from sluicegate.model import PolicyValue
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
-from sluicegate_pulsar.codec.frames import check_sum, split
+from sluicegate_pulsar.codec.frames import has_valid_checksum, split
 
 TOPIC = "persistent://public/default/orders"
 NOW = 1_800_000_000_000
@@ -32,7 +32,7 @@ def opened(bench: Bench, **options: object) -> Wire:
 def metadata(frame: bytes) -> pb.MessageMetadata:
     """A frame's metadata; its checksum must hold."""
     parts = split(frame, 0, len(frame))
-    assert check_sum(frame, parts)
+    assert has_valid_checksum(frame, parts)
     return pb.MessageMetadata.FromString(frame[parts.metadata : parts.payload])
 
 

@@ -44,7 +44,7 @@ _SHORTEST_HOLD_NS = 10_000_000
 _SMALL = 256
 """Bytes of a request that is read at once: it has room for some fifty short names."""
 _BATCH_WORK = _TOPIC_WORK = 5
-"""Times the work that a partition without records is."""
+"""Multiples of the work of an empty partition."""
 _NEW_TOPIC_WORK = ENTRIES_PER_SLICE // TOPICS_PER_SLICE
 _NS_PER_MS = 1_000_000
 

@@ -177,27 +177,29 @@ class Heartbeats:
             if partitions is None:
                 return response
             known = beat._replace(member_id=beat.member_id or member_id)
-            told = _Assignment(head, known, name, response, partitions)
-            return (yield from self._assign(told, turn))
+            assignment = _Assignment(head, known, name, response, partitions)
+            return (yield from self._assign(assignment, turn))
 
         follows = joins or key in self._joining or self._shared.follows_assignments
         self._connection.outstanding.expect_if(follows, head.correlation_id, in_slices(answered))
 
     # -- assignments ------------------------------------------------------------------------------
 
-    def _assign(self, told: _Assignment, turn: Turn) -> Slices[Buffer | Held]:
-        returns = told.beat.epoch > 0 and told.key not in self._joining
-        told.join = Join(self._joining, told.key, partial(self._topics, told), returns=returns)
-        made = yield from self._settle(told, turn)
+    def _assign(self, assignment: _Assignment, turn: Turn) -> Slices[Buffer | Held]:
+        returns = assignment.beat.epoch > 0 and assignment.key not in self._joining
+        assignment.join = Join(
+            self._joining, assignment.key, partial(self._topics, assignment), returns=returns
+        )
+        made = yield from self._settle(assignment, turn)
         if made is not None:
             return made
-        head = told.head
+        head = assignment.head
         later = group_responses.refuse_consumer_group_heartbeat(
             head.version, head.correlation_id, errors.COORDINATOR_LOAD_IN_PROGRESS
         )
-        told.held = Held(later, turn.now_ns + self._shared.max_hold_ns)
-        self._waiting.append(told)
-        return told.held
+        assignment.held = Held(later, turn.now_ns + self._shared.max_hold_ns)
+        self._waiting.append(assignment)
+        return assignment.held
 
     def _listed(self, now_ns: int, out: list[Command]) -> None:
         """The broker has listed its groups, or cannot."""
@@ -209,8 +211,8 @@ class Heartbeats:
 
     def _resume(self, now_ns: int, out: list[Command]) -> None:
         """Resume the assignments that wait for the list of groups."""
-        for told in self._waiting:
-            told.awaits_groups = False
+        for assignment in self._waiting:
+            assignment.awaits_groups = False
         self._going_on = GoingOn()
         self._going_on.slices = self._go_on(self._going_on)
         self._next_slice(now_ns, out)
@@ -230,35 +232,35 @@ class Heartbeats:
     def _go_on(self, turn: Turn) -> Slices[None]:
         """Resume assignments."""
         waiting, self._waiting = self._waiting, []
-        for told in waiting:
-            held = told.held
+        for assignment in waiting:
+            held = assignment.held
             if held is None or not held.is_waiting:
                 continue  # it took too long, and the client was told to try again
             made = None
-            if not (told.awaits_names or told.awaits_groups):
-                made = yield from self._settle(told, turn)
+            if not (assignment.awaits_names or assignment.awaits_groups):
+                made = yield from self._settle(assignment, turn)
             if made is None:
-                self._waiting.append(told)
+                self._waiting.append(assignment)
             else:
-                frame = with_length([made]) if made is told.frame else made
+                frame = with_length([made]) if made is assignment.frame else made
                 self._connection.outstanding.settle(held, frame)
 
-    def _settle(self, told: _Assignment, turn: Turn) -> Slices[Buffer | None]:
+    def _settle(self, assignment: _Assignment, turn: Turn) -> Slices[Buffer | None]:
         """The response for the client: the assignment unchanged, or a refusal; None if it must wait."""
         names = self._shared.topic_names
-        unknown = [topic_id for topic_id in told.partitions if topic_id not in names][:MAX_TOPICS]
-        if unknown and not told.has_asked:
-            told.has_asked = told.awaits_names = True
+        unknown = [topic_id for topic_id in assignment.partitions if topic_id not in names][:MAX_TOPICS]
+        if unknown and not assignment.has_asked:
+            assignment.has_asked = assignment.awaits_names = True
             names_of = assignments.ask_topic_names(INJECTED, self._connection.client_id, unknown)
-            self._connection.inject(names_of, in_slices(partial(self._named, told)))
+            self._connection.inject(names_of, in_slices(partial(self._named, assignment)))
             return None
         if unknown:  # deleted meanwhile, or hidden from the client, which then cannot fetch them either
             self._shared.counts["assigned_topic_unknown"] += 1
-        partitions = {names[each]: taken for each, taken in told.partitions.items() if each in names}
-        key = told.key
-        found = yield from told.join.deciding(turn)
+        partitions = {names[each]: taken for each, taken in assignment.partitions.items() if each in names}
+        key = assignment.key
+        found = yield from assignment.join.deciding(turn)
         if isinstance(found, ListGroups):
-            told.awaits_groups = True
+            assignment.awaits_groups = True
             if not self._is_listing:
                 self._is_listing = True
                 self._connection.questions.ask(found, self._listed)
@@ -266,34 +268,34 @@ class Heartbeats:
         if found is None:
             self._joining.confirm(key)
             yield from self._joining.assigning(key, None if unknown else partitions, turn.now_ns)
-            return told.frame
-        yield from told.join.refusing(found, turn)
+            return assignment.frame
+        yield from assignment.join.refusing(found, turn)
         if found.action is not Action.DELAY:
-            self._evict(told)
-        return self._refusal(told.head, found)
+            self._evict(assignment)
+        return self._refusal(assignment.head, found)
 
-    def _topics(self, told: _Assignment) -> Sequence[str]:
+    def _topics(self, assignment: _Assignment) -> Sequence[str]:
         """All topics of a member: those that it names, and those that it is assigned."""
-        names, named = self._shared.topic_names, self._patterns.get(told.key)
+        names, named = self._shared.topic_names, self._patterns.get(assignment.key)
         if named is None:
-            named = frozenset(self._joining.topics(told.key))
-        return tuple(named.union([names[each] for each in told.partitions if each in names]))
+            named = frozenset(self._joining.topics(assignment.key))
+        return tuple(named.union([names[each] for each in assignment.partitions if each in names]))
 
-    def _named(self, told: _Assignment, turn: SlicedResponse, response: bytes) -> Making:
+    def _named(self, assignment: _Assignment, turn: SlicedResponse, response: bytes) -> Making:
         """The broker has returned the names of topics."""
         names = yield from assignments.topic_names_slices(response)
         self._shared.learn_topic_names(names)
-        told.awaits_names = False
+        assignment.awaits_names = False
         yield from self._go_on(turn)
         return None
 
-    def _evict(self, told: _Assignment) -> None:
+    def _evict(self, assignment: _Assignment) -> None:
         """Take a refused member out of its group."""
-        beat, key = told.beat, told.key
+        beat, key = assignment.beat, assignment.key
         self._patterns.pop(key, None)
         self._joining.detach(key)
         leave = assignments.leave_by_heartbeat(
-            told.head.version,
+            assignment.head.version,
             INJECTED,
             self._connection.client_id,
             beat.group,

@@ -64,11 +64,11 @@ class Producing:
         self._attaching: dict[tuple[str, int], Admission] = {}
         """Producers that wait."""
         self._glances: dict[tuple[int, int], Glance] = {}
-        """By version of the request and length of a response that needs no look."""
+        """By request version and length of a response that may pass unread."""
         self._last: Attached | None = None
-        """Whose request was read the long way last."""
+        """Sender of the last slow-path request."""
         self.repeated: Repeated | None = None
-        """What passes requests like the last one; None if there was none that others can be compared with."""
+        """Fast path for requests like the last one; None if that one is not repeatable."""
         connection.produced_ns = self._produced_ns
 
     def request(self, frame: bytes, head: RequestHead, now_ns: int) -> bool | Suspended:

@@ -124,8 +124,8 @@ class Shared:
             return rewrite_node_endpoints(frame, version, self.nodes.advertised)
         return frame
 
-    def count_passed(self, api_key: int) -> None:
-        """Count a request that no policy asks about."""
+    def count_unknown(self, api_key: int) -> None:
+        """Count a request if its API key is unknown."""
         if api_key > 200 or api_key < 0:
             self.counts["unknown_api_passed"] += 1
 

@@ -1,8 +1,8 @@
 """One consumer: its withheld messages, and their delivery.
 
 Messages are withheld in the order in which the broker sent them, until they are due, within the rates, and
-the consumer has acknowledged enough. A dropped message was never delivered: the broker still has it, and
-resends it.
+the consumer has acknowledged enough. A discarded message was never delivered: the broker resends it if the
+topic is persistent.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

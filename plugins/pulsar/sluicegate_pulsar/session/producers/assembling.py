@@ -26,7 +26,7 @@ from sluicegate_pulsar.session.shared.shared import Shared
 
 _SETTLING_MS: Final = 1_000
 _SETTLING_BYTES_PER_MS: Final = 4 * 1024
-"""A broker is expected to store chunks within a second and another one for each 4 MiB on their way to it."""
+"""A broker is expected to store chunks within a second, plus a second for each 4 MiB in transit to it."""
 _MOST_RELEASES: Final = 1_000
 _KEPT_OVERHEAD: Final = 1_024
 """Bytes that a message takes besides its frame while it is kept, or its refusal: what was read of it."""

@@ -1,11 +1,11 @@
 """Decides messages: each passes, gets another delivery time, waits for its rate, or is refused.
 
 A message waits as long as its rate requires, also beyond `max_hold`. Brokers do the same: they
-stop reading, and the client's own `sendTimeout` is the limit. No response makes a client resend only
-that message later: the codes that mean "try again" end the connection, whereupon the client sends
-everything again whose receipt was on its way, of all its producers, and messages are stored twice. What
-is not forwarded when the connection ends is discarded. A producer that sends more than may wait is closed
-alone and reopened (see `reopening`); its connection is still read.
+stop reading, and the client's own `sendTimeout` is the limit. No response makes a client resend only that
+message later: the codes for "try again" end the connection. The client then resends everything without a
+receipt, of all its producers, and messages are stored twice. What is not forwarded when the connection ends
+is discarded. A producer that sends more than may wait is closed alone and reopened (see `reopening`); its
+connection is still read.
 """
 
 from collections.abc import Callable, Generator

@@ -45,11 +45,11 @@ class Reopening:
     :param producers: those of the connection.
     :param on_close: called with a producer before its client is told to reopen it: the client resends what
         the gateway still buffers of it.
-    :param on_forsaken: called with the id of a producer that its client does not open again: messages may
+    :param on_abandoned: called with the id of a producer that its client does not open again: messages may
         arrive that were sent before the client learned of the close.
     """
 
-    __slots__ = ("_closed", "_connection", "_on_close", "_on_forsaken", "_producers", "_shared")
+    __slots__ = ("_closed", "_connection", "_on_abandoned", "_on_close", "_producers", "_shared")
 
     def __init__(
         self,
@@ -57,13 +57,13 @@ class Reopening:
         connection: Connection,
         producers: Producers,
         on_close: Callable[[Producer], None],
-        on_forsaken: Callable[[int], None],
+        on_abandoned: Callable[[int], None],
     ) -> None:
         self._shared = shared
         self._connection = connection
         self._producers = producers
         self._on_close = on_close
-        self._on_forsaken = on_forsaken
+        self._on_abandoned = on_abandoned
         self._closed: dict[int, Producer] = {}
         """Those that the client was told to reopen, by id."""
 
@@ -145,7 +145,7 @@ class Reopening:
         self.forget(producer)
         self._producers.detach(producer, now_ns)
         self._producers.close_at_broker(producer.id)
-        self._on_forsaken(producer.id)
+        self._on_abandoned(producer.id)
 
     def forget(self, producer: Producer) -> bool:
         """A producer is open again, or closed.
