@@ -3,17 +3,20 @@
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 
+from sluicegate.builtin.quota_limit import TOGETHER
+from sluicegate.builtin.quotas import EACH
 from sluicegate.config import load as loading
 from sluicegate.config.errors import ConfigErrors
 from sluicegate.config.models import BrokerConfig
 from sluicegate.engine.faults import GateFaults
 from sluicegate.engine.gate import Gate
+from sluicegate.features.adaptive.settings import ENABLED
+from sluicegate.features.storage_quota.quota_fields import LIMITS
 from sluicegate.model import Decision, Operation, PolicyLayer, PolicySet, TopicName
 from sluicegate.runtime.compiler import GateCompiler
-from sluicegate.runtime.plugins import PluginError, Plugins, load_plugins
+from sluicegate.runtime.plugins import PluginError, load_plugins
 
 _OBSERVE_ONLY = "observe_only."
 _ACROSS_TOPICS = "connection_rate_limit"
@@ -25,6 +28,9 @@ _COUNTS = frozenset(
         "max_consumers_per_subscription",
     }
 )
+_QUOTAS = (*TOGETHER, *EACH)
+STATES = (*sorted(LIMITS), ENABLED)
+"""Settings by which publishing follows the state of the brokers."""
 _UNACKED = "max_unacked_messages_per_consumer"
 
 
@@ -58,6 +64,8 @@ class Candidate:
     """Parts of the file that are not replayed as written, and why."""
     attaching: tuple[Entry, ...] = ()
     """The same brokers as `entries`, with nothing but their limit of attachments."""
+    left_out: tuple[str, ...] = ()
+    """Settings of the file that are not replayed: quotas, and STATES."""
 
     def entry(self, system: str, gateway: str) -> Entry | None:
         """The broker of recorded decisions: the one of that name, otherwise the first of the system."""
@@ -110,7 +118,16 @@ def read_candidate(path: Path, environ: Mapping[str, str] = os.environ) -> Candi
     notes = tuple(_notes([policies for _, policies in sets]))
     by_topic = tuple(Entry(broker, _applied(policies, across=False)) for broker, policies in sets)
     attaching = tuple(Entry(broker, _applied(policies, across=True)) for broker, policies in sets)
-    return Candidate(path.name, by_topic, tuple(modules), notes, attaching)
+    return Candidate(path.name, by_topic, tuple(modules), notes, attaching, tuple(_left_out(sets)))
+
+
+def _left_out(sets: list[tuple[BrokerConfig, PolicySet]]) -> Iterator[str]:
+    layers = [layer for _, policies in sets for layer in policies.layers]
+    for name in (*_QUOTAS, *STATES):
+        if any(_sets(layer, name) for layer in layers):
+            yield name
+    if any(broker.quotas for broker, _ in sets):
+        yield "quotas"
 
 
 def _notes(sets: list[PolicySet]) -> Iterator[str]:
@@ -144,7 +161,9 @@ def _applied(policies: PolicySet, *, across: bool) -> PolicySet:
 
 
 def _is_applied(name: str, *, across: bool) -> bool:
-    return not name.startswith(_OBSERVE_ONLY) and (name == _ACROSS_TOPICS) is across
+    if name.startswith(_OBSERVE_ONLY) or name in _QUOTAS:
+        return False
+    return (name == _ACROSS_TOPICS) is across
 
 
 class Engine:
@@ -155,7 +174,7 @@ class Engine:
     """
 
     def __init__(self, entry: Entry, modules: tuple[str, ...]) -> None:
-        plugins = _plugins(modules)
+        plugins = load_plugins(modules)  # its own: built-in ones keep the buckets of limits over all topics
         self.entry = entry
         self.faults = GateFaults()
         self._driver = plugins.drivers[entry.config.system]
@@ -188,8 +207,3 @@ class _Sink:
     def decided(self, gate: Gate, op: Operation, decision: Decision, now_ns: int) -> Decision:
         """Nothing to do."""
         return decision
-
-
-@lru_cache(maxsize=4)
-def _plugins(modules: tuple[str, ...]) -> Plugins:
-    return load_plugins(modules)

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from sluicegate_reports.registry import policies
 from sluicegate_reports.registry.measured import Family
-from sluicegate_reports.replaying.candidate import Candidate
+from sluicegate_reports.replaying.candidate import STATES, Candidate
 
-EXACT, BOUNDED, IN_PART = "exact", "within bounds", "in part"
+EXACT, BOUNDED, IN_PART, NOT_REPLAYED = "exact", "within bounds", "in part", "not replayed"
 Scope = tuple[str, str, str]
 """Policy, accuracy of its replay, explanation."""
 
@@ -14,6 +14,8 @@ _RATES = "each operation has its time, to the microsecond"
 _RATES_OF_WINDOWS = (
     "where allows are known in windows of 100 ms: 'at least' and 'at most' hold wherever they came"
 )
+_OVER_TOPICS = "it holds over all topics of a broker, and topics are replayed one by one"
+_OF_STATE = "it follows the state of the brokers, which is not in the log"
 _FIXED = {
     Family.COUNT: (
         BOUNDED,
@@ -44,6 +46,8 @@ def scope(candidate: Candidate, *, windows: bool) -> Iterator[Scope]:
     for policy, measured in policies().items():
         if candidate.sets(policy):
             yield policy, *_of(policy, measured.family, windows=windows)
+    for name in candidate.left_out:
+        yield name, NOT_REPLAYED, _OF_STATE if name in STATES else _OVER_TOPICS
 
 
 def _of(policy: str, family: Family, *, windows: bool) -> tuple[str, str]:

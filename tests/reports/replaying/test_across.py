@@ -13,7 +13,7 @@ from sluicegate_reports.page import page
 from sluicegate_reports.replaying.attaching import attached
 from sluicegate_reports.replaying.candidate import Candidate
 from sluicegate_reports.replaying.delays import Delays
-from sluicegate_reports.replaying.scope import BOUNDED, EXACT, IN_PART, scope
+from sluicegate_reports.replaying.scope import BOUNDED, EXACT, IN_PART, NOT_REPLAYED, scope
 from sluicegate_reports.results import Table, of_log, to_json
 
 S = 1_000_000
@@ -140,6 +140,28 @@ def test_findings_say_how_each_policy_is_replayed(tmp_path: Path) -> None:
     summary = {policy: how for policy, how, _ in scope(tried, windows=True)}
     assert summary["max_publish_rate"] == summary["connection_rate_limit"] == BOUNDED
     assert summary["max_subscription_dispatch_rate"] == IN_PART
+
+
+def test_findings_say_what_is_not_replayed(tmp_path: Path) -> None:
+    tried = candidate(
+        tmp_path,
+        "publish_quota: 100\nprincipal_publish_quota_bytes: 1000\npublish_quota_bytes: 0\n"
+        "storage_hard_consumed_bytes: 1GiB\nadaptive_publish_throttling_enabled: true\nmax_publish_rate: 1",
+        "  quotas: [{principal: anna, messages: 5}]\n",
+    )
+    told = {policy: (how, why) for policy, how, why in scope(tried, windows=False)}
+    assert {policy: how for policy, (how, _) in told.items()} == {
+        "max_publish_rate": EXACT,
+        "publish_quota": NOT_REPLAYED,
+        "principal_publish_quota_bytes": NOT_REPLAYED,
+        "quotas": NOT_REPLAYED,
+        "storage_hard_consumed_bytes": NOT_REPLAYED,
+        "adaptive_publish_throttling_enabled": NOT_REPLAYED,
+    }
+    over_topics = "it holds over all topics of a broker, and topics are replayed one by one"
+    assert told["publish_quota"][1] == told["quotas"][1] == over_topics
+    of_state = "it follows the state of the brokers, which is not in the log"
+    assert told["storage_hard_consumed_bytes"][1] == of_state
 
 
 def test_the_page_of_findings_has_notes_and_cuts_long_tables() -> None:

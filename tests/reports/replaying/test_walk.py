@@ -7,9 +7,10 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.reports.replaying.door import START_US, Arrival, Door, candidate, replay, row, total, window
+from tests.reports.replaying.door import START_US, TOPIC, Arrival, Door, candidate, replay, row, total, window
 
-from sluicegate_reports.replaying.candidate import CandidateError, read_candidate
+from sluicegate.model import Operation, OperationKind
+from sluicegate_reports.replaying.candidate import CandidateError, Engine, read_candidate
 from sluicegate_reports.replaying.marks import Mark
 
 
@@ -199,6 +200,39 @@ def test_observed_policies_are_applied_and_the_notes_say_so(tmp_path: Path) -> N
     assert total(replay(tried, [row(START_US), row(START_US + 1)]), "newly_refused") == 1
     assert "observe_only of the file is set aside" in " ".join(tried.notes)
     assert tried.attachments
+
+
+@pytest.mark.parametrize(
+    "quota",
+    [
+        "publish_quota: 1",
+        "publish_quota_bytes: 100",
+        "principal_publish_quota: 1",
+        "principal_publish_quota_bytes: 100",
+        "ceiling: {publish_quota: 1}",
+    ],
+)
+def test_a_quota_over_all_topics_decides_nothing_as_topics_are_replayed_apart(
+    tmp_path: Path, quota: str
+) -> None:
+    policy = quota.removeprefix("ceiling: {").partition(":")[0]
+    tried = candidate(tmp_path, f"{quota}\nmax_publish_rate: 2\non_limit: {{max_publish_rate: reject}}")
+    found = replay(tried, [row(START_US + at) for at in range(3)])
+    assert {each["policy"]: each["refused"] for each in found if each["policy"]} == {"max_publish_rate": 1}
+    assert policy in tried.left_out
+
+
+def test_engines_share_no_limit(tmp_path: Path) -> None:
+    [entry] = candidate(tmp_path, "connection_rate_limit: 1").attaching
+    now_ns = START_US * 1000
+    engines = [Engine(entry, ()), Engine(entry, ())]
+    asked = [
+        engine.gate(TOPIC, "default", "anna", now_ns).decide(
+            Operation(OperationKind.ATTACH_PRODUCER, TOPIC, "anna", "anna", "anna"), now_ns
+        )
+        for engine in (*engines, *engines)
+    ]
+    assert [decision is None for decision in asked] == [True, True, False, False]
 
 
 def test_a_file_with_mistakes_is_refused_with_place_and_remedy(tmp_path: Path) -> None:
