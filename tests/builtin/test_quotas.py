@@ -316,6 +316,40 @@ def test_a_bucket_that_was_forgotten_while_it_is_used_is_not_made_twice() -> Non
     assert len(shares) == 1
 
 
+def test_a_bucket_in_debt_is_not_made_anew_while_others_are_used() -> None:
+    shares = Shares(most=2)
+    for name in "abc":
+        shares.get(name, Quota(bytes_per_s=100), 1.0, 0).queue.bucket.charge(0, 1000, 0)
+
+    assert shares.get("a", Quota(bytes_per_s=100), 1.0, 0).queue.bucket.balance(0)[1] == -900
+
+
+def test_a_bucket_that_an_operation_waits_for_is_not_made_anew_while_others_are_used() -> None:
+    shares = Shares(most=2)
+    held = by("a", 100)
+    share = shares.get("a", Quota(bytes_per_s=100), 1.0, 0)
+    share.queue.bucket.charge(0, 100, 0)
+    assert share.queue.ready(held, 0)
+    del share
+    for name in "bcd":
+        shares.get(name, Quota(bytes_per_s=100), 1.0, 0).queue.bucket.charge(0, 1, 0)
+
+    again = shares.get("a", Quota(bytes_per_s=100), 1.0, 0).queue
+
+    assert again.waiting == 1
+    assert again.ready(by("a", 100), 0)
+
+
+def test_buckets_that_are_all_in_debt_are_bounded() -> None:
+    shares = Shares(most=4)
+    for number in range(100):
+        shares.get(str(number), Quota(bytes_per_s=100), 1.0, 0).queue.bucket.charge(0, 1000, 0)
+    assert len(shares) == 8
+    for number in range(100, 110):
+        shares.get(str(number), Quota(bytes_per_s=100), 1.0, 11 * SECOND_NS)
+    assert len(shares) == 4
+
+
 # -- any play of factors, principals and topics -----------------------------------------------------------
 
 PRINCIPALS = ("a", "b")

@@ -10,9 +10,9 @@ from sluicegate.engine.throttle import ThrottledLimit
 from sluicegate.engine.wait_queue import WaitQueue
 
 MOST = 10_000
-"""Most buckets, and most principals with a cached quota; the least recently used are evicted first."""
+"""Buckets to keep, and most principals with a cached quota; the least recently used are evicted first."""
 _CANDIDATES = 16
-"""Least recently used shares among which to look for one with full buckets, which can be evicted safely."""
+"""Shares to look at when making room for one."""
 
 
 class Share:
@@ -42,7 +42,7 @@ class Share:
 class Shares:
     """The buckets of one gateway.
 
-    :param most: number of buckets to keep.
+    :param most: number of buckets to keep; up to twice as many while some cannot be dropped.
     """
 
     def __init__(self, most: int = MOST) -> None:
@@ -59,14 +59,23 @@ class Shares:
         share = self._by_name.get(name)
         if share is None:
             if len(self._by_name) >= self._most:
-                self._evict_one(now_ns)
+                self._make_room(now_ns)
             share = self._held.get(name) or Share(quota, burst_seconds, now_ns)
             self._by_name[name] = self._held[name] = share
         self._by_name.move_to_end(name)
         share.queue.bucket.reconfigure(quota.messages_per_s, quota.bytes_per_s, burst_seconds, now_ns)
         return share
 
-    def _evict_one(self, now_ns: int) -> None:
-        oldest = [name for name, _ in zip(self._by_name, range(_CANDIDATES), strict=False)]
-        evictable = (name for name in oldest if self._by_name[name].is_evictable(now_ns))
-        del self._by_name[next(evictable, oldest[0])]
+    def _make_room(self, now_ns: int) -> None:
+        """Forget shares that can be dropped, of the first few; the others of these go to the end.
+
+        One that is in debt, or for which operations wait, would come back with a full bucket.
+        """
+        for _ in range(min(len(self._by_name), _CANDIDATES)):
+            if len(self._by_name) < self._most:
+                return
+            name, share = self._by_name.popitem(last=False)
+            if not share.is_evictable(now_ns):
+                self._by_name[name] = share
+        if len(self._by_name) >= 2 * self._most:
+            self._by_name.popitem(last=False)
