@@ -73,6 +73,49 @@ def test_an_evicted_topic_frees_its_name_and_stays_in_other() -> None:
     assert topics.allowed(OTHER) == 10
 
 
+def test_a_hidden_topic_that_was_evicted_and_came_again_takes_nothing_from_other() -> None:
+    topics = Topics()
+    for number in range(4):
+        state = topics.publish(f"t{number}", 1_000)
+        state.violations["max_message_size", "reject", "invalid"] = 30
+        state.count("asked_in_vain", 20)
+        state.hold_ended(OperationKind.PUBLISH, 3_000_000)
+    topics.refresh()
+    del topics.gates.states["t3"]
+    state = topics.publish("t3", 1)
+    state.violations["max_message_size", "reject", "invalid"] = 1
+    state.count("asked_in_vain", 1)
+    state.hold_ended(OperationKind.PUBLISH, 1)
+    topics.refresh(2)
+    other = topics.samples.latest[OTHER]
+    assert topics.allowed(OTHER) == 2_001
+    assert other["violations"] == [["max_message_size", "reject", "invalid", 61]]
+    assert other["named"] == {"asked_in_vain": 41}
+    assert sum(other["holds"]["publish"][:-1]) == 3
+
+
+def test_topics_and_subscriptions_that_are_called_other_have_a_label_of_their_own() -> None:
+    topics = Topics()
+    topics.publish("other", 500)
+    topics.publish("other_", 60)
+    topics.publish("third", 3)
+    state = topics.gates.states["other"]
+    for number in range(50):
+        for client in "ab":
+            state.subscription(f"s{number}").consumers.attach(client, "x")
+    state.subscription("s50").consumers.attach("a", "x")
+    for client in "abc":
+        state.subscription("other").consumers.attach(client, "x")
+    topics.refresh()
+    assert {topic: topics.allowed(topic) for topic in topics.samples.latest} == {
+        "other_": 500,
+        "other__": 60,
+        OTHER: 3,
+    }
+    consumers = topics.samples.latest["other_"]["consumers"]
+    assert (consumers["other_"], consumers[OTHER]) == (3, 3)
+
+
 def test_batches_and_hold_times_add_up_in_other_and_never_decrease() -> None:
     topics = Topics()
     for number in range(4):

@@ -16,7 +16,7 @@ from sluicegate.engine.holds import HOLD_SLOTS
 from sluicegate.engine.state import COUNTERS, SIZE_SLOTS, TopicState
 
 OTHER = "other"
-"""Name of all topics, and all subscriptions, that have none of their own."""
+"""Label of all topics, and all subscriptions, that have none of their own; see `_label`."""
 TOPICS = 200
 SUBSCRIPTIONS = 50
 """Subscriptions of each topic that have a name of their own."""
@@ -38,6 +38,8 @@ _HOLD_SUM = HOLD_SLOTS
 class _Seen:
     """A topic as it was at the last sample."""
 
+    state: TopicState
+    """The object: a topic that is evicted and comes again counts from 0."""
     operations: int = 0
     recent: int = 0
     """Operations since the last review."""
@@ -47,8 +49,9 @@ class _Seen:
     named: dict[str, int] = field(default_factory=dict)
     holds: dict[tuple[str, int], int] = field(default_factory=dict)
 
-    def keep(self, state: TopicState) -> None:
-        """Keep the totals of a topic until now."""
+    def keep(self) -> None:
+        """Keep the topic's totals until now."""
+        state = self.state
         self.numbers = _numbers(state)
         self.violations = dict(state.violations)
         self.named = dict(state.named_counts)
@@ -88,10 +91,10 @@ class TopicSamples:
             seen = self._look(topic, state)
             if topic in self._named or len(self._named) < self._limit:
                 self._named.add(topic)
-                latest[topic] = _sample(state, now_ns)
+                latest[_label(topic)] = _sample(state, now_ns)
             else:
                 hidden = True
-                self._add_to_other(state, seen)
+                self._add_to_other(seen)
                 producers += len(state.producers)
                 consumers += state.consumer_count
             if place % _SLICE == _SLICE - 1:
@@ -100,19 +103,20 @@ class TopicSamples:
             latest[OTHER] = self._other(producers, consumers)
         self._samples += 1
         if self._samples % _REVIEW == 0:
-            self._review(gates.states)
+            self._review()
         self.latest = latest
 
     def _look(self, topic: str, state: TopicState) -> _Seen:
         seen = self._seen.get(topic)
-        if seen is None:
-            seen = self._seen[topic] = _Seen()
+        if seen is None or seen.state is not state:
+            seen = self._seen[topic] = _Seen(state)
         operations = state.allowed_ops + state.rejected + state.delayed + state.dropped
         seen.recent += operations - seen.operations
         seen.operations = operations
         return seen
 
-    def _add_to_other(self, state: TopicState, seen: _Seen) -> None:
+    def _add_to_other(self, seen: _Seen) -> None:
+        state = seen.state
         numbers = _numbers(state)
         if numbers != seen.numbers:
             before = seen.numbers or (0,) * len(numbers)
@@ -150,7 +154,7 @@ class TopicSamples:
             del self._seen[topic]
             self._named.discard(topic)
 
-    def _review(self, states: dict[str, TopicState]) -> None:
+    def _review(self) -> None:
         """Give names to topics that are now twice as busy as the quietest that have one."""
         quiet = sorted(self._named, key=lambda topic: self._seen[topic].recent)
         busy = sorted(self._seen.keys() - self._named, key=lambda topic: -self._seen[topic].recent)
@@ -160,10 +164,14 @@ class TopicSamples:
             self._named.discard(loser)
             self._named.add(winner)
             # From here on it counts in `other`; its earlier operations were published under its own name.
-            if (state := states.get(loser)) is not None:
-                self._seen[loser].keep(state)
+            self._seen[loser].keep()
         for seen in self._seen.values():
             seen.recent = 0
+
+
+def _label(name: str) -> str:
+    """The label of a topic or subscription: never OTHER, and a different one for each name."""
+    return f"{name}_" if name.rstrip("_") == OTHER else name
 
 
 def _numbers(state: TopicState) -> tuple[int, ...]:
@@ -203,7 +211,7 @@ def _sample(state: TopicState, now_ns: int) -> dict[str, Any]:
 
 def _consumers(state: TopicState) -> dict[str, int]:
     counts = Counter({name: len(found.consumers) for name, found in state.subscriptions.items()})
-    named = dict(counts.most_common(SUBSCRIPTIONS))
+    named = {_label(name): count for name, count in counts.most_common(SUBSCRIPTIONS)}
     if len(counts) > len(named):
         named[OTHER] = counts.total() - sum(named.values())
     return named
