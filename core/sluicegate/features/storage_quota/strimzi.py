@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
 from sluicegate.config.errors import ConfigErrors, Finding
-from sluicegate.config.units import BYTE_RATE, DURATION, STORAGE
+from sluicegate.config.units import BYTE_RATE, DURATION, STORAGE, parse_address
 from sluicegate.features.storage_quota.policy_text import PolicyText, quoted
 from sluicegate.features.storage_quota.properties import Property, parse_properties
 
@@ -228,8 +228,12 @@ def _principals(made: PolicyText, one: Property) -> None:
 def _bootstrap(made: PolicyText, one: Property) -> None:
     addresses = [part.strip() for part in one.value.split(",") if part.strip()]
     for address in addresses:
-        if not re.fullmatch(r"(\[[0-9A-Fa-f:.%]+\]|[^\s:\[\]/]+):[0-9]{1,5}", address):
-            raise _Refused(f"{address!r} is not an address", "write host:port, separated by commas")
+        try:
+            parse_address(address)
+        except ValueError:
+            raise _Refused(
+                f"{address!r} is not an address", "write host:port, port 1 to 65535, separated by commas"
+            ) from None
     if not addresses:
         raise _Refused("the address is missing", "write host:port")
     made.bootstrap = [
