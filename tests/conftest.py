@@ -55,7 +55,7 @@ settings.load_profile("slow machine" if _IS_SLOW else "whole")
 def pytest_configure() -> None:
     """Give each process ports of its own, which the programs that it starts take over.
 
-    Garbage is not looked for while thousands of tests are collected: none of them is garbage.
+    The garbage collector is off while thousands of tests are collected: none is garbage.
     """
     gc.disable()
     worker, count = os.environ.get("PYTEST_XDIST_WORKER"), int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 1))

@@ -190,7 +190,8 @@ def sluicegate_metadata_store(url: str) -> Any | None:
 def sluicegate_decisions(batch: Sequence[Mapping[str, Any]]) -> None:
     """Receive all decisions other than a plain allow, in batches.
 
-    Called by the decision log's thread after each batch was written; a slow plugin delays only the log.
+    Called by the decision log's thread after each batch, even if the log is switched off or could not write
+    it; a slow plugin delays only the log.
 
     :param batch: rows as in the decision schema, by column name.
     """

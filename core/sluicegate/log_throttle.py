@@ -6,7 +6,7 @@ _SECOND_NS = 1_000_000_000
 _KEYS_LIMIT = 10_000
 
 
-class Throttle:
+class LineLimiter:
     """Passes one line a second for each key, and counts those left out before it.
 
     :param every_ns: another time between two lines.

@@ -1,4 +1,4 @@
-"""What runs at night shares 2 MiB/s: all principals whose name begins with `batch-`."""
+"""Batch jobs share 2 MiB/s: all principals whose name begins with `batch-`."""
 
 from sluicegate.api import Quota, hookimpl
 

@@ -53,13 +53,13 @@ class Ends(Protocol):
         """The next frames of the client; at least one."""
 
     def client_sent(self, frames: list[bytes], damaged: bool) -> None:
-        """These are what it sent in fact; `damaged` if a mutator had them in its hands."""
+        """The frames that it sent; `damaged` if a mutator changed them."""
 
     def broker_says(self) -> list[bytes]:
         """Answers to what the broker has heard, or something of its own; may be nothing."""
 
     def broker_sent(self, frames: list[bytes], damaged: bool) -> None:
-        """These are what it sent in fact; `damaged` if a mutator had them in its hands."""
+        """The frames that it sent; `damaged` if a mutator changed them."""
 
     def broker_hears(self, data: bytes) -> None:
         """Bytes that the session sent upstream.
@@ -206,7 +206,7 @@ class Link:
         self._do("waking", now_ns, self.session.wake, now_ns, client_gone)
 
     def end(self, now_ns: int) -> None:
-        """The gateway ends: it reads no further from clients whose sessions do not need that."""
+        """The gateway ends: it stops reading, unless a session still needs it."""
         self.is_ending = not getattr(self.session, "reads_while_ending", False)
         ending: Any = self.session
         self._do("ending", now_ns, ending.ending, now_ns)

@@ -75,7 +75,7 @@ def _flip(frame: bytes, chance: Random, framing: Framing) -> bytes:
 
 
 def _any_byte(frame: bytes, chance: Random, framing: Framing) -> bytes:
-    """Another byte anywhere, the length not left out."""
+    """Change any byte, even of the length."""
     out = bytearray(frame)
     out[chance.randrange(len(out))] = chance.choice((0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)))
     return bytes(out)

@@ -11,7 +11,7 @@ from tests.gateway.lab import LIMITS, Streams, lab, on_uvloop, upstream
 from tests.waiting import LONG_S
 
 from sluicegate.broker import ToClient
-from sluicegate.net.admission import ADDRESS, FULL, OVERLOAD, Admission, share_of
+from sluicegate.net.admission import ADDRESS, FULL, OVERLOAD, ConnectionPlaces, share_of
 from sluicegate.net.relief import largest_first
 
 _MIB = 1024 * 1024
@@ -38,7 +38,7 @@ def test_a_small_limit_still_admits_every_user() -> None:
 
 def test_one_address_cannot_take_all_connections() -> None:
     limits = LIMITS.__class__(10, 0, 0, 0, 1.0, address_share=0.5)
-    admission = Admission(limits)
+    admission = ConnectionPlaces(limits)
     for connected in range(5):
         assert admission.refusal("10.0.0.1", connected) == ""
         admission.joined("10.0.0.1")

@@ -18,7 +18,7 @@ from sluicegate.config.consistency import (
     policy_levels,
     remove_duplicate_aliases,
 )
-from sluicegate.config.environment import override, overrides
+from sluicegate.config.environment import PREFIX, override, overrides
 from sluicegate.config.errors import ConfigErrors, Finding
 from sluicegate.config.fields import CEILING, OPTIONS, PolicyFields
 from sluicegate.config.models import Admin, BrokerConfig, GatewayConfig, PolicyModel
@@ -340,4 +340,4 @@ def _places(node: Node, fields: PolicyFields) -> dict[str, Place]:
 def locate_text(place: Place) -> str:
     """Format the location of a setting for provenance: `gateway.yaml:12`, or the variable's name."""
     name = place.source.name
-    return name if name.startswith("SLUICEGATE__") else f"{os.path.basename(name)}:{place.line + 1}"
+    return name if name.startswith(PREFIX) else f"{os.path.basename(name)}:{place.line + 1}"

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from sluicegate.config.strict import Strict
-from sluicegate.config.units import Count, Duration, StorageSize, refuse
+from sluicegate.config.units import HTTP_URL, Count, Duration, StorageSize, refuse
 
 _MEMORY_KEYS = {"process": ("pid", "pidfile"), "metrics": ("url", "used", "max", "token")}
 _SERIES = r"^[a-zA-Z_:][a-zA-Z0-9_:]*(\{.*\})?$"
@@ -31,7 +31,7 @@ class MemorySource(Strict):
     )
     url: str | None = Field(
         default=None,
-        pattern=r"^https?://[^/\s]+(/\S*)?$",
+        pattern=HTTP_URL,
         description="Source metrics: address, such as http://broker:8080/metrics/.",
     )
     used: str | None = Field(
@@ -82,7 +82,7 @@ class BacklogConfig(Strict):
         default=0,
         description="The same in messages, for brokers that count only these (Danube); 0 for none.",
     )
-    urls: tuple[Annotated[str, Field(pattern=r"^https?://[^/\s]+(/\S*)?$")], ...] = Field(
+    urls: tuple[Annotated[str, Field(pattern=HTTP_URL)], ...] = Field(
         default=(), description="Danube: addresses of the brokers' metrics, http://broker:9040/metrics."
     )
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from sluicegate.config.strict import Strict
-from sluicegate.config.units import Duration, refuse
+from sluicegate.config.units import HTTP_URL, Duration, refuse
 
 
 class StorageConfig(Strict):
@@ -25,7 +25,7 @@ class StorageConfig(Strict):
     )
     url: str | None = Field(
         default=None,
-        pattern=r"^https?://[^/\s]+(/\S*)?$",
+        pattern=HTTP_URL,
         description="Source prometheus: address of the server, such as http://prometheus:9090.",
     )
     token: str | None = Field(

@@ -216,6 +216,8 @@ Seconds: TypeAlias = Annotated[float, BeforeValidator(_no_bool), Field(gt=0, le=
 """A positive number of seconds up to an hour, with fractions."""
 
 
+HTTP_URL = r"^https?://[^/\s]+(/\S*)?$"
+"""Pattern of URLs that are requested: `http://broker:8080/metrics/`."""
 _HOST_NAME = re.compile(r"[^\s:/*@\[\]]+")
 _HOST_NUMBERS = re.compile(r"[0-9.]+")
 

@@ -22,7 +22,7 @@ class Retention:
     """Rotation and retention of files; 0 is no bound."""
 
     rotate_bytes: int = 128 << 20
-    """Size at which a spool is rotated; as Parquet it has about a tenth of it."""
+    """Size at which a spool is rotated; as Parquet it has about a fifth of it, less if rows are alike."""
     rotate_s: float = 300.0
     """Age at which a spool is rotated, in seconds."""
     max_bytes: int = 4 << 30

@@ -119,7 +119,7 @@ def batches(spool: Path) -> Iterator[Batch]:
                 content = None
             if not isinstance(content, dict):
                 # Expected after a kill, on a full disk, and while the writer is writing a line.
-                _log.debug("decision spool %s ends in the middle of a line", spool)
+                _log.debug("decision spool %s: reading ends at a bad line", spool)
                 return
             if constants is None:
                 constants = _constants(content, spool)

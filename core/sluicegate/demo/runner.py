@@ -67,7 +67,7 @@ _Found = tuple[Seen, float]
 
 
 @dataclass(slots=True)
-class _Shown:
+class _Setup:
     """A gateway with its backends and clients."""
 
     gateway: Gateway
@@ -186,22 +186,22 @@ class _Demo:
                 backend, backends[system] = await self.backend(stack, system)
                 file.add(system, self._demos[system], backend, scenes)
                 self.notes[system] = backend.notes
-            shown = _Shown(await self.gateway(stack, file), self.players, backends, self._patience_s)
+            setup = _Setup(await self.gateway(stack, file), self.players, backends, self._patience_s)
             for system in chosen:
                 self._say(
                     f"gateway up: {system} clients connect to {file.address(system)}; "
                     f"they are {self._demos[system].client}"
                 )
-            played = await self._in_groups(shown, chosen)
+            played = await self._in_groups(setup, chosen)
             again = [each for each in played if each.observation.verdict is Verdict.UNSATURATED]
             for each in again:
                 self._say(f"{each.system}: {each.scene.name} once more, alone, as it was not saturated")
-                found = await self._group(shown, {each.system: [each.scene]}, attempt=2)
+                found = await self._group(setup, {each.system: [each.scene]}, attempt=2)
                 played[played.index(each)] = found[0]
-            self.rows += await shown.rows()
+            self.rows += await setup.rows()
         return played
 
-    async def _in_groups(self, shown: _Shown, chosen: Mapping[str, Sequence[Scene]]) -> list[Played]:
+    async def _in_groups(self, setup: _Setup, chosen: Mapping[str, Sequence[Scene]]) -> list[Played]:
         weighted = [(scene.weight, (system, scene)) for system, scenes in chosen.items() for scene in scenes]
         split = list(groups(weighted, capacity()))
         played: list[Played] = []
@@ -210,23 +210,23 @@ class _Demo:
             scenes: dict[str, list[Scene]] = {}
             for system, scene in group:
                 scenes.setdefault(system, []).append(scene)
-            played += await self._group(shown, scenes)
+            played += await self._group(setup, scenes)
         return played
 
     async def _group(
-        self, shown: _Shown, scenes: Mapping[str, Sequence[Scene]], attempt: int = 1
+        self, setup: _Setup, scenes: Mapping[str, Sequence[Scene]], attempt: int = 1
     ) -> list[Played]:
         async def play(system: str) -> dict[str, _Found]:
             try:
-                return await shown.play(system, scenes[system], attempt)
+                return await setup.play(system, scenes[system], attempt)
             except ChildError as error:
                 lost = Seen(False, "the scene could not be played", str(error))
                 return {scene.name: (lost, 0.0) for scene in scenes[system]}
 
         found = dict(zip(scenes, await asyncio.gather(*(play(system) for system in scenes)), strict=True))
-        rows = await shown.rows()
+        rows = await setup.rows()
         return [
-            self._judged(system, scene, found[system][scene.name], rows, shown.policies)
+            self._judged(system, scene, found[system][scene.name], rows, setup.policies)
             for system in scenes
             for scene in scenes[system]
         ]
@@ -267,9 +267,9 @@ class _Demo:
             file.add(system, self._demos[system], entry, [scene], directory.name)
             gateway = await self.gateway(stack, file)
             names = {system: directory.name}
-            shown = _Shown(gateway, self.players, {system: child}, self._patience_s, own.policies, names)
-            [played] = await self._group(shown, {system: [scene]})
-            self.rows += await shown.rows()
+            setup = _Setup(gateway, self.players, {system: child}, self._patience_s, own.policies, names)
+            [played] = await self._group(setup, {system: [scene]})
+            self.rows += await setup.rows()
         return played
 
 

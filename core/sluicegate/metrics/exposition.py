@@ -44,7 +44,7 @@ EVENTS = {
     "bytes_from_clients": "Bytes read from clients.",
     "bytes_from_brokers": "Bytes read from brokers.",
     "policy_changes": "Times that other policies came into force.",
-    "front_faults": "Once-a-second work of a broker plugin that raised.",
+    "front_faults": "Once-a-second work that raised.",
 }
 """Counters of every worker; other names are reasons of broker plugins for closing a connection."""
 GAUGES = {

@@ -11,7 +11,7 @@ ADDRESS = "connections_refused_address"
 OVERLOAD = "connections_refused_overload"
 
 
-class Admission:
+class ConnectionPlaces:
     """Places of one broker's clients.
 
     :param limits: bounds.
@@ -58,7 +58,7 @@ class Admission:
             del self._by_address[address]
 
     def beyond_share(self, principals: Iterable[str]) -> list[int]:
-        """Places in a list of the clients' principals, the oldest client first, of those above the share.
+        """Indexes of the clients above their principal's share; the oldest client comes first.
 
         :param principals: of all clients; empty where there is none.
         """

@@ -11,9 +11,9 @@ from typing import Any, cast
 
 from sluicegate.broker import BrokerFront, Listener, NextTurn, ReachingFront
 from sluicegate.engine.budget import Budget
-from sluicegate.log_throttle import Throttle
+from sluicegate.log_throttle import LineLimiter
 from sluicegate.model import ANONYMOUS
-from sluicegate.net.admission import Admission
+from sluicegate.net.admission import ConnectionPlaces
 from sluicegate.net.background import BackgroundTasks
 from sluicegate.net.dialling import NO_DESCRIPTORS, Dialler, Prober
 from sluicegate.net.limits import Limits
@@ -67,7 +67,7 @@ class Connections:
         """Bytes that all connections kept in memory at the last sweep."""
         self.budget = budget or Budget(limits.buffer_bytes)
         self.budget.on_pressure = self._pressed
-        self.admission = Admission(limits)
+        self.admission = ConnectionPlaces(limits)
         self._tls = tls
         self.is_tls = bool(tls.client or tls.broker)
         self.is_client_tls = bool(tls.client)
@@ -87,7 +87,7 @@ class Connections:
         """The next sweep, if it must come before the regular one."""
         self._tasks = BackgroundTasks("client connections")
         self._arriving = 0
-        self._throttle = Throttle()
+        self._line_limiter = LineLimiter()
         self._last_good: dict[str, int] = {}
 
     def __len__(self) -> int:
@@ -109,7 +109,7 @@ class Connections:
         :param text: the line.
         :param fields: further fields of the line; `exc_info` gives a traceback.
         """
-        left_out = self._throttle.passes(event, monotonic_ns())
+        left_out = self._line_limiter.passes(event, monotonic_ns())
         if left_out is not None:
             exc_info: Any = fields.pop("exc_info", None)
             fields |= {"left_out": left_out} if left_out else {}

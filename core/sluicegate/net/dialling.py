@@ -148,7 +148,7 @@ class Prober:
             async with asyncio.timeout(_ANSWER_S):
                 await probe.answered
         except TimeoutError as error:
-            # No TimeoutError: clients can be connected, and may wait or leave.
+            # Not a TimeoutError: the address accepts, so clients still try it.
             raise ConnectionError(f"accepts connections and says nothing within {_ANSWER_S:g} s") from error
         finally:
             probe.close()

@@ -48,8 +48,8 @@ class HttpServer:
     :param port: port; 0 takes a free one.
     :param name: for errors.
     :param tls: what to speak; plain text if None.
-    :param connections: at once, and requests; more are answered 503. Half of them may wait for a request:
-        beyond that, one that waits is closed for each that comes.
+    :param connections: most connections and requests at once; further ones get a 503. Half of them may wait
+        for a request; beyond that, each new one closes a waiting one.
     :param head_s: longest time for the head of a request, seconds.
     :param inherited: listening sockets of a process before; the one with this address is used.
     :raises OSError: if the address is not available.

@@ -96,7 +96,7 @@ class Reachability:
 
     def due(self, now_ns: int) -> list[Place]:
         """Addresses to probe now; the caller must call `probed` for each of them."""
-        self._listen(now_ns)
+        self._note_traffic(now_ns)
         found = []
         for place, target in tuple(self._targets.items()):
             if target.is_probing or now_ns < target.due_ns:
@@ -208,7 +208,7 @@ class Reachability:
 
     # -- up or down -----------------------------------------------------------------------------------
 
-    def _listen(self, now_ns: int) -> None:
+    def _note_traffic(self, now_ns: int) -> None:
         """Check whether clients have received bytes from the broker since the last check."""
         heard = self._heard()
         if heard != self._bytes_heard:

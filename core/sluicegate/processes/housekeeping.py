@@ -9,7 +9,7 @@ from time import monotonic_ns
 from sluicegate.broker import BrokerFront
 from sluicegate.engine.budget import Budget
 from sluicegate.engine.holders import tell_by
-from sluicegate.log_throttle import Throttle
+from sluicegate.log_throttle import LineLimiter
 from sluicegate.net.connections import Connections
 from sluicegate.net.listening.listeners import Listeners
 from sluicegate.processes.overload import Overload
@@ -50,11 +50,11 @@ class Housekeeping:
         self.overload = Overload(host.config.overload, budget, host.gates.drop_unused)
         self.samples = TopicSamples()
         self.lag_ns = 0
-        """By how much the last second came late."""
+        """How late the last tick was."""
         self.front_faults = 0
         """Calls of the front, and of periodic work, that raised."""
         self._ticks = 0
-        self._throttle = Throttle()
+        self._line_limiter = LineLimiter()
         self._ticking: asyncio.Task[None] | None = None
 
     def begin(self, connections: Connections) -> None:
@@ -75,7 +75,7 @@ class Housekeeping:
             await call()
         except Exception as error:
             self.front_faults += 1
-            if self._throttle.passes(what, monotonic_ns()) is not None:
+            if self._line_limiter.passes(what, monotonic_ns()) is not None:
                 log.exception("%s failed: %s", what, error)
 
     async def _tick_on(self, connections: Connections) -> None:

@@ -30,7 +30,7 @@ def _call(_: object) -> int:
     try:
         while _looks:
             _looks.popleft()(frame)
-    except Exception:  # noqa: BLE001 - whatever is returned then, the main thread would take for an error
+    except Exception:  # noqa: BLE001 - an exception would surface in the main thread
         _log.exception("sampling the main thread failed")
     finally:
         _free.release()
@@ -48,8 +48,8 @@ _add.restype = ctypes.c_int
 def interrupt_main(look: Look) -> None:
     """Have the main thread call `look` soon: after its current instruction, even if that blocks.
 
-    Where it is just calling another one, it may come to this one only when it is interrupted again.
-    It is never called if too many calls of others are waiting already.
+    While an earlier `look` runs, this one may have to wait for the next interruption. If the interpreter has
+    too many pending calls, it is never called.
     """
     _looks.append(look)
     if _free.acquire(blocking=False) and _add(_called, None) != 0:

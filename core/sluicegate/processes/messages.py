@@ -18,7 +18,7 @@ _POLICY_FIELDS = {field.name for field in fields(PolicySet)}
 
 
 class BrokenMessageError(Exception):
-    """The other side sent something else."""
+    """The peer sent no valid message."""
 
 
 async def receive(reader: asyncio.StreamReader) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ from typing import Final
 from sluicegate.config.overload import OverloadConfig
 from sluicegate.engine.budget import Budget
 from sluicegate.features.pressure.process import ProcessError, ProcessMemory
-from sluicegate.log_throttle import Throttle
+from sluicegate.log_throttle import LineLimiter
 from sluicegate.net.connections import Connections
 
 log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class Overload:
         self._budget = budget
         self._full_budget = budget.limit
         self._drop_idle = drop_idle
-        self._throttle = Throttle()
+        self._line_limiter = LineLimiter()
         self.level = NORMAL
         self.resident = 0
         """Bytes at the last look."""
@@ -85,7 +85,7 @@ class Overload:
             return
         part = _SHRUNK_PART if self.level >= SHRINKING else 1
         self._budget.limit = self._full_budget // part
-        if (left_out := self._throttle.passes("level", monotonic_ns())) is not None:
+        if (left_out := self._line_limiter.passes("level", monotonic_ns())) is not None:
             log.warning(
                 "memory: %s (was %s) at %.0f %% of %d bytes",
                 _NAMES[self.level],

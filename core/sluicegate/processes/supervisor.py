@@ -118,7 +118,7 @@ class Supervisor:
         await self._tasks.cancel()
         for worker in self.workers:
             if worker.began.done() and not worker.began.cancelled():
-                worker.began.exception()  # already reported to the parent process
+                worker.began.exception()  # `start` has reported it already
         if self._workers:
             await self._compactor.finish(_COMPACTION_S)
         await self._in_thread(self._watch.close)

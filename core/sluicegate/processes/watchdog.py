@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Final, Protocol
 
 from sluicegate.engine.holders import OTHER, Holder, holder_of
-from sluicegate.log_throttle import Throttle
+from sluicegate.log_throttle import LineLimiter
 from sluicegate.processes.interrupting import Look, interruption
 
 log = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ _MS = 1_000_000
 _LINE_BYTES = 100
 """Of a file in /proc that holds three numbers."""
 _PATIENCE_S = 0.05
-"""A thread that runs Python code looks within some 5 ms, one in a call of C code only after it."""
+"""A thread in Python code samples itself within 5 ms, one in C code only after the call."""
 _LOOKS = 2
 """Samples within the time after which a hold is logged."""
 
@@ -89,7 +89,7 @@ class Watchdog:
         self._holder: Holder | None = None
         self._look: _Look | None = None
         self._holds: dict[str, tuple[int, int]] = {}
-        self._throttle = Throttle(_LINE_NS)
+        self._line_limiter = LineLimiter(_LINE_NS)
         self._running = Lock()
         """Held until the thread must stop: waiting for it costs a fraction of waiting for an Event."""
         self._thread: Thread | None = None
@@ -146,7 +146,7 @@ class Watchdog:
         return self._clock() - self._asked_ns - starved_ns
 
     def _log_hold(self, holder: Holder, held_ns: int) -> None:
-        left_out = self._throttle.passes(holder.held_by, self._clock())
+        left_out = self._line_limiter.passes(holder.held_by, self._clock())
         if left_out is None:
             return
         fields: dict[str, object] = {"held_by": holder.held_by, "at": holder.at, **holder.details}

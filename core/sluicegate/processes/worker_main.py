@@ -96,7 +96,7 @@ class WorkerMain:
         offering: handover.HandoverServer | None = None
         try:
             await self._worker.start()
-            offering = self._offer_if_orphaned()
+            offering = self._begin_offering()
             self._report()
             messages.send(self._writer, "ready", addresses=dict(self._worker.listeners.addresses))
             loop.add_signal_handler(signal.SIGTERM, self._drain)
@@ -144,7 +144,7 @@ class WorkerMain:
         if bound_s:
             asyncio.get_running_loop().call_later(bound_s, self._drain)
 
-    def _offer_if_orphaned(self) -> handover.HandoverServer | None:
+    def _begin_offering(self) -> handover.HandoverServer | None:
         """Be ready to hand over to the next supervisor in case this worker's is killed."""
         line = self._writer.get_extra_info("socket").fileno()
 

@@ -8,7 +8,7 @@ from sluicegate.config.models import BrokerConfig
 from sluicegate.engine.answers import CAUGHT, error_text
 from sluicegate.engine.faults import Fault, GateFaults
 from sluicegate.engine.gate import DecisionSink
-from sluicegate.log_throttle import Throttle
+from sluicegate.log_throttle import LineLimiter
 from sluicegate.model import PolicySet, TopicName
 from sluicegate.net.tls import TlsFiles
 from sluicegate.runtime.compiler import GateCompiler
@@ -72,7 +72,7 @@ class EngineHost:
         """The broker context for plugins."""
         self.compiler.context = self.context
         self.dynamics = Dynamics(self.context, plugins)
-        self._throttle = Throttle()
+        self._line_limiter = LineLimiter()
 
     @property
     def policies(self) -> PolicySet:
@@ -98,7 +98,7 @@ class EngineHost:
         return self.plugins.drivers[self.config.system].name_of(topic, self.config)
 
     def _report(self, fault: Fault) -> None:
-        left_out = self._throttle.passes(fault.kind, monotonic_ns())
+        left_out = self._line_limiter.passes(fault.kind, monotonic_ns())
         if left_out is not None:
             log.error(
                 "plugin %s raised %s%s",

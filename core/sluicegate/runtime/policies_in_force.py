@@ -14,7 +14,7 @@ from sluicegate.config.errors import ConfigErrors
 from sluicegate.config.files import tls_findings, tls_sections
 from sluicegate.config.load import Loaded, load
 from sluicegate.config.models import BrokerConfig
-from sluicegate.log_throttle import Throttle
+from sluicegate.log_throttle import LineLimiter
 from sluicegate.model import Level, PolicySet
 from sluicegate.runtime.changing import change_store
 from sluicegate.runtime.plugins import Plugins
@@ -76,7 +76,7 @@ class PolicyWatch:
         """Facts that were dropped because too many waited."""
         self.facts_conflicting = 0
         """Facts for which another gateway has stored a different value."""
-        self._throttle = Throttle()
+        self._line_limiter = LineLimiter()
 
     def policies(self, broker: str) -> PolicySet:
         """The policies in force for a broker."""
@@ -269,7 +269,7 @@ class PolicyWatch:
         return changed
 
     def _broken(self, what: str, text: str) -> None:
-        left_out = self._throttle.passes(what, monotonic_ns())
+        left_out = self._line_limiter.passes(what, monotonic_ns())
         if left_out is not None:
             log.error("%s", text)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from sluicegate.engine.gate import DecisionSink, Gate
-from sluicegate.log_throttle import Throttle
+from sluicegate.log_throttle import LineLimiter
 from sluicegate.model import Action, Decision, Operation
 from sluicegate.runtime.logs import printable
 
@@ -48,7 +48,7 @@ class Recording:
         self._sink = sink
         self._sustained_ns = sustained_ns
         self._show_ids = show_ids
-        self._throttle = Throttle()
+        self._line_limiter = LineLimiter()
         self._episodes: dict[tuple[str, str], _Episode] = {}
 
     def decided(self, gate: Gate, op: Operation, decision: Decision, now_ns: int) -> Decision:
@@ -63,7 +63,7 @@ class Recording:
 
     def _refused(self, op: Operation, decision: Decision, now_ns: int) -> None:
         reason = decision.reasons[0]
-        left_out = self._throttle.passes((reason.policy, op.topic), now_ns)
+        left_out = self._line_limiter.passes((reason.policy, op.topic), now_ns)
         if left_out is not None:
             log.warning(
                 "policy violation: %s",
@@ -99,7 +99,7 @@ class Recording:
 
     def _log_episode(self, level: int, text: str, op: Operation, decision: Decision, now_ns: int) -> None:
         reason = decision.reasons[0]
-        if self._throttle.passes((text[:24], reason.policy, op.topic), now_ns) is not None:
+        if self._line_limiter.passes((text[:24], reason.policy, op.topic), now_ns) is not None:
             log.log(
                 level,
                 text,

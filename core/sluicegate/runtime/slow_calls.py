@@ -12,7 +12,7 @@ from time import monotonic_ns, perf_counter_ns
 
 from sluicegate.engine.check import Check
 from sluicegate.engine.plugin_metrics import Metrics
-from sluicegate.log_throttle import Throttle
+from sluicegate.log_throttle import LineLimiter
 from sluicegate.model import Decision, Operation
 
 log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ class SlowCalls:
         self._slow_ns = slow_ms * 1_000_000
         self._metrics = metrics
         self._longest: dict[tuple[str, str], float] = {}
-        self._throttle = Throttle()
+        self._line_limiter = LineLimiter()
 
     def timed(self, check: Check, topic: str) -> Check:
         """Wrap a check so that each call is timed.
@@ -84,7 +84,7 @@ class SlowCalls:
             if seconds > self._longest.get(key, 0.0):
                 self._longest[key] = seconds
                 metrics.gauge(LONGEST, "The longest of these calls.", _LABELS).set(seconds, *key)
-        left_out = self._throttle.passes(key, monotonic_ns())
+        left_out = self._line_limiter.passes(key, monotonic_ns())
         if left_out is not None:
             log.warning(
                 "%s of plugin %s took %.1f ms, and all clients of the broker waited",

@@ -10,7 +10,7 @@ from time import monotonic_ns
 from sluicegate.engine.answers import InvalidAnswerError, shown
 from sluicegate.engine.plugin_metrics import Metrics
 from sluicegate.engine.task import Task
-from sluicegate.log_throttle import Throttle
+from sluicegate.log_throttle import LineLimiter
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ class TaskThread:
         self._supervised = [_Supervised(plugin, task) for plugin, task in tasks]
         self._failed = failed
         self._wall_ms = wall_ms
-        self._throttle = Throttle()
+        self._line_limiter = LineLimiter()
         labels = ("task",)
         self._attempt = metrics.gauge(
             "sluicegate_task_last_attempt_timestamp_seconds", "When a task was last begun.", labels
@@ -199,7 +199,7 @@ class TaskThread:
     def _fail(self, supervised: _Supervised, text: str, error: BaseException | None) -> None:
         name = supervised.task.name
         self._failures.inc(1, name)
-        left_out = self._throttle.passes((name, text), monotonic_ns())
+        left_out = self._line_limiter.passes((name, text), monotonic_ns())
         if left_out is not None:
             log.error(
                 "task %s of plugin %s failed: %s",

@@ -9,7 +9,7 @@ from sluicegate.store.metadata.opening import etcd_metadata
 from sluicegate.store.policy_store import PolicyStore
 from sluicegate.store.shared_store import SharedStore
 from sluicegate.store.sqlite import SqliteStore
-from sluicegate.store.sqlite_file import sqlite_path
+from sluicegate.store.sqlite_file import is_memory, sqlite_path
 
 _PREFIX = "/sluicegate"
 """Default prefix of the keys in etcd."""
@@ -21,7 +21,7 @@ def sluicegate_metadata_store(url: str) -> PolicyStore | None:
 
     :raises StoreError: if a SQLite file cannot be opened, or an etcd cannot be read.
     """
-    if url in ("memory:", "memory://"):
+    if is_memory(url):
         return MemoryStore()
     address = etcd_address(url)
     if address is not None:

@@ -50,19 +50,19 @@ class SharedStore:
         self._thread.start()
         try:
             self._run(self._open(open_metadata))
-            self._copy.wait_for_listing(timeout_s + _MARGIN_S)
+            self._open_replica.wait_for_listing(timeout_s + _MARGIN_S)
         except BaseException:
             self.close()
             raise
 
     def layers(self) -> tuple[int, tuple[PolicyLayer, ...]]:
         """Read all settings and their version."""
-        version, rows = self._copy.read()
+        version, rows = self._open_replica.read()
         return version, layers_of(rows)
 
     def version(self) -> int:
         """Number of the last change by any process."""
-        return self._copy.version()
+        return self._open_replica.version()
 
     def set(self, level: Level, name: str, field: str, value: PolicyValue, actor: str) -> int:
         """Set one field."""
@@ -147,7 +147,7 @@ class SharedStore:
 
     def _change(self, level: Level, name: str, field: str, value: PolicyValue | None, actor: str) -> int:
         version = self._run(self._write(level, name, field, value, actor), _WRITING_S)
-        self._copy.wait_for_version(version, self._timeout_s)
+        self._open_replica.wait_for_version(version, self._timeout_s)
         return version
 
     async def _write(self, level: Level, name: str, field: str, value: PolicyValue | None, actor: str) -> int:
@@ -197,7 +197,7 @@ class SharedStore:
         return self._metadata
 
     @property
-    def _copy(self) -> Replica:
+    def _open_replica(self) -> Replica:
         if self._replica is None or not self._thread.is_alive():
             raise StoreError(f"{self._place} was closed", "open it again")
         return self._replica

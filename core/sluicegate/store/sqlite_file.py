@@ -23,6 +23,11 @@ def sqlite_path(url: str) -> str | None:
     return path if url.startswith("sqlite:///") and path else None
 
 
+def is_memory(url: str) -> bool:
+    """Whether a URL stands for a store in memory."""
+    return url in ("memory:", "memory://")
+
+
 class SqliteFile:
     """A thread-safe connection to a file.
 

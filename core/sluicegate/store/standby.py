@@ -9,7 +9,7 @@ from sluicegate.backoff import Backoff
 from sluicegate.model import Level, PolicyLayer, PolicyValue
 from sluicegate.store.local_copy import LocalCopy, StoreState
 from sluicegate.store.policy_store import Change, PolicyStore, StoreError, StoreUnavailableError
-from sluicegate.store.sqlite_file import sqlite_path
+from sluicegate.store.sqlite_file import is_memory, sqlite_path
 
 log = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ _COPY_NS = 60 * _NS
 
 def is_remote(url: str) -> bool:
     """Whether a store depends on other hosts."""
-    return sqlite_path(url) is None and not url.startswith("memory:")
+    return sqlite_path(url) is None and not is_memory(url)
 
 
 class StandbyStore:

@@ -92,7 +92,7 @@ func text(to []byte, field protowire.Number, value string) []byte {
 	return protowire.AppendString(protowire.AppendTag(to, field, protowire.BytesType), value)
 }
 
-// requestID is the first field of each request.
+// requestID is field 1 of a request if it comes first, else 0.
 func requestID(request []byte) uint64 {
 	field, kind, size := protowire.ConsumeTag(request)
 	if size < 0 || field != 1 || kind != protowire.VarintType {
@@ -102,7 +102,7 @@ func requestID(request []byte) uint64 {
 	return id
 }
 
-// attachment is the second field of what answers Subscribe.
+// attachment is the second field of what answers CreateProducer and Subscribe.
 func attachment(answer []byte) uint64 {
 	_, _, first := protowire.ConsumeField(answer)
 	_, _, tag := protowire.ConsumeTag(answer[first:])

@@ -37,7 +37,7 @@ class DanubeDriver(GrpcDriver):
     config_model = DanubeConfig
     extra = Extra("sluicegate[danube]", {**GrpcDriver.extra.modules, "grpc": "grpcio"})
     capabilities: Mapping[str, str] = {**capabilities_of(METHOD_MAP), **dict.fromkeys(_NATIVE, "native")}
-    """Which policies Danube enforces itself; the gate enforces all that are applicable, in the same way."""
+    """How the gateway supports each policy: `native` where Danube enforces it itself."""
 
     def __init__(self) -> None:
         super().__init__(METHOD_MAP, DanubeConfig, self.capabilities)

@@ -57,7 +57,7 @@ class KafkaFront:
 
     def reached(self) -> None:
         """List the nodes, now that a broker is reachable."""
-        self._upstream.hope()
+        self._upstream.reset_backoff()
         if self._services is not None:
             self._services.spawn(self._ask_for_nodes())
 

@@ -49,7 +49,7 @@ class PulsarDriver:
         "max_delivery_delay": "native",
         "max_unacked_messages_per_consumer": "native",
     }
-    """Which policies Pulsar has itself; the gateway enforces all of them, in the same way."""
+    """How the gateway supports each policy: as Pulsar does, by other means, or not at all."""
 
     def name_of(self, topic: str, config: PulsarConfig) -> TopicName:
         """Tenant and namespace, and the short forms; a partition also has its partitioned topic's names."""

@@ -9,7 +9,7 @@ from sluicegate_reports.transforms.skew import EVERYBODY
 _ALL = "all"
 _DAY_US = 86_400_000_000
 _TOLD_US = 100
-"""Clocks that disagree by less are not said to: threads may wait as long before they read one."""
+"""Smaller differences are not reported: a thread may wait this long before it reads a clock."""
 
 
 def skews(facts: RunFacts, found: Measures) -> Iterator[Skew]:

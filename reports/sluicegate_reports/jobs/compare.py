@@ -78,7 +78,7 @@ def _compared(
 def _source(run: Run, log: Log, astray: Sequence[strays.Astray]) -> Source | None:
     """The rows of the run's systems, without those that are astray; None if the log has none.
 
-    Of few rows in one task, so that its steps exchange nothing.
+    A small log gets one task, so that its steps need no exchange.
     """
     if not log.rows:
         return None
@@ -154,7 +154,7 @@ def _cell(facts: RunFacts, policy: str, system: str, door: str, findings: list[t
         why = facts.arm(system, door).missing or "it was not tried at this door"
         return Cell(policy, system, door, Verdict.MISSING, text=why)
     chosen = worst_finding([finding for finding, _ in findings])
-    # What is alike in all of them, such as why an arm is missing, is no worst of several.
+    # If all are alike, such as why an arm is missing, there is no worst one.
     alike = all(finding == chosen for finding, _ in findings)
     text = chosen.text if alike else f"worst of {len(findings)}: {chosen.text}"
     return Cell(

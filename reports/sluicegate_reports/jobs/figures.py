@@ -69,7 +69,7 @@ def _beside(number: int, trial: Trial, found: Measures, log: Figures) -> Figures
     elsewhere = max(0.0, refused - (log.get("refused_messages") or 0))
     payload, reading = trial.policy.endswith("_bytes"), measured_as(trial).operation == "dispatch"
     if elsewhere or payload or reading:
-        # Refused by the broker, without what frames carry, or not read yet: less is no sign of the gateway's.
+        # Broker refusals, frame overhead or unread messages may explain less, so it proves nothing.
         seen["below"] = None
     if measured_as(trial).operation != "publish":
         elsewhere = max(elsewhere, (log.get("admitted_messages") or 0) - (seen.get("admitted_messages") or 0))

@@ -19,7 +19,7 @@ from sluicegate_reports.verdict import Verdict
 from sluicegate_reports.verdicts import Finding
 
 _FAR = timedelta(hours=1)
-"""Longer before or after a run nothing of it happens: consumers are read for minutes after its end."""
+"""A clock further off is wrong: consumers are read for only minutes after a run's end."""
 _DAY_US = 86_400_000_000
 _NAMED = 20
 """Clients of a topic that are named."""

@@ -11,7 +11,7 @@ from sluicegate_reports.runs import Run, measured_as
 
 
 def thresholds(run: Run, matrix: Sequence[Cell], found: Measures) -> Iterator[Threshold]:
-    """Those of the whole matrix and of decisions, then those of single metrics, of what was measured."""
+    """Thresholds of the matrix and of decisions, then of each metric that was measured."""
     yield from counted.thresholds(matrix)
     gates = [cell for cell in matrix if registry.door(cell.door).gate]
     rates = [(cell.figure, cell.rows) for cell in gates if cell.unit == "%" and cell.figure is not None]
@@ -53,6 +53,6 @@ def _rows(metric: Metric, run: Run, found: Measures) -> Rows:
 def _threshold(
     name: str, bound: float, measured: float | None, unit: str, text: str, rows: str = ""
 ) -> Threshold:
-    """What is not known of a single row is not known of all, and so not passed."""
+    """One unknown row makes the total unknown, and the threshold fails."""
     passed = measured is not None and measured <= bound
     return Threshold(name, bound, measured, passed, unit, text, rows)

@@ -76,7 +76,7 @@ class _Part(Generic[_Plan]):
         self._plan: _Plan = plan
         self._watch, self._clock = watch, clock
         self.tried = asyncio.Event()
-        """Set when it has tried to attach for the first time, or is not to before the first phase."""
+        """Set after its first attempt to attach, or at once if it attaches during the run."""
 
     async def _attach(self, attempt: Callable[[], Awaitable[RefusedError | None]]) -> bool:
         """Try to attach when the plan says, again and again, until it is let in.

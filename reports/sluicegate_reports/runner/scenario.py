@@ -141,7 +141,7 @@ class Scenario(Strict):
     drain: Annotated[Duration, Field(le=3_600_000)] = Field(
         default=2_000,
         description="How long answers and deliveries are waited for at the end; longer than any delay. While "
-        "messages still come it lasts longer, ten times at most.",
+        "messages still arrive, it is extended by up to ten times its length.",
     )
     max_hold: Annotated[Duration, Field(gt=0)] = Field(
         default=5_000, description="Longest time that the gates hold a request."

@@ -144,7 +144,7 @@ class _Seen:
         return self.figures.get("below") if counts else None
 
     def _over(self, grain: float, slack: float) -> tuple[str, float]:
-        """By how much windows are above the rate, but for what a full bucket or one operation explains.
+        """How far windows exceed the rate, beyond what a full bucket or one operation explains.
 
         Clients that pause let the bucket fill again, so a window alone shows no error: what the worst stretch
         of any length overshot has to show it too. That in turn grows with the phase, and a window does not.

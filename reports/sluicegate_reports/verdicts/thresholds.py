@@ -4,8 +4,8 @@ WINDOW_S = 20
 """Length of the windows that rates are measured over: long enough that a second's burst does not hide in the
 mean, short enough that no one has to wait; the benchmarks use it too."""
 EXACT_SHARE = 0.005
-"""Of the rate: clients start, stop and are scheduled by an operating system; what they do about it in 20 s is
-less than this, and so cannot be told from an exact limiter."""
+"""Of the rate: starting, stopping and scheduling clients changes a 20 s window by less than this, so a
+smaller error cannot be told from an exact limiter."""
 WITHIN_SHARE = 0.05
 """Of the rate: what operators take for kept, and what a limiter that counts by seconds stays within."""
 EARLY_MS = 1.0
@@ -15,8 +15,7 @@ EXACT_LATE_MS = 250.0
 WITHIN_LATE_MS = 1_000.0
 """Brokers' default tick for delayed delivery is one second."""
 STALL_S = 2.0
-"""So long a stand-still of clients, at most, explains that they saw more at once afterwards, where no log
-tells what was on its way to them."""
+"""Longest standstill of clients that explains a burst after it, if no log shows what was in transit."""
 TRANSIT_S = 4.0
 """So many seconds of the rate, at most, may have been on their way to clients; of more the log is doubted."""
 IDLE_S = 1.0

@@ -80,7 +80,7 @@ def publish(producer: str, refused: Refused | None = None, **more: Any) -> Step:
 
 
 def publish_until(producer: str, at_least: int, refused: Refused, **more: Any) -> Step:
-    """Send until one is refused, which at least so many are not."""
+    """Send until one is refused, after at least `at_least`."""
     return Step("publish_until", {"producer": producer, "at_least": at_least, **more}, refused)
 
 

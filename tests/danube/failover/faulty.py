@@ -50,7 +50,7 @@ class Law:
     async def check(self, controller: int | None) -> None:
         """Look at the cluster after a step.
 
-        :param controller: whose step it was; None if the world itself went on.
+        :param controller: whose step it was; None if the cluster changed by itself.
         """
         before, after = self._before, await self._world.view()
         self._before = after

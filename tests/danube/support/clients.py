@@ -1,4 +1,4 @@
-"""Danube's own Python client, with what it leaves open closed."""
+"""Danube's own Python client; what it leaves open is closed."""
 
 import asyncio
 from collections.abc import AsyncIterator

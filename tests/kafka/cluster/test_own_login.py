@@ -102,7 +102,7 @@ async def test_a_broker_that_returns_is_asked_at_once() -> None:
         for _ in range(5):
             with pytest.raises((KafkaError, BackingOffError)):
                 await asking.nodes()
-            asking.hope()
+            asking.reset_backoff()
         assert broker.asked[_HANDSHAKE] >= 5
 
 

@@ -28,7 +28,7 @@ from sluicegate.features.adaptive.readings import Readings
 from sluicegate.features.adaptive.settings import ENABLED, Settings
 from sluicegate.features.adaptive.topic import NO_BACKLOG, Evaluation, Step, ThrottledTopic
 from sluicegate.hooks import BrokerContext
-from sluicegate.log_throttle import Throttle
+from sluicegate.log_throttle import LineLimiter
 from sluicegate.model import EffectivePolicies
 
 _SLICE = 100
@@ -56,7 +56,7 @@ class AdaptiveController:
         self._metrics = ControllerMetrics(context.metrics)
         self._transitions = TransitionLog(context.log)
         self._status = Status(context)
-        self._log_throttle = Throttle(EVERY_NS)
+        self._line_limiter = LineLimiter(EVERY_NS)
 
     # -- for the thread that owns the gates -------------------------------------------------------
 
@@ -224,7 +224,7 @@ class AdaptiveController:
         self._refused = ""
         self._settings = settings
         is_disabled = not policies.flag(ENABLED)
-        if is_disabled and self._log_throttle.passes(ENABLED, context.now_ns()) is not None:
+        if is_disabled and self._line_limiter.passes(ENABLED, context.now_ns()) is not None:
             context.log.warning("restart the gateway to apply: %s false", ENABLED)
         return settings
 

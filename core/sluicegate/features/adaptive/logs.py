@@ -4,7 +4,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from sluicegate.engine.bucket import SECOND_NS
-from sluicegate.log_throttle import Throttle
+from sluicegate.log_throttle import LineLimiter
 
 if TYPE_CHECKING:
     from sluicegate.features.adaptive.settings import Settings
@@ -26,25 +26,25 @@ class TransitionLog:
 
     def __init__(self, log: logging.Logger) -> None:
         self._log = log
-        self._throttle = Throttle(EVERY_NS)
+        self._line_limiter = LineLimiter(EVERY_NS)
 
     def began(
         self, transition: str, topic: "ThrottledTopic", found: "Evaluation", settings: "Settings", now_ns: int
     ) -> None:
         """Log a transition under pressure: ACTIVATED, WOULD_ACTIVATE or CLAMPED."""
-        if self._throttle.passes((topic.name, transition), now_ns) is not None:
+        if self._line_limiter.passes((topic.name, transition), now_ns) is not None:
             level = logging.WARNING if transition == CLAMPED else logging.INFO
             details = _details(topic, found, settings)
             self._log.log(level, "[AdaptiveThrottle] %s topic=%s %s", transition, topic.name, details)
 
     def ended(self, transition: str, topic: "ThrottledTopic", now_ns: int) -> None:
         """Log DEACTIVATED or WOULD_DEACTIVATE."""
-        if self._throttle.passes((topic.name, transition), now_ns) is not None:
+        if self._line_limiter.passes((topic.name, transition), now_ns) is not None:
             self._log.info("[AdaptiveThrottle] %s topic=%s %s", transition, topic.name, _natural(topic))
 
     def topic_failed(self, name: str, error: Exception, now_ns: int) -> None:
         """Log that one topic could not be evaluated."""
-        if self._throttle.passes((name, "failed"), now_ns) is not None:
+        if self._line_limiter.passes((name, "failed"), now_ns) is not None:
             self._log.warning(
                 "[AdaptiveThrottle] evaluation failed topic=%s error=%r", name, error, exc_info=error
             )

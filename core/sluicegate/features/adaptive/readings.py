@@ -9,7 +9,7 @@ from typing import Any
 from sluicegate.engine.bucket import SECOND_NS
 from sluicegate.engine.pressure import Backlog, PressureSource
 from sluicegate.features.adaptive.logs import EVERY_NS
-from sluicegate.log_throttle import Throttle
+from sluicegate.log_throttle import LineLimiter
 
 _LEAST_LIMIT_NS = 5 * SECOND_NS
 _INTERVALS_BEFORE_GIVING_UP = 3
@@ -95,7 +95,7 @@ class Readings:
         self._backlogs = tuple(reading for reading in self.all if reading.source.kind == "backlog")
         self._memory = tuple(reading for reading in self.all if reading.source.kind == "memory")
         self._log = log
-        self._throttle = Throttle(EVERY_NS)
+        self._line_limiter = LineLimiter(EVERY_NS)
         self._silent: set[str] = set()
 
     async def refresh(self, interval_ms: int, now_ns: int) -> None:
@@ -133,7 +133,7 @@ class Readings:
         name = reading.source.name
         if reading.problem:
             self._silent.add(name)
-            if self._throttle.passes(name, now_ns) is not None:
+            if self._line_limiter.passes(name, now_ns) is not None:
                 has_value = reading.memory is not None or bool(reading.backlogs)
                 effect = "its last value stays in effect" if has_value else "it counts as no pressure"
                 self._log.warning("pressure source %s is unknown, %s: %s", name, effect, reading.problem)

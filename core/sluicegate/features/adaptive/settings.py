@@ -119,11 +119,10 @@ class AdaptivePolicies(PolicyModel):
     @only_with(name for pair in WATERMARKS for name in pair)
     def contradictions(cls, values: Mapping[str, PolicyValue]) -> Iterable[Contradiction]:
         """Find low watermarks that are not below their high ones."""
-        merged = {**DEFAULTS, **values}
         for low, high in WATERMARKS:
-            below, above = float(merged[low]), float(merged[high])
+            below, above = float(values[low]), float(values[high])
             if below >= above:
-                field = low if values.get(low, DEFAULTS[low]) != DEFAULTS[low] else high
+                field = low if values[low] != DEFAULTS[low] else high
                 problem = f"{low} {below:g} is not below {high} {above:g}"
                 yield Contradiction(field, problem, "lower the one or raise the other")
 

@@ -64,8 +64,6 @@ class StorageQuota:
         self.factor = Factor(POLICY, self._advice)
         self.task = Task(POLICY, lambda: config.interval, self.run)
         self.tracker = UsageTracker(config.brokers)
-        self.verdict = Verdict(State.OPEN, 1.0, "")
-        """The current verdict."""
         self._context = context
         self._config = config
         self._read = read
@@ -80,6 +78,7 @@ class StorageQuota:
         self._refusals: Counter[str] = Counter()
         # Before the first reading nothing is known, so `on_unknown` applies.
         self.verdict = self._judge(context.wall_ms())
+        """The current verdict."""
         self.factor.set(self.verdict.factor, self.verdict.why, known=self.verdict.known)
 
     async def run(self) -> None:

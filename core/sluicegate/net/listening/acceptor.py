@@ -17,8 +17,8 @@ from sluicegate.net.listening.sockets import Inherited, bind, refused_address
 _AT_ONCE = 8
 """Clients accepted in one turn of the loop; each takes some 0.3 ms until it is served."""
 _TLS_AT_ONCE = 2
-"""The same with TLS: where many connect again at once, the first bytes of each are there already, and the
-turn that answers them signs with the key, for 1 to 2 ms each (RSA)."""
+"""The same with TLS: the first bytes of reconnecting clients are there already, so the next turn signs for
+each of them, 1 to 2 ms (RSA)."""
 _REST_S = 0.1
 """Pause after descriptors were used up."""
 _OUT_OF_MEMORY = frozenset({errno.ENOBUFS, errno.ENOMEM})

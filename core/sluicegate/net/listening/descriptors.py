@@ -35,7 +35,7 @@ def send(
 def duplicate(bound: socket.socket) -> socket.socket:
     """Another descriptor of a socket that another process may use, too.
 
-    `socket.dup` makes the socket block, for both of them: the other one's event loop would wait in `accept`.
+    `socket.dup` makes it blocking in both processes: the other's event loop would hang in `accept`.
     """
     return socket.socket(fileno=os.dup(bound.fileno()))
 
@@ -48,7 +48,7 @@ def receive(channel: socket.socket) -> tuple[Mapping[str, Any], list[socket.sock
     """
     data, descriptors, _, _ = socket.recv_fds(channel, _LARGEST, MOST)
     for descriptor in descriptors:
-        # As they come, they would stay open in each worker started from here, and outlive this process.
+        # Otherwise each worker started from here would inherit them and keep them open.
         os.set_inheritable(descriptor, False)
     sockets = [socket.socket(fileno=descriptor) for descriptor in descriptors]
     if not data:

@@ -98,7 +98,7 @@ class HandoverServer:
     def _refused(self) -> str:
         if self._successor is not None:
             return "another process is taking over already"
-        return "" if self._offer() is not None else "it has a supervisor"
+        return "" if self._offer() is not None else "nothing to offer"
 
     def _send_offer(self, successor: socket.socket) -> None:
         offered = list(self._offer() or ())

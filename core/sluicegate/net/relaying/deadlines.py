@@ -30,7 +30,7 @@ class Deadlines:
         :param has_said: whether bytes of it are queued for the session.
         """
         if self._login_from_ns and self._is_login_late(session, now_ns, limits.login_ns, has_said):
-            return "login_timed_out", "no whole request or no accepted login in time"
+            return "login_timed_out", "no complete request or login in time"
         if session is not None and self._is_frame_late(session, now_ns, limits.frame_ns, is_paused):
             return "frame_timed_out", "a frame was begun and not finished"
         return None

@@ -14,8 +14,6 @@ from time import monotonic_ns
 WORTHWHILE = 256 * 1024
 """Bytes from which a splice is cheaper than reading."""
 _PIPE_BYTES = 1024 * 1024
-_SET_PIPE_SIZE = 1031
-"""F_SETPIPE_SZ, which Python's fcntl has no name for before 3.10.5."""
 MAX_PIPES = 24
 """Splices at once; each needs four descriptors of those kept back. Others are read and written as usual."""
 _FLAGS = getattr(os, "SPLICE_F_MOVE", 0) | getattr(os, "SPLICE_F_NONBLOCK", 0)
@@ -42,7 +40,7 @@ class Pipes:
             except OSError:
                 return None
             with suppress(OSError):  # users have a share of all pipes' memory; a small one does as well
-                fcntl.fcntl(pipe[1], _SET_PIPE_SIZE, _PIPE_BYTES)
+                fcntl.fcntl(pipe[1], fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         self._used += 1
         return pipe
 

@@ -1,7 +1,7 @@
 """Turns of the event loop for long work: one slice in each turn, whichever client it belongs to.
 
-However many clients send what takes long, all others are served between two slices. Two kinds of work wait
-here, first come first served: slices that sessions ask for (`NextTurn`), and large reads (`pacing`).
+All other clients are served between two slices. Three kinds of work wait here, first come first served:
+slices that sessions ask for (`NextTurn`), large reads (`fair_reading`), and ends of sessions (`parting`).
 """
 
 import asyncio
@@ -15,7 +15,7 @@ SLICE_NS: Final = 1_000_000
 
 
 class Turns:
-    """The queue of sessions that wait for a turn.
+    """The queue of work that waits for a turn.
 
     :param loop: the running event loop.
     """
@@ -37,7 +37,7 @@ class Turns:
         self._wait(work, is_slice=True)
 
     def queue(self, work: Callable[[], object]) -> None:
-        """Schedule a part of a large read; it ends by itself after `SLICE_NS`."""
+        """Schedule a part of a large read or of a session's end; several share a turn of `SLICE_NS`."""
         self._wait(work, is_slice=False)
 
     def may_begin(self, now_ns: int) -> bool:

@@ -204,7 +204,7 @@ class UpstreamSide(PacedReading):
         self._client.resume(FULL)
 
     def eof_received(self) -> None:
-        """The broker has closed its sending side; the client receives the rest, then the same."""
+        """The broker has closed its sending side: send the client the rest, then close."""
         self._hand_on_all()
         self._client.upstream_ended()
 

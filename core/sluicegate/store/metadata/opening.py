@@ -5,7 +5,7 @@ from sluicegate.store.metadata.memory import MemoryMetadata
 from sluicegate.store.metadata.metadata_store import MetadataStore
 from sluicegate.store.metadata.sqlite import SqliteMetadata
 from sluicegate.store.policy_store import StoreError
-from sluicegate.store.sqlite_file import sqlite_path
+from sluicegate.store.sqlite_file import is_memory, sqlite_path
 
 
 def open_metadata(url: str) -> tuple[MetadataStore, str] | None:
@@ -15,7 +15,7 @@ def open_metadata(url: str) -> tuple[MetadataStore, str] | None:
     :raises StoreError: if the URL is malformed, or a required package is missing. The first call shows
         whether the store is reachable.
     """
-    if url in ("memory:", "memory://"):
+    if is_memory(url):
         return MemoryMetadata(), ""
     path = sqlite_path(url)
     if path is not None:

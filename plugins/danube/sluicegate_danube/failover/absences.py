@@ -39,7 +39,7 @@ class Absences:
         return min((due_ns for due_ns in due if due_ns > self.now_ns()), default=None)
 
     def since_ns(self, broker: int) -> int:
-        """When an absent broker was first missed; now, if it is back."""
+        """When a broker was first found absent; the time now if it is not."""
         return self._since_ns.get(broker, self.now_ns())
 
     def address(self, broker: int) -> str:

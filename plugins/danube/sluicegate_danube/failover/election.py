@@ -47,8 +47,8 @@ class Election:
     def fence(self) -> Unchanged | None:
         """What each change of the leader rests on; None if this controller does not lead.
 
-        A controller that could not renew its lease for as long as that lasts no longer takes itself for the
-        leader. That saves work in vain; what makes a change safe is the condition.
+        A controller that has not renewed its lease for its whole duration no longer counts itself as leader.
+        That only saves useless work; the condition makes changes safe.
         """
         if self.now_ns() - self._kept_ns >= self.ttl_s * _NS:
             self._fence = None

@@ -43,7 +43,7 @@ class Failovers:
     def given(self, moves: Iterable[Move]) -> Counter[int]:
         """Topics were given to brokers.
 
-        :return: how many each broker got that are of no failover under way.
+        :return: by broker, how many belong to no current failover.
         """
         others: Counter[int] = Counter()
         for move in moves:

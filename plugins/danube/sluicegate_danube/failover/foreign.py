@@ -26,7 +26,7 @@ class ForeignWrites:
         self._own.add(key)
 
     def known(self, keys_there: Iterable[str]) -> None:
-        """Note keys that are there: what comes later about them are other writes."""
+        """Forget own writes that have arrived: later ones are foreign."""
         self._own.difference_update(keys_there)
 
     def clear(self) -> None:

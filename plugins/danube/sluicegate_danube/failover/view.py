@@ -21,8 +21,8 @@ T = TypeVar("T")
 class ClusterView:
     """The cluster at one revision of its store.
 
-    What has no known shape is kept in `problems` and is taken for the least that it can mean: a broker with a
-    strange registration lives but gets no topics, and so does one with a strange state.
+    Keys and values of unknown shape are kept in `problems` and read as restrictively as possible: a broker
+    with a malformed registration or state lives but gets no topics.
     """
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class ClusterView:
             self.revision = max(self.revision, events[-1].revision)
 
     def registered_again(self, events: Sequence[Event]) -> list[int]:
-        """The brokers that register under an id that is in use: by another lease than the one that is known.
+        """Brokers that register with a new lease while their id is still registered.
 
         :param events: as for `apply`, which comes after this.
         """

@@ -42,7 +42,7 @@ class Upstream:
         self._admin: Any | None = None
         self._lock = asyncio.Lock()
 
-    def hope(self) -> None:
+    def reset_backoff(self) -> None:
         """End the back-off: the broker is reachable again."""
         self._backoff.reset()
 

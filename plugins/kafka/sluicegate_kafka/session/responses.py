@@ -22,7 +22,7 @@ _RESPONSE_HEAD = 8
 RESPONSES_PER_TURN = 50
 """Responses that are read in one turn of the event loop: 35 us each where addresses are rewritten."""
 _BYTES_SHIFT = 9
-"""As a power of two, the bytes of a response that count as one more response: long lists take long."""
+"""Bytes (as a power of two) that count as one more response: long lists are slow."""
 
 
 def as_commands(

@@ -18,7 +18,7 @@ T = TypeVar("T")
 CONTROLLER_TTL_S = 5
 _KINDS = "etcd://[USER:PASSWORD@]HOST:PORT, etcds:// for TLS, or sqlite:///PATH"
 _IDS = 2**63
-"""Of controllers: from here on, so that none is ever a broker's that counts from 1. Random below that."""
+"""Lowest controller id: brokers count from 1, so the two never meet. Ids are random above it."""
 
 store_option = click.option(
     "--store",

@@ -28,7 +28,7 @@ class Commit(Attempt):
         super().__init__(shared, connection, group)
         self._topics = topics
         self._count = 0
-        """So many topics are decided."""
+        """Topics decided so far."""
 
     @property
     def is_new(self) -> bool:

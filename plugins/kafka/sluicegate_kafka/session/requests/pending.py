@@ -67,7 +67,7 @@ class Outstanding:
         self.finished = 0
         """How many responses wait for their turn or their time."""
         self._ahead = 0
-        """So many at the head are finished: the broker's next response belongs behind them."""
+        """Finished responses at the head, behind which the broker's next one belongs."""
         self._budget = budget
         self._finished_bytes = 0
 

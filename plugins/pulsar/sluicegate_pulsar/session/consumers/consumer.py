@@ -24,7 +24,7 @@ from sluicegate_pulsar.session.requests.connection import Connection
 from sluicegate_pulsar.session.shared.shared import Shared
 
 _ONE_BY_ONE = frozenset({pb.Subscribe.EXCLUSIVE, pb.Subscribe.FAILOVER})
-"""Subscription types on which brokers send all again that is not acknowledged, never single messages."""
+"""Subscription types on which brokers redeliver all that is unacknowledged, never single messages."""
 _UNACKED = "max_unacked_messages_per_consumer"
 _NS_PER_MS = 1_000_000
 _LONGEST_WAIT_NS = 1_000_000_000

@@ -88,9 +88,9 @@ class Producer:
         self.is_closing = False
         """True once the client closes it, though that waits behind messages."""
         self.refused_chunk = -1
-        """Sequence id of the last message of which a piece was refused; the others are worth nothing."""
+        """Sequence id of the last message with a refused chunk; its other chunks are useless."""
         self.refused_text = ""
-        """Why it was."""
+        """The refusal's text."""
         self.chunk_sizes = ChunkSizes()
         self.assembly: Assembly | None = None
         """Messages that left the queue, and wait for the last chunk of a message."""

@@ -1,7 +1,6 @@
 """Holds the ends of transactions, which must not overtake messages that wait in the gateway.
 
-Clients await their receipts before they end a transaction; a client that does not must not lose messages
-either.
+Most clients await receipts before they end a transaction; others must not lose messages.
 """
 
 from collections import Counter

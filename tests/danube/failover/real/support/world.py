@@ -15,7 +15,7 @@ from tests.conftest import ARTEFACTS
 from tests.danube.failover.real.support.gate import Gate
 
 TTL_S = 8
-"""Of leases: a process that stalls for some seconds is not to lose what it has. Each death takes so long."""
+"""Of leases: long enough for a stall of some seconds. Noticing a death takes as long."""
 _TAIL_LINES = 15
 
 
