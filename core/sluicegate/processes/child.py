@@ -6,7 +6,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from time import monotonic
 from typing import Any
 
@@ -96,14 +96,17 @@ class WorkerProcess:
         delay = _FIRST_DELAY_S
         while not self._ending.is_set():
             began_at = monotonic()
-            code = await self._run_once()
+            try:
+                code = await self._run_once()
+            except OSError as error:  # too many processes or open files; there may be room again soon
+                code, self._failure = None, f"no process can be started: {error.strerror or error}"
             if self._ending.is_set():
                 return
             if not self.began.done():
                 self.began.set_exception(WorkerFailedError(self._failure or f"exit code {code}"))
                 return
             self.restarts += 1
-            if code is None:
+            if self._drains:
                 log.warning("worker drains, starting another one", extra={"broker": self.broker})
                 continue
             if not self._has_served:
@@ -157,6 +160,7 @@ class WorkerProcess:
         """Run one process to its end.
 
         :return: its exit code; negative for a signal; None if it drains without being asked to.
+        :raises OSError: if it cannot be started.
         """
         self._failure = ""
         self._has_served = self._drains = False
@@ -188,12 +192,12 @@ class WorkerProcess:
 
     async def _start(self) -> tuple[asyncio.subprocess.Process, socket.socket]:
         """Start a process with its listening sockets; returns it and our end of the socket to it."""
-        ours, theirs = socket.socketpair()
-        heard, reports = descriptors.pair()
-        heard.setblocking(False)
         inherited = self.held.sockets
         self._handed = {name: bound.fileno() for name, bound in inherited.items()}
-        with theirs, reports:
+        with ExitStack() as opened:
+            ours, theirs = map(opened.enter_context, socket.socketpair())
+            heard, reports = map(opened.enter_context, descriptors.pair())
+            heard.setblocking(False)
             self._process = process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-m",
@@ -203,6 +207,9 @@ class WorkerProcess:
                 stdin=asyncio.subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(), reports.fileno(), *self._handed.values()),
             )
+            opened.pop_all()
+        theirs.close()
+        reports.close()
         self.held.follow(heard)
         return process, ours
 
