@@ -82,6 +82,31 @@ def test_changed_file_reaches_the_worker_and_a_broken_one_changes_nothing(
     until(lambda: "reading the configuration again" in running.errors.read_text())
 
 
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGUSR2, signal.SIGINT])
+def test_a_signal_that_the_supervisor_obeys_ends_no_worker(running: Gateway, number: signal.Signals) -> None:
+    """A closed terminal, `pkill -HUP -f sluicegate` and Ctrl-C send it to all processes."""
+    worker = until(running.worker)
+    with socket.create_connection(("127.0.0.1", running.port), timeout=LONG_S) as client:
+        for _ in range(2):
+            client.sendall(b"here\n")
+            assert client.recv(100) == b"here\n"
+            worker.send_signal(number)
+    assert running.worker() == worker
+
+
+def test_a_signal_during_the_start_does_not_end_the_gateway(upstream: int, tmp_path: Path) -> None:
+    gateway = Gateway(tmp_path, upstream, closed_port())
+    plugins = "[tests.gateway.echo_plugin, tests.gateway.signalling_plugin]"
+    gateway.path.write_text(gateway.path.read_text().replace("[tests.gateway.echo_plugin]", plugins))
+    gateway.start()
+    try:
+        assert gateway.ready.startswith("sluicegate ready: b1"), gateway.errors.read_text()
+        assert gateway.process.poll() is None
+        assert "worker ended" not in gateway.errors.read_text()
+    finally:
+        gateway.stop()
+
+
 def test_change_of_the_store_by_another_process_reaches_the_worker(running: Gateway) -> None:
     store = SqliteStore(running.directory / "policies.db")
     store.set(Level.TOPIC, "t", "max_message_size", 10, "test")

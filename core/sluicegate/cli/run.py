@@ -51,6 +51,8 @@ def run(file: str, drain_timeout: float | None, take_over: bool) -> None:
     requests; a second SIGTERM ends it at once. SIGUSR2 starts the same command line again with --take-over,
     so that the installed version replaces this gateway.
     """
+    for number in (signal.SIGHUP, signal.SIGUSR2):
+        signal.signal(number, _disregard)
     opened = open_file(file, os.environ)
     warnings = _usable(file, opened)
     import uvloop
@@ -67,6 +69,10 @@ def run(file: str, drain_timeout: float | None, take_over: bool) -> None:
     for warning in warnings:
         log.warning("%s", warning.in_a_line())
     sys.exit(uvloop.run(_serve(file, opened, drain_timeout, take_over=take_over)))
+
+
+def _disregard(*_: object) -> None:
+    """Handle a signal that comes before it can be obeyed. Unlike SIG_IGN no child process inherits it."""
 
 
 def _usable(file: str, opened: Opened) -> list[Finding]:

@@ -29,9 +29,8 @@ def main(arguments: list[str]) -> int:
 
 def _prepare() -> None:
     """Minimize the process's memory and priority."""
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # Ctrl-C reaches all processes; the parent waits for this one
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_IGN)  # they may reach all processes; the parent waits for this one
     os.nice(_NICE)
     # Arrow loads these two if they are installed, which takes longer than everything else, and does not need
     # them here. None marks a module as unavailable.

@@ -4,11 +4,17 @@ Both are descriptors of sockets to the supervisor: for messages, and for listeni
 supervisor the worker keeps its last policies and runs until the next one takes over, or for `orphan_timeout`.
 """
 
+import signal
+
+if __name__ == "__main__":  # before what takes its time to be imported
+    # They may reach all processes; the supervisor alone obeys them, and says when to drain.
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_IGN)
+
 import asyncio
 import logging
 import os
 import select
-import signal
 import socket
 import sys
 from collections.abc import Mapping
@@ -209,7 +215,6 @@ async def main(descriptor: int, channel: int) -> int:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; the supervisor says when to drain
     raise_descriptor_limit()
     log_unraisable()
     sys.exit(uvloop.run(main(int(sys.argv[1]), int(sys.argv[2]))))
