@@ -50,14 +50,18 @@ def play_shown(
 
 
 async def _until_told(playing: "Coroutine[Any, Any, Run]") -> "Run":
-    """Play until the run ends or SIGTERM arrives; either way all started processes are ended in order."""
+    """Play until the run ends or a signal ends it; either way all started processes are ended in order."""
     task = asyncio.ensure_future(playing)
     loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGTERM, task.cancel)
+    # nohup ignores SIGHUP, and the demo has handlers of its own.
+    ours = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) is signal.SIG_DFL]
+    for number in ours:
+        loop.add_signal_handler(number, task.cancel)
     try:
         return await task
     finally:
-        loop.remove_signal_handler(signal.SIGTERM)
+        for number in ours:
+            loop.remove_signal_handler(number)
 
 
 def _minutes(seconds: float) -> str:

@@ -1,6 +1,7 @@
 """Wrong use of `sluicegate compare run` exits with 2 and a remedy before anything starts."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -77,8 +78,15 @@ def test_repetitions_have_directories_of_their_own(tmp_path: Path, monkeypatch: 
     assert CliRunner().invoke(compare, ["run", "mixed", "--out", str(tmp_path / "one")]).exit_code == 0
 
 
-def test_a_terminated_run_ends_its_child_processes(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", "from sluicegate.cli import main; main()", "compare", "run", "mixed"]
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_run_that_a_signal_ends_has_ended_its_child_processes(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    # Whatever the tests were started by may ignore SIGHUP.
+    start = (
+        "import signal; from sluicegate.cli import main; signal.signal(signal.SIGHUP, signal.SIG_DFL); main()"
+    )
+    command = [sys.executable, "-c", start, "compare", "run", "mixed"]
     options = [
         "--embedded",
         "--systems",
@@ -95,7 +103,7 @@ def test_a_terminated_run_ends_its_child_processes(tmp_path: Path) -> None:
         # What plays the plan begins after it is written.
         until(lambda: started.children(recursive=True) or process.poll() is not None)
         family = started.children(recursive=True)
-        process.terminate()
+        process.send_signal(number)
         output, _ = process.communicate(timeout=LONG_S)
     assert process.returncode == 1, output
     assert family
