@@ -508,10 +508,11 @@ def test_a_process_that_does_not_compact_leaves_that_to_another(
     log = open_log(tmp_path, compacting=False)
     log.decided(gate, publish(), rejection(), 0)
     until(lambda: log.stats().emitted == 1)
-    assert ended(tmp_path) == []  # it is being written
+    assert ended(tmp_path) == ([], [])  # it is being written
     log.close()
 
-    assert ended(tmp_path) == spools(tmp_path) != []
+    assert ended(tmp_path) == (spools(tmp_path), [])
+    assert spools(tmp_path) != []
     assert parquet_files(tmp_path) == []
     command = [sys.executable, "-m", "sluicegate.decisions.tidying", str(tmp_path), "0", "0"]
     subprocess.run(command, check=True)
@@ -559,3 +560,15 @@ def test_spark_and_others_skip_unfinished_files(tmp_path: Path) -> None:
     spool = spool_of(tmp_path, 1, close=False)
     assert spool.path.name.startswith(".")
     spool.close()
+
+
+def test_a_spool_that_cannot_be_opened_hides_no_other(tmp_path: Path) -> None:
+    unusable = partition(tmp_path, "r", "kafka") / ".a.jsonl"
+    unusable.parent.mkdir(parents=True)
+    unusable.symlink_to(unusable)  # not even root can open it
+    spool = spool_of(tmp_path, 5, name="b").path
+    found, [fault] = ended(tmp_path)
+    assert found == [spool]
+    assert str(unusable) in fault
+    assert tidy(tmp_path, 0, 0, 0) == [fault]
+    assert spools(tmp_path) == [unusable]

@@ -47,10 +47,10 @@ def compactor(state: Path, monkeypatch: pytest.MonkeyPatch) -> Compactor:
 
 
 @asynccontextmanager
-async def watching(compactor: Compactor) -> AsyncIterator[None]:
+async def watching(compactor: Compactor) -> AsyncIterator[asyncio.Task[None]]:
     task = asyncio.ensure_future(compactor.watch())
     try:
-        yield
+        yield task
     finally:
         task.cancel()
         with suppress(asyncio.CancelledError):
@@ -147,6 +147,63 @@ async def test_failures_are_logged_and_retried_with_backoff(
 
     assert pauses[:4] == [0.04, 0.08, 0.1, 0.1]
     assert "no space left" in caplog.text
+
+
+def put_unusable_spool(directory: Path) -> Path:
+    """A spool that nobody can open, not even root."""
+    spool = partition(directory, "r", "echo") / ".unusable.jsonl"
+    spool.parent.mkdir(parents=True)
+    spool.symlink_to(spool)
+    return spool
+
+
+async def test_a_spool_that_cannot_be_opened_is_named_once_and_holds_up_no_other(
+    directory: Path, compactor: Compactor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pauses = note_pauses(monkeypatch)
+    unusable = put_unusable_spool(directory)
+    async with watching(compactor) as task:
+        for name in ("one", "two"):
+            begin_spool(directory, name).close()
+            await until_slept(lambda: spools(directory) == [unusable] or task.done())
+            assert not task.done()
+    begin_spool(directory, "last").close()
+    await compactor.finish(LONG_S)
+
+    assert [path.stem for path in parquet_files(directory)] == ["last", "one", "two"]
+    assert set(pauses) == {0.02}
+    [line] = [record.getMessage() for record in caplog.records]
+    assert line.startswith(f"decision spool {unusable} was not compacted and stays for now: ")
+
+
+@pytest.mark.parametrize("what", ["ended", "parquet_files"])
+async def test_a_directory_that_cannot_be_listed_is_named_once_and_tried_again(
+    directory: Path,
+    compactor: Compactor,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    what: str,
+) -> None:
+    pauses = note_pauses(monkeypatch)
+    listing, fails = getattr(compacting, what), True
+
+    def listed(place: Path) -> Any:
+        if fails:
+            raise OSError(24, "Too many open files")
+        return listing(place)
+
+    monkeypatch.setattr(compacting, what, listed)
+    begin_spool(directory, "left").close()
+    if what == "ended":
+        await compactor.finish(LONG_S)
+    async with watching(compactor) as task:
+        await until_slept(lambda: len(pauses) >= 2 or task.done())
+        assert not task.done()
+        fails = False
+        await until_slept(lambda: not spools(directory))
+    assert [record.getMessage() for record in caplog.records] == [
+        f"decision log {directory} cannot be looked through for now: [Errno 24] Too many open files"
+    ]
 
 
 async def test_shutdown_waits_for_compaction_up_to_its_limit(

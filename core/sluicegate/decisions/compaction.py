@@ -11,7 +11,14 @@ import pyarrow.parquet as pq
 
 from sluicegate.decisions.reading import coded_tables
 from sluicegate.decisions.schema import SCHEMA
-from sluicegate.decisions.spool import DecisionLogError, locked, parquet_files, parquet_path, spools
+from sluicegate.decisions.spool import (
+    DecisionLogError,
+    locked,
+    not_compacted,
+    parquet_files,
+    parquet_path,
+    spools,
+)
 from sluicegate.decisions.unpacking import CODED_SCHEMA
 from sluicegate.private_files import opener
 
@@ -37,7 +44,7 @@ def tidy(directory: Path, max_bytes: int, max_age_s: float, now_s: float) -> lis
         try:
             compact(spool)
         except (OSError, pa.ArrowException, DecisionLogError) as error:
-            faults.append(f"decision spool {spool} was not compacted and stays for now: {error}")
+            faults.append(not_compacted(spool, error))
     try:
         prune(directory, max_bytes, max_age_s, now_s)
     except OSError as error:

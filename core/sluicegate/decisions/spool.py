@@ -143,14 +143,25 @@ def spools(directory: Path) -> list[Path]:
     return sorted(directory.glob(f"run=*/system=*/.*{SPOOL_SUFFIX}"))
 
 
-def ended(directory: Path) -> list[Path]:
-    """The finished spools under a log's directory, which no process is writing."""
-    found = []
+def ended(directory: Path) -> tuple[list[Path], list[str]]:
+    """The finished spools under a log's directory, which no process is writing.
+
+    :return: them, and a message for each spool that cannot be looked at.
+    """
+    found, faults = [], []
     for spool in spools(directory):
-        with locked(spool) as free:
-            if free:
-                found.append(spool)
-    return found
+        try:
+            with locked(spool) as free:
+                if free:
+                    found.append(spool)
+        except OSError as error:
+            faults.append(not_compacted(spool, error))
+    return found, faults
+
+
+def not_compacted(spool: Path, error: Exception) -> str:
+    """The message for a spool that stays as it is."""
+    return f"decision spool {spool} was not compacted and stays for now: {error}"
 
 
 def parquet_files(directory: Path) -> list[Path]:
@@ -160,7 +171,10 @@ def parquet_files(directory: Path) -> list[Path]:
 
 @contextmanager
 def locked(spool: Path) -> Iterator[bool]:
-    """Hold the lock of a spool; yields False if another process holds it or the spool does not exist."""
+    """Hold the lock of a spool; yields False if another process holds it or the spool does not exist.
+
+    :raises OSError: if it cannot be opened or locked.
+    """
     try:
         handle = os.open(spool, os.O_RDONLY)
     except FileNotFoundError:

@@ -35,20 +35,21 @@ class Compactor:
         self._directory = log_directory(config)
         keep = config.decisions
         self._process: asyncio.subprocess.Process | None = None
+        self._told: set[str] = set()
+        """What the last look found wrong; it was logged when it was new."""
         self._arguments = (str(self._directory), str(keep.retention_size), str(keep.retention_age / 1000))
 
     async def watch(self) -> None:
         """Compact finished spools until cancelled; first remove files that are too old as well."""
         if not self._enabled:
             return
-        found = await asyncio.to_thread(parquet_files, self._directory)
-        found += await asyncio.to_thread(ended, self._directory)
+        found = await self._look(at_first=True)
         period_s = _PERIOD_S
         while True:
             if found:
                 period_s = _PERIOD_S if await self._run() else min(2 * period_s, _LONGEST_PERIOD_S)
             await asyncio.sleep(period_s)
-            found = await asyncio.to_thread(ended, self._directory)
+            found = await self._look()
 
     async def finish(self, deadline_s: float) -> None:
         """Compact finished spools once; the rest is left for the next start.
@@ -57,8 +58,7 @@ class Compactor:
         """
         if not self._enabled:
             return
-        found = await asyncio.to_thread(ended, self._directory)
-        if found:
+        if await self._look():
             with suppress(TimeoutError):
                 async with asyncio.timeout(deadline_s):
                     await self._run()
@@ -70,10 +70,28 @@ class Compactor:
             with suppress(ProcessLookupError):
                 self._process.kill()
 
+    async def _look(self, *, at_first: bool = False) -> bool:
+        """Look for finished spools, and log what cannot be looked at, once.
+
+        :param at_first: whether Parquet files count too.
+        :return: whether there are any.
+        """
+        try:
+            found, faults = await asyncio.to_thread(ended, self._directory)
+            if at_first:
+                found += await asyncio.to_thread(parquet_files, self._directory)
+        except OSError as error:  # such as too many open files
+            found, faults = [], [f"decision log {self._directory} cannot be looked through for now: {error}"]
+        for fault in faults:
+            if fault not in self._told:
+                log.warning("%s", fault)
+        self._told = set(faults)
+        return bool(found)
+
     async def _run(self) -> bool:
         """Run the process to its end; kill it when cancelled.
 
-        :return: whether all went well.
+        :return: whether all went well, but for what is known already.
         """
         try:
             process = self._process = await asyncio.create_subprocess_exec(
@@ -93,6 +111,8 @@ class Compactor:
                 process.kill()
             await process.wait()
             raise
-        for line in errors.decode(errors="replace").splitlines():
+        told = errors.decode(errors="replace").splitlines()
+        news = [line for line in told if line not in self._told]
+        for line in news:
             log.warning("%s", line)
-        return process.returncode == 0
+        return process.returncode == 0 or (told != [] and not news)
