@@ -219,6 +219,21 @@ def test_retention_removes_the_oldest_beyond_size_and_age(tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == []  # empty partitions go too
 
 
+def test_retention_goes_on_past_a_file_that_cannot_be_removed(tmp_path: Path) -> None:
+    stuck = partition(tmp_path, "r", "kafka") / "a.parquet"
+    stuck.mkdir(parents=True)  # not even root can unlink it
+    os.utime(stuck, (0, 0))
+    for name in ("b", "c"):
+        target = compact(spool_of(tmp_path, 10, name=name).path)
+        assert target is not None
+        os.utime(target, (ord(name), ord(name)))
+
+    [fault] = tidy(tmp_path, 0, 1, 100)
+    assert fault.startswith(f"old decision files under {tmp_path} cannot be removed: ")
+    assert str(stuck) in fault
+    assert [path.name for path in parquet_files(tmp_path)] == ["a.parquet", "c.parquet"]
+
+
 def test_retention_keeps_files_that_are_being_written_or_compacted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

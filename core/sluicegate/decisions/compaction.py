@@ -80,18 +80,25 @@ def prune(directory: Path, max_bytes: int, max_age_s: float, now_s: float) -> in
     :param max_age_s: since a file was completed; 0 for no bound.
     :param now_s: seconds since 1970.
     :return: number of files removed.
+    :raises OSError: if one of them could not be removed; the others are.
     """
     files = sorted(_ages_and_sizes(parquet_files(directory)))
     total = sum(size for _, size, _ in files)
-    removed = 0
+    removed, fault = 0, None
     for modified, size, path in files:
         too_old = max_age_s and now_s - modified > max_age_s
         if not too_old and not (max_bytes and total > max_bytes):
             break
-        path.unlink(missing_ok=True)
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            fault = error
+            continue
         total -= size
         removed += 1
         _remove_if_empty(path.parent, path.parent.parent)
+    if fault is not None:
+        raise fault
     return removed
 
 
