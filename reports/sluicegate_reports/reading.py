@@ -188,6 +188,9 @@ def _take_spool(file: File, form: _Form, spools: list[pa.Table], left_out: list[
     except DecisionLogError as error:
         left_out.append(LeftOut(file.place, str(error)))
         return True
+    except OSError as error:
+        left_out.append(LeftOut(file.place, f"cannot be read: {told(error)}"))
+        return True
     if len(table):
         spools.append(table)
     elif path.stat().st_size:

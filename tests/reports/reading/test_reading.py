@@ -13,11 +13,11 @@ from tests.reports import recorded
 
 from sluicegate.decisions.schema import SCHEMA, VERSION_KEY
 from sluicegate.decisions.spool import Spool, encode, partition
-from sluicegate_reports import observations
+from sluicegate_reports import observations, reading
 from sluicegate_reports.listing import listing
 from sluicegate_reports.observations import Event, Observation, ObservationLog, Role
-from sluicegate_reports.places import Place
-from sluicegate_reports.reading import Log, is_damage, read_decisions, read_observations
+from sluicegate_reports.places import File, Place
+from sluicegate_reports.reading import LeftOut, Log, is_damage, read_decisions, read_observations
 
 
 def write(directory: Path, name: str, count: int = 3, metadata: dict[bytes, bytes] | None = None) -> Path:
@@ -203,6 +203,16 @@ def test_a_spool_without_a_whole_batch_is_named(spark: SparkSession, tmp_path: P
     Spool(folder, "part-live", {"run": "r1"}).close()
     assert list(reasons(read_decisions(spark, tmp_path)).values()) == [
         "holds no whole batch of rows yet, or no more"
+    ]
+
+
+def test_a_spool_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
+    (tmp_path / ".part-live.jsonl").symlink_to(".part-live.jsonl")  # not even root can open it
+    file = File(Place(str(tmp_path / ".part-live.jsonl")), 1)
+    left_out: list[LeftOut] = []
+    assert reading._take_spool(file, reading._DECISIONS, [], left_out)
+    assert [(each.path, each.reason) for each in left_out] == [
+        (file.place, "cannot be read: Too many levels of symbolic links")
     ]
 
 
