@@ -66,6 +66,8 @@ class PolicyWatch:
         self._store = _open_store(loaded, plugins)
         self._answered_ns = monotonic_ns()
         self._store_version, self._layers = self._store.layers()
+        self._running = tuple(broker.name for broker in loaded.config.brokers)
+        """Brokers that have a worker, whatever the file named since."""
         self._mark = self._file_mark()
         self._file_broken = False
         self._store_broken = False
@@ -212,11 +214,9 @@ class PolicyWatch:
 
     def _refuse_removed(self, loaded: Loaded) -> None:
         names = {broker.name for broker in loaded.config.brokers}
-        for broker in self.loaded.config.brokers:
-            if broker.name not in names:
-                raise ValueError(
-                    f"broker {broker.name!r} is missing; to remove a broker, restart the gateway"
-                )
+        for name in self._running:
+            if name not in names:
+                raise ValueError(f"broker {name!r} is missing; to remove a broker, restart the gateway")
 
     def _refuse_unusable(self, loaded: Loaded) -> None:
         """Check newly named TLS files; those in force may be about to be renewed."""
