@@ -6,6 +6,7 @@ import pytest
 from tests.gateway.test_watching import GOOD, Lab
 
 from sluicegate.runtime.plugins import CHOICE
+from sluicegate.runtime.policies_in_force import PolicyWatch
 
 TWO = GOOD.replace(
     "state_dir",
@@ -25,4 +26,17 @@ def test_a_broker_that_never_ran_may_be_taken_back(lab: Lab) -> None:
     lab.write(size="200")
     assert lab.watch.check() is True
     assert (lab.size(), lab.watch.successful) == ([200], True)
+    lab.watch.close()
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_file_that_changes_while_the_store_is_opened_is_read(lab: Lab, there: bool) -> None:
+    loaded = lab.watch.loaded
+    lab.watch.close()
+    lab.write(size="200")
+    if not there:
+        lab.path.unlink()
+    lab.watch = PolicyWatch(lab.path, loaded, lab.watch.plugins, {})
+    assert lab.watch.check() is there
+    assert (lab.size(), lab.watch.successful) == ([200 if there else 100], there)
     lab.watch.close()

@@ -27,7 +27,8 @@ log = logging.getLogger(__name__)
 
 _LIVE = frozenset({"observe_only", "exempt"})
 """Keys of a broker's entry that apply without a restart."""
-_FileMark = tuple[int, int, int]
+_FileMark = tuple[int, ...]
+"""Identifies a file's state: mtime, size, inode; empty if the file is missing."""
 _FIRST_RETRY_NS = 250_000_000
 _LONGEST_RETRY_NS = 5_000_000_000
 _NS = 1_000_000_000
@@ -68,7 +69,8 @@ class PolicyWatch:
         self._store_version, self._layers = self._store.layers()
         self._running = tuple(broker.name for broker in loaded.config.brokers)
         """Brokers that have a worker, whatever the file named since."""
-        self._mark = self._file_mark()
+        self._mark: _FileMark | None = None
+        """None until the first check, as the file may have changed since it was loaded."""
         self._file_broken = False
         self._store_broken = False
         self._unkept: dict[str, str] = {}
@@ -181,11 +183,11 @@ class PolicyWatch:
         self._write_facts()
         self._store.close()
 
-    def _file_mark(self) -> _FileMark | None:
+    def _file_mark(self) -> _FileMark:
         try:
             found = os.stat(self._path)
         except OSError:
-            return None
+            return ()
         return found.st_mtime_ns, found.st_size, found.st_ino
 
     def _check_file(self, force: bool) -> bool:
