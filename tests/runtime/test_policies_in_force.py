@@ -1,10 +1,12 @@
 """What a file and a store may suffer without a change of them being lost."""
 
+import os
 from pathlib import Path
 
 import pytest
 from tests.gateway.test_watching import GOOD, Lab
 
+from sluicegate.config.errors import ConfigErrors, Finding
 from sluicegate.runtime.plugins import CHOICE
 from sluicegate.runtime.policies_in_force import PolicyWatch
 
@@ -40,3 +42,34 @@ def test_a_file_that_changes_while_the_store_is_opened_is_read(lab: Lab, there: 
     assert lab.watch.check() is there
     assert (lab.size(), lab.watch.successful) == ([200 if there else 100], there)
     lab.watch.close()
+
+
+def test_a_file_that_keeps_size_time_and_inode_is_read(lab: Lab) -> None:
+    lab.watch.check()
+    before = os.stat(lab.path)
+    lab.path.write_text(lab.path.read_text().replace("100", "200"))
+    while os.stat(lab.path).st_ctime_ns == before.st_ctime_ns:  # the kernel's clock moves in ticks
+        os.utime(lab.path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    os.utime(lab.path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert lab.watch.check() is True
+    assert lab.size() == [200]
+    lab.watch.close()
+
+
+def test_a_file_that_may_be_read_at_last_is_read(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab.write(size="200")
+    with monkeypatch.context() as forbidden:
+        forbidden.setattr("sluicegate.config.load.read_text", unreadable)
+        assert lab.watch.check() is False
+        assert lab.watch.successful is False
+    changed_ns = os.stat(lab.path).st_ctime_ns
+    while os.stat(lab.path).st_ctime_ns == changed_ns:
+        lab.path.chmod(0o644)
+    assert lab.watch.check() is True
+    assert (lab.size(), lab.watch.successful) == ([200], True)
+    lab.watch.close()
+
+
+def unreadable(file: str) -> str:
+    """What `load` meets where the mode of a file forbids to read it, to all but root."""
+    raise ConfigErrors([Finding(file, 0, 0, "", "cannot read it", "check its permissions")])

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 _LIVE = frozenset({"observe_only", "exempt"})
 """Keys of a broker's entry that apply without a restart."""
 _FileMark = tuple[int, ...]
-"""Identifies a file's state: mtime, size, inode; empty if the file is missing."""
+"""Identifies a file's state: mtime, ctime, size, inode; empty if the file is missing."""
 _FIRST_RETRY_NS = 250_000_000
 _LONGEST_RETRY_NS = 5_000_000_000
 _NS = 1_000_000_000
@@ -188,7 +188,7 @@ class PolicyWatch:
             found = os.stat(self._path)
         except OSError:
             return ()
-        return found.st_mtime_ns, found.st_size, found.st_ino
+        return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
 
     def _check_file(self, force: bool) -> bool:
         mark = self._file_mark()
