@@ -7,8 +7,10 @@ import pytest
 from tests.gateway.test_watching import GOOD, Lab
 
 from sluicegate.config.errors import ConfigErrors, Finding
+from sluicegate.model import Level
 from sluicegate.runtime.plugins import CHOICE
 from sluicegate.runtime.policies_in_force import PolicyWatch
+from sluicegate.store import SqliteStore
 
 TWO = GOOD.replace(
     "state_dir",
@@ -73,3 +75,21 @@ def test_a_file_that_may_be_read_at_last_is_read(lab: Lab, monkeypatch: pytest.M
 def unreadable(file: str) -> str:
     """What `load` meets where the mode of a file forbids to read it, to all but root."""
     raise ConfigErrors([Finding(file, 0, 0, "", "cannot read it", "check its permissions")])
+
+
+def test_a_store_that_replaces_another_of_the_same_version_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(CHOICE, "")
+    live, other = tmp_path / "policies.db", tmp_path / "other.db"
+    for path, size in ((live, 50), (other, 60)):
+        store = SqliteStore(path)
+        store.set(Level.BROKER, "", "max_message_size", size, "test")
+        store.close()
+    lab = Lab(tmp_path)
+    assert lab.watch.check() is False
+    os.replace(other, live)
+    assert lab.watch.check() is True
+    assert lab.size() == [100, 60]
+    assert lab.watch.check() is False
+    lab.watch.close()

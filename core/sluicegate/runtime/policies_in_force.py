@@ -18,7 +18,7 @@ from sluicegate.log_throttle import LineLimiter
 from sluicegate.model import Level, PolicySet
 from sluicegate.runtime.changing import change_store
 from sluicegate.runtime.plugins import Plugins
-from sluicegate.store import PolicyStore, StoreError
+from sluicegate.store import PolicyStore, SqliteStore, StoreError
 from sluicegate.store.local_copy import NAME as COPY_NAME
 from sluicegate.store.local_copy import LocalCopy
 from sluicegate.store.standby import StandbyStore, is_remote
@@ -67,6 +67,8 @@ class PolicyWatch:
         self._store = _open_store(loaded, plugins)
         self._answered_ns = monotonic_ns()
         self._store_version, self._layers = self._store.layers()
+        self._store_openings = 0
+        """How often the store's file was opened before: another file may have the same version."""
         self._running = tuple(broker.name for broker in loaded.config.brokers)
         """Brokers that have a worker, whatever the file named since."""
         self._mark: _FileMark | None = None
@@ -252,9 +254,10 @@ class PolicyWatch:
 
     def _check_store(self, force: bool) -> bool:
         try:
-            same = self._store.version() == self._store_version
+            same = self._store.version() == self._store_version  # this reopens a file that was replaced
+            openings = self._store.openings if isinstance(self._store, SqliteStore) else 0
             self._answered_ns = monotonic_ns()
-            if same and not (force or self._store_broken):
+            if same and openings == self._store_openings and not (force or self._store_broken):
                 return False
             version, layers = self._store.layers()
         except StoreError as error:
@@ -267,7 +270,7 @@ class PolicyWatch:
             log.info("store can be read again")
             self._store_broken = False
         changed = layers != self._layers
-        self._store_version, self._layers = version, layers
+        self._store_version, self._store_openings, self._layers = version, openings, layers
         return changed
 
     def _broken(self, what: str, text: str) -> None:

@@ -37,6 +37,11 @@ class SqliteStore:
         file.do(lambda connection: None)
         self._file: SqliteFile | SqliteMemory = file
 
+    @property
+    def openings(self) -> int:
+        """How often the file was opened; more than once if it was replaced or could not be used."""
+        return self._file.openings
+
     def layers(self) -> tuple[int, tuple[PolicyLayer, ...]]:
         """Read all settings and their version as one snapshot."""
 

@@ -50,6 +50,8 @@ class SqliteFile:
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         self._file: tuple[int, int] | None = None
+        self.openings = 0
+        """How often the file was opened."""
 
     def close(self) -> None:
         """Close the file."""
@@ -92,6 +94,7 @@ class SqliteFile:
                 f"BEGIN IMMEDIATE; {self._schema} PRAGMA user_version = {self._version}; COMMIT;"
             )
         self._file = self._identity()
+        self.openings += 1
 
     def disconnect(self) -> None:
         """Close the connection; the next action reopens the file. The caller holds the lock."""
@@ -129,6 +132,8 @@ class SqliteMemory:
 
     :param schema: statements that create the tables.
     """
+
+    openings = 1
 
     def __init__(self, schema: str) -> None:
         self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
