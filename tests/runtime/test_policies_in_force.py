@@ -8,6 +8,7 @@ from tests.gateway.test_watching import GOOD, Lab
 
 from sluicegate.config.errors import ConfigErrors, Finding
 from sluicegate.model import Level
+from sluicegate.runtime import policies_in_force
 from sluicegate.runtime.plugins import CHOICE
 from sluicegate.runtime.policies_in_force import PolicyWatch
 from sluicegate.store import SqliteStore
@@ -92,4 +93,47 @@ def test_a_store_that_replaces_another_of_the_same_version_is_read(
     assert lab.watch.check() is True
     assert lab.size() == [100, 60]
     assert lab.watch.check() is False
+    lab.watch.close()
+
+
+class Still:
+    """A kernel whose clock gives every change the same time, and the watch's own clock."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now_ns = 1
+        monkeypatch.setattr(policies_in_force, "monotonic_ns", lambda: self.now_ns)
+        monkeypatch.setattr(PolicyWatch, "_file_mark", lambda watch: (1, 1, 1, 1))
+
+
+def test_a_file_is_read_once_more_as_two_changes_may_look_like_one(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    still = Still(monkeypatch)
+    assert lab.watch.check() is False
+    lab.write(size="200")
+    assert lab.watch.check() is False
+    still.now_ns += 1_000_000_000
+    assert lab.watch.check() is True
+    assert lab.size() == [200]
+    lab.path.unlink()
+    still.now_ns += 9_000_000_000
+    assert lab.watch.check() is False
+    assert lab.watch.successful is True, "it is not read any more"
+    lab.watch.close()
+
+
+def test_a_mistake_that_is_read_once_more_is_told_once(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    still = Still(monkeypatch)
+    lab.write(size="-5")
+    for _ in range(2):
+        assert lab.watch.check() is False
+        still.now_ns += 1_000_000_000
+    assert (lab.watch.successful, lab.watch.failures, len(caplog.records)) == (False, 1, 1)
+    lab.watch.check(force=True)
+    lab.write(size="-6")
+    still.now_ns += 1_000_000_000
+    lab.watch.check()
+    assert (lab.watch.failures, len(caplog.records)) == (3, 3)
     lab.watch.close()

@@ -5,6 +5,7 @@ import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import partial
+from math import inf
 from pathlib import Path
 from time import monotonic_ns
 
@@ -73,7 +74,10 @@ class PolicyWatch:
         """Brokers that have a worker, whatever the file named since."""
         self._mark: _FileMark | None = None
         """None until the first check, as the file may have changed since it was loaded."""
-        self._file_broken = False
+        self._again_ns: float = inf
+        """When the file is read although it looks unchanged."""
+        self._file_problem: str | None = None
+        """Why the file cannot be used; None if it can."""
         self._store_broken = False
         self._unkept: dict[str, str] = {}
         """Facts that the store did not take yet, by key."""
@@ -97,7 +101,7 @@ class PolicyWatch:
         changed = self._check_file(force)
         changed = self._check_store(force) or changed
         self._write_facts()
-        self.successful = not (self._file_broken or self._store_broken)
+        self.successful = self._file_problem is None and not self._store_broken
         if changed:
             self.version += 1
         return changed
@@ -193,23 +197,26 @@ class PolicyWatch:
         return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
 
     def _check_file(self, force: bool) -> bool:
-        mark = self._file_mark()
-        if mark == self._mark and not force:
+        mark, now_ns = self._file_mark(), monotonic_ns()
+        is_new = force or mark != self._mark
+        if not is_new and now_ns < self._again_ns:
             return False
-        self._mark = mark
+        # A further change within one tick of the kernel's clock may leave the mark as it is.
+        self._mark, self._again_ns = mark, now_ns + _NS if is_new else inf
         try:
             loaded = load(self._path, self.plugins.policy_models, self.plugins.broker_models, self._environ)
             self._refuse_removed(loaded)
             self._refuse_unusable(loaded)
         except (ConfigErrors, ValueError) as error:
-            self._file_broken = True
-            self.failures += 1
             text = error.render() if isinstance(error, ConfigErrors) else str(error)
-            log.error("%s cannot be used, the last good policies stay in force\n%s", self._path, text)
+            if is_new or text != self._file_problem:
+                self.failures += 1
+                log.error("%s cannot be used, the last good policies stay in force\n%s", self._path, text)
+            self._file_problem = text
             return False
-        if self._file_broken:
+        if self._file_problem is not None:
             log.info("%s can be used again", self._path)
-            self._file_broken = False
+            self._file_problem = None
         if loaded.text_digest == self.loaded.text_digest:
             return False
         self._warn_of_restart(loaded)
