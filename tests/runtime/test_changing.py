@@ -30,6 +30,25 @@ def test_values_are_checked_and_kept_in_base_units() -> None:
     assert store.layers()[1] == ()
 
 
+def test_a_field_may_be_named_by_its_alias() -> None:
+    store = MemoryStore()
+    change_store(store, FIELDS, Level.TOPIC, "t", {"fixedDeliveryDelayInMillis": "30s"}, "ann")
+    _, [layer] = store.layers()
+    assert {name: setting.value for name, setting in layer.settings.items()} == {
+        "fixed_delivery_delay": 30_000
+    }
+    change_store(store, FIELDS, Level.TOPIC, "t", {"fixedDeliveryDelayInMillis": None}, "ann")
+    assert store.layers()[1] == ()
+
+
+def test_a_field_that_is_named_twice_changes_nothing() -> None:
+    store = MemoryStore()
+    changes = {"fixed_delivery_delay": "30s", "fixedDeliveryDelayInMillis": "40s"}
+    with pytest.raises(PolicyRefusedError, match="fixed_delivery_delay is named twice"):
+        change_store(store, FIELDS, Level.TOPIC, "t", changes, "ann")
+    assert store.version() == 0
+
+
 @pytest.mark.parametrize(
     ("field", "value", "text"),
     [

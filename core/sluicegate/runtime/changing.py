@@ -26,15 +26,18 @@ def change_store(
     :param store: what is changed.
     :param fields: the policy fields that are known.
     :param name: namespace or topic; empty at broker level.
-    :param changes: values by field, in base units or with units; None removes a field.
+    :param changes: values by field or alias, in base units or with units; None removes a field.
     :param actor: the author, for the history.
     :param file: what the file says, which the store's values must not contradict.
     :raises PolicyRefusedError: if a field is unknown or a value does not fit; nothing is changed then.
     :raises PolicyUnavailableError: if the store cannot be written.
     """
-    checked = {
-        field: None if value is None else _checked(fields, field, value) for field, value in changes.items()
-    }
+    checked: dict[str, PolicyValue | None] = {}
+    for field, value in changes.items():
+        canonical = fields.aliases.get(field, field)
+        if canonical in checked:
+            raise PolicyRefusedError(f"{canonical} is named twice, once by an alias")
+        checked[canonical] = None if value is None else _checked(fields, field, value)
     try:
         if level is Level.BROKER:
             _refuse_contradictions(fields, (*file, *store.layers()[1]), checked)
@@ -51,9 +54,8 @@ def _refuse_contradictions(
     fields: PolicyFields, layers: Sequence[PolicyLayer], changes: Mapping[str, PolicyValue | None]
 ) -> None:
     """Refuse changes that make the broker's fields contradict each other, unless they do already."""
-    canonical = {fields.aliases.get(name, name): value for name, value in changes.items()}
-    after = [_without(layer, canonical) for layer in layers]
-    changed = {name: Setting(value, Source.STORE) for name, value in canonical.items() if value is not None}
+    after = [_without(layer, changes) for layer in layers]
+    changed = {name: Setting(value, Source.STORE) for name, value in changes.items() if value is not None}
     before = _contradictions(fields, layers)
     for found in _contradictions(fields, [*after, PolicyLayer(Level.BROKER, "", changed)]):
         if found not in before:
