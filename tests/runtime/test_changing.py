@@ -1,5 +1,7 @@
 """Changing the store."""
 
+from collections.abc import Mapping
+
 import pytest
 
 from sluicegate.broker import PolicyRefusedError, PolicyUnavailableError
@@ -69,7 +71,9 @@ def test_one_invalid_value_changes_nothing(field: str, value: object, text: str)
 
 def test_a_store_that_cannot_be_written_is_reported() -> None:
     class Broken(MemoryStore):
-        def set(self, level: Level, name: str, field: str, value: PolicyValue, actor: str) -> int:
+        def change(
+            self, level: Level, name: str, changes: Mapping[str, PolicyValue | None], actor: str
+        ) -> int:
             raise StoreError("store is locked", "try again")
 
     with pytest.raises(PolicyUnavailableError, match="store is locked: try again"):

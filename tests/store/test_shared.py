@@ -12,7 +12,7 @@ from tests.store.conftest import Clock
 from tests.store.test_gateways_on_etcd import lab_on
 from tests.waiting import until
 
-from sluicegate.model import Level
+from sluicegate.model import Level, PolicyValue
 from sluicegate.runtime.plugins import CHOICE
 from sluicegate.store import PolicyStore, StoreError
 from sluicegate.store import replica as replica_module
@@ -138,6 +138,10 @@ class Lab:
         work = self.metadata.delete(key) if value is None else self.metadata.put(key, value)
         self.store._run(work)
 
+    def revision(self) -> int:
+        """How many transactions there were."""
+        return self.store._run(self.metadata.list("/gates/")).revision
+
 
 @pytest.fixture
 def lab() -> Iterator[Lab]:
@@ -157,6 +161,17 @@ def test_a_key_that_holds_no_policy_is_named_and_nothing_is_deleted(lab: Lab, va
     lab.put("/gates/policies/set/topic/t/x", None)
     until(lambda: not error_of(lab.store.version))
     assert rate(lab.store) == 5
+
+
+def test_a_change_is_one_transaction(lab: Lab) -> None:
+    lab.store.set(Level.TOPIC, "t", "gone", 1, "ann")
+    before = lab.revision()
+    fields: dict[str, PolicyValue | None] = {f"f{number:02}": number for number in range(41)}
+    assert lab.store.change(Level.TOPIC, "t", {**fields, "gone": None}, "ann") == 43
+    assert lab.revision() == before + 1
+    with pytest.raises(StoreError, match="takes at most 42 fields in one change: make several changes"):
+        lab.store.change(Level.TOPIC, "t", {**fields, "g": 1, "h": 1}, "ann")
+    assert lab.store.version() == 43
 
 
 def test_a_counter_that_is_no_number(lab: Lab) -> None:

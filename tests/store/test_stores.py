@@ -5,6 +5,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,27 @@ def test_history_names_the_actor_newest_first(store: PolicyStore) -> None:
     assert (oldest.version, oldest.actor, oldest.value, oldest.name) == (1, "ann", 5, "orders")
     assert newest.at.endswith("+00:00")
     assert store.history(1) == [newest]
+
+
+def test_fields_change_together(store: PolicyStore) -> None:
+    store.set(Level.TOPIC, "t", "same", 1, "ann")
+    store.set(Level.TOPIC, "t", "gone", 1, "ann")
+    changes = {RATE: 5, "same": 1, "gone": None, "other": True}
+    assert store.change(Level.TOPIC, "t", changes, "bob") == 5, "each field that differs has its version"
+    version, [layer] = store.layers()
+    assert version == 5
+    assert {name: (each.value, each.location) for name, each in layer.settings.items()} == {
+        RATE: (5, "store version 3"),
+        "other": (True, "store version 5"),
+        "same": (1, "store version 1"),
+    }
+    assert [(entry.version, entry.field, entry.actor) for entry in store.history(3)] == [
+        (5, "other", "bob"),
+        (4, "gone", "bob"),
+        (3, RATE, "bob"),
+    ]
+    assert store.change(Level.TOPIC, "t", changes, "bob") == 5
+    assert store.change(Level.TOPIC, "t", {}, "bob") == 5
 
 
 def test_facts_are_found_by_their_beginning_and_have_no_part_in_the_version(store: PolicyStore) -> None:
@@ -262,6 +284,20 @@ def test_a_locked_store_refuses_writes_and_recovers(tmp_path: Path, monkeypatch:
     other.execute("ROLLBACK")
     other.close()
     assert store.set(Level.BROKER, "", RATE, 1, "ann") == 1
+    store.close()
+
+
+def test_of_a_change_that_cannot_be_written_nothing_is_stored(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "p.db")
+    with closing(sqlite3.connect(tmp_path / "p.db")) as other:
+        other.execute(
+            "CREATE TRIGGER full BEFORE INSERT ON setting WHEN NEW.field = 'second' "
+            "BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END"
+        )
+    with pytest.raises(StoreError, match="disk is full"):
+        store.change(Level.TOPIC, "t", {"first": 1, "second": 2}, "ann")
+    assert store.layers() == (0, ())
+    assert store.history(5) == []
     store.close()
 
 

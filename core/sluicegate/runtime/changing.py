@@ -1,4 +1,4 @@
-"""Changing the store: every value is checked before the first one is written."""
+"""Changing the store: every value is checked before all are written as one."""
 
 from collections.abc import Mapping, Sequence
 
@@ -41,11 +41,7 @@ def change_store(
     try:
         if level is Level.BROKER:
             _refuse_contradictions(fields, (*file, *store.layers()[1]), checked)
-        for field, value in checked.items():
-            if value is None:
-                store.unset(level, name, field, actor)
-            else:
-                store.set(level, name, field, value, actor)
+        store.change(level, name, checked, actor)
     except StoreError as error:
         raise PolicyUnavailableError(str(error)) from error
 

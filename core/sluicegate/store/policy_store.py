@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Protocol
 
 from sluicegate.model import Level, PolicyLayer, PolicyValue, Setting, Source
@@ -55,7 +56,10 @@ class Change:
 
 
 class PolicyStore(Protocol):
-    """Policies set at run time, and facts. Shared by processes and thread-safe."""
+    """Policies set at run time, and facts. Shared by processes and thread-safe.
+
+    A class that derives from it needs neither `set` nor `unset` of its own.
+    """
 
     def layers(self) -> tuple[int, tuple[PolicyLayer, ...]]:
         """Read all settings and their version as one snapshot.
@@ -69,21 +73,26 @@ class PolicyStore(Protocol):
         :raises StoreError: if the store cannot be read.
         """
 
-    def set(self, level: Level, name: str, field: str, value: PolicyValue, actor: str) -> int:
-        """Set one field; the caller has checked the value (`PolicyFields.parse`).
+    def change(self, level: Level, name: str, changes: Mapping[str, PolicyValue | None], actor: str) -> int:
+        """Set and remove fields in one transaction: others see all changes or none.
+
+        Each field whose value differs is a change with a version of its own.
 
         :param name: namespace or topic, exact or with `*`; empty at broker level.
+        :param changes: values by field, which the caller has checked (`PolicyFields.parse`); None removes a
+            field, so that it is inherited again.
         :param actor: the author, for the history.
-        :return: the new version, or the current one if the value is already set.
+        :return: the new version, or the current one if nothing differs.
         :raises StoreError: if the store cannot be written.
         """
+
+    def set(self, level: Level, name: str, field: str, value: PolicyValue, actor: str) -> int:
+        """Set one field, as `change` does."""
+        return self.change(level, name, {field: value}, actor)
 
     def unset(self, level: Level, name: str, field: str, actor: str) -> int:
-        """Remove one field, so that it is inherited again.
-
-        :return: the new version, or the current one if the field is not set.
-        :raises StoreError: if the store cannot be written.
-        """
+        """Remove one field, as `change` does."""
+        return self.change(level, name, {field: None}, actor)
 
     def history(self, limit: int) -> list[Change]:
         """The last changes, newest first.
@@ -132,3 +141,29 @@ def layers_of(rows: Iterable[Row]) -> tuple[PolicyLayer, ...]:
         PolicyLayer(level, name, settings.get((level, name), {}), ceilings.get((level, name), {}))
         for level, name in sorted(settings.keys() | ceilings.keys())
     )
+
+
+def differences(
+    level: Level,
+    name: str,
+    changes: Mapping[str, PolicyValue | None],
+    old: Mapping[str, PolicyValue],
+    version: int,
+    actor: str,
+) -> list[Change]:
+    """The history of a change: an entry for each field whose value differs.
+
+    :param old: values by field before it.
+    :param version: version of the store before it.
+    """
+    at = datetime.now(UTC).isoformat(timespec="seconds")
+    differing = [(field, value) for field, value in changes.items() if not _same(old.get(field), value)]
+    return [
+        Change(number, level, name, field, value, actor, at)
+        for number, (field, value) in enumerate(differing, version + 1)
+    ]
+
+
+def _same(old: PolicyValue | None, new: PolicyValue | None) -> bool:
+    # Python considers 1 and True equal, policies do not.
+    return old == new and type(old) is type(new)

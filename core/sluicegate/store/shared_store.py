@@ -3,19 +3,28 @@
 import asyncio
 import random
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from datetime import UTC, datetime
 from time import monotonic
 from typing import Any, TypeVar
 
 from sluicegate.model import Level, PolicyLayer, PolicyValue
-from sluicegate.store.metadata.metadata_store import Delete, MetadataStore, Put, Unchanged
-from sluicegate.store.policy_store import Change, Row, StoreError, StoreUnavailableError, layers_of
+from sluicegate.store.metadata.metadata_store import TRANSACTION_LIMIT, Delete, MetadataStore, Put, Unchanged
+from sluicegate.store.policy_store import (
+    Change,
+    PolicyStore,
+    Row,
+    StoreError,
+    StoreUnavailableError,
+    differences,
+    layers_of,
+)
 from sluicegate.store.records import decoded_change, decoded_row, encoded_change, encoded_row, setting_key
 from sluicegate.store.replica import VERSION_KEY, Replica
 
 _KEPT_CHANGES = 1_000
+_MOST_FIELDS = (TRANSACTION_LIMIT - 1) // 3
+"""Most fields of one change: each is a setting, an entry of the history, and an old entry that goes."""
 _WRITING_S = 10.0
 """How long a write is retried while concurrent changes interfere."""
 _PAUSE_S = 0.02
@@ -24,7 +33,7 @@ _MARGIN_S = 5.0
 Result = TypeVar("Result")
 
 
-class SharedStore:
+class SharedStore(PolicyStore):
     """A `PolicyStore` with a thread that talks to the metadata store and follows all gateways' changes.
 
     `layers` and `version` read from memory. While the metadata store does not respond, they raise an error
@@ -64,13 +73,14 @@ class SharedStore:
         """Number of the last change by any process."""
         return self._open_replica.version()
 
-    def set(self, level: Level, name: str, field: str, value: PolicyValue, actor: str) -> int:
-        """Set one field."""
-        return self._change(level, name, field, value, actor)
-
-    def unset(self, level: Level, name: str, field: str, actor: str) -> int:
-        """Remove one field."""
-        return self._change(level, name, field, None, actor)
+    def change(self, level: Level, name: str, changes: Mapping[str, PolicyValue | None], actor: str) -> int:
+        """Set and remove fields in one transaction, of which etcd bounds the size."""
+        if len(changes) > _MOST_FIELDS:
+            message = f"{self._place} takes at most {_MOST_FIELDS} fields in one change"
+            raise StoreError(message, "make several changes")
+        version = self._run(self._write(level, name, changes, actor), _WRITING_S)
+        self._open_replica.wait_for_version(version, self._timeout_s)
+        return version
 
     def history(self, limit: int) -> list[Change]:
         """The last changes, newest first."""
@@ -145,50 +155,49 @@ class SharedStore:
             await asyncio.wait(calls, timeout=_MARGIN_S)
         await self._loop.shutdown_asyncgens()
 
-    def _change(self, level: Level, name: str, field: str, value: PolicyValue | None, actor: str) -> int:
-        version = self._run(self._write(level, name, field, value, actor), _WRITING_S)
-        self._open_replica.wait_for_version(version, self._timeout_s)
-        return version
-
-    async def _write(self, level: Level, name: str, field: str, value: PolicyValue | None, actor: str) -> int:
+    async def _write(
+        self, level: Level, name: str, changes: Mapping[str, PolicyValue | None], actor: str
+    ) -> int:
         """Write one change by compare-and-set; retry if a concurrent change interferes.
 
         :return: the new version, or the current one if there is nothing to change.
         """
         counter = f"{self._prefix}/policies/{VERSION_KEY}"
-        key = f"{self._prefix}/policies/{setting_key(level, name, field)}"
+        keys = {field: f"{self._prefix}/policies/{setting_key(level, name, field)}" for field in changes}
         deadline = monotonic() + _WRITING_S
         while monotonic() < deadline:
-            last, old = await self._keys.get(counter), await self._keys.get(key)
+            last = await self._keys.get(counter)
+            found = {field: await self._keys.get(key) for field, key in keys.items()}
+            old = {field: decoded_row(each.value).value for field, each in found.items() if each is not None}
             version = 0 if last is None else int(last.value)
-            if _same(None if old is None else decoded_row(old.value).value, value):
+            entries = differences(level, name, changes, old, version, actor)
+            if not entries:
                 return version
-            version += 1
-            at = datetime.now(UTC).isoformat(timespec="seconds")
-            change = Change(version, level, name, field, value, actor, at)
-            conditions = [
-                Unchanged(counter, 0 if last is None else last.modified),
-                Unchanged(key, 0 if old is None else old.modified),
-            ]
-            changes: list[Put | Delete] = [
-                Put(counter, str(version).encode()),
-                Put(self._line(version), encoded_change(change)),
-                Delete(self._line(version - _KEPT_CHANGES)),
-                Delete(key)
-                if value is None
-                else Put(key, encoded_row(Row(level, name, field, value, version))),
-            ]
-            if await self._keys.transact(conditions, changes):
+            read = {counter: last, **{keys[entry.field]: found[entry.field] for entry in entries}}
+            conditions = [Unchanged(key, 0 if each is None else each.modified) for key, each in read.items()]
+            version = entries[-1].version
+            written = [part for entry in entries for part in self._parts(keys[entry.field], entry)]
+            if await self._keys.transact(conditions, [Put(counter, str(version).encode()), *written]):
                 return version
             await asyncio.sleep(random.uniform(0, _PAUSE_S))  # noqa: S311 - jitter
         raise StoreError(f"{self._place} has too many concurrent changes", "try again")
+
+    def _parts(self, key: str, entry: Change) -> Iterator[Put | Delete]:
+        """What one field's change writes."""
+        if entry.value is None:
+            yield Delete(key)
+        else:
+            yield Put(key, encoded_row(Row(entry.level, entry.name, entry.field, entry.value, entry.version)))
+        yield Put(self._line(entry.version), encoded_change(entry))
+        if entry.version > _KEPT_CHANGES:
+            yield Delete(self._line(entry.version - _KEPT_CHANGES))
 
     def _fact(self, key: str) -> str:
         return f"{self._prefix}/facts/{key}"
 
     def _line(self, version: int) -> str:
         """The key of a history entry; keys sort in the order of versions."""
-        return f"{self._prefix}/history/{max(0, version):016d}"
+        return f"{self._prefix}/history/{version:016d}"
 
     @property
     def _keys(self) -> MetadataStore:
@@ -217,8 +226,3 @@ class SharedStore:
         except ValueError as error:
             message = f"{self._place} holds invalid policies ({error})"
             raise StoreError(message, "correct or delete those keys") from error
-
-
-def _same(old: PolicyValue | None, new: PolicyValue | None) -> bool:
-    # Python considers 1 and True equal, policies do not.
-    return old == new and type(old) is type(new)

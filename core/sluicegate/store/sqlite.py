@@ -3,11 +3,10 @@
 import json
 import sqlite3
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 
 from sluicegate.model import Level, PolicyLayer, PolicyValue
-from sluicegate.store.policy_store import Change, Row, layers_of
+from sluicegate.store.policy_store import Change, PolicyStore, Row, differences, layers_of
 from sluicegate.store.sqlite_file import SqliteFile, SqliteMemory
 
 SCHEMA_VERSION = 1
@@ -26,7 +25,7 @@ INSERT INTO counter SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM counter);
 """
 
 
-class SqliteStore:
+class SqliteStore(PolicyStore):
     """A `PolicyStore` in a SQLite file; `SqliteFile` describes how processes share it.
 
     :raises StoreError: if the file cannot be opened, or is not such a database.
@@ -60,39 +59,19 @@ class SqliteStore:
         """Number of the last change by any process."""
         return self._file.do(_version)
 
-    def set(self, level: Level, name: str, field: str, value: PolicyValue, actor: str) -> int:
-        """Set one field."""
-        return self._write(level, name, field, json.dumps(value), actor)
-
-    def unset(self, level: Level, name: str, field: str, actor: str) -> int:
-        """Remove one field."""
-        return self._write(level, name, field, None, actor)
-
-    def _write(self, level: Level, name: str, field: str, value: str | None, actor: str) -> int:
-        key = (int(level), name, field)
-        at = datetime.now(UTC).isoformat(timespec="seconds")
+    def change(self, level: Level, name: str, changes: Mapping[str, PolicyValue | None], actor: str) -> int:
+        """Set and remove fields in one transaction."""
+        query = "SELECT field, value FROM setting WHERE level = ? AND name = ?"
 
         def write(connection: sqlite3.Connection) -> int:
             connection.execute("BEGIN IMMEDIATE")
             with connection:
-                old = connection.execute(
-                    "SELECT value FROM setting WHERE level = ? AND name = ? AND field = ?", key
-                ).fetchone()
+                found = connection.execute(query, (int(level), name))
+                old = {field: json.loads(value) for field, value in found}
                 version = _version(connection)
-                if (old[0] if old else None) == value:
-                    return version
-                version += 1
-                connection.execute("UPDATE counter SET version = ?", (version,))
-                if value is None:
-                    connection.execute("DELETE FROM setting WHERE level = ? AND name = ? AND field = ?", key)
-                else:
-                    connection.execute(
-                        "INSERT OR REPLACE INTO setting VALUES (?, ?, ?, ?, ?)", (*key, value, version)
-                    )
-                connection.execute(
-                    "INSERT INTO change VALUES (?, ?, ?, ?, ?, ?, ?)", (version, *key, value, actor, at)
-                )
-                connection.execute("DELETE FROM change WHERE version <= ?", (version - _KEPT_CHANGES,))
+                for entry in differences(level, name, changes, old, version, actor):
+                    _apply(connection, entry)
+                    version = entry.version
                 return version
 
         return self._file.do(write)
@@ -143,3 +122,16 @@ def _version(connection: sqlite3.Connection) -> int:
     if row is None:
         raise ValueError("its version is missing")
     return int(row[0])
+
+
+def _apply(connection: sqlite3.Connection, entry: Change) -> None:
+    version, key = entry.version, (int(entry.level), entry.name, entry.field)
+    value = None if entry.value is None else json.dumps(entry.value)
+    connection.execute("UPDATE counter SET version = ?", (version,))
+    if value is None:
+        connection.execute("DELETE FROM setting WHERE level = ? AND name = ? AND field = ?", key)
+    else:
+        connection.execute("INSERT OR REPLACE INTO setting VALUES (?, ?, ?, ?, ?)", (*key, value, version))
+    row = (version, *key, value, entry.actor, entry.at)
+    connection.execute("INSERT INTO change VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+    connection.execute("DELETE FROM change WHERE version <= ?", (version - _KEPT_CHANGES,))

@@ -24,7 +24,7 @@ def is_remote(url: str) -> bool:
     return sqlite_path(url) is None and not is_memory(url)
 
 
-class StandbyStore:
+class StandbyStore(PolicyStore):
     """A `PolicyStore` for a single thread.
 
     If the store does not respond at startup, `layers` and `facts` read the copy, all other methods raise, and
@@ -84,13 +84,9 @@ class StandbyStore:
             self._write_copy(store, *store.layers())
         return version
 
-    def set(self, level: Level, name: str, field: str, value: PolicyValue, actor: str) -> int:
-        """Set one field."""
-        return self._opened().set(level, name, field, value, actor)
-
-    def unset(self, level: Level, name: str, field: str, actor: str) -> int:
-        """Remove one field."""
-        return self._opened().unset(level, name, field, actor)
+    def change(self, level: Level, name: str, changes: Mapping[str, PolicyValue | None], actor: str) -> int:
+        """Set and remove fields."""
+        return self._opened().change(level, name, changes, actor)
 
     def history(self, limit: int) -> list[Change]:
         """The last changes, newest first."""
