@@ -287,13 +287,15 @@ class PolicyEngine:
                 log.exception("following the policies failed")
 
     def _look(self, looks: int) -> None:
-        changed = self._watch is not None and self._watch.check()  # may be slow: not under the lock
+        if self._watch is not None:
+            self._watch.check()  # may be slow: not under the lock
+            if self._watch.version != self.policies.version:
+                with self.lock:
+                    self._host.replace(self._policies())
         self._keep_facts()
         if looks % _LOOKS_A_SECOND == 0:
             self._host.tls.look(datetime.now(UTC))
         with self.lock:
-            if changed:
-                self._host.replace(self._policies())
             if looks % _LOOKS_A_SECOND == 0:
                 self._host.wall_clock.follow()
                 now_ns = monotonic_ns()

@@ -110,6 +110,29 @@ def test_a_changed_file_takes_effect_and_a_broken_one_keeps_the_last_good(tmp_pa
         assert not refused(engine, 101)
 
 
+def raises(*_: object) -> None:
+    raise RuntimeError("a bug")
+
+
+@pytest.mark.parametrize("broken", ["engine._keep_facts", "watch._write_facts", "watch._check_store"])
+def test_a_change_takes_effect_although_other_work_of_the_look_raises(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    path = tmp_path / "p.yaml"
+    with PolicyEngine.from_file(write(path, "100")) as engine:
+        engine._ending.set()
+        engine._thread.join()
+        write(path, "1000")
+        owner, _, method = broken.partition(".")
+        with monkeypatch.context() as patched:
+            patched.setattr(engine if owner == "engine" else engine._watch, method, raises)
+            with pytest.raises(RuntimeError):
+                engine._look(1)
+        engine._look(2)
+        assert not refused(engine, 101)
+        engine._ending.clear()  # what closes it still has all to do
+
+
 def test_a_file_with_mistakes_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigErrors):
         PolicyEngine.from_file(write(tmp_path / "p.yaml", "nonsense"))

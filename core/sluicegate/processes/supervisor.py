@@ -66,6 +66,8 @@ class Supervisor:
         self._tasks = BackgroundTasks("the supervisor")
         self._reload = asyncio.Event()
         self._taking_over = asyncio.Lock()
+        self._sent_version = watch.version
+        """Version of the policies that the workers have."""
         self._ending = False
 
     @property
@@ -259,12 +261,15 @@ class Supervisor:
     async def _take_over(self, force: bool) -> None:
         """Check whether file or store changed, and send changed policies to the workers."""
         async with self._taking_over:
-            if not await self._in_thread(self._watch.check, force):
+            await self._in_thread(self._watch.check, force)
+            version = self._watch.version
+            if version == self._sent_version:
                 return
             await self._read_watch()
-            log.info("policies changed", extra={"version": self._watch.version})
+            log.info("policies changed", extra={"version": version})
             for worker in self.workers:
                 worker.tell("policies", policies=self._policies[worker.broker])
+            self._sent_version = version
 
     async def _read_watch(self) -> None:
         for broker in self._watch.loaded.config.brokers:

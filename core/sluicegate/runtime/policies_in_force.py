@@ -98,13 +98,12 @@ class PolicyWatch:
         :param force: read file and store even if they look unchanged.
         :return: True if there are other policies now.
         """
-        changed = self._check_file(force)
-        changed = self._check_store(force) or changed
-        self._write_facts()
+        before = self.version
+        self.version += self._check_file(force)
+        self.version += self._check_store(force)
         self.successful = self._file_problem is None and not self._store_broken
-        if changed:
-            self.version += 1
-        return changed
+        self._write_facts()
+        return self.version != before
 
     def facts(self, broker: str) -> dict[str, str]:
         """The facts kept for a broker; none while the store is broken."""
