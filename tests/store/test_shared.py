@@ -1,6 +1,5 @@
 """Policies that gateways share: several stores on the same keys, and an etcd that is away."""
 
-import json
 import threading
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -123,6 +122,7 @@ BAD = [
     b'{"level": "planet", "field": "a", "value": 1, "version": 1}',
     b'{"level"',
     b"\xff",
+    b"[" * 100_000,
 ]
 
 
@@ -181,8 +181,9 @@ def test_a_counter_that_is_no_number(lab: Lab) -> None:
         lab.store.set(Level.BROKER, "", RATE, 5, "ann")
 
 
-def test_a_history_that_cannot_be_read(lab: Lab) -> None:
-    lab.put("/gates/history/0000000000000007", json.dumps({"level": "topic"}).encode())
+@pytest.mark.parametrize("value", [b'{"level": "topic"}', b"[" * 100_000])
+def test_a_history_that_cannot_be_read(lab: Lab, value: bytes) -> None:
+    lab.put("/gates/history/0000000000000007", value)
     with pytest.raises(StoreError, match="a history that cannot be read"):
         lab.store.history(5)
 

@@ -60,7 +60,10 @@ def _dumps(fields: dict[str, Any]) -> bytes:
 
 
 def _loads(text: bytes) -> dict[str, object]:
-    found = json.loads(text)
+    try:
+        found = json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
     if not isinstance(found, dict):
         raise ValueError("it is not a JSON object")
     return found
