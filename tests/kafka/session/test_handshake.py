@@ -24,10 +24,10 @@ class Login:
     """A client that logs in through the gateway, and a broker that says what a test wants."""
 
     def __init__(self) -> None:
-        bench = Bench()
-        bench.exempt = frozenset({"User:alice"})
-        bench.set()
-        self.wire = Wire(bench)
+        self.bench = Bench()
+        self.bench.exempt = frozenset({"User:alice"})
+        self.bench.set()
+        self.wire = Wire(self.bench)
 
     @property
     def who(self) -> tuple[str, bool]:
@@ -55,6 +55,27 @@ class Login:
 
 _ALICE = ("User:alice", True)
 _NOBODY = (ANONYMOUS, False)
+
+
+def test_a_changed_exemption_applies_to_open_connections() -> None:
+    login = Login()
+    login.choose("PLAIN")
+    login.claim(_TOKENS["PLAIN"])
+    login.answer()
+    assert login.who == _ALICE
+    login.bench.exempt = frozenset()
+    login.bench.set()
+    assert login.who == ("User:alice", False)
+    login.bench.exempt = frozenset({"User:alice", ANONYMOUS})
+    login.bench.set()
+    assert login.who == _ALICE
+
+
+def test_who_has_not_logged_in_is_never_exempt() -> None:
+    login = Login()
+    login.bench.exempt = frozenset({ANONYMOUS})
+    login.bench.set()
+    assert login.who == _NOBODY
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "OAUTHBEARER"])

@@ -4,7 +4,7 @@ import base64
 import json
 
 import pytest
-from tests.pulsar.session.messages import connect, connected, frame, producer
+from tests.pulsar.session.messages import connect, connected, frame, producer, producer_success, send
 from tests.pulsar.session.wire import Bench, Wire
 
 from sluicegate.broker import Dial
@@ -93,6 +93,30 @@ def test_an_exempt_principal_is_exempt_once_accepted() -> None:
     assert not wire.session.connection.exempt
     wire.broker_sends(connected())
     assert wire.session.connection.exempt
+
+
+def test_a_changed_exemption_applies_to_open_connections() -> None:
+    bench = Bench(max_publish_rate=1)
+    wire = Wire(bench, is_open=False)
+    wire.client_sends(connect(auth_method_name="token", auth_data=token(sub="anna")))
+    wire.broker_sends(connected())
+    wire.client_sends(producer())
+    wire.broker_sends(producer_success())
+    wire.sent_up()
+
+    wire.client_sends(send(0), send(1))
+    assert len(wire.sent_up()) == 1
+    bench.exempt = frozenset({"anna"})
+    bench.set(max_publish_rate=1)
+    wire.wait(1)
+    assert len(wire.sent_up()) == 1
+    wire.client_sends(*(send(number) for number in range(2, 7)))
+    assert len(wire.sent_up()) == 5
+
+    bench.exempt = frozenset()
+    bench.set(max_publish_rate=1)
+    wire.client_sends(*(send(number) for number in range(7, 12)))
+    assert len(wire.sent_up()) <= 1
 
 
 def test_bytes_after_connect_are_buffered_until_the_broker_is_connected() -> None:

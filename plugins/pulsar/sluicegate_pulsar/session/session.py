@@ -256,6 +256,8 @@ class PulsarSession:
         """Apply the current policies if they have changed; that may release messages."""
         if self._policy_changes != self._gates.changes:
             self._policy_changes = self._gates.changes
+            if self.connection.is_ready:
+                self.connection.exempt = self._shared.is_exempt(self.connection.principal)
             self.consuming.policies_changed(now_ns)
 
     def _no_room(self) -> None:

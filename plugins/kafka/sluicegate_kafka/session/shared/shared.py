@@ -7,6 +7,7 @@ from sluicegate.broker import Services
 from sluicegate.engine.budget import Budget
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.gates import GateCache
+from sluicegate.model import ANONYMOUS
 from sluicegate_kafka.cluster.nodes import Nodes
 from sluicegate_kafka.codec.addresses import rewrite_node_endpoints
 from sluicegate_kafka.codec.errors import ProtocolError
@@ -110,6 +111,8 @@ class Shared:
         limits_subscriptions = any(name.startswith("max_subscriptions_") for name in fields)
         self.follows_assignments = self.reads_fetches or self.counts_consumers or limits_subscriptions
         self.inspects = "inspect" in fields
+        for connection in self.releases:
+            connection.exempt = connection.principal != ANONYMOUS and self.is_exempt(connection.principal)
 
     def sequences_of(self, identity: Identity) -> Sequences:
         """The gaps of a client; created for its first one."""
