@@ -86,6 +86,7 @@ def test_changed_file_reaches_the_worker_and_a_broken_one_changes_nothing(
 def test_a_signal_that_the_supervisor_obeys_ends_no_worker(running: Gateway, number: signal.Signals) -> None:
     """A closed terminal, `pkill -HUP -f sluicegate` and Ctrl-C send it to all processes."""
     worker = until(running.worker)
+    assert worker is not None
     with socket.create_connection(("127.0.0.1", running.port), timeout=LONG_S) as client:
         for _ in range(2):
             client.sendall(b"here\n")

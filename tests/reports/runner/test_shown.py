@@ -3,6 +3,7 @@
 import asyncio
 import signal
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ def number(request: pytest.FixtureRequest) -> Iterator[signal.Signals]:
     signal.signal(number, before)
 
 
-async def _signalled(number: signal.Signals) -> None:
+async def _signalled(number: signal.Signals) -> Any:
     signal.raise_signal(number)
     for _ in range(10):
         await asyncio.sleep(0)
