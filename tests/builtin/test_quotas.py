@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.builtin.lab import MS, SECOND_NS, PolicyLab, publish, verdict
 
+from sluicegate.builtin.quota_limit import TOGETHER
+from sluicegate.builtin.quotas import EACH as BY_PRINCIPAL
 from sluicegate.builtin.shares import Shares
 from sluicegate.config.models import NamedQuota
 from sluicegate.engine.factors import Factor
@@ -151,6 +153,53 @@ def test_an_observed_quota_is_recorded_and_charged_for_what_it_would_have_let_pa
     assert gate.state.violations == {(EACH, "would_delay", "limit_reached"): 2}
     assert gate.publish(by("a", 400), 0) is None
     assert gate.state.observed == 2
+
+
+@pytest.mark.parametrize("names", [TOGETHER, BY_PRINCIPAL])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_what_one_topic_observes_changes_no_quota_of_others(
+    lab: PolicyLab, names: tuple[str, str], is_first: bool
+) -> None:
+    messages, nbytes = names
+    quota: dict[str, PolicyValue] = {messages: 100, nbytes: 1000}
+    on_trial = {**quota, f"observe_only.{nbytes}": True}
+    if is_first:
+        trial = lab.gate(on_trial, topic="/default/trial")
+        assert trial.publish(by("a", 5000), 0) is None
+    orders = lab.gate(quota)
+    assert orders.publish(by("a", 600), 0) is None
+    trial = lab.gate(on_trial, topic="/default/trial")
+    assert all(trial.publish(by("a", 5000), 0) is None for _ in range(2))
+
+    assert orders.publish(by("a", 400), 0) is None
+    assert verdict(orders.publish(by("a", 1), 0)) == (Action.DELAY, nbytes, Outcome.LIMIT_REACHED)
+    assert trial.state.violations == {(nbytes, "would_delay", "limit_reached"): 1 + is_first}
+
+
+@pytest.mark.parametrize("names", [TOGETHER, BY_PRINCIPAL])
+def test_a_topic_that_observes_half_a_quota_is_held_to_the_other_half(
+    lab: PolicyLab, names: tuple[str, str]
+) -> None:
+    messages, nbytes = names
+    quota: dict[str, PolicyValue] = {messages: 3, nbytes: 1000}
+    whole = lab.gate({**quota, f"observe_only.{messages}": True, f"observe_only.{nbytes}": True})
+    half = lab.gate({**quota, f"observe_only.{nbytes}": True}, topic="/default/trial")
+
+    assert [verdict(half.publish(by("a", 5000), 0)) for _ in range(4)] == [
+        *[None] * 3,
+        (Action.DELAY, messages, Outcome.LIMIT_REACHED),
+    ]
+    assert all(whole.publish(by("a", 1), 0) is None for _ in range(5))
+    assert whole.state.violations == {(messages, "would_delay", "limit_reached"): 2}
+
+
+def test_an_observed_quota_that_is_not_set_leaves_the_bucket_of_the_other_half(lab: PolicyLab) -> None:
+    orders = lab.gate({ALL: 1000})
+    trial = lab.gate({ALL: 1000, "observe_only.publish_quota": True}, topic="/default/trial")
+    assert trial.publish(by("a", 600), 0) is None
+    assert orders.publish(by("a", 400), 0) is None
+
+    assert verdict(trial.publish(by("a", 1), 0)) == (Action.DELAY, ALL, Outcome.LIMIT_REACHED)
 
 
 @pytest.mark.seed("S4-002", "S4-004", "X-04")

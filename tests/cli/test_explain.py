@@ -76,8 +76,10 @@ def test_what_the_store_says_overrides_the_file_but_not_what_is_locked(run_in: R
     store = SqliteStore(tmp_path / "state" / "policies.db")
     store.set(Level.TOPIC, "orders.created", "max_producers_per_topic", 3, "ann")
     store.set(Level.BROKER, "", "max_publish_rate", 9, "ann")
+    store.set(Level.TOPIC, "orders.created", "publish_quota", 5, "ann")  # only the broker level has it
     store.close()
     cells = table(run_in(TEXT, "explain", "orders.created"))
+    assert "publish_quota" not in cells
     assert cells["max_producers_per_topic"] == ["3", "topic", "store", "store version 1"]
     assert cells["max_publish_rate"] == ["500/s", "broker", "file", "gateway.yaml:9"]
 

@@ -23,12 +23,13 @@ from sluicegate.config.load import Loaded, load
 
 class CountPolicies(PolicyModel):
     on_limit_actions: ClassVar = {"max_producers_per_topic": ("reject",)}
-    on_unknown_policies = frozenset({"max_subscriptions_per_topic"})
-    broker_only = frozenset({"connection_rate_limit"})
+    on_unknown_policies = frozenset({"max_subscriptions_per_topic", "disk"})
+    broker_only = frozenset({"connection_rate_limit", "disk"})
 
     max_producers_per_topic: Count | None = Field(default=None, description="Producers at once.")
     max_subscriptions_per_topic: Count | None = None
     connection_rate_limit: MessageRate | None = None
+    disk: bool | None = None
 
 
 class RatePolicies(PolicyModel):

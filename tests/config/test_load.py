@@ -148,6 +148,28 @@ def test_ceilings_and_locks_reach_the_layers(load_text: LoadText) -> None:
     assert effective(loaded)["max_publish_rate"] == 100
 
 
+def test_only_the_broker_level_has_ceilings_of_what_it_alone_sets(refuse_text: RefuseText) -> None:
+    errors = refuse_text(
+        "policies:\n"
+        "  broker:\n"
+        "    connection_rate_limit: 500\n"
+        "    ceiling: {connection_rate_limit: 1000}\n"
+        "  namespaces:\n"
+        "    - {name: orders, ceiling: {connection_rate_limit: 10, max_publish_rate: 5}}\n"
+        "  topics:\n"
+        "    - {name: orders.created, observe_only: {connection_rate_limit: true}}\n"
+        "    - {name: orders.audit, on_unknown: {disk: open}}\n"
+        "    - {name: orders.a, ceiling: {disk: 5}}\n"
+    )
+    text, remedy = "applies to a whole broker, not to one", "move it to policies.broker"
+    assert [(e.line, e.message, e.remedy) for e in errors] == [
+        (11, f"'connection_rate_limit' {text} namespace", f"{remedy}.ceiling"),
+        (14, f"'disk' {text} topic", f"{remedy}.on_unknown"),
+        (15, "unknown key 'disk'", errors[2].remedy),
+    ]
+    assert errors[0].path == "policies.namespaces.0.ceiling.connection_rate_limit"
+
+
 def test_every_mistake_is_found_in_one_pass(refuse_text: RefuseText) -> None:
     errors = refuse_text(
         "brokers:\n"

@@ -324,3 +324,17 @@ def test_a_ceiling_raises_0_where_that_is_unlimited_and_not_where_it_disables() 
 
     assert found.number("a") == 60
     assert {found.number(name) for name in DISABLED_BY_ZERO} == {0}
+
+
+def test_only_the_broker_level_sets_what_all_its_topics_share() -> None:
+    layers = (
+        broker({"a": 5, "b": 5}, ceilings={"b": 4}),
+        layer(Level.NAMESPACE, "sales", {"a": 6, "c": 1}, ceilings={"a": 2}),
+        topic({"a": 7, "b": 1}, ceilings={"b": 1}),
+    )
+    resolver = Resolver(PolicySet(1, layers), {}, frozenset({"a", "b"}))
+
+    found = resolver.resolve(TOPIC)
+
+    assert found.values == {"a": 5, "b": 4, "c": 1}
+    assert (found.level("a"), found.level("b")) == ("broker", "broker")

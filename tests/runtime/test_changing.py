@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from sluicegate.broker import PolicyRefusedError, PolicyUnavailableError
+from sluicegate.builtin.connections import ConnectionPolicies
 from sluicegate.builtin.delay import DelayPolicies
 from sluicegate.builtin.size import SizePolicies
 from sluicegate.config.fields import PolicyFields
@@ -12,7 +13,7 @@ from sluicegate.model import Level, PolicyValue
 from sluicegate.runtime.changing import change_store
 from sluicegate.store import MemoryStore, StoreError
 
-FIELDS = PolicyFields.of([DelayPolicies, SizePolicies])
+FIELDS = PolicyFields.of([ConnectionPolicies, DelayPolicies, SizePolicies])
 
 
 def test_values_are_checked_and_kept_in_base_units() -> None:
@@ -67,6 +68,21 @@ def test_one_invalid_value_changes_nothing(field: str, value: object, text: str)
 
     assert str(refused.value).startswith(text)
     assert store.version() == 0
+
+
+@pytest.mark.parametrize("field", ["connection_rate_limit", "ceiling.connection_rate_limit"])
+def test_what_the_broker_level_alone_has_is_refused_elsewhere_and_can_be_removed(field: str) -> None:
+    store = MemoryStore()
+    store.set(Level.TOPIC, "t", field, 5, "ann")
+    with pytest.raises(PolicyRefusedError) as refused:
+        change_store(store, FIELDS, Level.TOPIC, "t", {field: 6}, "ann")
+
+    assert (
+        str(refused.value) == f"{field}: applies to a whole broker, not to one topic; set it for the broker"
+    )
+    change_store(store, FIELDS, Level.TOPIC, "t", {field: None}, "ann")
+    change_store(store, FIELDS, Level.BROKER, "", {field: 6}, "ann")
+    assert [each.level for each in store.layers()[1]] == [Level.BROKER]
 
 
 def test_a_store_that_cannot_be_written_is_reported() -> None:

@@ -173,3 +173,14 @@ def test_a_plugin_without_marks_is_asked_for_topics_without_policies_too() -> No
     decision = made.gates.get("t", False, NOW).decide(publish(1), NOW)
     assert decision is not None
     assert decision.reasons[0].policy == "mine"
+
+
+def test_what_all_topics_share_is_as_the_broker_level_says_whatever_a_topic_says() -> None:
+    own = {name: Setting(1, Source.STORE) for name in ("publish_quota", "connection_rate_limit")}
+    of_broker = policies(1, publish_quota=5, connection_rate_limit=5).layers
+    for of_topic in (PolicyLayer(Level.TOPIC, "trial", own), PolicyLayer(Level.TOPIC, "trial", {}, own)):
+        made, _ = compiler(PolicySet(1, (*of_broker, of_topic)))
+        gates = [made.gates.get(topic, False, NOW) for topic in ("orders", "trial")]
+
+        assert [gate.publish(publish(1), NOW) for gate in gates * 2] == [None] * 4
+        assert all(gate.policies.number("connection_rate_limit") == 5 for gate in gates)

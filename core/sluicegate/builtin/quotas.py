@@ -8,7 +8,7 @@ for an operation that another one holds.
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from pydantic import Field
 
@@ -56,12 +56,22 @@ class QuotaPolicies(PolicyModel):
     )
 
 
+class _Part(NamedTuple):
+    """What a topic takes of a quota."""
+
+    mask: tuple[bool, bool]
+    """Whether it takes messages, and bytes."""
+    observed: bool
+    """True for what it only observes, else for what applies to it."""
+
+
 class PrincipalQuotas:
     """The policies of one broker, with the buckets that all its topics share."""
 
     def __init__(self) -> None:
         self._shares = Shares()
-        self._known: OrderedDict[tuple[str, bool], Share | None] = OrderedDict()
+        self._known: dict[_Part, OrderedDict[str, Share | None]] = {}
+        """The buckets of principals, for each part of a quota that topics take."""
         self._version = 0
 
     @hookimpl
@@ -99,45 +109,69 @@ class PrincipalQuotas:
     def _limits(self, policies: EffectivePolicies, state: TopicState, *, observed: bool) -> list[QuotaLimit]:
         """The quotas that apply to a topic, the common one first."""
         found = []
-        mask = [policies.observes(name) == observed for name in TOGETHER]
+        part = _part(TOGETHER, policies, observed)
         messages, nbytes = (policies.number(name) for name in TOGETHER)
-        together = Quota(messages * mask[0], nbytes * mask[1])
-        if together.messages_per_s or together.bytes_per_s:
-            name = "observed of all" if observed else "of all"
-            burst_seconds = _burst_seconds(policies, state.context)
-            share = self._shares.get(name, together, burst_seconds, state.now_ns)
-            found.append(QuotaLimit(TOGETHER, mask, policies, lambda op, now_ns: share, observed))
-        mask = [policies.observes(name) == observed for name in EACH]
-        if any(mask) and _has_quotas(EACH, policies, state.context):
-            share_of = partial(self._share_of, policies, state.context, mask, observed)
-            found.append(QuotaLimit(EACH, mask, policies, share_of, observed))
+        together = Quota(messages, nbytes)
+        share = self._share("of all", together, part, policies, state.context, state.now_ns)
+        if share is not None:
+            found.append(QuotaLimit(TOGETHER, part.mask, policies, lambda op, now_ns: share, observed))
+        part = _part(EACH, policies, observed)
+        if any(part.mask) and _has_quotas(EACH, policies, state.context):
+            known = self._known.setdefault(part, OrderedDict())
+            share_of = partial(self._share_of, known, part, policies, state.context)
+            found.append(QuotaLimit(EACH, part.mask, policies, share_of, observed))
         return found
 
     def _share_of(
         self,
+        known: OrderedDict[str, Share | None],
+        part: _Part,
         policies: EffectivePolicies,
         context: TopicContext | None,
-        mask: Sequence[bool],
-        observed: bool,
         op: Operation,
         now_ns: int,
     ) -> Share | None:
         """The bucket of an operation's principal; None if it has no quota."""
-        key = (op.principal, observed)
-        if key in self._known:
-            self._known.move_to_end(key)
-            return self._known[key]
-        quota = quota_of_each(op.principal, policies) if context is None else context.quota(op.principal)
+        principal = op.principal
+        if principal in known:
+            known.move_to_end(principal)
+            return known[principal]
+        quota = quota_of_each(principal, policies) if context is None else context.quota(principal)
         share = None
         if quota is not None:
-            wanted = Quota(quota.messages_per_s * mask[0], quota.bytes_per_s * mask[1])
-            name = f"{'observed' if observed else 'share'} {quota.share}"
-            if wanted.messages_per_s or wanted.bytes_per_s:
-                share = self._shares.get(name, wanted, _burst_seconds(policies, context), now_ns)
-        if len(self._known) >= MOST:
-            self._known.popitem(last=False)
-        self._known[key] = share
+            share = self._share(f"share {quota.share}", quota, part, policies, context, now_ns)
+        if len(known) >= MOST:
+            known.popitem(last=False)
+        known[principal] = share
         return share
+
+    def _share(
+        self,
+        owner: str,
+        quota: Quota,
+        part: _Part,
+        policies: EffectivePolicies,
+        context: TopicContext | None,
+        now_ns: int,
+    ) -> Share | None:
+        """The bucket of a part of a quota; None if that is unlimited.
+
+        Each part has its own bucket, so that no topic changes the one of topics that take another part.
+        """
+        messages, nbytes = quota.messages_per_s * part.mask[0], quota.bytes_per_s * part.mask[1]
+        if not messages and not nbytes:
+            return None
+        name = f"observed {owner}" if part.observed else owner
+        if messages != quota.messages_per_s:
+            name = f"bytes {name}"
+        elif nbytes != quota.bytes_per_s:
+            name = f"messages {name}"
+        return self._shares.get(name, Quota(messages, nbytes), _burst_seconds(policies, context), now_ns)
+
+
+def _part(names: Iterable[str], policies: EffectivePolicies, observed: bool) -> _Part:
+    messages, nbytes = (policies.observes(name) == observed for name in names)
+    return _Part((messages, nbytes), observed)
 
 
 def _has_quotas(names: Iterable[str], policies: EffectivePolicies, context: TopicContext | None) -> bool:

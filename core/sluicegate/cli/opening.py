@@ -168,7 +168,8 @@ class Desk:
         version, layers = read_store(self._opened)
         [entry] = [entry for entry in loaded.config.brokers if entry.name == broker]
         defaults = loaded.fields.defaults_with(entry.policy_defaults)
-        return Resolver(loaded.policies(layers, version, broker), defaults)
+        policies = loaded.policies(layers, version, broker)
+        return Resolver(policies, defaults, loaded.fields.broker_only)
 
     def change(self, level: Level, name: str, changes: Mapping[str, object]) -> None:
         """Set policies in the store."""

@@ -111,9 +111,20 @@ def _wrong_keys(level: Node, path: Path, fields: PolicyFields) -> Iterator[Findi
             yield from _locks(entry.node.items or (), level, path, fields)
         elif name == "ceiling":
             yield from _ceilings(entry.node.entries or {}, path)
-        elif path[1] != "broker" and fields.aliases.get(name, name) in fields.broker_only:
-            message = f"{name!r} applies to a whole broker, not to one {str(path[1])[:-1]}"
-            yield entry.key.error((*path, name), message, "move it to policies.broker")
+        if path[1] != "broker":
+            yield from _of_broker(name, entry, path, fields)
+
+
+def _of_broker(name: str, entry: Entry, path: Path, fields: PolicyFields) -> Iterator[Finding]:
+    """Find what only the broker level has: a field, or what an option says of one."""
+    found = {name: (entry, name, "")}
+    for policy, inner in (entry.node.entries or {}).items():
+        found[f"{name}.{policy}"] = (inner, policy, f".{name}")
+    for setting, (each, text, option) in found.items():
+        if fields.is_for_broker(setting):
+            message = f"{text!r} applies to a whole broker, not to one {str(path[1])[:-1]}"
+            where = (*path, name, text) if option else (*path, name)
+            yield each.key.error(where, message, f"move it to policies.broker{option}")
 
 
 def _locks(locked: Iterable[Node], level: Node, path: Path, fields: PolicyFields) -> Iterator[Finding]:

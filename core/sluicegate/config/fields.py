@@ -21,6 +21,9 @@ OPTIONS = ("on_limit", "observe_only", "on_unknown")
 CEILING = "ceiling."
 """Prefix of the settings that are ceilings."""
 
+_SHARED_OPTIONS = ("ceiling", "on_unknown")
+"""Options that change a limit itself, for all who share it."""
+
 
 _make: Any = create_model
 """Untyped, because the overloads of `create_model` do not accept types built at run time."""
@@ -96,6 +99,17 @@ class PolicyFields:
             *(f"on_unknown.{name}" for name in sorted(self.on_unknown_policies)),
             *(f"{CEILING}{name}" for name in self.infos if self.takes_ceiling(name)),
         )
+
+    def is_for_broker(self, name: str) -> bool:
+        """True for a setting that only the broker level has; namespaces and topics refuse it.
+
+        They may have the other options of a limit that all topics share: what happens to their own messages
+        at the limit, and whether that is only observed.
+        """
+        option, _, policy = self.aliases.get(name, name).rpartition(".")
+        policy = self.aliases.get(policy, policy)
+        has_option = not option or (option in _SHARED_OPTIONS and f"{option}.{policy}" in self.settings)
+        return policy in self.broker_only and has_option
 
     def names_of(self, name: str) -> tuple[str, ...]:
         """All names of a field: the canonical one, then its aliases."""

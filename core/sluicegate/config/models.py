@@ -60,7 +60,8 @@ class PolicyModel(Strict):
     parameters: ClassVar[frozenset[str]] = frozenset()
     """Fields that only shape other policies (`burst_seconds`): no `observe_only`, no ceiling."""
     broker_only: ClassVar[frozenset[str]] = frozenset()
-    """Fields that apply to a whole broker; namespaces and topics refuse them."""
+    """Fields that apply to a whole broker; namespaces and topics refuse them, also in `ceiling` and
+    `on_unknown`."""
     defaults: ClassVar[Mapping[str, int | float | str | bool]] = {}
     """Values of fields that no level sets; other fields are then unlimited."""
 

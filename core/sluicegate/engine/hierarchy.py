@@ -39,11 +39,19 @@ class Resolver:
 
     :param policy_set: all policies of the broker.
     :param defaults: what holds where no level sets a field.
+    :param broker_only: fields that only the broker level can set or tighten, as all topics share what they
+        limit. Other levels are not asked for them.
     """
 
-    def __init__(self, policy_set: PolicySet, defaults: Mapping[str, PolicyValue]) -> None:
+    def __init__(
+        self,
+        policy_set: PolicySet,
+        defaults: Mapping[str, PolicyValue],
+        broker_only: frozenset[str] = frozenset(),
+    ) -> None:
         self._policy_set = policy_set
         self._defaults = defaults
+        self._broker_only = broker_only
         self._levels = sorted({layer.level for layer in policy_set.layers})
         self._exact: dict[tuple[Level, str], list[int]] = {}
         self._patterns: list[tuple[Level, re.Pattern[str], int]] = []
@@ -95,14 +103,24 @@ class Resolver:
     def _merge(self, layers: Sequence[PolicyLayer]) -> _Merged:
         values = dict(self._defaults)
         provenance = {name: Provenance(None, Source.DEFAULT, "") for name in values}
-        for name, by_level in _choose(layers, lambda layer: layer.settings).items():
+        for name, by_level in self._own(_choose(layers, lambda layer: layer.settings)):
             level = max(by_level)
             setting = by_level[level]
             values[name] = setting.value
             provenance[name] = Provenance(level, setting.source, setting.location)
-        for name, by_level in _choose(layers, lambda layer: layer.ceilings).items():
+        for name, by_level in self._own(_choose(layers, lambda layer: layer.ceilings)):
             _tighten(name, by_level, values, provenance, raise_zero=name not in DISABLED_BY_ZERO)
         return values, provenance
+
+    def _own(
+        self, chosen: Mapping[str, Mapping[Level, Setting]]
+    ) -> Iterator[tuple[str, Mapping[Level, Setting]]]:
+        """What was chosen for each field, without levels that do not have it."""
+        for name, by_level in chosen.items():
+            if name not in self._broker_only:
+                yield name, by_level
+            elif Level.BROKER in by_level:
+                yield name, {Level.BROKER: by_level[Level.BROKER]}
 
 
 def _names(topic: TopicName, level: Level) -> tuple[str, ...]:

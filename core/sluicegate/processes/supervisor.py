@@ -275,8 +275,9 @@ class Supervisor:
         for broker in self._watch.loaded.config.brokers:
             policies = await self._in_thread(self._watch.policies, broker.name)
             self._policies[broker.name] = policies
-            defaults = self._watch.loaded.fields.defaults_with(broker.policy_defaults)
-            self._resolvers[broker.name] = Resolver(policies, defaults)
+            fields = self._watch.loaded.fields
+            defaults = fields.defaults_with(broker.policy_defaults)
+            self._resolvers[broker.name] = Resolver(policies, defaults, fields.broker_only)
             if broker.name not in self._facts:
                 self._facts[broker.name] = await self._in_thread(self._watch.facts, broker.name)
 

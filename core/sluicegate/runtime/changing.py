@@ -37,7 +37,7 @@ def change_store(
         canonical = fields.aliases.get(field, field)
         if canonical in checked:
             raise PolicyRefusedError(f"{canonical} is named twice, once by an alias")
-        checked[canonical] = None if value is None else _checked(fields, field, value)
+        checked[canonical] = None if value is None else _checked(fields, level, field, value)
     try:
         if level is Level.BROKER:
             _refuse_contradictions(fields, (*file, *store.layers()[1]), checked)
@@ -75,7 +75,11 @@ def _contradictions(fields: PolicyFields, layers: Sequence[PolicyLayer]) -> list
     return list(fields.contradictions(broker.values))
 
 
-def _checked(fields: PolicyFields, field: str, value: object) -> PolicyValue:
+def _checked(fields: PolicyFields, level: Level, field: str, value: object) -> PolicyValue:
+    if level is not Level.BROKER and fields.is_for_broker(field):
+        raise PolicyRefusedError(
+            f"{field}: applies to a whole broker, not to one {level.label}; set it for the broker"
+        )
     try:
         return fields.parse(field, value)
     except KeyError:

@@ -53,7 +53,9 @@ class GateCompiler:
         *,
         slow_ms: int = SLOW_MS,
     ) -> None:
-        self._defaults = PolicyFields.of(plugins.policy_models).defaults_with(defaults)
+        fields = PolicyFields.of(plugins.policy_models)
+        self._defaults = fields.defaults_with(defaults)
+        self._broker_only = fields.broker_only
         self._name_of = name_of
         self._sink = sink
         self._faults = faults
@@ -67,7 +69,7 @@ class GateCompiler:
         ]
         self._own = frozenset(info.name for info in plugins.overview() if info.origin == "built in")
         self.policies = policies
-        self._resolver = Resolver(policies, self._defaults)
+        self._resolver = Resolver(policies, self._defaults, self._broker_only)
         self.gates = GateCache(self._compile)
         self.context: TopicContext | None = None
         """Set in the state of each topic, so that checks reach factors and quotas."""
@@ -85,7 +87,7 @@ class GateCompiler:
     def replace(self, policies: PolicySet) -> None:
         """Replace all policies at once: the next look-up of any topic uses them."""
         self.policies = policies
-        self._resolver = Resolver(policies, self._defaults)
+        self._resolver = Resolver(policies, self._defaults, self._broker_only)
         self.gates.replace()
 
     def _compile(self, topic: str, exempt: bool, now_ns: int) -> Gate:
