@@ -116,6 +116,46 @@ def test_joining_an_existing_subscription_is_never_refused_as_new(lab: PolicyLab
     assert all(gate.decide(create_subscription(name), 0) is None for name in ("one", "two", "three"))
 
 
+def test_a_limit_of_many_subscriptions_holds_at_the_first_listing(lab: PolicyLab) -> None:
+    names = [f"s{number}" for number in range(1000)]
+    gate = lab.gate({SUBSCRIPTIONS: 500})
+    gate.state.learn_subscriptions(names)
+
+    assert verdict(gate.decide(create_subscription("new"), 0)) == over(SUBSCRIPTIONS)
+    assert all(gate.decide(create_subscription(name), 0) is None for name in names)
+
+
+@pytest.mark.parametrize(("on_unknown", "admitted", "kept"), [("last", 300, 300), ("open", 2000, 256)])
+@pytest.mark.parametrize("is_observed", [False, True])
+def test_before_any_listing_a_limit_keeps_as_many_as_it_counts(
+    lab: PolicyLab, on_unknown: str, admitted: int, kept: int, is_observed: bool
+) -> None:
+    values: dict[str, int | str] = {SUBSCRIPTIONS: 300, f"on_unknown.{SUBSCRIPTIONS}": on_unknown}
+    gate = lab.gate({**values, f"observe_only.{SUBSCRIPTIONS}": is_observed})
+    for number in range(2000):
+        if gate.decide(create_subscription(f"s{number}"), number) is None:
+            gate.state.confirm(f"s{number}")
+
+    assert len(lab.sink.decisions) == 2000 - admitted
+    assert gate.state.subscription_count <= (2 if is_observed else 1) * kept
+
+
+def test_once_no_policy_counts_them_existing_subscriptions_do_not_accumulate(lab: PolicyLab) -> None:
+    gate = lab.gate({SUBSCRIPTIONS: 5000})
+    gate.state.learn_subscriptions(["one"])
+    lab.gate({SUBSCRIPTIONS: 5000}, exempt=True)
+    assert gate.decide(create_subscription("two"), 0) is None
+
+    gate = lab.gate({})
+    for number in range(2000):
+        assert gate.decide(create_subscription(f"s{number}"), number) is None
+
+    assert len(gate.state.subscriptions) <= 256
+    again = lab.gate({SUBSCRIPTIONS: 5000})
+    refused = again.decide(create_subscription("new"), 0)
+    assert verdict(refused) == (Action.REJECT, SUBSCRIPTIONS, Outcome.PRECONDITION)
+
+
 @pytest.mark.seed("S1-102")
 @pytest.mark.parametrize(
     ("on_unknown", "known"), [("pause", "paused"), ("open", "open"), ("last", "last"), (None, "paused")]

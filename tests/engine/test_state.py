@@ -99,6 +99,46 @@ def test_names_of_mere_questions_do_not_accumulate(state: TopicState) -> None:
     assert state.subscription("real").exists
 
 
+def test_a_listing_is_learned_whole_at_first_and_again(state: TopicState) -> None:
+    names = [f"s{number}" for number in range(4 * SUBSCRIPTIONS_BEFORE_PRUNING)]
+    for _ in range(2):
+        state.learn_subscriptions(names)
+        state.subscription("one more")
+        assert state.subscription_count == len(names)
+
+
+def test_all_are_looked_at_again_only_when_they_have_doubled(
+    state: TopicState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at = []
+    prune = TopicState._prune_subscriptions
+
+    def counting(self: TopicState, now_ns: int) -> None:
+        looked_at.append(len(self.subscriptions))
+        prune(self, now_ns)
+
+    monkeypatch.setattr(TopicState, "_prune_subscriptions", counting)
+    first = 4 * SUBSCRIPTIONS_BEFORE_PRUNING
+    state.learn_subscriptions(f"s{number}" for number in range(first))
+    for number in range(7 * first):
+        state.subscription(f"new {number}").exists = True
+        state.subscription(f"noise {number}")
+
+    assert looked_at[:3] == [first, 2 * first, 2 * (first + first // 2)]
+    assert sum(looked_at) <= 4 * len(state.subscriptions)
+    assert state.subscription_count == 8 * first
+    assert len(state.subscriptions) <= 2 * state.subscription_count
+
+
+@pytest.mark.parametrize("needed", [0, 3 * SUBSCRIPTIONS_BEFORE_PRUNING])
+def test_without_a_listing_as_many_are_kept_as_a_limit_needs(state: TopicState, needed: int) -> None:
+    state.subscriptions_needed = needed
+    for number in range(20 * SUBSCRIPTIONS_BEFORE_PRUNING):
+        state.subscription(f"s{number}").exists = True
+
+    assert max(1, needed) <= state.subscription_count <= max(SUBSCRIPTIONS_BEFORE_PRUNING, 2 * needed)
+
+
 def test_sizes_of_any_protocol_have_a_slot(state: TopicState) -> None:
     assert (2**32).bit_length() < SIZE_SLOTS == len(state.size_counts)
 

@@ -92,6 +92,7 @@ def _producers(state: TopicState, limit: int, policies: EffectivePolicies) -> Ch
 
 def _subscriptions(state: TopicState, limit: int, policies: EffectivePolicies) -> CheckCall:
     on_unknown = policies.text(f"on_unknown.{SUBSCRIPTIONS}", "pause")
+    state.subscriptions_needed = limit if on_unknown == "last" else 0
 
     def check(op: Operation, now_ns: int) -> Decision | None:
         known = state.subscriptions.get(op.subscription)

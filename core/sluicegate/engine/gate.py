@@ -432,4 +432,7 @@ def compile_gate(
             for check in checks
             if check.stage not in _SKIPPED_WHEN_EXEMPT and check.policy not in exempt_policies
         ]
-    return Gate(topic, policies, state, checks, delay, sink, faults, exempt)
+    gate = Gate(topic, policies, state, checks, delay, sink, faults, exempt)
+    if not (exempt or gate.asks(OperationKind.CREATE_SUBSCRIPTION)):
+        state.subscriptions_known, state.subscriptions_needed = False, 0  # nothing lists or counts them now
+    return gate

@@ -92,6 +92,7 @@ class TopicState(_Limiters):
         "_holds",
         "_named_counts",
         "_plugin_data",
+        "_prune_at",
         "alone_bytes",
         "alone_wire_bytes",
         "batch_counts",
@@ -111,6 +112,7 @@ class TopicState(_Limiters):
         "size_counts",
         "subscriptions",
         "subscriptions_known",
+        "subscriptions_needed",
         "topic",
         "violations",
     )
@@ -127,7 +129,11 @@ class TopicState(_Limiters):
         self.producers = Attachments()
         self.subscriptions: dict[str, SubscriptionState] = {}
         self.subscriptions_known = False
-        """True once the subscriptions that exist were learned from the broker."""
+        """True once those that exist on the broker were learned, until no policy asks for them any more."""
+        self.subscriptions_needed = 0
+        """How many existing subscriptions to keep before that, for a limit that counts without the broker."""
+        self._prune_at = SUBSCRIPTIONS_BEFORE_PRUNING
+        """Number of subscriptions at which to look for unused ones."""
         self._plugin_data: dict[str, object] | None = None
         self._named_counts: dict[str, int] | None = None
         self._holds: dict[OperationKind, HoldTimes] | None = None
@@ -220,7 +226,7 @@ class TopicState(_Limiters):
         """
         found = self.subscriptions.get(name)
         if found is None:
-            if len(self.subscriptions) >= SUBSCRIPTIONS_BEFORE_PRUNING:
+            if len(self.subscriptions) >= self._prune_at:
                 self._prune_subscriptions(now_ns)
             found = self.subscriptions[name] = SubscriptionState(name)
         return found
@@ -234,14 +240,15 @@ class TopicState(_Limiters):
         :param asked_ns: when the list was requested; subscriptions admitted since then are kept too.
         """
         existing = frozenset(names)
-        for subscription in self.subscriptions.values():
-            younger = asked_ns is not None and subscription.created_ns >= asked_ns
-            kept = bool(subscription.consumers) or younger
-            subscription.exists = subscription.name in existing or (subscription.exists and kept)
-            if not subscription.exists:
-                subscription.creating = 0
+        for name, subscription in self.subscriptions.items():
+            if name not in existing:
+                younger = asked_ns is not None and subscription.created_ns >= asked_ns
+                if not (subscription.exists and (subscription.consumers or younger)):
+                    subscription.exists, subscription.creating = False, 0
         for name in existing:
-            listed = self.subscription(name)
+            listed = self.subscriptions.get(name)
+            if listed is None:  # without pruning, which would drop what was just learned
+                listed = self.subscriptions[name] = SubscriptionState(name)
             listed.exists, listed.creating = True, 0
         self.subscriptions_known = True
 
@@ -305,8 +312,15 @@ class TopicState(_Limiters):
         )
 
     def _prune_subscriptions(self, now_ns: int) -> None:
-        """Drop unused subscriptions; without a listing existing ones too, as no policy needed them."""
+        """Drop unused subscriptions; without a listing existing ones too, unless a policy needs them.
+
+        Looks again once the number of the others has doubled: a look at each new one would cost the square.
+        """
+        needed = len(self.subscriptions) if self.subscriptions_known else self.subscriptions_needed
         for name, found in tuple(self.subscriptions.items()):
             limits = bool(found.limiters) and not (now_ns and found.is_evictable(now_ns))
-            if not ((found.exists and self.subscriptions_known) or found.consumers or limits):
+            if found.exists and needed:
+                needed -= 1
+            elif not (found.consumers or limits):
                 del self.subscriptions[name]
+        self._prune_at = max(SUBSCRIPTIONS_BEFORE_PRUNING, 2 * len(self.subscriptions))
