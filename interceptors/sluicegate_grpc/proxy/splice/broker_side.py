@@ -59,22 +59,22 @@ class BrokerSide(Side):
             GOAWAY: self._goaway,
             WINDOW_UPDATE: self._window,
         }
-        self._frames.hand_to(handlers, lambda *frame: None)
+        self._frames.hand_to(handlers, lambda *frame: None, marked=END_STREAM)
 
     def _data(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
-        """A DATA frame of a stream that is read, or that has no window."""
+        """A DATA frame of a stream that is read, that has no window, or that ends."""
         watcher = self._watchers.get(stream)
         if watcher is not None:
             watcher.data(data, at, stop, flags, now_ns)
+            if flags & END_STREAM and self._watchers.pop(stream, None) is not None:
+                watcher.breaks_off(now_ns)
         elif stream in self._refusals.cancelled:
             size = stop - at - HEAD
             self._refusals.discard_response(at, stop, stream, size=size, end=bool(flags & END_STREAM))
-        elif stop - at > HEAD:
+        elif stop - at > HEAD or stream in self._looked_at:
             self._frames.waits(data, at, stop, flags, stream)
-        elif stream in self._frames.watched and self._frames.is_behind(
-            data[at:stop], stream, end=bool(flags)
-        ):
-            self._frames.cut(at, stop)
+        if flags & END_STREAM:
+            self._calling.over(stream, now_ns, reset=False)
 
     def headers(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
         """Response headers or trailers; most of them need no handling."""

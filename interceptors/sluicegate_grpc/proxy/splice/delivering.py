@@ -13,10 +13,10 @@ from sluicegate.model import Action
 from sluicegate.sessions.timers import Timer
 from sluicegate_grpc.proxy.splice.connection_state import Connection
 from sluicegate_grpc.proxy.splice.flow import Chunk, joined
-from sluicegate_grpc.proxy.splice.frames import HEAD, unpadded
+from sluicegate_grpc.proxy.splice.frames import END_STREAM, HEAD, unpadded
 from sluicegate_grpc.proxy.splice.messages import PREFIX, UnreadableError, read_prefix
 from sluicegate_grpc.proxy.splice.request import Request
-from sluicegate_grpc.proxy.splice.watcher import Watcher
+from sluicegate_grpc.proxy.splice.watcher import Watcher, Withholding
 from sluicegate_grpc.semantics.calls import Stream
 from sluicegate_grpc.semantics.fields import Missing, Plan, Values
 
@@ -53,7 +53,7 @@ class Message:
         return (self.size or PREFIX) - self.there
 
 
-class Delivering(Watcher):
+class Delivering(Withholding):
     """The messages of one stream.
 
     :param request: what it answers.
@@ -112,7 +112,7 @@ class Delivering(Watcher):
         if not self._queue and not self._drops:
             passed = self._let_pass(data, begin, end, now_ns)
             size = stop - at - HEAD
-            if passed == end and self._flow.fits(self._outlet, size):
+            if passed == end and not flags & END_STREAM and self._flow.fits(self._outlet, size):
                 self._flow.passed(self._outlet, size)
                 return
         self._down.cut(at, stop)

@@ -77,6 +77,8 @@ class FrameStream:
     waits_for_turn: bool = False
     """True while frames that have come are not looked at until their turn comes."""
     _handlers: tuple[Handler, ...] = ()
+    _marked: int = 0
+    """Flags by which DATA of any stream is looked at."""
     _charged: int = 0
     """Work that a handler asked to count beside its frame."""
     _walked: int = 0
@@ -102,12 +104,14 @@ class FrameStream:
         """When the current partial frame or header block began; 0 if there is none."""
         return self._began_ns if self._rest.size > 0 or self.continued > 0 else 0
 
-    def hand_to(self, handlers: Mapping[int, Handler], default: Handler) -> None:
+    def hand_to(self, handlers: Mapping[int, Handler], default: Handler, marked: int = 0) -> None:
         """Set the handlers of frames.
 
-        :param handlers: by kind; for DATA only of watched streams, and of streams without a window.
+        :param handlers: by kind; for DATA only of watched streams, of streams without a window, and `marked`.
         :param default: handles frames of all other kinds.
+        :param marked: flags by which DATA of any stream is handled.
         """
+        self._marked = marked
         self._handlers = tuple(handlers.get(kind, default) for kind in range(_UNKNOWN + 1))
 
     # -- reading --------------------------------------------------------------------------------------
@@ -150,6 +154,7 @@ class FrameStream:
     def _frames(self, data: bytes, now_ns: int) -> int:  # noqa: C901 - one loop, and hot
         # <hot> One turn for each frame.
         handlers, watched, flow, max_frame = self._handlers, self.watched, self.flow, self.max_frame
+        marked = self._marked
         at, end, left = 0, len(data), WORK_PER_TURN
         while left >= BATCH * (1 + CALL_WORK):
             begin, calls = at, 0
@@ -167,7 +172,7 @@ class FrameStream:
                     stream &= STREAM_MASK
                 if self.continued and (kind != CONTINUATION or stream != self.continued):
                     self._out_of_place(kind)
-                if kind == DATA and size and stream not in watched and size <= flow.window:
+                if kind | flags & marked == DATA and size and stream not in watched and size <= flow.window:
                     flow.window -= size
                 else:
                     if kind <= HEADERS:

@@ -5,14 +5,14 @@ from collections import deque
 from sluicegate_grpc.proxy.splice.blocks import ending
 from sluicegate_grpc.proxy.splice.connection_state import Connection
 from sluicegate_grpc.proxy.splice.flow import Chunk
-from sluicegate_grpc.proxy.splice.frames import END_STREAM, HEAD, ErrorCode, WireError, unpadded
+from sluicegate_grpc.proxy.splice.frames import HEAD, ErrorCode, WireError, unpadded
 from sluicegate_grpc.proxy.splice.messages import PREFIX, UnreadableError, read_prefix, with_prefix
 from sluicegate_grpc.proxy.splice.shared import Rewrite
-from sluicegate_grpc.proxy.splice.watcher import Watcher
+from sluicegate_grpc.proxy.splice.watcher import Withholding
 from sluicegate_grpc.semantics.status import Refusal
 
 
-class Rewriting(Watcher):
+class Rewriting(Withholding):
     """A response that is buffered until its message is complete, then rewritten.
 
     :param rewrite: makes the message.
@@ -46,8 +46,6 @@ class Rewriting(Watcher):
         self._chunks.append(down.flow.keep(self._outlet, data[begin:end], padding, limit))
         while self._size >= PREFIX and self._rewrite_message(now_ns):
             pass
-        if flags & END_STREAM:
-            raise _unreadable("a response without trailers")
 
     def _rewrite_message(self, now_ns: int) -> bool:
         """Send the rewritten message; False if it is incomplete."""

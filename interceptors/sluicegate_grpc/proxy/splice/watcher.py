@@ -4,6 +4,7 @@ from abc import abstractmethod
 
 from sluicegate_grpc.proxy.splice.blocks import value_alone
 from sluicegate_grpc.proxy.splice.connection_state import Connection
+from sluicegate_grpc.proxy.splice.frames import DATA, END_STREAM, frame
 from sluicegate_grpc.proxy.splice.messages import inflated
 
 
@@ -39,6 +40,11 @@ class Watcher:
     def ended(self, now_ns: int, *, by_client: bool) -> None:
         """The stream was reset before its end."""
 
+    def breaks_off(self, now_ns: int) -> None:
+        """The response has ended by END_STREAM on DATA: no status says how."""
+        self._down.watched.discard(self._stream)
+        self.ended(now_ns, by_client=False)
+
     def _header(self, block: bytes, name: str) -> str:
         """One header of a block of the response; empty if it has none of that name.
 
@@ -54,3 +60,15 @@ class Watcher:
         :raises UnreadableError: if its compression is unknown or invalid, or if it is too large.
         """
         return inflated(message, self._header(self._block, "grpc-encoding"), limit) if packed else message
+
+
+class Withholding(Watcher):
+    """Handles a response whose end is forwarded behind the bytes that wait; DATA with END_STREAM is cut."""
+
+    __slots__ = ()
+
+    def breaks_off(self, now_ns: int) -> None:
+        """The response has ended without trailers."""
+        last = frame(DATA, END_STREAM, self._stream)
+        if self.trailers(b"", last, now_ns):
+            self._down.insert(last)
