@@ -158,6 +158,9 @@ class BrokerSide(Side):
             last = int.from_bytes(data[at + HEAD : at + HEAD + 4], "big") & STREAM_MASK
             for held in [held for held in self._calls if held > last]:
                 self._calling.over(held, now_ns, reset=True)
+            told = self._connection.last_stream(last)
+            if told != last:
+                self._frames.replace(at + HEAD, at + HEAD + 4, told.to_bytes(4, "big"))
 
     def _window(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
         if stream in self._refusals.cancelled:

@@ -203,7 +203,8 @@ class ClientSide(Side):
         if self._goes_away:
             return False
         self._goes_away = True
-        self._connection.down.insert(goaway(self._holding.last, ErrorCode.NO_ERROR, why))
+        last = self._connection.last_stream(self._holding.last)
+        self._connection.down.insert(goaway(last, ErrorCode.NO_ERROR, why))
         return True
 
     def _trailers(self, request: Request, frames: bytes, flags: int, stream: int, now_ns: int) -> None:

@@ -6,6 +6,7 @@ from sluicegate.model import ANONYMOUS
 from sluicegate.sessions.questions import Questions
 from sluicegate.sessions.timers import Timers
 from sluicegate_grpc.proxy.splice.frame_stream import FrameStream
+from sluicegate_grpc.proxy.splice.frames import STREAM_MASK
 from sluicegate_grpc.proxy.splice.request import Request
 from sluicegate_grpc.proxy.splice.shared import Shared
 from sluicegate_grpc.proxy.splice.streams import Streams
@@ -25,6 +26,7 @@ class Connection:
 
     __slots__ = (
         "_callers",
+        "_last",
         "anonymous",
         "down",
         "peer",
@@ -51,6 +53,8 @@ class Connection:
         self.timers = Timers()
         """Scheduled calls."""
         self._callers: dict[str, Caller] = {}
+        self._last = STREAM_MASK
+        """The last stream of the last GOAWAY to the client."""
         self.anonymous = self._new_caller(ANONYMOUS)
         """Who makes the requests without credentials."""
 
@@ -74,6 +78,11 @@ class Connection:
         exempt = self.shared.services.policies.exempt_principals
         for caller in self._callers.values():
             caller.exempt = caller.principal in exempt
+
+    def last_stream(self, last: int) -> int:
+        """The last stream of a GOAWAY to the client: the next names none above it (RFC 9113 section 6.8)."""
+        self._last = min(self._last, last)
+        return self._last
 
     # -- what is to come ------------------------------------------------------------------------------
 

@@ -306,7 +306,7 @@ class GrpcSession:
     def _broken(self, error: WireError | NoRoomError) -> None:
         """A peer has broken the protocol, or the budget is used up: end the connection."""
         self._is_open = False
-        last = self._holding.highest
+        last = self._connection.last_stream(self._holding.highest)
         if isinstance(error, WireError):
             self._shared.count(error.counter)
             self._down.insert(goaway(last, error.code, str(error)))

@@ -11,6 +11,7 @@ from tests.grpc.proxy.splice.talk import ATTACH, LOOKUP, PUBLISH, SUBSCRIBE, TOP
 
 from sluicegate.broker import Ask, Close, Dial, ToClient, ToUpstream
 from sluicegate_grpc.proxy.splice import GrpcSession, Shared
+from sluicegate_grpc.proxy.splice.frames import ErrorCode, goaway
 from sluicegate_grpc.proxy.splice.shared import Headers
 
 BROKERS = (("10.0.0.9", 6650),)
@@ -199,4 +200,37 @@ def test_after_goaway_the_broker_gets_no_new_streams() -> None:
     talk.wire.pass_time(3 * SECOND)
     assert talk.session.held_bytes == 0
     assert held not in talk.wire.server.seen
+    talk.hang_up()
+
+
+def lasts(talk: Talk) -> list[int]:
+    """The last streams that the client was told of by GOAWAY."""
+    talk.wire.settle()
+    return [int.from_bytes(each.payload[:4]) for each in talk.wire.client.goaways]
+
+
+def test_the_last_stream_of_goaway_never_grows() -> None:
+    talk = Talk()
+    talk.attach()
+    open_call = talk.call("/t.Other/Anything", b"x", end=False)
+    talk.wire.carry_out(talk.session.ending(talk.wire.now))
+    for last in (2**31 - 1, 1):
+        talk.wire.from_server.put(goaway(last, ErrorCode.NO_ERROR, "graceful"))
+    assert lasts(talk) == [open_call, open_call, 1]
+    assert talk.wire.client.goaways[1].payload[4:] == bytes(4) + b"graceful"
+    talk.hang_up()
+
+
+@pytest.mark.parametrize("breaks", [False, True])
+def test_the_gateways_own_goaway_is_not_above_the_brokers(breaks: bool) -> None:
+    talk = Talk()
+    talk.attach()
+    talk.call("/t.Other/Anything", b"x", end=False)
+    talk.wire.from_server.put(goaway(1, ErrorCode.NO_ERROR, "graceful"))
+    assert lasts(talk) == [1]
+    if breaks:
+        talk.wire.carry_out(talk.session.receive_client(frame(SETTINGS, 0, 1), talk.wire.now))
+    else:
+        talk.wire.carry_out(talk.session.ending(talk.wire.now))
+    assert lasts(talk) == [1, 1]
     talk.hang_up()
