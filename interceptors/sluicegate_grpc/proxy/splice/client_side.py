@@ -261,9 +261,12 @@ class ClientSide(Side):
         if windows.left < 0:
             windows.renew(now_ns, self._frames.back.reads * _WINDOWS_EACH)
         holding = self._holding
-        if stream > holding.last:
-            raise idle(stream)
-        if stream and stream in self._refusals.discarded:
+        if stream > holding.highest:
+            if stream > holding.last:
+                raise idle(stream)
+            if not holding.belongs(data, at, stop, stream, now_ns):  # it was refused: no broker heard of it
+                self._frames.cut(at, stop)
+        elif stream and stream in self._refusals.discarded:
             self._frames.cut(at, stop)
         elif not (stream and holding.belongs(data, at, stop, stream, now_ns)):
             self.window(data, at, stop, stream)

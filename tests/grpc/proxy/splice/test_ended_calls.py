@@ -5,6 +5,7 @@ from tests.grpc.proxy.splice.oracle import service
 from tests.grpc.proxy.splice.talk import PUBLISH, TOPIC, Talk, front
 
 from sluicegate_grpc.proxy.splice import Limits
+from sluicegate_grpc.proxy.splice.frames import window_update
 
 NO_ERROR = 0
 REST = 1 << 20
@@ -78,6 +79,24 @@ def test_clients_that_send_on_and_on_are_a_flood() -> None:
         talk.send(stream, bytes(2 * REST))
     assert talk.wire.closed is not None
     assert talk.wire.closed.counter == "resets_flood"
+
+
+@pytest.mark.parametrize("why", ["its size", "its broker", "GOAWAY"])
+def test_a_late_window_update_of_a_refused_request_does_not_reach_the_broker(why: str) -> None:
+    talk = Talk(front(max_message_size=100))
+    talk.attach()
+    open_call = talk.call("/t.Other/Anything", b"", end=False)
+    if why == "GOAWAY":
+        talk.wire.carry_out(talk.session.ending(talk.wire.now))
+        talk.wire.settle()
+    asked = [("x-broker", "nowhere:1")] if why == "its broker" else []
+    stream = talk.call(PUBLISH, service.publish(TOPIC, 7, b"x" * 200), *asked)
+    for each in (stream, open_call):
+        talk.wire.to_gate.put(window_update(each, 5))
+    talk.wire.settle()  # h2 raises if a stream that it does not know gets one
+    assert stream not in talk.wire.server.seen
+    assert talk.wire.server.h2.streams[open_call].outbound_flow_control_window == 65_535 + 5
+    talk.hang_up()
 
 
 def test_a_stream_that_was_forwarded_in_part_is_reset_at_once() -> None:
