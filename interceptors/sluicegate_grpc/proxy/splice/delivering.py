@@ -31,6 +31,8 @@ _NS_PER_MS = 1_000_000
 _FIRST_BYTES = 128
 _EAGER_BYTES = 65_536
 _DROP = -1
+MESSAGE_BYTES = 300
+"""What a buffered message takes besides its bytes."""
 
 
 @dataclass(slots=True, eq=False)
@@ -178,6 +180,7 @@ class Delivering(Withholding):
         while at < end:
             if not self._queue or not self._queue[-1].lacks:
                 self._queue.append(Message())
+                self._down.hold_besides(MESSAGE_BYTES)
             message = self._queue[-1]
             stop = min(end, at + message.lacks)
             if not message.size and end - at >= PREFIX and not message.there:
@@ -214,6 +217,7 @@ class Delivering(Withholding):
         """The stream was reset: the broker redelivers what is not acknowledged."""
         for message in self._queue:
             self._flow.discard(self._outlet, message.chunks)
+        self._down.let_go(MESSAGE_BYTES * len(self._queue))
         self._queue.clear()
         self._end = b""
         self._finished(now_ns, has_left=by_client)
@@ -238,6 +242,7 @@ class Delivering(Withholding):
                 self._wake(wait_ns, now_ns)
                 break
             self._queue.popleft()
+            self._down.let_go(MESSAGE_BYTES)
             self._patience_ns = _UNACKED_WAIT_NS
             if wait_ns == _DROP:
                 self._drops = message.size - message.there

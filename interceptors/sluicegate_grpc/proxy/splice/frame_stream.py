@@ -88,7 +88,7 @@ class FrameStream:
     _need: int = 0
     _began_ns: int = 0
     _held_frames: int = 0
-    """Bytes of header blocks that wait."""
+    """Bytes of header blocks that wait, and what `hold_besides` counts."""
 
     def __post_init__(self) -> None:
         self.flow = Flow(self.budget, self.insert, self.grant)
@@ -221,8 +221,13 @@ class FrameStream:
             raise NoRoomError
         self._held_frames += size
 
+    def hold_besides(self, size: int) -> None:
+        """Count memory that withheld bytes take besides."""
+        self.budget.charge(size)
+        self._held_frames += size
+
     def let_go(self, size: int) -> None:
-        """Release memory of header blocks."""
+        """Release memory that is held, or held besides."""
         self.budget.give(size)
         self._held_frames -= size
 

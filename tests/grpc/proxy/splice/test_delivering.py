@@ -1,16 +1,18 @@
 """Streams of messages: paced without loss, dropped only if unreliable, held until they are due."""
 
 import gzip
+import tracemalloc
 from typing import Any
 
 import pytest
 from tests.bench import SECOND, START, Bench
 from tests.grpc.proxy.splice.oracle import service
+from tests.grpc.proxy.splice.oracle.reshape import DATA, frame
 from tests.grpc.proxy.splice.talk import ACK, METHODS, RECEIVE, SUBSCRIBE, TOPIC, Talk, delivered, front
 
 from sluicegate.broker import PASS
 from sluicegate_grpc.proxy.splice import Limits
-from sluicegate_grpc.proxy.splice.delivering import Delivering
+from sluicegate_grpc.proxy.splice.delivering import MESSAGE_BYTES, Delivering
 
 
 def opened(talk: Talk) -> int:
@@ -146,6 +148,26 @@ def test_a_message_larger_than_the_windows_is_paced_too() -> None:
     talk.hang_up()
 
 
+def test_small_messages_are_charged_with_the_memory_that_they_take() -> None:
+    talk = Talk(front(max_dispatch_rate=1))
+    stream = opened(talk)
+    part = frame(DATA, 0, stream, delivered(0) * 500)
+    tracemalloc.start()
+    try:
+        for _ in range(4):
+            talk.wire.from_server.put(part)
+            talk.wire.settle()
+        real = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    held = talk.session.held_bytes
+    assert talk.shared.services.budget.used == held >= real * 0.8
+    talk.wire.pass_time(2 * SECOND)
+    talk.wire.settle()
+    assert talk.shared.services.budget.used == talk.session.held_bytes < held
+    talk.hang_up()
+
+
 def test_a_cancelled_stream_leaves_nothing_behind() -> None:
     talk = Talk(front(max_dispatch_rate=1))
     stream = opened(talk)
@@ -189,7 +211,7 @@ def test_a_delay_reads_beyond_the_stream_window_up_to_a_bound() -> None:
         talk.wire.settle()
         sent += len(message)
     assert 250_000 <= sent <= 200_000 + 65_535
-    assert talk.session.held_bytes == sent
+    assert talk.session.held_bytes == sent + MESSAGE_BYTES * sent // len(delivered(0, 1_000))
     talk.wire.pass_time(6 * SECOND)
     for _ in range(20):
         talk.take(talk.wire.client)
