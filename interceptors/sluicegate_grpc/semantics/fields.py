@@ -5,8 +5,9 @@ protobuf encoding has it (https://protobuf.dev/programming-guides/encoding/), th
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from sluicegate.model.methods import Path, Role
 
@@ -21,8 +22,10 @@ _MAX_SHIFT = 63
 _MAX_KNOWN = 256
 _MAX_KNOWN_BYTES = 1_024
 MAX_FIELDS: Final = 10_000
-"""Fields of one message that are looked at, some 0.25 us each; a message with more counts as malformed."""
-_FIELDS = range(MAX_FIELDS)
+"""Fields of one message that are looked at, some 0.25 us each; a message with more counts as malformed.
+
+Those of the messages in it count too, where a path leads into them.
+"""
 _MAX_TEXT = 4_096
 """Bytes of a topic's or a client's name: no broker takes longer ones, and the gate has to keep them."""
 
@@ -56,17 +59,10 @@ class Values:
     published: int = 0
     reliable: int = 0
     attachment: int | str = 0
-    seen: int = 0
-    """A bit for each field that was there."""
     rest: int = -1
     """Of a message that is not all there: where in it the first field begins that was not looked at."""
-
-    def keep(self, field: "_Field", value: int | str | bytes) -> None:
-        """Take the value of a field."""
-        if self.seen & field.bit and type(getattr(self, field.name)) is not type(value):
-            raise _MalformedError  # servers take one of the two, and the gateway cannot know which
-        setattr(self, field.name, value)
-        self.seen |= field.bit
+    left: int = 0
+    """How many more fields it may have."""
 
 
 class Kind(Enum):
@@ -85,17 +81,19 @@ _SIZE: Final = Kind.SIZE
 """Python 3.11 takes 50 ns to look a member up."""
 
 
-class _Field(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Field:
     """What to do with a field that is in a path."""
 
     name: str
     """The attribute of `Values`; empty if only something inside it is wanted."""
     kind: Kind
     bit: int
+    """Says in a set of bits that the field was there."""
     inner: "Mapping[int, _Field]"
     """Fields of the message in it, by tag."""
-    known: "dict[bytes, tuple[int, dict[str, int | str | bytes]]]"
-    """What was found in such messages, and their `Values.seen`."""
+    known: "dict[bytes, tuple[int, int, dict[str, int | str | bytes]]]"
+    """Of such messages: the bits of their fields, how many were looked at, and what was found."""
 
 
 _Fields: TypeAlias = Mapping[int, _Field]
@@ -144,15 +142,18 @@ class Plan:
         bits = {name: 1 << place for place, (_, name) in enumerate(named)}
         self._fields = _compile(named, bits)
         self.wanted = sum(bits.values())
-        """The bits that `Values.seen` has once all is found; 0 if nothing is wanted."""
+        """The bits of the fields that have been seen once all is found; 0 if nothing is wanted."""
 
-    def read(self, data: Data, start: int, stop: int, end: int | None = None) -> Values | Missing:
+    def read(
+        self, data: Data, start: int, stop: int, end: int | None = None, left: int = MAX_FIELDS
+    ) -> Values | Missing:
         """Find the values.
 
         :param data: a buffer that holds the message, or its beginning.
         :param start: where the message begins.
         :param stop: where the available part of it ends.
         :param end: where it will end, `stop` if it is all there.
+        :param left: how many fields it may have; less if it is part of a message of which others were read.
         :return: the values; for a partial message only if all were found. Pass the bytes from `Values.rest`
             on to a `Tail`.
         """
@@ -161,12 +162,12 @@ class Plan:
             end = stop
         values = Values()
         try:
-            at = _scan(data, start, stop, end, self._fields, values)
+            at, seen, values.left = _scan(data, start, stop, end, self._fields, values, left)
         except (_MalformedError, UnicodeDecodeError):
             return Missing.MALFORMED
         if stop == end:
             return values if at == end else Missing.MALFORMED
-        if values.seen != self.wanted:
+        if seen != self.wanted:
             return Missing.MORE
         values.rest = at - start
         return values
@@ -177,7 +178,7 @@ class Plan:
         :param values: found in it.
         :param there: how many bytes of it were there then.
         """
-        return Tail(self._fields, values.rest - there)
+        return Tail(self._fields, values.rest - there, values.left)
 
 
 class Tail:
@@ -185,13 +186,14 @@ class Tail:
 
     :param fields: of the plan.
     :param skip: bytes that come before the next field; negative if it has begun, or was not looked at.
+    :param left: how many more fields the message may have.
     """
 
     __slots__ = ("_carry", "_fields", "_left", "_skip")
 
-    def __init__(self, fields: _Fields, skip: int) -> None:
+    def __init__(self, fields: _Fields, skip: int, left: int) -> None:
         self._fields = fields
-        self._left = MAX_FIELDS
+        self._left = left
         self._skip = skip
         self._carry = b""
 
@@ -258,17 +260,20 @@ def _compile(paths: list[tuple[Path, str]], bits: Mapping[str, int]) -> _Fields:
 
 
 def _scan(  # noqa: C901 - one loop, and hot
-    data: Data, at: int, stop: int, end: int, fields: _Fields, values: Values
-) -> int:
+    data: Data, at: int, stop: int, end: int, fields: _Fields, values: Values, left: int
+) -> tuple[int, int, int]:
     """Read fields up to `stop`.
 
-    :return: where the next one begins; before `stop` if more bytes are needed to read it, behind `stop` if
-        the rest of the last one need not be read.
+    :param left: how many there may be, with those of messages in them.
+    :return: where the next one begins: before `stop` if more bytes are needed to read it, behind `stop` if
+        the rest of the last one need not be read. The bits of those that were there; how many more may come.
     """
     # <hot> One turn for each field; numbers of one byte, which nearly all are, are read inline.
-    for _ in _FIELDS:
-        if at >= stop:
-            return at
+    seen = 0
+    while at < stop:
+        if not left:
+            raise _MalformedError
+        left -= 1
         begin = at
         tag = data[at]
         at += 1
@@ -280,23 +285,30 @@ def _scan(  # noqa: C901 - one loop, and hot
         else:
             at, after = _extent(data, tag & 7, at, stop)
         if after < 0:
-            return begin
+            return begin, seen, left
         if after > end:
             raise _MalformedError
         if (field := fields.get(tag)) is not None:
             if after > stop and field.kind is not _SIZE:
-                return begin
-            if field.kind is _SIZE:  # as `Values.keep`, which need not look at types here
+                return begin, seen, left
+            if field.kind is _SIZE:
                 values.payload = after - at
-                values.seen |= field.bit
             elif field.name:
-                values.keep(field, _value(data, tag & 7, at, after, field.kind))
+                value = _value(data, tag & 7, at, after, field.kind)
+                if seen & field.bit:
+                    _check_type(values, field.name, value)
+                setattr(values, field.name, value)
+            seen |= field.bit
             if field.inner:
-                _merge(bytes(data[at:after]), field, values)
+                seen, left = _merge(bytes(data[at:after]), field, values, seen, left)
         at = after
-    if at < stop:
-        raise _MalformedError
-    return at
+    return at, seen, left
+
+
+def _check_type(values: Values, name: str, value: int | str | bytes) -> None:
+    """Refuse a field's second value if it is of another type."""
+    if type(getattr(values, name)) is not type(value):
+        raise _MalformedError  # servers take one of the two, and the gateway cannot know which
 
 
 def _value(data: Data, wire_type: int, at: int, after: int, kind: Kind) -> int | str | bytes:
@@ -309,28 +321,34 @@ def _value(data: Data, wire_type: int, at: int, after: int, kind: Kind) -> int |
     return str(data[at:after], "utf-8")
 
 
-def _merge(message: bytes, field: _Field, values: Values) -> None:
+def _merge(message: bytes, field: _Field, values: Values, seen: int, left: int) -> tuple[int, int]:
     """Add what is in a message in the message; one that comes twice is merged, as decoders do.
 
     It is remembered, as such a message is often the same in every request of a producer.
+
+    :param seen: the bits of the fields before it.
+    :param left: how many more fields there may be.
+    :return: both with those of the message.
     """
     found = field.known.get(message)
     if found is None:
         inner = Values()
-        if _scan(message, 0, len(message), len(message), field.inner, inner) != len(message):
+        at, bits, rest = _scan(message, 0, len(message), len(message), field.inner, inner, left)
+        if at != len(message):
             raise _MalformedError
-        found = (inner.seen, {name: value for name, value in vars(inner).items() if name != "seen"})
+        found = (bits, left - rest, vars(inner))
         if len(message) <= _MAX_KNOWN_BYTES:
             if len(field.known) >= _MAX_KNOWN:
                 field.known.clear()
             field.known[message] = found
-    seen, attributes = found
-    if seen & values.seen:
-        for name, value in attributes.items():
-            if name in vars(values) and type(getattr(values, name)) is not type(value):
-                raise _MalformedError  # as in `Values.keep`
-    values.__dict__.update(attributes)
-    values.seen |= seen
+    bits, count, attributes = found
+    if count > left:
+        raise _MalformedError
+    if bits & seen:
+        for name in attributes.keys() & vars(values).keys():
+            _check_type(values, name, attributes[name])
+    vars(values).update(attributes)
+    return seen | bits, left - count
 
 
 def _tag(data: Data, at: int, stop: int) -> tuple[int, int]:

@@ -7,6 +7,7 @@ from sluicegate_grpc.semantics.fields import (
     IN_RESPONSE,
     KINDS,
     LENGTH,
+    MAX_FIELDS,
     Data,
     Missing,
     Plan,
@@ -20,9 +21,11 @@ class _WholePlan(Plan):
 
     __slots__ = ()
 
-    def read(self, data: Data, start: int, stop: int, end: int | None = None) -> Values | Missing:
+    def read(
+        self, data: Data, start: int, stop: int, end: int | None = None, left: int = MAX_FIELDS
+    ) -> Values | Missing:
         """As `Plan.read`."""
-        values = super().read(data, start, stop, end)
+        values = super().read(data, start, stop, end, left)
         if isinstance(values, Values):
             values.payload = (stop if end is None else end) - start
         return values
@@ -43,18 +46,21 @@ class _BatchPlan(Plan):
         self._tag = number << 3 | LENGTH
         self._message = message
 
-    def read(self, data: Data, start: int, stop: int, end: int | None = None) -> Values | Missing:
+    def read(
+        self, data: Data, start: int, stop: int, end: int | None = None, left: int = MAX_FIELDS
+    ) -> Values | Missing:
         """As `Plan.read`; MORE for a message that is not all there."""
         if end is not None and stop < end:
             return Missing.MORE
-        values = super().read(data, start, stop)
+        values = super().read(data, start, stop, None, left)
         if isinstance(values, Missing):
             return values
         values.messages = values.payload = 0
         for begin, after in occurrences(data, start, stop, self._tag):
-            message = self._message.read(data, begin, after)
+            message = self._message.read(data, begin, after, None, values.left)
             if isinstance(message, Missing):
                 return message
+            values.left = message.left
             values.messages += 1
             values.payload += message.payload
             values.largest = max(values.largest, message.payload)

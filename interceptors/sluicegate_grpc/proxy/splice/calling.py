@@ -12,6 +12,7 @@ from sluicegate_grpc.proxy.splice.deciding import Deciding
 from sluicegate_grpc.proxy.splice.ended_calls import Refusals
 from sluicegate_grpc.proxy.splice.floods import Flood
 from sluicegate_grpc.proxy.splice.flow import joined
+from sluicegate_grpc.proxy.splice.frame_stream import BYTES_SHIFT
 from sluicegate_grpc.proxy.splice.frames import (
     DATA,
     END_STREAM,
@@ -35,11 +36,13 @@ from sluicegate_grpc.proxy.splice.messages import (
 from sluicegate_grpc.proxy.splice.request import Request
 from sluicegate_grpc.semantics import status
 from sluicegate_grpc.semantics.calls import UNNAMED
-from sluicegate_grpc.semantics.fields import Missing, Values
+from sluicegate_grpc.semantics.fields import MAX_FIELDS, Missing, Values
 
 _WHOLE = END_STREAM | PADDED
 _EAGER_BYTES = 65_536
 """A message with more received bytes is read again only when complete."""
+_FIELDS_SHIFT = 2
+"""Each 4 fields (2**2) that are read take one unit of `frame_stream.WORK_PER_TURN`."""
 
 
 class Calling:
@@ -283,12 +286,23 @@ class Calling:
             return self._refuse(call, status.Refusal(status.UNIMPLEMENTED, text), now_ns)
         except UnreadableError:
             values = Missing.MALFORMED
+        if packed:
+            self._charge(values, len(data))
         if values is Missing.MORE:
             return self._may_come(call, size, now_ns)
         if isinstance(values, Missing):
             return self._refuse(call, status.malformed(call.request.path), now_ns)
         begin, end = (0, len(data)) if packed else (PREFIX, PREFIX + size)
         return self._decide(call, values, data, begin, end, is_whole=there == size, now_ns=now_ns)
+
+    def _charge(self, values: Values | Missing, size: int) -> None:
+        """Charge what it took to inflate and read a compressed message, of which its frames tell nothing."""
+        left = 0
+        if isinstance(values, Values):
+            left = values.left
+        else:  # how much of it was inflated and read is not known
+            size = self._most
+        self._up.charge((size >> BYTES_SHIFT) + (MAX_FIELDS - left >> _FIELDS_SHIFT))
 
     def _decide(
         self, call: Call, values: Values, data: bytes, begin: int, end: int, *, is_whole: bool, now_ns: int

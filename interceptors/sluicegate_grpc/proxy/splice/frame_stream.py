@@ -40,7 +40,7 @@ WORK_PER_TURN = 1_152
 """What one turn of the event loop may take, in units of some 0.9 us: each frame counts one."""
 CALL_WORK = 4
 """Extra work of HEADERS, and of DATA with a handler."""
-_BYTES_SHIFT = 9
+BYTES_SHIFT = 9
 """Each 512 bytes (2**9) count one more."""
 BATCH = 16
 """Frames per count of work: counting each would cost a tenth of a call."""
@@ -185,7 +185,7 @@ class FrameStream:
                         at = stop
                         break
                 at = stop
-            left -= BATCH + CALL_WORK * calls + (at - begin >> _BYTES_SHIFT) + self._charged
+            left -= BATCH + CALL_WORK * calls + (at - begin >> BYTES_SHIFT) + self._charged
             self._charged = 0
         if end - at >= HEAD:
             self.waits_for_turn = True

@@ -1,5 +1,6 @@
 """A read full of small frames is handled in several turns of the event loop, in order."""
 
+import gzip
 import struct
 from itertools import pairwise
 
@@ -9,7 +10,7 @@ from tests.grpc.proxy.splice.oracle import service
 from tests.grpc.proxy.splice.talk import ATTACH, PUBLISH, TOPIC, Talk, front
 
 from sluicegate.broker import PASS, Ask, Command, NextTurn, ToClient, ToUpstream
-from sluicegate_grpc.proxy.splice import frame_stream
+from sluicegate_grpc.proxy.splice import Limits, frame_stream
 from sluicegate_grpc.proxy.splice.deciding import NEW_TOPIC_WORK
 from sluicegate_grpc.proxy.splice.frames import (
     DATA,
@@ -134,6 +135,34 @@ def test_calls_for_new_topics_take_more_turns() -> None:
     )
     talk.hang_up()
     assert talk.shared.services.budget.used == 0
+
+
+@pytest.mark.parametrize(
+    ("rest", "status"),
+    [
+        (service.field(4, bytes(2**20)), "3"),  # more than is inflated
+        (service.field(4, bytes(2**20 - 100)), "0"),
+        (b"\x20\x00" * 9_990, "0"),
+        (b"\x20\x00" * 20_000, "3"),
+    ],
+)
+def test_what_a_compressed_message_takes_counts_in_its_turn(rest: bytes, status: str) -> None:
+    talk = Talk(front(limits=Limits(message_bytes=2**20)))
+    talk.attach()
+    raw = b"".join((service.field(1, TOPIC), service.field(2, 7), service.field(3, b"x"), rest))
+    packed = service.framed(gzip.compress(raw), compressed=1)
+    streams = [talk.call(PUBLISH, packed, ("grpc-encoding", "gzip"), settled=False) for _ in range(3)]
+    gate = talk.shared.services.gates.get(TOPIC, False, talk.wire.now)
+    seen = [0]
+    talk.wire.collect()
+    talk.wire.move(talk.wire.to_gate, talk.wire.to_gate.size)
+    seen.append(gate.state.allowed_messages + talk.shared.counts["call_refused"])
+    while talk.wire.take_turn():
+        seen.append(gate.state.allowed_messages + talk.shared.counts["call_refused"])
+    assert max(after - before for before, after in pairwise(seen)) == 1
+    assert seen[-1] == len(streams)
+    talk.wire.settle()
+    assert [talk.client(stream).status or "0" for stream in streams] == [status] * 3
 
 
 def test_a_client_that_disconnects_between_turns_leaves_nothing_behind() -> None:

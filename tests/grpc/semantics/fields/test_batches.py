@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from tests.grpc.semantics.fields.test_fields import field, found
 
 from sluicegate.model.methods import Method, Role
-from sluicegate_grpc.semantics.fields import Missing
+from sluicegate_grpc.semantics.fields import MAX_FIELDS, Missing, Values
 from sluicegate_grpc.semantics.plans import plan, response_plan
 
 BATCH = Method(Role.PUBLISH, topic=(1,), batch=(2,), payload=(2, 3), by_connection=True)
@@ -47,6 +47,14 @@ def test_any_bytes_raise_nothing(data: bytes) -> None:
 def test_an_unreadable_message_makes_its_batch_malformed() -> None:
     data = field(1, b"/a/b") + field(2, b"\x1a\x7f")
     assert plan(BATCH).read(data, 0, len(data)) is Missing.MALFORMED
+
+
+def test_the_messages_of_a_batch_share_the_fields_that_it_may_have() -> None:
+    for method in (BATCH, WHOLE):
+        messages = field(2, field(9, 1) * 99) * (MAX_FIELDS // 100 - 1)
+        for more, is_read in ((99, True), (100, False)):
+            data = messages + field(1, b"/a/b") + field(9, 1) * more
+            assert isinstance(plan(method).read(data, 0, len(data)), Values) == is_read
 
 
 @given(st.integers(0, 500), st.integers(0, 500))
