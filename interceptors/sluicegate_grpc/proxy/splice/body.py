@@ -38,6 +38,8 @@ class Body:
     """Their number."""
     received: int = 0
     """Bytes received while the call is read."""
+    worth_reading: int = 0
+    """How many bytes of a message have to be there before it is read once more."""
     left: int = 0
     """Bytes still to come of an admitted message."""
     tail: Tail | None = None
@@ -60,6 +62,7 @@ class Body:
             self.left -= size
             if not self.left:
                 self.tail = None
+                self.worth_reading = 0
                 self.step = self.next_step
 
     def add(self, chunk: Chunk) -> None:

@@ -39,8 +39,6 @@ from sluicegate_grpc.semantics.calls import UNNAMED
 from sluicegate_grpc.semantics.fields import MAX_FIELDS, Missing, Values
 
 _WHOLE = END_STREAM | PADDED
-_EAGER_BYTES = 65_536
-"""A message with more received bytes is read again only when complete."""
 _FIELDS_SHIFT = 2
 """Each 4 fields (2**2) that are read take one unit of `frame_stream.WORK_PER_TURN`."""
 
@@ -272,8 +270,9 @@ class Calling:
             return False
         packed, size = read_prefix(call.body.peek_prefix())
         there = min(call.body.size - PREFIX, size)
-        if there < size and (packed or there > _EAGER_BYTES):
+        if there < size and (packed or there < call.body.worth_reading):
             return self._may_come(call, size, now_ns)
+        call.body.worth_reading = 2 * there
         data = joined(call.body.chunks)
         try:
             if packed:

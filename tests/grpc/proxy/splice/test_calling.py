@@ -17,6 +17,7 @@ from tests.grpc.proxy.splice.talk import (
 
 from sluicegate.broker import PASS
 from sluicegate_grpc.proxy.splice import Limits
+from sluicegate_grpc.semantics.fields import Data, Missing, Plan, Values
 
 
 def test_a_publish_within_the_limits_is_forwarded_unchanged() -> None:
@@ -178,6 +179,37 @@ def test_a_message_whose_topic_comes_last_is_buffered() -> None:
     assert bytes(talk.wire.server.seen[stream].data) == whole
     assert talk.wire.server.seen[stream].is_ended
     talk.hang_up()
+
+
+def test_a_message_in_small_pieces_is_not_read_anew_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    reads = Plan.read
+
+    def counted(self: Plan, data: Data, start: int, stop: int, *more: int) -> Values | Missing:
+        read.append(stop - start)
+        return reads(self, data, start, stop, *more)
+
+    monkeypatch.setattr(Plan, "read", counted)
+    talk = Talk(front(max_publish_rate=100))
+    whole = service.message((1, b"x" * 1_000), (2, TOPIC), (3, 7))
+    stream = talk.call(LATE_PUBLISH, b"", end=False)
+    for byte in whole:
+        talk.wire.client.h2.send_data(stream, bytes((byte,)))
+    talk.wire.settle()
+    assert bytes(talk.wire.server.seen[stream].data) == whole
+    assert sum(read) <= 3 * len(whole)
+
+
+def test_a_later_message_of_a_call_is_decided_by_its_beginning() -> None:
+    talk = Talk(front(max_publish_rate=100))
+    talk.attach()
+    whole = service.publish(TOPIC, 7, b"x" * 1_000)
+    stream = talk.call(PUBLISH, whole[:500], end=False)
+    sent = whole[:500]
+    for part in (whole[500:], whole[:100], whole[100:]):
+        talk.send(stream, part)
+        sent += part
+        assert bytes(talk.wire.server.seen[stream].data) == sent
 
 
 def test_a_message_too_large_to_buffer_is_refused() -> None:
