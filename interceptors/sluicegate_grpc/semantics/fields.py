@@ -1,7 +1,8 @@
 """Reads the few fields that policies ask for out of encoded protobuf messages, without their classes.
 
 The bytes come from clients: whatever they hold, nothing is raised, and no more is read than is there. As the
-protobuf encoding has it (https://protobuf.dev/programming-guides/encoding/), the last value of a field wins.
+protobuf encoding has it (https://protobuf.dev/programming-guides/encoding/), the last value of a field wins,
+and messages that come twice are merged. Whether a payload is one is not known here, so its sizes add up.
 """
 
 from collections.abc import Iterator, Mapping
@@ -292,7 +293,7 @@ def _scan(  # noqa: C901 - one loop, and hot
             if after > stop and field.kind is not _SIZE:
                 return begin, seen, left
             if field.kind is _SIZE:
-                values.payload = after - at
+                values.payload = after - at + (values.payload if seen & field.bit else 0)
             elif field.name:
                 value = _value(data, tag & 7, at, after, field.kind)
                 if seen & field.bit:
@@ -345,10 +346,20 @@ def _merge(message: bytes, field: _Field, values: Values, seen: int, left: int) 
     if count > left:
         raise _MalformedError
     if bits & seen:
-        for name in attributes.keys() & vars(values).keys():
-            _check_type(values, name, attributes[name])
-    vars(values).update(attributes)
+        _merge_again(attributes, values)
+    else:
+        vars(values).update(attributes)
     return seen | bits, left - count
+
+
+def _merge_again(attributes: Mapping[str, int | str | bytes], values: Values) -> None:
+    """Add what is in a message of which there was one before."""
+    for name in attributes.keys() & vars(values).keys():
+        _check_type(values, name, attributes[name])
+    payload = values.payload
+    vars(values).update(attributes)
+    if "payload" in attributes:
+        values.payload += payload
 
 
 def _tag(data: Data, at: int, stop: int) -> tuple[int, int]:

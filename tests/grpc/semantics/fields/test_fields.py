@@ -84,6 +84,25 @@ def test_a_repeated_submessage_is_merged() -> None:
     assert len(FileDescriptorProto.FromString(file).message_type) == 2
 
 
+@given(st.lists(st.lists(st.text(max_size=40), max_size=3), max_size=4))
+def test_a_payload_that_is_a_message_counts_with_all_its_parts(parts: list[list[str]]) -> None:
+    """Servers merge them; field 999 of the options is a list of messages with a text in field 3."""
+    options = [b"".join(field(999, field(3, text.encode())) for text in part) for part in parts]
+    data = field(1, b"t") + b"".join(field(8, each) for each in options)
+    stored = FieldDescriptorProto.FromString(data).options.ByteSize()
+    payload = found(plan(Method(Role.PUBLISH, topic=(1,), payload=(8,))).read(data, 0, len(data))).payload
+    assert payload == stored
+
+
+@pytest.mark.parametrize("size", [3, 3_000])
+def test_payloads_in_parts_of_a_message_add_up(size: int) -> None:
+    part = field(8, field(2, bytes(size)) + field(2, b"x"))
+    data = field(8, field(1, b"t")) + part * 2 + field(8, field(1, b"t"))
+    reads = plan(Method(Role.PUBLISH, topic=(8, 1), payload=(8, 2)))
+    for _ in range(2):  # the second time, short ones are remembered
+        assert found(reads.read(data, 0, len(data))).payload == 2 * (size + 1)
+
+
 @pytest.mark.parametrize(
     "data",
     [
