@@ -290,7 +290,7 @@ def _scan(  # noqa: C901 - one loop, and hot
         if after > end:
             raise _MalformedError
         if (field := fields.get(tag)) is not None:
-            if after > stop and field.kind is not _SIZE:
+            if after > stop and (field.kind is not _SIZE or field.inner):
                 return begin, seen, left
             if field.kind is _SIZE:
                 values.payload = after - at + (values.payload if seen & field.bit else 0)

@@ -143,6 +143,15 @@ def test_values_are_known_before_the_payload_arrives(
         assert (values.topic, values.producer, values.payload) == ("/default/t", 7, len(payload))
 
 
+def test_a_payload_that_holds_the_topic_is_awaited() -> None:
+    message = field(3, 7) + field(8, field(1, b"t") + field(2, b"x" * 300))
+    reads = plan(Method(Role.PUBLISH, topic=(8, 1), producer=(3,), payload=(8,)))
+    for stop in range(len(message)):
+        assert reads.read(message[:stop], 0, stop, len(message)) is Missing.MORE
+    values = found(reads.read(message, 0, len(message)))
+    assert (values.topic, values.payload) == ("t", 306)
+
+
 @given(
     st.sampled_from([b"", field(9, b"key"), field(10, 300), field(9, b"x" * 300) + field(10, 1)]),
     st.sampled_from([b"", field(8, field(1, b"/other")), field(7, b"longer"), field(3, 8)]),
