@@ -53,6 +53,7 @@ _PATHS: Final = (*KINDS, "batch")
 _F: Final[Any] = FieldDescriptor
 _INTEGERS: Final = frozenset({_F.TYPE_INT32, _F.TYPE_INT64, _F.TYPE_UINT32, _F.TYPE_UINT64})
 _SIGNED: Final = frozenset({_F.TYPE_SINT32, _F.TYPE_SINT64})
+_SHORT: Final = frozenset({_F.TYPE_INT32, _F.TYPE_UINT32, _F.TYPE_SINT32})
 _TYPES: Final[Mapping[Kind, tuple[frozenset[int], str]]] = {
     Kind.TEXT: (frozenset({_F.TYPE_STRING}), "a string"),
     Kind.ID: (_INTEGERS | _SIGNED | {_F.TYPE_STRING}, "a string or an integer"),
@@ -222,6 +223,15 @@ def _field(method: Method, key: str, path: Path, described: MethodDescriptor) ->
     types, words = _TYPES[KINDS[key]]
     if field.type not in types:
         return f"{field.full_name} is of another type; name {words} that is not of a fixed size"
+    return _id_width(method, field) if KINDS[key] is Kind.ID else ""
+
+
+def _id_width(method: Method, field: Any) -> str:
+    """Why servers read an id otherwise, so that it would seem to be unknown; empty if they do not."""
+    if field.type in _SHORT and method.id_bits != 32:
+        return f"{field.full_name} has 32 bits, and servers take those of a larger number; say id_bits=32"
+    if field.type in (_INTEGERS | _SIGNED) - _SHORT and method.id_bits != 64:
+        return f"{field.full_name} has 64 bits; take out id_bits=32"
     return ""
 
 

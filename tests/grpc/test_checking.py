@@ -1,6 +1,7 @@
 """A method map that does not fit its service is refused when it is loaded."""
 
-from typing import Any
+import re
+from typing import Any, Literal
 
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool
@@ -18,11 +19,20 @@ _TYPES = {
     "string": FIELD.TYPE_STRING,
     "bytes": FIELD.TYPE_BYTES,
     "uint64": FIELD.TYPE_UINT64,
+    "int32": FIELD.TYPE_INT32,
+    "uint32": FIELD.TYPE_UINT32,
+    "sint32": FIELD.TYPE_SINT32,
+    "int64": FIELD.TYPE_INT64,
+    "sint64": FIELD.TYPE_SINT64,
+    "fixed32": FIELD.TYPE_FIXED32,
     "fixed64": FIELD.TYPE_FIXED64,
     "double": FIELD.TYPE_DOUBLE,
     "bool": FIELD.TYPE_BOOL,
     "Order": FIELD.TYPE_MESSAGE,
 }
+
+SHORT, LONG = ("int32", "uint32", "sint32"), ("int64", "uint64", "sint64")
+BITS: tuple[Literal[32, 64], ...] = (32, 64)
 
 
 def _message(file: Any, name: str, *fields: tuple[int, str, str]) -> None:
@@ -117,6 +127,31 @@ def test_mismatches_with_the_descriptor_are_reported(
     told = "\n".join(mistakes(orders, {P + name: method}))
     assert f"{P}{name}: " in told
     assert [word for word in words if word not in told] == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "id_bits", "words"),
+    [
+        *[(kind, 64, "has 32 bits, and servers take those of a larger number; say") for kind in SHORT],
+        *[(kind, 32, "has 64 bits; take out id_bits=32") for kind in LONG],
+        *[(kind, 32, "") for kind in (*SHORT, "string")],
+        *[(kind, 64, "") for kind in (*LONG, "string")],
+        *[(kind, bits, "is of another type") for kind in ("bool", "fixed32", "fixed64") for bits in BITS],
+    ],
+)
+def test_ids_are_as_wide_as_servers_read_them(kind: str, id_bits: Literal[32, 64], words: str) -> None:
+    file = descriptor_pb2.FileDescriptorProto(name="ids.proto", package="ids", syntax="proto3")
+    _message(file, "Sent", (1, "topic", "string"), (2, "producer", kind), (3, "body", "bytes"))
+    file.service.add(name="Ids").method.add(name="Send", input_type=".ids.Sent", output_type=".ids.Sent")
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    method = Method(Role.PUBLISH, topic=(1,), producer=(2,), payload=(3,), id_bits=id_bits)
+    sent = MethodMap("service", {"/ids.Ids/Send": method})
+    if not words:
+        check(sent, [pool.FindServiceByName("ids.Ids")])
+        return
+    with pytest.raises(MethodMapError, match=re.escape(f"producer=(2,): ids.Sent.producer {words}")):
+        check(sent, [pool.FindServiceByName("ids.Ids")])
 
 
 @pytest.mark.parametrize(

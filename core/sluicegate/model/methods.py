@@ -63,6 +63,8 @@ class Method:
     """For PUBLISH: whether each connection is a producer of the topics that it publishes to, without a call
     to attach."""
     size_of: SizeOf = "payload"
+    id_bits: Literal[32, 64] = 64
+    """How wide ids are that are numbers; of a larger one servers take the lowest bits, so 2**32 + 7 is 7."""
 
     @property
     def is_policed(self) -> bool:

@@ -71,7 +71,7 @@ class Kind(Enum):
 
     TEXT = auto()
     ID = auto()
-    """A number (as a varint) or a text, as it comes."""
+    """A number (as a varint) or a text, as servers read it."""
     NUMBER = auto()
     SIZE = auto()
     BYTES = auto()
@@ -95,6 +95,8 @@ class _Field:
     """Fields of the message in it, by tag."""
     known: "dict[bytes, tuple[int, int, dict[str, int | str | bytes]]]"
     """Of such messages: the bits of their fields, how many were looked at, and what was found."""
+    mask: int = _MASK64
+    """The bits that servers read of a number."""
 
 
 _Fields: TypeAlias = Mapping[int, _Field]
@@ -134,14 +136,15 @@ class Plan:
     """How to find some values in messages of one type.
 
     :param paths: by the name of the attribute of `Values`.
+    :param id_bits: how wide ids are.
     """
 
     __slots__ = ("_fields", "wanted")
 
-    def __init__(self, paths: Mapping[str, Path]) -> None:
+    def __init__(self, paths: Mapping[str, Path], id_bits: int = 64) -> None:
         named = [(path, name) for name, path in paths.items() if path]
         bits = {name: 1 << place for place, (_, name) in enumerate(named)}
-        self._fields = _compile(named, bits)
+        self._fields = _compile(named, bits, 2**id_bits - 1)
         self.wanted = sum(bits.values())
         """The bits of the fields that have been seen once all is found; 0 if nothing is wanted."""
 
@@ -249,13 +252,14 @@ def occurrences(data: Data, at: int, stop: int, tag: int) -> Iterator[tuple[int,
             yield begin, at
 
 
-def _compile(paths: list[tuple[Path, str]], bits: Mapping[str, int]) -> _Fields:
+def _compile(paths: list[tuple[Path, str]], bits: Mapping[str, int], id_mask: int) -> _Fields:
     fields: dict[int, _Field] = {}
     for number in {path[0] for path, _ in paths}:
         name = next((name for path, name in paths if path == (number,)), "")
-        inner = _compile([(path[1:], each) for path, each in paths if path[0] == number and path[1:]], bits)
+        deeper = [(path[1:], each) for path, each in paths if path[0] == number and path[1:]]
+        inner = _compile(deeper, bits, id_mask)
         kind = KINDS[name] if name else Kind.BYTES
-        field = _Field(name, kind, bits.get(name, 0), inner, {})
+        field = _Field(name, kind, bits.get(name, 0), inner, {}, id_mask if kind is Kind.ID else _MASK64)
         fields.update((number << 3 | wire_type, field) for wire_type in _WIRE_TYPES[kind])
     return fields
 
@@ -295,7 +299,7 @@ def _scan(  # noqa: C901 - one loop, and hot
             if field.kind is _SIZE:
                 values.payload = after - at + (values.payload if seen & field.bit else 0)
             elif field.name:
-                value = _value(data, tag & 7, at, after, field.kind)
+                value = _value(data, tag & 7, at, after, field)
                 if seen & field.bit:
                     _check_type(values, field.name, value)
                 setattr(values, field.name, value)
@@ -312,10 +316,10 @@ def _check_type(values: Values, name: str, value: int | str | bytes) -> None:
         raise _MalformedError  # servers take one of the two, and the gateway cannot know which
 
 
-def _value(data: Data, wire_type: int, at: int, after: int, kind: Kind) -> int | str | bytes:
+def _value(data: Data, wire_type: int, at: int, after: int, field: _Field) -> int | str | bytes:
     if wire_type == _VARINT:
-        return _varint(data, at, after)[0] & _MASK64
-    if kind is Kind.BYTES:
+        return _varint(data, at, after)[0] & field.mask
+    if field.kind is Kind.BYTES:
         return bytes(data[at:after])
     if after - at > _MAX_TEXT:
         raise _MalformedError

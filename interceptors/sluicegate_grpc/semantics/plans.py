@@ -37,12 +37,13 @@ class _BatchPlan(Plan):
     :param paths: as for `Plan`, of what stands beside the messages.
     :param number: of the repeated field whose messages they are.
     :param message: reads one of them.
+    :param id_bits: how wide ids are.
     """
 
     __slots__ = ("_message", "_tag")
 
-    def __init__(self, paths: Mapping[str, Path], number: int, message: Plan) -> None:
-        super().__init__(paths)
+    def __init__(self, paths: Mapping[str, Path], number: int, message: Plan, id_bits: int) -> None:
+        super().__init__(paths, id_bits)
         self._tag = number << 3 | LENGTH
         self._message = message
 
@@ -79,9 +80,9 @@ def plan(method: Method, *, named: bool = False) -> Plan:
     counts_whole = method.role is Role.PUBLISH and method.size_of == "message"
     payload = paths.pop("payload", ()) if counts_whole or method.batch else ()
     if not method.batch:
-        return _WholePlan(paths) if counts_whole else Plan(paths)
+        return (_WholePlan if counts_whole else Plan)(paths, method.id_bits)
     message = _WholePlan({}) if counts_whole else Plan({"payload": payload[1:]})
-    return _BatchPlan(paths, method.batch[0], message)
+    return _BatchPlan(paths, method.batch[0], message, method.id_bits)
 
 
 def response_plan(method: Method) -> Plan:
@@ -91,5 +92,5 @@ def response_plan(method: Method) -> Plan:
     }
     if method.role is Role.DISPATCH and method.size_of == "message":
         del paths["payload"]
-        return _WholePlan(paths)
-    return Plan(paths)
+        return _WholePlan(paths, method.id_bits)
+    return Plan(paths, method.id_bits)

@@ -63,6 +63,16 @@ def test_any_bytes_are_parsed_or_rejected_as_by_protobuf(data: bytes) -> None:
         assert result.reliable & 0xFFFFFFFF == parsed.number & 0xFFFFFFFF
 
 
+@given(st.integers(0, 2**64 - 1))
+def test_an_id_of_32_bits_is_read_as_servers_read_it(value: int) -> None:
+    data = field(3, value)
+    stored = FieldDescriptorProto.FromString(data).number & 0xFFFFFFFF
+    method = Method(Role.PUBLISH, producer=(3,), payload=(7,), id_bits=32)
+    assert found(plan(method).read(data, 0, len(data))).producer == stored
+    attach = Method(Role.ATTACH_PRODUCER, topic=(1,), attachment=(3,), id_bits=32)
+    assert found(response_plan(attach).read(data, 0, len(data))).attachment == stored
+
+
 @given(
     st.lists(
         st.sampled_from(
