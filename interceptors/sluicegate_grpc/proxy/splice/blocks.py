@@ -5,12 +5,13 @@ headers can be cached by its bytes. Clients keep to such blocks once they have s
 room; what they sent before is encoded again for the broker.
 """
 
+import re
 from binascii import b2a_base64
 from collections.abc import Iterable
 from typing import Final
 from urllib.parse import quote
 
-from hpack import Decoder, HPACKError, OversizedHeaderListError
+from hpack import Decoder, Encoder, HPACKError, OversizedHeaderListError
 
 from sluicegate_grpc.proxy.splice.frames import ErrorCode, WireError, header_frames
 from sluicegate_grpc.semantics.status import Refusal
@@ -21,10 +22,25 @@ _MAX_UPDATES = 2
 _LONG_UPDATE = 0x3F
 _LAST_STATIC_INDEX = 61
 _LAST_STATIC = 0x80 + _LAST_STATIC_INDEX
-_MAX_NAMES = 256
+_MAX_BEGINNINGS = 256
 _STATUS_200 = b"\x88"
 _CONTENT_TYPE = b"\x0f\x10\x10application/grpc"
 """Static name 31, not indexed."""
+_DEADLINE, _CODED_DEADLINE = (
+    Encoder().encode([("grpc-timeout", "")], huffman=coded)[1:-1] for coded in (False, True)
+)
+"""The name with its length, as text and in Huffman's code (RFC 7541 appendix B)."""
+_LITERALS = b"\x00\x10\x40"
+"""First bytes of fields whose name is not in the table."""
+_HUFFMAN = 0x80
+"""Bit of a length: the text that follows is coded."""
+_MOST_SHORT = 0x7F
+_TIME = re.compile(rb"[0-9]{1,8}[HMSmun]")
+_CODED_TIME = re.compile(
+    "0b1(?:000(?:0[01]|10)|011(?:001|01[01]|1[01][01])){1,8}"
+    "(?:1100011|1101000|1101110|101001|101101|101010)1{0,7}"
+)
+"""The same in bits of Huffman's code: digits, a unit, and ones up to the next byte."""
 
 
 class RequestBlocks:
@@ -80,66 +96,76 @@ def check_updates(block: bytes, *, may_have_table: bool) -> None:
     raise WireError(ErrorCode.COMPRESSION_ERROR, "header_block_malformed", "a table that was not announced")
 
 
-class Volatile:
-    """Removes headers that differ between calls and do not matter to policies, without decoding.
+class Deadlines:
+    """Leaves the value of `grpc-timeout`, another one in each call, out of header blocks without decoding."""
 
-    :param names: of such headers.
-    """
+    __slots__ = ("_beginnings",)
 
-    __slots__ = ("_is_volatile", "_names")
-
-    def __init__(self, *names: str) -> None:
-        self._names = frozenset(names)
-        self._is_volatile: dict[bytes, bool] = {}
+    def __init__(self) -> None:
+        self._beginnings: set[bytes] = set()
+        """Whole fields that stood before the deadline."""
 
     def without(self, block: bytes) -> bytes | None:
-        """A block without these headers; None if it has anything unusual.
+        """A block without the value of its deadline, whose name stays in its place; None if there is none.
 
-        Fields as RFC 7541 section 6 has them, with indices into the static table alone.
+        Also None if what is before it has anything unusual, or if it is no time.
         """
-        kept, run, at, stop = b"", 0, 0, len(block)
-        try:
-            while at < stop:
-                begin, first = at, block[at]
-                if first >= 0x80:
-                    if first > _LAST_STATIC:
-                        return None
-                    at += 1
-                    continue
-                most = 0x3F if first >= 0x40 else 0x0F
-                index = first & most
-                at += 1
-                if index == most:
-                    index += block[at]
-                    at += 1
-                if 0x20 <= first < 0x40 or index > _LAST_STATIC_INDEX:
-                    return None
-                if not index:
-                    at += 1 + _short(block[at])
-                name_end = at
-                size = block[at] & 0x7F
-                if size == 0x7F:
-                    size, at = _long(block, at + 1)
-                at += 1 + size
-                if not index and self._knows(block[begin:name_end]):
-                    kept += block[run:begin]
-                    run = at
-        except IndexError:
+        # <hot> Runs for nearly every request with a deadline.
+        at = block.find(_DEADLINE)
+        begin = at + len(_DEADLINE)
+        if at < 0:
+            at = block.find(_CODED_DEADLINE)
+            begin = at + len(_CODED_DEADLINE)
+        before = block[: at - 1]
+        if at < 1 or block[at - 1] not in _LITERALS or not self._are_fields(before) or begin == len(block):
             return None
-        return kept + block[run:] if at == stop else None
+        stop = begin + 1 + (block[begin] & _MOST_SHORT)
+        if block[begin] < _HUFFMAN:
+            is_time = _TIME.fullmatch(block, begin + 1, stop) is not None
+        else:
+            bits = bin(int.from_bytes(b"\x01" + block[begin + 1 : stop]))
+            is_time = _CODED_TIME.fullmatch(bits) is not None
+        return block[:begin] + b"\0" + block[stop:] if is_time and stop <= len(block) else None
 
-    def _knows(self, name: bytes) -> bool:
-        """Whether a literal name is a volatile header's."""
-        known = self._is_volatile.get(name)
-        if known is None:
-            if len(self._is_volatile) >= _MAX_NAMES:
-                self._is_volatile.clear()
-            try:
-                found = Decoder().decode(b"\x00" + name[1:] + b"\x00")
-            except (HPACKError, ValueError, IndexError):
-                found = []
-            known = self._is_volatile[name] = any(str(each[0]) in self._names for each in found)
-        return known
+    def _are_fields(self, before: bytes) -> bool:
+        """Whether a field begins after these bytes."""
+        if before in self._beginnings:
+            return True
+        if not _are_fields(before):
+            return False
+        if len(self._beginnings) >= _MAX_BEGINNINGS:
+            self._beginnings.clear()
+        self._beginnings.add(before)
+        return True
+
+
+def _are_fields(block: bytes) -> bool:
+    """Whether these are whole fields as RFC 7541 section 6 has them, with indices into the static table."""
+    at, stop = 0, len(block)
+    try:
+        while at < stop:
+            first = block[at]
+            at += 1
+            if first >= 0x80:
+                if first > _LAST_STATIC:
+                    return False
+                continue
+            most = 0x3F if first >= 0x40 else 0x0F
+            index = first & most
+            if index == most:
+                index += block[at]
+                at += 1
+            if 0x20 <= first < 0x40 or index > _LAST_STATIC_INDEX:
+                return False
+            if not index:
+                at += 1 + _short(block[at])
+            size = block[at] & 0x7F
+            if size == 0x7F:
+                size, at = _long(block, at + 1)
+            at += 1 + size
+    except IndexError:
+        return False
+    return at == stop
 
 
 def _short(first: int) -> int:

@@ -5,15 +5,14 @@ from collections.abc import Mapping
 from hashlib import sha256
 
 from sluicegate.model import Role
-from sluicegate_grpc.proxy.splice.blocks import RequestBlocks, Volatile, check_updates, encode
+from sluicegate_grpc.proxy.splice.blocks import Deadlines, RequestBlocks, check_updates, encode
 from sluicegate_grpc.proxy.splice.request import Request
 from sluicegate_grpc.proxy.splice.shared import Headers, Shared
 from sluicegate_grpc.proxy.splice.wellformed import is_method, is_wellformed
 from sluicegate_grpc.semantics.status import PERMISSION_DENIED, UNIMPLEMENTED, Refusal
 
 _LENGTH = re.compile(r"[0-9]{1,15}")
-_VOLATILE = Volatile("grpc-timeout")
-"""The remaining time of a call, which is another one in each request."""
+_DEADLINES = Deadlines()
 _MAX_KNOWN = 1_024
 _MAX_KNOWN_BYTES = 8_192
 """Of a header block that is remembered."""
@@ -35,7 +34,7 @@ class RequestReader:
         self.has_no_table = False
         """True once the client knows that there is no table."""
         self._leaves_out = not shared.edits
-        """Whether requests are one that differ only in what is volatile; those written again are not."""
+        """Whether requests are one that differ only in their deadline; those written again are not."""
 
     def read(self, block: bytes) -> Request:
         """Parse a header block.
@@ -48,7 +47,7 @@ class RequestReader:
         if is_plain:
             if (request := self.known.get(block)) is not None:
                 return request
-            key = _VOLATILE.without(block) if self._leaves_out and len(block) <= _MAX_KNOWN_BYTES else None
+            key = _DEADLINES.without(block) if self._leaves_out and len(block) <= _MAX_KNOWN_BYTES else None
             if key is not None and (request := self.known.get(key)) is not None:
                 return request
         check_updates(block, may_have_table=not self.has_no_table)

@@ -161,6 +161,27 @@ def test_headers_left_out_of_a_block_do_not_shift_later_ones() -> None:
     assert not client.server.seen[5].headers
 
 
+@pytest.mark.parametrize("huffman", [False, True])
+@pytest.mark.parametrize("place", [0, 6])
+@pytest.mark.parametrize("time", ["1S\r\nx: y", "1S\n", "1S\0", "1S"])
+def test_a_deadline_is_read_whether_or_not_an_equal_request_is_known(
+    time: str, place: int, huffman: bool
+) -> None:
+    encoder = Encoder()
+    encoder.header_table_size = 0
+    begin = encoder.encode([]) + encoder.encode(service.request(service.OTHER))
+    client = Raw().send(HELLO, frame(HEADERS, END_HEADERS | END_STREAM, 1, begin))
+    known = service.request(service.OTHER, ("grpc-timeout", "1S"))
+    other = service.request(service.OTHER)
+    other.insert(place, ("grpc-timeout", time))
+    for stream, headers in ((3, known), (5, service.request(service.OTHER)), (7, other)):
+        block = encoder.encode(headers, huffman=huffman)
+        client.send(frame(HEADERS, END_HEADERS | END_STREAM, stream, block))
+    is_fine = place == 6 and time == "1S"
+    assert client.resets(7) == ([] if is_fine else [PROTOCOL_ERROR])
+    assert list(client.server.seen) == [1, 3, 5, 7][: 3 + is_fine]
+
+
 def test_a_subscription_outlives_the_cancelled_call_that_created_it() -> None:
     for gives_up in (True, False):
         talk = Talk(front(list_valid_ns=SECOND, max_subscriptions_per_topic=1))
