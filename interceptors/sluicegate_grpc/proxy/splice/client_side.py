@@ -60,7 +60,7 @@ class ClientSide(Side):
         self._refusals = refusals
         self._streams = connection.streams
         self._open = connection.streams.ids
-        self._reader = RequestReader(connection.shared)
+        self._reader = RequestReader(connection.shared, connection.up.charge)
         limits = connection.shared.limits
         self._pings = Flood("pings", limits.pings)
         self._pongs = Flood("pings", limits.pings)

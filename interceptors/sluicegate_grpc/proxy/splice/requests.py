@@ -1,7 +1,7 @@
 """The parsed headers of requests, cached for all requests with equal headers."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 
 from sluicegate.model import Role
@@ -16,18 +16,24 @@ _DEADLINES = Deadlines()
 _MAX_KNOWN = 1_024
 _MAX_KNOWN_BYTES = 8_192
 """Of a header block that is remembered."""
+_FEW_FIELDS = 32
+"""The work of a frame covers as many fields of a request's headers, and reading more is charged."""
+_FIELD_WORK = 4
+"""What one of them takes, in the units of `frame_stream.WORK_PER_TURN`."""
 
 
 class RequestReader:
     """Reads the header blocks of one client.
 
     :param shared: the front's state; parsed headers are cached there, for all clients.
+    :param charge: counts extra work of the frame that is handled.
     """
 
-    __slots__ = ("_leaves_out", "_shared", "blocks", "has_no_table", "known")
+    __slots__ = ("_charge", "_leaves_out", "_shared", "blocks", "has_no_table", "known")
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: Shared, charge: Callable[[int], None]) -> None:
         self._shared = shared
+        self._charge = charge
         self.known = shared.known_requests
         """The requests of earlier blocks; they hold for equal blocks while `blocks.is_plain`."""
         self.blocks = RequestBlocks(shared.limits.header_list_bytes)
@@ -52,6 +58,8 @@ class RequestReader:
                 return request
         check_updates(block, may_have_table=not self.has_no_table)
         headers, is_alone = self.blocks.read(block)
+        if len(headers) > _FEW_FIELDS:
+            self._charge(len(headers) * _FIELD_WORK)
         request = self._understand(headers)
         if self._shared.edits and not request.is_malformed:  # trailers are, as headers
             request.block, request.is_plain = encode(self._shared.edits.apply(headers)), False

@@ -90,7 +90,7 @@ def test_any_bytes_are_split_or_left_to_the_decoder(before: bytes, after: bytes)
 
 
 def test_requests_that_differ_in_their_deadline_share_a_key() -> None:
-    reader, encoder = RequestReader(front()), Encoder()
+    reader, encoder = RequestReader(front(), lambda work: None), Encoder()
     encoder.header_table_size = 0
     reader.read(encoder.encode([(":path", "/a/B")]))
     first, *others = [

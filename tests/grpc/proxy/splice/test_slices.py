@@ -11,11 +11,14 @@ from tests.grpc.proxy.splice.talk import ATTACH, PUBLISH, TOPIC, Talk, front
 
 from sluicegate.broker import PASS, Ask, Command, NextTurn, ToClient, ToUpstream
 from sluicegate_grpc.proxy.splice import Limits, frame_stream
+from sluicegate_grpc.proxy.splice.blocks import encode
 from sluicegate_grpc.proxy.splice.deciding import NEW_TOPIC_WORK
 from sluicegate_grpc.proxy.splice.frames import (
     DATA,
+    END_HEADERS,
     END_STREAM,
     HEAD,
+    HEADERS,
     WINDOW_UPDATE,
     frame,
     read_head,
@@ -163,6 +166,24 @@ def test_what_a_compressed_message_takes_counts_in_its_turn(rest: bytes, status:
     assert seen[-1] == len(streams)
     talk.wire.settle()
     assert [talk.client(stream).status or "0" for stream in streams] == [status] * 3
+
+
+@pytest.mark.parametrize(("fields", "turns"), [(400, 5), (20, 1)])
+def test_headers_of_many_fields_take_more_turns(fields: int, turns: int) -> None:
+    talk, stream = opened()
+    more = (("x", "y"),) * (fields - 7)
+    requests = [encode(service.request("/t.Other/Call", ("n", str(each)), *more)) for each in range(5)]
+    frames = [
+        frame(HEADERS, END_HEADERS | END_STREAM, stream + 2 * number, block)
+        for number, block in enumerate(requests, 1)
+    ]
+    commands = list(talk.session.receive_client(b"".join(frames), talk.wire.now))
+    taken = 1
+    while turn := question(commands):
+        commands = list(talk.session.answered(turn, None, talk.wire.now))
+        taken += 1
+    assert taken == turns
+    assert talk.session.open_calls == 1 + len(frames)
 
 
 def test_a_client_that_disconnects_between_turns_leaves_nothing_behind() -> None:
