@@ -1,8 +1,7 @@
-"""Runs a controller until it is stopped: the only module of failover that waits."""
+"""Runs a controller until it is stopped. Besides the lease, only this part of failover waits for a time."""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from time import monotonic_ns
 
@@ -11,6 +10,7 @@ from sluicegate.store.metadata.following import follow
 from sluicegate.store.metadata.metadata_store import MetadataStore
 from sluicegate.store.policy_store import StoreError
 from sluicegate_danube.failover.controller import Controller
+from sluicegate_danube.failover.keeping import keep
 from sluicegate_danube.failover.keys import CLUSTER
 
 log = logging.getLogger("sluicegate.danube.failover")
@@ -31,7 +31,7 @@ async def run(controller: Controller, store: MetadataStore, ttl_s: int, stopping
     worker = _Worker(controller, store, ttl_s)
     tasks = [
         asyncio.ensure_future(each)
-        for each in (worker.follow(), worker.keep(), worker.act(), stopping.wait())
+        for each in (worker.follow(), keep(controller.election, worker.failed), worker.act(), stopping.wait())
     ]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -58,22 +58,16 @@ class _Worker:
 
     async def follow(self) -> None:
         """Take over what changes; ends if the store is closed."""
-        async for seen in follow(self._store, CLUSTER, self._failed):
+        async for seen in follow(self._store, CLUSTER, self.failed):
             if self._controller.see(seen):
                 self._wanted.set()
-
-    async def keep(self) -> None:
-        """Renew the lease, in parallel to all other work."""
-        while True:
-            await asyncio.sleep(self._renewal_s)
-            await self._tried(self._controller.election.keep)
 
     async def act(self) -> None:
         """Take a turn whenever there may be something to do."""
         retries = Backoff(_FIRST_RETRY_NS, _LONGEST_RETRY_NS)
         while True:
             self._wanted.clear()
-            if await self._tried(self._controller.turn):
+            if await self._turned():
                 retries.reset()
                 self._recovered()
                 with suppress(TimeoutError):
@@ -88,11 +82,11 @@ class _Worker:
         wait_s = (due_ns - monotonic_ns()) / _NS if due_ns is not None else self._renewal_s
         return max(0.0, min(wait_s, self._renewal_s))
 
-    async def _tried(self, call: Callable[[], Awaitable[None]]) -> bool:
+    async def _turned(self) -> bool:
         try:
-            await call()
+            await self._controller.turn()
         except StoreError as error:
-            self._failed(error)
+            self.failed(error)
             return False
         return True
 
@@ -101,7 +95,7 @@ class _Worker:
             self._failing = False
             log.warning("the metadata store answers again")
 
-    def _failed(self, error: StoreError) -> None:
+    def failed(self, error: StoreError) -> None:
         """Record an error; only the first of a series is logged."""
         self._controller.failed(error)
         if not self._failing:
