@@ -33,6 +33,43 @@ def test_detaching_a_missing_attachment_changes_nothing(attachments: Attachments
     assert len(attachments) == 1
 
 
+@pytest.mark.parametrize("connections", [1, 8, 9, 100])
+def test_many_connections_of_one_attachment_leave_one_by_one(
+    attachments: Attachments, connections: int
+) -> None:
+    for number in range(connections):
+        attachments.attach("producer", f"{number}")
+        attachments.attach("producer", f"{number}")
+    for number in range(connections - 1):
+        assert attachments.detach("producer", f"{number}") is False
+        assert attachments.detach("producer", f"{number}") is False
+    attachments.move("producer", "other", f"{connections - 1}")
+    assert list(attachments) == ["other"]
+    assert attachments.detach("other", f"{connections - 1}") is True
+    assert not attachments
+
+
+def test_leaving_is_cheap_however_many_connections_an_attachment_has(attachments: Attachments) -> None:
+    class Name(str):
+        compared = 0
+
+        __slots__ = ()
+
+        def __eq__(self, other: object) -> bool:
+            Name.compared += 1
+            return str.__eq__(self, other)
+
+        __hash__ = str.__hash__
+
+    names = [Name(number) for number in range(1_000)]
+    for name in names:
+        attachments.attach("producer", name)
+    Name.compared = 0
+    for name in names:
+        attachments.detach("producer", Name(name))
+    assert Name.compared <= 10 * len(names)
+
+
 def test_release_removes_all_connections(attachments: Attachments) -> None:
     attachments.attach("producer", "a")
     attachments.attach("producer", "b")

@@ -2,6 +2,9 @@
 
 from collections.abc import Iterator
 
+_FEW = 8
+"""Connections of one attachment that are kept in a tuple."""
+
 
 class Attachments:
     """Attachment keys, each with the connections that hold it.
@@ -12,8 +15,9 @@ class Attachments:
     __slots__ = ("_refs",)
 
     def __init__(self) -> None:
-        # Tuples, as nearly all have one connection: a set would cost 170 bytes more for each producer.
-        self._refs: dict[str, tuple[str, ...]] = {}
+        # Tuples, as nearly all have one connection: a dict would cost 170 bytes more for each producer. It
+        # makes leaving cheap where there are many.
+        self._refs: dict[str, tuple[str, ...] | dict[str, None]] = {}
 
     def __len__(self) -> int:
         return len(self._refs)
@@ -27,8 +31,10 @@ class Attachments:
     def attach(self, key: str, ref: str) -> None:
         """Add a connection to an attachment, which is created if it is new."""
         refs = self._refs.get(key, ())
-        if ref not in refs:
-            self._refs[key] = (*refs, ref)
+        if isinstance(refs, dict):
+            refs[ref] = None
+        elif ref not in refs:
+            self._refs[key] = (*refs, ref) if len(refs) < _FEW else dict.fromkeys((*refs, ref))
 
     def detach(self, key: str, ref: str) -> bool:
         """Remove a connection from an attachment.
@@ -38,9 +44,11 @@ class Attachments:
         refs = self._refs.get(key)
         if refs is None or ref not in refs:
             return False
-        left = tuple(other for other in refs if other != ref)
-        if left:
-            self._refs[key] = left
+        if isinstance(refs, dict):
+            del refs[ref]
+        else:
+            self._refs[key] = refs = tuple(other for other in refs if other != ref)
+        if refs:
             return False
         return self.release(key)
 

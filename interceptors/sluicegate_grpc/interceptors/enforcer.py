@@ -25,6 +25,8 @@ from sluicegate_grpc.semantics.fields import Missing, Values
 from sluicegate_grpc.semantics.status import RefusedError
 
 _MAX_CALLERS = 100_000
+_MAX_CALLERS_OF_ONE = 100
+"""Of one producer or consumer: gRPC tells no interceptor that a connection was closed."""
 _LIST_VALID_NS = 1_000_000_000
 _LEAST_WAIT_NS = 100_000
 _MS = 1_000_000
@@ -94,7 +96,10 @@ class CallEnforcer:
         check(methods, services)
         self.engine = engine
         self.attachments = Attachments(
-            engine.gate, int(ghost_release_s * 1e9), list_valid_ns=_LIST_VALID_NS if lists else None
+            engine.gate,
+            int(ghost_release_s * 1e9),
+            list_valid_ns=_LIST_VALID_NS if lists else None,
+            most_callers=_MAX_CALLERS_OF_ONE,
         )
         self.calls = Calls(methods, self.attachments)
         self.unknown_methods = 0

@@ -22,6 +22,8 @@ class Attachments:
     :param gates: `(topic, exempt, now_ns) -> Gate`, asked for each call.
     :param ghost_release_ns: after so long without a stream or a call, a producer or consumer does not count.
     :param limit: bound on the producers and consumers that are kept.
+    :param most_callers: bound on the callers of one place: of more, the oldest leaves it. None where each
+        caller is closed (`caller_closed`).
     :param list_valid_ns: how long a list of a topic's subscriptions stays valid (`Attaching.must_list`);
         None if there are no lists, so that those count which this engine has admitted.
     """
@@ -32,6 +34,7 @@ class Attachments:
         ghost_release_ns: int,
         limit: int = 100_000,
         list_valid_ns: int | None = None,
+        most_callers: int | None = None,
     ) -> None:
         self.gate = gates
         """`(topic, exempt, now_ns)`: the gate of a topic."""
@@ -43,6 +46,7 @@ class Attachments:
         self.owners = Owners(gates, self.places, self.topics, self.release)
         self.ghosts_released = 0
         self._ghost_release_ns = ghost_release_ns
+        self._most_callers = most_callers
         self._look_ns = 0
 
     def __len__(self) -> int:
@@ -102,7 +106,7 @@ class Attachments:
     def _take(self, attaching: Attaching, place: Place, now_ns: int) -> None:
         caller = attaching.caller
         attaching.taken = True
-        place.used_by(caller, Part.ATTACHING)
+        self.used_by(place, caller, now_ns, Part.ATTACHING)
         place.refs.setdefault(caller.client, attaching.attach)
         place.seen_ns = now_ns
         self.places.taken(place)
@@ -148,9 +152,7 @@ class Attachments:
         part = place.callers.get(caller)
         has_gone = part is None and attaching.taken
         if caller not in place.pending and (part is Part.ATTACHING or has_gone):
-            ref = place.withdrawn(caller)
-            if ref is not None:
-                gate.detach(ref)
+            self._withdraw(place, caller, now_ns)
         if not place.pending and not place.settled:
             self.release(place, now_ns)
         if attaching.created and not is_known and self.topics.are_listed:
@@ -192,7 +194,24 @@ class Attachments:
         """A caller uses what is attached."""
         place.seen_ns = now_ns
         if caller not in place.callers:
-            place.used_by(caller)
+            self.used_by(place, caller, now_ns)
+
+    def used_by(self, place: Place, caller: Caller, now_ns: int, part: Part = Part.USING) -> None:
+        """Add a caller to a place, which may be one too many of them.
+
+        :param part: of a caller that is new.
+        """
+        place.used_by(caller, part)
+        if self._most_callers is not None and len(place.callers) > self._most_callers:
+            oldest = next((other for other in place.callers if other not in place.pending), caller)
+            if oldest is not caller:
+                self._withdraw(place, oldest, now_ns)
+
+    def _withdraw(self, place: Place, caller: Caller, now_ns: int) -> None:
+        """Remove a caller from a place, and what it attached if others did so as well."""
+        ref = place.withdrawn(caller)
+        if ref is not None:
+            self.gate(place.topic, False, now_ns).detach(ref)
 
     def leave(self, place: Place | None, now_ns: int) -> None:
         """A producer or consumer has left, if it counted."""
@@ -203,7 +222,7 @@ class Attachments:
         """A connection was closed: release a bounded number of the places that only it used."""
         for place in tuple(islice(caller.places, most)):
             self.drop_claims(place, caller, now_ns)
-            place.left_by(caller)
+            self._withdraw(place, caller, now_ns)
             if not place.callers and not place.in_use:
                 self.release(place, now_ns)
 

@@ -84,7 +84,7 @@ class Calls:
         place.seen_ns = now_ns
         op = place.publishing
         if op is None or place.publisher is not caller:
-            place.used_by(caller)
+            self.attachments.used_by(place, caller, now_ns)
             op = place.publishing = caller.operation(_PUBLISH, place.key)
             place.publisher = caller
         op.messages = 1

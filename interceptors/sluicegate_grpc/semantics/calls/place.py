@@ -124,7 +124,7 @@ class Place:
         caller.places.pop(self, None)
 
     def withdrawn(self, caller: Caller) -> Operation | None:
-        """Remove a caller whose call failed; others may remain.
+        """Remove a caller whose call failed, or that was closed; others may remain.
 
         :return: the attachment to release; None if others need it.
         """

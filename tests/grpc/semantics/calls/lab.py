@@ -34,12 +34,13 @@ class Lab:
         *,
         limit: int = 100_000,
         list_valid_ns: int | None = None,
+        most_callers: int | None = None,
         **policies: object,
     ) -> None:
         self.sink = RecordingSink()
         self.policies = {name.replace("__", "."): value for name, value in policies.items()}
         self._gates: dict[tuple[str, bool], Gate] = {}
-        self.attachments = Attachments(self.gate, GHOST_NS, limit, list_valid_ns)
+        self.attachments = Attachments(self.gate, GHOST_NS, limit, list_valid_ns, most_callers)
         self.calls = Calls(methods, self.attachments)
         self.me = Caller("me", "peer:1")
 

@@ -238,6 +238,53 @@ def test_a_closed_connection_releases_what_only_it_used() -> None:
     assert not other.places
 
 
+def _refs(lab: Lab, name: str = "a") -> tuple[int, int, int]:
+    """What is kept of the connections of a producer: by the engine, and by its place."""
+    (place,) = (each for each in lab.attachments.places if each.key[2] == name)
+    return len(lab.gate().state.producers._refs[name]), len(place.refs), len(place.callers)
+
+
+def test_closed_connections_leave_nothing_while_another_keeps_their_producer() -> None:
+    lab = Lab()
+    lab.producer("a", 1)
+    for number in range(2, 50):
+        other = Caller("me", f"peer:{number}")
+        lab.producer("a", 1, other)
+        lab.attachments.caller_closed(other, 0)
+        assert _refs(lab) == (1, 1, 1)
+    lab.attachments.caller_closed(lab.me, 0)
+    assert (lab.producers, len(list(lab.attachments.places))) == (0, 1)
+
+
+def test_a_connection_keeps_its_producer_until_its_last_principal_has_left() -> None:
+    lab = Lab()
+    callers = [Caller("me", "peer:1"), Caller("you", "peer:1"), Caller("me", "peer:2")]
+    for caller in callers:
+        lab.producer("a", 1, caller)
+    lab.attachments.caller_closed(callers[0], 0)
+    assert _refs(lab) == (2, 2, 2)
+    lab.attachments.caller_closed(callers[1], 0)
+    assert _refs(lab) == (1, 1, 1)
+
+
+def test_connections_whose_end_nobody_tells_are_bounded() -> None:
+    """A client connects anew again and again, and its producer is never silent."""
+    lab = Lab(most_callers=3, max_producers_per_topic=1)
+    pending = lab.ask_producer("a", Caller("me", "peer:0"))
+    for number in range(1, 50):
+        caller = Caller("me", f"peer:{number}")
+        lab.producer("a", 1, caller)
+        assert lab.publish(1, caller) is None
+    assert _refs(lab) == (3, 3, 3)
+    assert pending.caller.places
+    lab.attachments.attached(pending, 1, 0)
+    first = Caller("me", "peer:1")
+    assert lab.publish(1, first) is None
+    assert (lab.producers, _refs(lab)[2]) == (1, 3)
+    assert lab.attachments.release_ghosts(GHOST_NS) == 1
+    assert lab.producers == 0
+
+
 def test_a_connection_that_closes_while_a_call_attaches_leaves_nothing() -> None:
     lab = Lab()
     attaching = lab.ask_producer("a")
