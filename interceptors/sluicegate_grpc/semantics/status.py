@@ -15,6 +15,7 @@ from sluicegate.model import Action, Decision, Outcome, Reason
 from sluicegate_grpc.semantics.calls.attach_call import LostPlace
 
 INVALID_ARGUMENT = 3
+DEADLINE_EXCEEDED = 4
 NOT_FOUND = 5
 PERMISSION_DENIED = 7
 RESOURCE_EXHAUSTED = 8
@@ -81,6 +82,11 @@ def malformed(method: str) -> Refusal:
     :param method: its full name.
     """
     return Refusal(INVALID_ARGUMENT, f"Malformed message for {method}")
+
+
+def too_late() -> Refusal:
+    """The end of a call that was held until its client's deadline."""
+    return Refusal(DEADLINE_EXCEEDED, "Deadline exceeded while the call was held by a policy")
 
 
 def _error_info(reason: Reason, decision: Decision, topic: str) -> ErrorInfo:

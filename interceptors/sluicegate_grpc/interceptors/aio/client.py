@@ -14,16 +14,17 @@ from grpc import aio
 from sluicegate.model import MethodMap, Role
 from sluicegate_grpc.interceptors.aio.call_waits import ListSubscriptions, Paced, finish
 from sluicegate_grpc.interceptors.aio.streams import Police, Requests, StreamStream, StreamUnary, fail
-from sluicegate_grpc.interceptors.client_side import ClientPolicies
-from sluicegate_grpc.interceptors.enforcer import Attachment, Engine
+from sluicegate_grpc.interceptors.client_side import ClientPolicies, Deadline
+from sluicegate_grpc.interceptors.enforcer import Attachment, Delivery, Engine, Waiting
 from sluicegate_grpc.interceptors.policed import Policed, encoded
 from sluicegate_grpc.semantics.calls import Caller, Id
 from sluicegate_grpc.semantics.fields import Missing, Values
-from sluicegate_grpc.semantics.status import RefusedError
+from sluicegate_grpc.semantics.status import RefusedError, too_late
 
 Details: TypeAlias = aio.ClientCallDetails
 Continue: TypeAlias = "Callable[[Details, Any], Awaitable[Any]]"
 Opened = TypeVar("Opened")
+Result = TypeVar("Result")
 
 
 def policy_client_interceptors(
@@ -81,6 +82,22 @@ class _Client(ClientPolicies["aio.Metadata | None", ListSubscriptions]):
         """
         return Paced(await finish(self.enforcer.open(policed, values, caller), self.lists))
 
+    async def _held(self, waiting: Waiting[Result], details: Details) -> tuple[Result, Details]:
+        """Wait until a call may proceed, until its client's deadline.
+
+        :return: what the enforcer gives, and the call's details with the time that is left.
+        :raises RefusedError: if it is refused, or its time is up.
+        """
+        deadline = Deadline(details.timeout)
+        try:
+            async with asyncio.timeout(details.timeout) as limit:
+                result = await finish(waiting, self.lists)
+        except TimeoutError:
+            if not limit.expired():
+                raise  # from whoever lists subscriptions
+            raise RefusedError(too_late()) from None
+        return result, deadline.details(details)
+
     def each(self, policed: Policed, caller: Caller) -> Police:
         """Polices each request of a stream."""
 
@@ -116,7 +133,7 @@ class _Client(ClientPolicies["aio.Metadata | None", ListSubscriptions]):
     async def one_request(
         self,
         details: Details,
-        send: Callable[[Any], Awaitable[Any]],
+        send: Continue,
         request: Any,
         *,
         response_streaming: bool,
@@ -127,17 +144,24 @@ class _Client(ClientPolicies["aio.Metadata | None", ListSubscriptions]):
         """
         policed = self.policed(details, response_streaming=response_streaming)
         if policed is None:
-            return await send(request)
-        values, caller, proceed = policed.read(encoded(request)), self.caller(details), partial(send, request)
+            return await send(details, request)
+        values, caller = policed.read(encoded(request)), self.caller(details)
+
+        def proceed(details: Details) -> Awaitable[Any]:
+            return send(details, request)
+
         if policed.attaches:
-            return await self._attach(policed, values, caller, proceed)
+            return await self._attach(self.enforcer.attach(policed, values, caller), details, proceed)
         if policed.method.role is Role.DISPATCH:
-            return await self._deliver(policed, values, caller, proceed)
+            return await self._deliver(self.enforcer.open(policed, values, caller), details, proceed)
         try:
-            await self.police(policed, values, caller)
+            if (waiting := self.enforcer.police(policed, values, caller)) is not None:
+                _, details = await self._held(waiting, details)
         except RefusedError as refused:
             fail(refused.refusal)
-        call = await self._proceed(proceed, self.enforcer.unconfirmed(policed, values, caller))
+        call = await self._proceed(
+            partial(send, details, request), self.enforcer.unconfirmed(policed, values, caller)
+        )
         if policed.method.role is Role.DETACH and not response_streaming:
             with suppress(aio.AioRpcError):
                 await call
@@ -145,22 +169,18 @@ class _Client(ClientPolicies["aio.Metadata | None", ListSubscriptions]):
         return call
 
     async def _attach(
-        self,
-        policed: Policed,
-        values: Values | Missing,
-        caller: Caller,
-        proceed: Callable[[], Awaitable[Any]],
+        self, waiting: Waiting[Attachment], details: Details, proceed: Callable[[Details], Awaitable[Any]]
     ) -> Any:
         """Make a call by which a producer or consumer attaches.
 
         :raises AioRpcError: if it is refused here.
         """
         try:
-            attachment = await self.attach(policed, values, caller)
+            attachment, details = await self._held(waiting, details)
         except RefusedError as refused:
             fail(refused.refusal)
         try:
-            call = await proceed()
+            call = await proceed(details)
             with suppress(aio.AioRpcError):  # raised where the call is awaited
                 attachment.answered(encoded(await call))
             return call
@@ -168,22 +188,19 @@ class _Client(ClientPolicies["aio.Metadata | None", ListSubscriptions]):
             attachment.failed()
 
     async def _deliver(
-        self,
-        policed: Policed,
-        values: Values | Missing,
-        caller: Caller,
-        proceed: Callable[[], Awaitable[Any]],
+        self, waiting: Waiting[Delivery], details: Details, proceed: Callable[[Details], Awaitable[Any]]
     ) -> AsyncIterator[Any]:
         """Make a call whose responses are messages to a consumer.
 
         :raises AioRpcError: if it is refused here.
         """
         try:
-            paced = await self.open(policed, values, caller)
+            delivery, details = await self._held(waiting, details)
         except RefusedError as refused:
             fail(refused.refusal)
+        paced = Paced(delivery)
         try:
-            call = await proceed()
+            call = await proceed(details)
         except BaseException:
             paced.close()
             raise
@@ -203,7 +220,7 @@ class _UnaryUnary(_Kind, aio.UnaryUnaryClientInterceptor):
         self, continuation: Continue, client_call_details: Details, request: Any
     ) -> Any:
         return await self._client.one_request(
-            client_call_details, partial(continuation, client_call_details), request, response_streaming=False
+            client_call_details, continuation, request, response_streaming=False
         )
 
 
@@ -212,7 +229,7 @@ class _UnaryStream(_Kind, aio.UnaryStreamClientInterceptor):
         self, continuation: Continue, client_call_details: Details, request: Any
     ) -> Any:
         return await self._client.one_request(
-            client_call_details, partial(continuation, client_call_details), request, response_streaming=True
+            client_call_details, continuation, request, response_streaming=True
         )
 
 

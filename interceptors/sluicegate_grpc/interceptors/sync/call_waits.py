@@ -4,7 +4,9 @@ from collections.abc import Callable, Iterable
 from threading import Event
 from typing import TypeVar
 
+from sluicegate_grpc.interceptors.client_side import Deadline
 from sluicegate_grpc.interceptors.enforcer import Delivery, Waiting
+from sluicegate_grpc.semantics.status import RefusedError, too_late
 
 Result = TypeVar("Result")
 ListSubscriptions = Callable[[str], Iterable[str] | None]
@@ -19,11 +21,17 @@ class Patience:
 
     :param watch: `watch(callback)` calls it once the call has ended, and returns False if it has ended
         already; None if there is no such signal.
+    :param deadline: of a call that gRPC does not have yet, and so cannot end.
     """
 
-    __slots__ = ("_ended", "_event")
+    __slots__ = ("_deadline", "_ended", "_event")
 
-    def __init__(self, watch: Callable[[Callable[[], None]], bool] | None = None) -> None:
+    def __init__(
+        self,
+        watch: Callable[[Callable[[], None]], bool] | None = None,
+        deadline: Deadline | None = None,
+    ) -> None:
+        self._deadline = deadline
         self._event = Event()
         self._ended = False
         if watch is not None and not watch(self.end):
@@ -42,12 +50,16 @@ class Patience:
         """Wait, or stop early when there is room.
 
         :raises EndedError: if the call has ended.
+        :raises RefusedError: if its deadline has come.
         """
+        left = self._deadline.left_s() if self._deadline is not None else None
         if not self._ended:
-            self._event.wait(seconds)
+            self._event.wait(seconds if left is None else min(left, seconds))
         self._event.clear()
         if self._ended:
             raise EndedError
+        if self._deadline is not None and self._deadline.left_s() == 0:
+            raise RefusedError(too_late())
 
 
 def finish(waiting: Waiting[Result], patience: Patience, lists: ListSubscriptions | None = None) -> Result:

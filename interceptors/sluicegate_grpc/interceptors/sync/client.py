@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import grpc
 
 from sluicegate.model import Role
-from sluicegate_grpc.interceptors.client_side import ClientPolicies
-from sluicegate_grpc.interceptors.enforcer import Attachment
+from sluicegate_grpc.interceptors.client_side import ClientPolicies, Deadline
+from sluicegate_grpc.interceptors.enforcer import Waiting
 from sluicegate_grpc.interceptors.policed import Policed, encoded
 from sluicegate_grpc.interceptors.sync.call_waits import (
     EndedError,
@@ -26,6 +26,7 @@ from sluicegate_grpc.semantics.status import Refusal, RefusedError
 
 Metadata: TypeAlias = "tuple[tuple[str, str | bytes], ...] | None"
 Continue: TypeAlias = "Callable[[Any, Any], Any]"
+Result = TypeVar("Result")
 
 
 class PolicyClientInterceptor(
@@ -65,9 +66,8 @@ class PolicyClientInterceptor(
         if policed.attaches:
             first, requests = _first(request_iterator)
             caller = self.caller(client_call_details)
-            return self._attach(
-                policed, policed.read_sent(first), caller, lambda: continuation(client_call_details, requests)
-            )
+            values = policed.read_sent(first)
+            return self._attach(policed, values, caller, client_call_details, continuation, requests)
         sent = _Requests(self, policed, request_iterator, client_call_details)
         try:
             call = continuation(client_call_details, sent)
@@ -87,9 +87,8 @@ class PolicyClientInterceptor(
         if policed.method.role is Role.DISPATCH:
             first, requests = _first(request_iterator)
             caller = self.caller(client_call_details)
-            return self._deliver(
-                policed, policed.read_sent(first), caller, lambda: continuation(client_call_details, requests)
-            )
+            values = policed.read_sent(first)
+            return self._deliver(policed, values, caller, client_call_details, continuation, requests)
         sent = _Requests(self, policed, request_iterator, client_call_details)
         call = continuation(client_call_details, sent)
         if not call.add_callback(sent.ended):
@@ -105,21 +104,30 @@ class PolicyClientInterceptor(
         if policed is None:
             return continuation(details, request)
         values, caller = policed.read(encoded(request)), self.caller(details)
-        proceed = partial(continuation, details, request)
         if policed.attaches:
-            return self._attach(policed, values, caller, proceed)
+            return self._attach(policed, values, caller, details, continuation, request)
         if policed.method.role is Role.DISPATCH:
-            return self._deliver(policed, values, caller, proceed)
+            return self._deliver(policed, values, caller, details, continuation, request)
         try:
-            self.police(policed, values, caller, Patience())
+            if (waiting := self.enforcer.police(policed, values, caller)) is not None:
+                _, details = self._held(waiting, details)
         except RefusedError as refused:
             return PolicyRpcError(refused.refusal)
-        call = self._proceed(proceed, policed, values, caller)
+        call = self._proceed(partial(continuation, details, request), policed, values, caller)
         if policed.method.role is Role.DETACH and not response_streaming:
             with suppress(grpc.RpcError, grpc.FutureCancelledError):
                 call.result()
                 self.enforcer.left(policed, values, caller)
         return call
+
+    def _held(self, waiting: Waiting[Result], details: Any) -> tuple[Result, Any]:
+        """Block until a call may proceed, until its client's deadline.
+
+        :return: what the enforcer gives, and the call's details with the time that is left.
+        :raises RefusedError: if it is refused, or its time is up.
+        """
+        deadline = Deadline(details.timeout)
+        return finish(waiting, Patience(deadline=deadline), self.lists), deadline.details(details)
 
     def police(self, policed: Policed, values: Values | Missing, caller: Caller, patience: Patience) -> None:
         """Let a message of a publisher pass, or record another.
@@ -149,15 +157,20 @@ class PolicyClientInterceptor(
         return call
 
     def _attach(
-        self, policed: Policed, values: Values | Missing, caller: Caller, proceed: Callable[[], Any]
+        self,
+        policed: Policed,
+        values: Values | Missing,
+        caller: Caller,
+        details: Any,
+        proceed: Continue,
+        sent: Any,
     ) -> Any:
         try:
-            waiting = self.enforcer.attach(policed, values, caller)
-            attachment: Attachment = finish(waiting, Patience(), self.lists)
+            attachment, details = self._held(self.enforcer.attach(policed, values, caller), details)
         except RefusedError as refused:
             return PolicyRpcError(refused.refusal)
         try:
-            call = proceed()
+            call = proceed(details, sent)
             with suppress(grpc.RpcError, grpc.FutureCancelledError):  # raised where the result is asked for
                 attachment.answered(encoded(call.result()))
             return call
@@ -165,16 +178,22 @@ class PolicyClientInterceptor(
             attachment.failed()
 
     def _deliver(
-        self, policed: Policed, values: Values | Missing, caller: Caller, proceed: Callable[[], Any]
+        self,
+        policed: Policed,
+        values: Values | Missing,
+        caller: Caller,
+        details: Any,
+        proceed: Continue,
+        sent: Any,
     ) -> Any:
-        patience = Patience()
         try:
-            delivery = finish(self.enforcer.open(policed, values, caller), patience, self.lists)
+            delivery, details = self._held(self.enforcer.open(policed, values, caller), details)
         except RefusedError as refused:
             return PolicyRpcError(refused.refusal)
+        patience = Patience()
         paced = Paced(delivery, patience)
         try:
-            call = proceed()
+            call = proceed(details, sent)
         except BaseException:
             paced.close()
             raise
