@@ -2,6 +2,7 @@
 
 import sys
 from collections import deque
+from collections.abc import Generator
 from typing import NamedTuple
 
 from sluicegate.engine.gate import Gate
@@ -65,6 +66,7 @@ class Producer:
         "size_limit",
         "timer",
         "topic",
+        "walk",
     )
 
     def __init__(self, id: int, topic: str, operation: Operation, gate: Gate) -> None:  # noqa: A002
@@ -95,6 +97,8 @@ class Producer:
         self.assembly: Assembly | None = None
         """Messages that left the queue, and wait for the last chunk of a message."""
         self.timer: Timer | None = None
+        self.walk: Generator[None, None, int] | None = None
+        """Measures its last message, a batch, in slices; None again where that message is discarded."""
         self.use(gate)
 
     @property

@@ -236,7 +236,7 @@ class Producing:
         """
         producers = (*self._live.values(), *self._leaving.values())
         for producer in producers:
-            if producer.queue or producer.assembly is not None:
+            if producer.queue or producer.assembly is not None or producer.walk is not None:
                 self._publishing.drop(producer, now_ns)
         return all(one.answered >= one.sent and not one.refusals for one in producers)
 

@@ -110,7 +110,11 @@ class Publishing:
         except StopIteration as ended:
             return self._send(producer, sent, ended.value, now_ns)
         frame = sent.copy()
-        self._connection.keep(len(frame))
+        if not self._connection.take(len(frame)):
+            self._reopening.begin(producer)
+            self._reopening.close_if_done(producer, now_ns)
+            return False
+        producer.walk = walk
         self._connection.ask(NextTurn(), partial(self._walk_on, producer, frame, walk))
         return False
 
@@ -128,9 +132,14 @@ class Publishing:
         self, producer: Producer, frame: bytes, walk: Generator[None, None, int], now_ns: int
     ) -> None:
         """Run the next slice; the client's later frames wait until the last one."""
+        if producer.walk is not walk:  # the client sends the message again, after those before it
+            self._connection.give(len(frame))
+            self._shared.count("publish_discarded")
+            return
         try:
             next(walk)
         except StopIteration as ended:
+            producer.walk = None
             self._connection.give(len(frame))
             self.gate(producer, now_ns)
             if self._send(producer, Sent.whole(frame), ended.value, now_ns):
@@ -401,6 +410,7 @@ class Publishing:
             producer.timer = None
         if producer.operation.waiter is not None:
             self.gate(producer, now_ns).abandon(producer.operation, now_ns)
+        producer.walk = None
         self.assembling.drop(producer)
         self._queues.cut(producer, 0)
         while producer.queue:  # the close took effect, and its client waits for an answer

@@ -77,6 +77,7 @@ class Reopening:
         """
         if producer.overflow is None:
             producer.overflow = Overflow()
+            producer.walk = None
             producer.settle()
             self._shared.count("publish_queue_full")
 
