@@ -1,5 +1,7 @@
 """How many messages an entry has, against protobuf."""
 
+from typing import Any
+
 import pytest
 from benchmarks.harness.pulsar_bytes import payload_frame
 from hypothesis import given, settings
@@ -8,18 +10,25 @@ from tests.pulsar.codec.captured import FRAMES
 from tests.pulsar.codec.strategies import a_metadata, a_send, messages, scrambled
 
 from sluicegate_pulsar.codec import entries
-from sluicegate_pulsar.codec.entries import messages_in
+from sluicegate_pulsar.codec.entries import MANY, messages_in
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import split
+from sluicegate_pulsar.codec.message_frames import read_message
 from sluicegate_pulsar.codec.metadata import MetadataHead, read_composed
-from sluicegate_pulsar.codec.pulsar_pb2 import BaseCommand, MessageMetadata
+from sluicegate_pulsar.codec.pulsar_pb2 import BaseCommand, Message, MessageIdData, MessageMetadata
 from sluicegate_pulsar.codec.sends import read_send
+
+_MESSAGE = BaseCommand(
+    type=BaseCommand.MESSAGE,
+    message=Message(consumer_id=0, message_id=MessageIdData(ledger_id=4, entry_id=5)),
+)
 
 
 def _expected(raw: bytes) -> int:
     """What protobuf reads."""
     found = MessageMetadata.FromString(raw)
-    return 0 if found.num_chunks_from_msg > 1 else max(1, found.num_messages_in_batch)
+    messages = found.num_messages_in_batch
+    return 0 if found.num_chunks_from_msg > 1 or messages > MANY else max(1, messages)
 
 
 @settings(deadline=None)
@@ -34,7 +43,7 @@ def test_any_count_beside_any_text(count: int, name: str, sequence_id: int) -> N
     raw = a_metadata(
         producer_name=name, sequence_id=sequence_id, num_messages_in_batch=count
     ).SerializeToString()
-    assert messages_in(raw) == max(1, count)
+    assert messages_in(raw) == (0 if count > MANY else max(1, count))
 
 
 @pytest.mark.parametrize("extra", range(10))
@@ -96,6 +105,34 @@ class TestComposed:
         found = self.read(payload_frame(a_send(), raw, b"payload"))
         assert found is not None
         assert found.num_messages_in_batch == 7
+
+    @pytest.mark.parametrize(
+        ("claimed", "payload_size", "fields", "is_believed"),
+        [
+            (MANY, 1, {}, True),
+            (MANY + 1, 1, {}, False),
+            (MANY + 1, 6 * MANY + 6, {}, True),
+            (MANY + 1, 6 * MANY + 5, {}, False),
+            (20_000, 50, {"compression": 1, "uncompressed_size": 120_000}, True),
+            (20_001, 50, {"compression": 1, "uncompressed_size": 120_000}, False),
+            (2**31 - 1, 50, {"compression": 1, "uncompressed_size": 2**32 - 1}, False),
+            (20_000, 120_000, {"encryption_keys": [{"key": "k", "value": b"v"}]}, True),
+        ],
+    )
+    def test_a_count_is_believed_as_far_as_the_payload_can_hold_it(
+        self, claimed: int, payload_size: int, fields: dict[str, Any], is_believed: bool
+    ) -> None:
+        raw = a_metadata(num_messages_in_batch=claimed, **fields).SerializeToString()
+        sent = payload_frame(a_send(), raw, bytes(payload_size))
+        received = payload_frame(_MESSAGE, raw, bytes(payload_size))
+        if is_believed:
+            assert self.read(sent) is not None
+            assert read_message(received, 0, len(received)).messages == claimed
+            return
+        with pytest.raises(ProtocolError, match=f"a batch of {claimed} messages"):
+            self.read(sent)
+        with pytest.raises(ProtocolError, match=f"in a payload of {payload_size} bytes"):
+            read_message(received, 0, len(received))
 
     def test_frames_with_a_wrong_checksum_are_left_to_the_broker(self) -> None:
         frame = bytearray(payload_frame(a_send(), a_metadata().SerializeToString(), b"payload"))

@@ -18,6 +18,8 @@ LONG_TAG: Final = 0xD8
 """The first byte of the tag of `num_chunks_from_msg`, and of every longer way to write the other tag.
 
 Metadata with neither byte is that of one whole message."""
+MANY: Final = 10_000
+"""Up to so many messages are believed; more are compared with what the payload can hold."""
 
 _NAME_TAG = 0x0A
 _ONE_BYTE = 0x7F
@@ -30,7 +32,7 @@ def messages_in(metadata: bytes) -> int:
     """How many messages a consumer finds in an entry.
 
     :param metadata: all of it.
-    :return: 1 or more; 0 if the entry has to be parsed completely, as a chunk or as malformed.
+    :return: 1 or more; 0 if the entry has to be parsed completely: a chunk, many messages, or malformed.
     """
     if BATCH_TAG not in metadata and LONG_TAG not in metadata:
         return 1
@@ -46,4 +48,5 @@ def messages_in(metadata: bytes) -> int:
         found = _parse(metadata)
     except DecodeError:
         return 0
-    return 0 if found.num_chunks_from_msg > 1 else max(found.num_messages_in_batch, 1)
+    messages = found.num_messages_in_batch
+    return 0 if found.num_chunks_from_msg > 1 or messages > MANY else max(messages, 1)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from google.protobuf.message import DecodeError
 
+from sluicegate_pulsar.codec.entries import MANY
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import MAGIC_CHECKSUM, Parts, command_size, parse_command, split
 from sluicegate_pulsar.codec.metadata import MetadataHead, read_metadata
@@ -111,6 +112,8 @@ def read_message(data: bytes, start: int, stop: int) -> MessageHead:
     metadata = read_metadata(data, parts.metadata, parts.payload)
     message_id = message.message_id
     messages = metadata.num_messages_in_batch
+    if messages > MANY:
+        metadata.check_count(parts.stop - parts.payload)
     if message.ack_set:  # a bit in 64-bit words for each message of a batch that is left
         messages = min(messages, sum((word & _MASK64).bit_count() for word in message.ack_set))
     return _head_of((message_id.ledger_id, message_id.entry_id, messages, metadata, parts))

@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 import google_crc32c
 from google.protobuf.message import DecodeError
 
+from sluicegate_pulsar.codec.entries import MANY
 from sluicegate_pulsar.codec.errors import ChecksumMismatchError, ProtocolError
 from sluicegate_pulsar.codec.frames import ABSENT, Parts, has_valid_checksum
 from sluicegate_pulsar.codec.pulsar_pb2 import MessageMetadata, SingleMessageMetadata
@@ -25,6 +26,10 @@ _MAX_FIELDS = 5_000
 """Fields of metadata that are walked one by one; each property of a message is one."""
 _MESSAGES_PER_SLICE = 2_000
 """Messages of a batch that are walked in one slice: some 1.2 ms."""
+_LEAST_MESSAGE_BYTES = 6
+"""A message within a batch: the size of its metadata, and there the size of its payload."""
+_UNPACKED_BYTES = 5 * 1024 * 1024
+"""The largest message that brokers take by default; a compressed batch may claim to hold as much."""
 _JOINED = 16 * 1024
 """A payload up to this size is copied behind its new head: two writes would cost more."""
 
@@ -103,6 +108,17 @@ class MetadataHead:
         # protobuf hands out bytes where a text is not UTF-8
         return text if isinstance(text, str) else text.decode(errors="backslashreplace")
 
+    def check_count(self, payload_size: int) -> None:
+        """Compare the number of messages with what a payload can hold.
+
+        :raises ProtocolError: when it is larger; up to `MANY` are always believed.
+        """
+        metadata = self._metadata
+        claimed = metadata.num_messages_in_batch
+        held = max(payload_size, min(metadata.uncompressed_size, _UNPACKED_BYTES)) // _LEAST_MESSAGE_BYTES
+        if claimed > max(held, MANY):
+            raise ProtocolError(f"a batch of {claimed} messages in a payload of {payload_size} bytes")
+
 
 def read_metadata(data: bytes, start: int, stop: int) -> MetadataHead:
     """Read an entry's metadata.
@@ -127,7 +143,10 @@ def read_composed(data: bytes, start: int, stop: int, head: SendHead) -> Metadat
     :raises ProtocolError: when it is malformed.
     """
     try:
-        return read_metadata(data, head.metadata, head.payload)
+        found = read_metadata(data, head.metadata, head.payload)
+        if found.num_messages_in_batch > MANY:
+            found.check_count(head.payload_size)
+        return found
     except ProtocolError:
         if has_valid_checksum(data, parts_of(data, start, stop, head)):
             raise

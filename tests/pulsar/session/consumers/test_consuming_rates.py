@@ -35,6 +35,14 @@ def test_a_topic_is_delivered_at_its_rate_and_nothing_is_lost() -> None:
     assert (wire.session.held_bytes, wire.shared.budget.used) == (0, 0)
 
 
+def test_a_count_that_the_payload_cannot_hold_uses_up_no_rate() -> None:
+    wire = Wire(Bench(max_dispatch_rate=500))
+    attach(wire)
+    wire.broker_sends(message(0, num_messages_in_batch=2**31 - 1), message(1))
+    assert delivered(wire) == [0, 1]  # the client reports what is wrong with the first
+    assert wire.shared.counts["unreadable_message_passed"] == 1
+
+
 def test_order_is_kept_across_withheld_messages() -> None:
     wire = Wire(Bench(max_dispatch_rate=10))
     attach(wire)

@@ -67,6 +67,20 @@ class TestCounts:
         opened(bench).client_sends(send(0, command={"num_messages": 100}))
         assert bench.gates.states[TOPIC].allowed_messages == 1
 
+    @pytest.mark.parametrize("fields", [{}, {"num_chunks_from_msg": 2, "uuid": "u"}], ids=["batch", "chunk"])
+    def test_a_count_that_the_payload_cannot_hold_uses_up_no_rate(self, fields: dict[str, Any]) -> None:
+        wire = opened(Bench(max_publish_rate=500))
+        wire.client_sends(send(0, b"x", num_messages_in_batch=2**31 - 1, **fields))
+        assert wire.sent_up() == []
+        assert wire.closed is not None
+        assert wire.closed.counter == "malformed_frame"
+        other = Wire(wire.shared._services, wire.shared)  # type: ignore[arg-type]
+        other.client_sends(producer())
+        other.broker_sends(producer_success())
+        other.sent_up()
+        other.client_sends(send(0))
+        assert passed(other) == [0]
+
     def test_damage_is_left_to_the_broker(self) -> None:
         wire = opened(Bench(max_publish_rate=1_000))
         frame = bytearray(send(0, num_messages_in_batch=5))
