@@ -1,5 +1,6 @@
 """Chunked messages with a fixed delay: all chunks have one delivery time, ahead of when they are stored."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -310,6 +311,45 @@ class TestReopening:
         wire.broker_sends(*[receipt(0)] * 15, receipt(1))
         wire.wait(1)
         assert [each.type for each in wire.answered()][-1] == TYPES.CLOSE_PRODUCER
+
+    def test_a_message_whose_rest_never_comes_is_refused_all_the_same(self) -> None:
+        wire = opened({"max_publish_rate": 20}, publish_queue={"messages": 5})
+        single = [send(number, publish_time=NOW) for number in range(1, 40)]
+        stored = resending(wire, [*chunks(2)[:1], *single], seconds=60)
+        assert stored == list(range(1, 40))
+        assert wire.shared.counts["chunks_incomplete"] == 1
+        assert wire.shared.budget.used == 0
+
+    def test_a_message_that_gains_chunks_is_not_refused_however_long_it_takes(self) -> None:
+        wire = opened({"max_publish_rate": 1}, publish_queue={"messages": 4}, max_hold="1s")
+        single = [send(number, publish_time=NOW) for number in range(4)]
+        stored = resending(wire, [*single, *chunks(5, 4)], seconds=30, pauses=(0, 2))
+        assert stored == [0, 1, 2, 3, *[4] * 5]
+        assert wire.shared.counts["publish_producer_closed"] == 2
+        assert wire.shared.counts["chunks_incomplete"] == 0
+
+
+def resending(wire: Wire, pending: list[bytes], seconds: int, pauses: Sequence[int] = ()) -> list[int]:
+    """Play a client that sends again what has no receipt when it has to reopen its producer.
+
+    :param pauses: seconds until it does, the first times.
+    :return: sequence ids of what the broker stored.
+    """
+    stored: list[int] = []
+    pause = iter(pauses)
+    wire.client_sends(*pending)
+    for second in range(seconds):
+        wire.wait(1)
+        numbers = [number for number, _ in sent(wire)]
+        stored += numbers
+        wire.broker_sends(*[receipt(number) for number in numbers])
+        for answer in wire.answered():
+            if answer.HasField("send_receipt"):
+                assert parse(pending.pop(0)).send.sequence_id == answer.send_receipt.sequence_id
+            if answer.HasField("close_producer"):
+                wire.wait(next(pause, 0))
+                wire.client_sends(open_producer(request_id=100 + second, name="standalone-0-1"), *pending)
+    return stored
 
 
 class TestRefusedInPart:

@@ -35,6 +35,17 @@ class Kept(NamedTuple):
         return self.metadata if self.metadata is not None and self.metadata.is_chunk else None
 
 
+class Stall(NamedTuple):
+    """How far an incomplete message has come that its client sends again, as its producer is reopened."""
+
+    key: str
+    """As `chunks.key_of`."""
+    chunks: int
+    """The most chunks that were buffered when the producer was closed."""
+    since_ns: int
+    """When they were so many first."""
+
+
 class Assembly:
     """Buffered SENDs of one producer, in order; exists while a chunked message is incomplete."""
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from sluicegate.engine.gate import Gate
 from sluicegate.model import Operation
 from sluicegate.sessions.timers import Timer
-from sluicegate_pulsar.session.producer_state.assembly import Assembly
+from sluicegate_pulsar.session.producer_state.assembly import Assembly, Stall
 from sluicegate_pulsar.session.producer_state.chunks import ChunkSizes
 
 
@@ -64,6 +64,7 @@ class Producer:
         "refused_text",
         "sent",
         "size_limit",
+        "stall",
         "timer",
         "topic",
         "walk",
@@ -96,6 +97,8 @@ class Producer:
         self.chunk_sizes = ChunkSizes()
         self.assembly: Assembly | None = None
         """Messages that left the queue, and wait for the last chunk of a message."""
+        self.stall: Stall | None = None
+        """Outlives the assembly, which is dropped when the producer is closed and reopened."""
         self.timer: Timer | None = None
         self.walk: Generator[None, None, int] | None = None
         """Measures its last message, a batch, in slices; None again where that message is discarded."""

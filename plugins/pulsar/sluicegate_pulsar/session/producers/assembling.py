@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from sluicegate_pulsar.codec.metadata import MetadataHead
 from sluicegate_pulsar.codec.sends import SendHead
-from sluicegate_pulsar.session.producer_state.assembly import Assembly, Kept, Refusal
+from sluicegate_pulsar.session.producer_state.assembly import Assembly, Kept, Refusal, Stall
 from sluicegate_pulsar.session.producer_state.chunks import ChunkSizes, key_of
 from sluicegate_pulsar.session.producer_state.producer import Producer
 from sluicegate_pulsar.session.producers.transactions import Txn
@@ -144,6 +144,22 @@ class Assembling:
             return producer.refused_text or _REFUSED
         return text
 
+    def give_up_stalled(self, producer: Producer, now_ns: int) -> None:
+        """The client is about to send again what is buffered: refuse what has gained no chunk for too long.
+
+        Its time-out starts again with each reopening. Without this it would never be refused, and what is
+        behind it never stored.
+        """
+        assembly, stall = producer.assembly, producer.stall
+        if assembly is None:
+            return
+        uuids = [kept.chunk.uuid for kept in assembly.items if kept.chunk is not None]
+        key = key_of(next((uuid for uuid in uuids if uuid in assembly.incomplete), ""))
+        if stall is None or stall.key != key or len(uuids) > stall.chunks:
+            producer.stall = Stall(key, len(uuids), now_ns)
+        elif now_ns - stall.since_ns >= self._shared.max_hold_ns:
+            self._too_slow(producer, assembly, now_ns)
+
     def drop(self, producer: Producer) -> None:
         """Forget the buffered chunks of a producer that is closed or sends them again."""
         self._leave(producer)
@@ -240,6 +256,9 @@ class Assembling:
         if self._connection.pauses or producer.queue or producer.overflow is not None:
             self._wake_later(producer, assembly, now_ns)
             return
+        self._too_slow(producer, assembly, now_ns)
+
+    def _too_slow(self, producer: Producer, assembly: Assembly, now_ns: int) -> None:
         self._shared.count("chunks_incomplete")
         self._refuse_incomplete(producer, assembly, _refusal(self._connection, _TOO_SLOW), now_ns)
 

@@ -173,10 +173,18 @@ class Producing:
             self._queues.append_close(producer, data[start:stop])
         return False
 
-    def _start_over(self, producer: Producer) -> None:
-        """The client is about to reopen a producer, and resends all that has no receipt."""
-        self._publishing.assembling.drop(producer)
+    def _start_over(self, producer: Producer, now_ns: int) -> bool:
+        """The client is about to reopen a producer, and resends all that has no receipt.
+
+        :return: False if it has to wait for receipts of what is forwarded first.
+        """
+        assembling = self._publishing.assembling
+        assembling.give_up_stalled(producer, now_ns)
+        if producer.answered < producer.sent:
+            return False
+        assembling.drop(producer)
         producer.settle()
+        return True
 
     def _close(self, producer: Producer, frame: bytes, now_ns: int) -> None:
         """Forward the client's close of a producer without waiting messages."""

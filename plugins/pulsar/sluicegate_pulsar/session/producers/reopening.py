@@ -7,7 +7,8 @@ the last frame that it could queue, and closes the producer when all that it has
 1. *Overflow.* The producer's further messages are discarded. What waits is forwarded by its rate, for ten
    seconds at most, or until a chunked message is complete that is kept for its last chunk; then all but the
    first of it is discarded too, as the client may have given it up meanwhile (`sendTimeout`). So each turn
-   has at least one message stored, and under a rate as many as it allows.
+   has at least one message stored, and under a rate as many as it allows. A chunked message whose rest never
+   comes holds up the others for `max_hold`, however often its producer is reopened, and is refused then.
 2. *Closed.* The client is told. The broker is not: its producer stays, with its name, its place in
    `max_producers_per_topic`, its exclusive access and its schema, which no other client can take.
 3. *Reopened.* The gateway answers the client's PRODUCER as the broker had answered the first one.
@@ -43,8 +44,8 @@ class Reopening:
     :param shared: the front's state.
     :param connection: where they come from.
     :param producers: those of the connection.
-    :param on_close: called with a producer before its client is told to reopen it: the client resends what
-        the gateway still buffers of it.
+    :param on_close: called with a producer and the time before its client is told to reopen it: the client
+        resends what the gateway still buffers of it. False if receipts have to come first.
     :param on_abandoned: called with the id of a producer that its client does not open again: messages may
         arrive that were sent before the client learned of the close.
     """
@@ -56,7 +57,7 @@ class Reopening:
         shared: Shared,
         connection: Connection,
         producers: Producers,
-        on_close: Callable[[Producer], None],
+        on_close: Callable[[Producer, int], bool],
         on_abandoned: Callable[[int], None],
     ) -> None:
         self._shared = shared
@@ -129,8 +130,9 @@ class Reopening:
     # -- closing --------------------------------------------------------------------------------------
 
     def _close(self, producer: Producer, overflow: Overflow, now_ns: int) -> None:
+        if not self._on_close(producer, now_ns):
+            return
         overflow.is_closed = True
-        self._on_close(producer)
         self._closed[producer.id] = producer
         self._shared.count("publish_producer_closed")
         self._connection.down.append(close_producer(producer.id))
