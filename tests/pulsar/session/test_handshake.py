@@ -2,6 +2,7 @@
 
 import base64
 import json
+import tracemalloc
 
 import pytest
 from tests.pulsar.session.messages import connect, connected, frame, producer, producer_success, send
@@ -124,11 +125,37 @@ def test_bytes_after_connect_are_buffered_until_the_broker_is_connected() -> Non
     first, second = connect(), frame("auth_response", client_version="x")
     commands = wire.session.receive_client(first + second, wire.now)
     assert [type(command) for command in commands] == [Dial]
-    assert wire.session.held_bytes == len(second)
+    assert wire.session.held_bytes == wire.shared.budget.used == len(first + second)
     assert wire.session.frame_began_ns == 0
     commands = wire.session.dialled(wire.now)
     assert b"".join(bytes(command.data) for command in commands) == first + second  # type: ignore[union-attr]
     assert wire.session.held_bytes == 0
+
+
+def test_nothing_of_connect_is_kept_once_it_is_forwarded() -> None:
+    wire = Wire(Bench(), is_open=False)
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        wire.client_sends(connect(auth_data=bytes(500_000)))
+        wire.broker_sends(connected())
+        wire.sent_up()
+        wire.forget()
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert after - before < 100_000
+
+
+def test_a_connect_that_the_budget_has_no_room_for_closes_its_client() -> None:
+    bench = Bench()
+    bench.budget.limit = 1_000
+    wire = Wire(bench, is_open=False)
+    wire.client_sends(connect(auth_data=bytes(2_000)))
+    assert wire.closed is not None
+    assert wire.closed.counter == "buffer_budget_used_up"
+    wire.close()
+    assert bench.budget.used == 0
 
 
 @pytest.mark.parametrize(

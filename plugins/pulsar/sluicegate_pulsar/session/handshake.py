@@ -36,7 +36,7 @@ class Handshake:
     :param begin: called once the broker has accepted the client.
     """
 
-    __slots__ = ("_addresses", "_begin", "_claimed", "_connection", "_dial", "_first", "_shared")
+    __slots__ = ("_addresses", "_begin", "_claimed", "_connection", "_dial", "_first", "_is_begun", "_shared")
 
     def __init__(
         self,
@@ -52,7 +52,10 @@ class Handshake:
         self._dial = dial
         self._begin = begin
         self._claimed = ANONYMOUS
+        self._is_begun = False
+        """True once the client has sent its CONNECT."""
         self._first = b""
+        """That CONNECT, until the broker is connected."""
 
     @property
     def client_handlers(self) -> dict[int, Handler]:
@@ -77,16 +80,16 @@ class Handshake:
         raise ProtocolError("CONNECT on a connection that is open already")
 
     def _connect(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
-        if self._first:
+        if self._is_begun:
             raise ProtocolError("CONNECT twice")
+        self._is_begun = True
         command = parse_command(data, start, stop)
         connect = command.connect
         self._connection.client_version = connect.client_version[:100]
         self._claimed = _principal(connect)
-        self._first = data[start:stop]
         target = connect.proxy_to_broker_url
         if not target:
-            self._dial(self._addresses)
+            self._forward(data[start:stop], self._addresses)
             return False
         address = self._shared.brokers.target(target)
         if address is None:
@@ -97,10 +100,15 @@ class Handshake:
             return False
         # The connection is direct: with this field the broker would take the gateway for a proxy to another.
         connect.ClearField("proxy_to_broker_url")
-        self._first = command_frame(command)
         self._connection.is_proxied = True
-        self._dial((address,))
+        self._forward(command_frame(command), (address,))
         return False
+
+    def _forward(self, connect: bytes, addresses: tuple[Address, ...]) -> None:
+        """Keep a CONNECT until its broker is connected."""
+        self._connection.keep(len(connect))
+        self._first = connect
+        self._dial(addresses)
 
     def undialled(self, reason: str) -> None:
         """The broker is unreachable: answer with an error that the client retries."""
@@ -113,9 +121,11 @@ class Handshake:
     def dialled(self) -> None:
         """The broker is connected: forward the client's CONNECT."""
         self._connection.up.append(self._first)
+        self._connection.give(len(self._first))
+        self._first = b""
 
     def _auth_response(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
-        if not self._first:
+        if not self._is_begun:
             raise ProtocolError("AUTH_RESPONSE before CONNECT")
         return True
 

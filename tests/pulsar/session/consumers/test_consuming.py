@@ -290,6 +290,13 @@ def test_an_invalid_topic_is_refused(topic: str) -> None:
     attach(wire, 1, 2)
 
 
+def test_the_name_of_a_subscription_is_as_long_as_that_of_a_topic_at_most() -> None:
+    wire = Wire(Bench())
+    wire.client_sends(subscribe(0, 1, subscription="n" * 1_024), subscribe(1, 2, subscription="n" * 1_025))
+    assert [command.subscribe.request_id for command in wire.forwarded()] == [1]
+    assert refused(wire) == (pb.NOT_ALLOWED_ERROR, "a name of 1025 characters, expected at most 1024")
+
+
 @pytest.mark.parametrize("fields", [b"", b"\x18\x09"])
 def test_unknown_subscription_types_are_refused(fields: bytes) -> None:
     whole = subscribe(kind=None)

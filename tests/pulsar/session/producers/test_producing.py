@@ -72,6 +72,16 @@ def test_an_invalid_topic_is_refused() -> None:
     assert wire.closed is None
 
 
+@pytest.mark.parametrize("field", ["producer_name", "initial_subscription_name"])
+def test_names_are_as_long_as_those_of_topics_at_most(field: str) -> None:
+    wire = Wire(Bench())
+    wire.client_sends(producer(0, 1, **{field: "n" * 1_024}), producer(1, 2, **{field: "n" * 1_025}))
+    assert [command.producer.request_id for command in wire.forwarded()] == [1]
+    (answer,) = wire.answered()
+    assert (answer.error.request_id, answer.error.error) == (2, pb.NOT_ALLOWED_ERROR)
+    assert answer.error.message == "a name of 1025 characters, expected at most 1024"
+
+
 @pytest.mark.parametrize("known", ["given by the client", "chosen by the broker"])
 def test_a_reconnecting_producer_counts_once(known: str) -> None:
     bench = Bench(max_producers_per_topic=1)

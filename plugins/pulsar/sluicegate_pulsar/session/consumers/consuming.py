@@ -87,6 +87,8 @@ class Consuming:
             text = f"more than {_MAX_CONSUMERS} consumers on one connection"
             return refuse(ServerError.TOO_MANY_REQUESTS, text)
         connection, subscription = self._connection, subscribe.subscription
+        if not self._subscribing.has_short_names(subscribe.request_id, subscription):
+            return False
         attach = Operation(
             OperationKind.ATTACH_CONSUMER,
             topic,

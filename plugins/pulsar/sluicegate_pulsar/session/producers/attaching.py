@@ -71,6 +71,8 @@ class Attaching(Waiting):
             text = f"Invalid topic name: {problem.reason}"
             return self.refuse(request_id, ServerError.INVALID_TOPIC_NAME, text)
         connection, name = self._connection, request.producer_name
+        if not self.has_short_names(request_id, name, request.initial_subscription_name):
+            return False
         own = f"id {request.producer_id} of {connection.client}"
         names = (topic, connection.principal, connection.client)
         attach = Operation(_ATTACH, *names, producer=f"name {name}" if name else own)

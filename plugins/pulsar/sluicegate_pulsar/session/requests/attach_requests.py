@@ -20,6 +20,8 @@ from sluicegate_pulsar.session.shared.refusals import consumer_refusal
 from sluicegate_pulsar.session.shared.shared import Shared
 from sluicegate_pulsar.session.shared.subscriptions import ListSubscriptions
 
+_MAX_NAME = 1024
+"""Characters of a producer's and of a subscription's name, as of a topic's."""
 _NO_ROOM = "too many bytes are held by the gateway"
 
 
@@ -109,6 +111,14 @@ class Waiting:
             create = Operation(OperationKind.CREATE_SUBSCRIPTION, *names, subscription=subscription)
         hold = Hold(self._shared.max_hold_ns)
         return self._decide(Request(number, request_id, frame, attach, create, admitted, hold), now_ns)
+
+    def has_short_names(self, request_id: int, *names: str) -> bool:
+        """Whether names that clients choose are short enough to be kept; refuses the request if not."""
+        longest = max(map(len, names))
+        if longest <= _MAX_NAME:
+            return True
+        text = f"a name of {longest} characters, expected at most {_MAX_NAME}"
+        return self.refuse(request_id, ServerError.NOT_ALLOWED_ERROR, text)
 
     # -- deciding -------------------------------------------------------------------------------------
 
