@@ -6,17 +6,45 @@ import time
 import pytest
 from tests.kafka.session.wire import Bench
 
+from sluicegate.broker import Listener
 from sluicegate_kafka.config import KafkaConfig
 from sluicegate_kafka.front import KafkaFront
 from sluicegate_kafka.session.shared.listing import ListGroups
 
+ENTRY = {"name": "k", "system": "kafka", "bootstrap": ["b:9092"], "listen": {"port": 19_000}}
+
+
+@pytest.mark.parametrize(
+    ("identity", "opened"),
+    [
+        ({"username": "gate", "password": "secret"}, ["bootstrap", "node-1"]),
+        ({"bootstrap": ["b:9091"]}, ["bootstrap"]),
+    ],
+)
+async def test_brokers_at_the_gateways_own_listener_are_no_nodes_for_clients(
+    identity: dict[str, object], opened: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    front, bench = KafkaFront(KafkaConfig.model_validate(ENTRY | {"identity": identity})), Bench()
+    listeners: list[str] = []
+
+    async def listen(listener: Listener) -> None:
+        listeners.append(listener.name)
+
+    async def nodes() -> dict[int, tuple[str, int]]:
+        return {1: ("b", 9091)}
+
+    monkeypatch.setattr(bench, "listen", listen)
+    monkeypatch.setattr(front._upstream, "nodes", nodes)
+    await front.start(bench)
+    front.reached()
+    for task in bench._spawned:  # one may spawn another
+        await task
+    assert listeners == opened
+    await front.stop()
+
 
 async def test_concurrent_questions_share_one_request_to_the_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    front = KafkaFront(
-        KafkaConfig.model_validate(
-            {"name": "k", "system": "kafka", "bootstrap": ["b:9092"], "listen": {"port": 19_000}}
-        )
-    )
+    front = KafkaFront(KafkaConfig.model_validate(ENTRY))
     asked = 0
     told = asyncio.Event()
 

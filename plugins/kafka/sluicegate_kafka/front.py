@@ -58,6 +58,9 @@ class KafkaFront:
     def reached(self) -> None:
         """List the nodes, now that a broker is reachable."""
         self._upstream.reset_backoff()
+        identity = self._config.identity
+        if identity is not None and identity.bootstrap:
+            return  # a broker tells its address at the listener that was asked, and clients use another
         if self._services is not None:
             self._services.spawn(self._ask_for_nodes())
 
