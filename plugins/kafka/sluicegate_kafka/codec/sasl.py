@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import re
 
 import orjson
 
@@ -9,7 +10,8 @@ from sluicegate_kafka.codec.api_keys import ApiKey
 from sluicegate_kafka.codec.frames import RequestHead, is_flexible, response_body
 from sluicegate_kafka.codec.primitives import Cursor, guarded
 
-_BEARER = "auth=Bearer "
+_AUTH = "auth="
+_BEARER = re.compile(r"bearer +([-_.a-z0-9]+)", re.ASCII | re.IGNORECASE)
 
 
 @guarded
@@ -97,12 +99,11 @@ def _scram(token: bytes) -> str | None:
 
 
 def _oauth(token: bytes) -> str | None:
-    """RFC 7628: a GS2 header, then fields separated by the byte 1, among them the bearer token."""
-    for field in token.decode().split("\x01"):
-        if field.startswith(_BEARER):
-            payload = field[len(_BEARER) :].split(".")[1:2]
-            return _subject(payload[0]) if payload else None
-    return None
+    """RFC 7628: a GS2 header, then pairs ended by the byte 1; a broker reads the last bearer token."""
+    told = [pair for pair in token.decode().split("\x01") if pair.startswith(_AUTH)]
+    bearer = _BEARER.fullmatch(told[-1], len(_AUTH)) if told else None
+    payload = bearer[1].split(".")[1:2] if bearer else []
+    return _subject(payload[0]) if payload else None
 
 
 def _subject(payload: str) -> str | None:
