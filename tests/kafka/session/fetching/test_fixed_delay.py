@@ -186,6 +186,30 @@ def test_a_recreated_topic_forgets_earlier_arrivals() -> None:
     assert 3_000 <= play.reader.received[0] - stored_ms <= 3_000 + POLL_MS
 
 
+def test_a_repeated_batch_does_not_restart_the_delay() -> None:
+    """The broker answers a batch that it has stored already with the offset of then."""
+    play = Play({"fixed_delivery_delay": 3_000, "delay_clock": "receive_time"})
+    mine = batch(b"x", producer_id=5, sequence=0)
+    play.log.batches.append((0, mine))
+    play.log.end = 1
+    stored_ms = play.wall_ms
+
+    def send() -> None:
+        play.producer.now = play.now
+        play.producer.client_sends(produce({"t": mine}))
+        assert len(play.producer.forwarded()) == 1
+        play.producer.broker_sends(produced("t", offset=0))
+        assert len(play.producer.answered()) == 1
+
+    send()
+    play.publish(True, play.wall_ms)
+    for _ in range(5):
+        play.read(1)
+        send()
+    assert list(play.reader.received) == [0, 1]
+    assert all(3_000 <= at - stored_ms <= 3_000 + POLL_MS for at in play.reader.received.values())
+
+
 @pytest.mark.parametrize("told_by", ["error", "high watermark"])
 def test_a_fetch_reveals_that_a_topic_was_recreated(told_by: str) -> None:
     wire = Wire(Bench(fixed_delivery_delay=3_000, delay_clock="receive_time"))

@@ -20,8 +20,8 @@ class Appends:
     def __init__(self, shared: Shared, asked_ms: int) -> None:
         self._shared = shared
         self._asked_ms = asked_ms
-        self._batches: dict[tuple[str, int], tuple[int, int]] = {}
-        """Topic and partition -> records, and the topic's delay in ms."""
+        self._batches: dict[tuple[str, int], tuple[int, int, bool]] = {}
+        """Topic and partition -> records, the topic's delay in ms, and whether they may be stored already."""
 
     def add(self, topic: ProduceTopic, delay_ms: int, behind_ms: int) -> None:
         """Record a request's batches of a topic.
@@ -29,9 +29,10 @@ class Appends:
         :param delay_ms: the topic's fixed delay.
         :param behind_ms: how long before its arrival a record may be stamped.
         """
+        is_idempotent = max(topic.producer_id, *topic.more_producers, -1) >= 0
         for partition, span in zip(topic.partitions, topic.records, strict=True):
             records, _, stamped_ms, _ = measure_records(topic.frame, *span)
-            self._batches[topic.name, partition] = records, delay_ms
+            self._batches[topic.name, partition] = records, delay_ms, is_idempotent
             if stamped_ms < self._asked_ms - behind_ms:
                 self._shared.counts["produce_back_dated"] += 1
 
@@ -44,12 +45,14 @@ class Appends:
         """
         now_ms = self._shared.wall_ms(now_ns)
         only = next(iter(self._batches)) if len(self._batches) == 1 else None
+        arrivals = self._shared.arrivals
         for topic, partition, offset in appended(frame, version, only):
-            records, delay_ms = self._batches.get((topic, partition), (0, 0))
-            if records:
-                self._shared.arrivals.note(
-                    (topic, partition), offset, offset + records, self._asked_ms, now_ms, delay_ms
-                )
+            records, delay_ms, is_idempotent = self._batches.get((topic, partition), (0, 0, False))
+            at, end = (topic, partition), offset + records
+            # A repeated batch is answered with the offset that it had the first time: it tells nothing new,
+            # nor that the topic was recreated.
+            if records and not (is_idempotent and arrivals.covers(at, end)):
+                arrivals.note(at, offset, end, self._asked_ms, now_ms, delay_ms)
 
 
 def awaited_appends(shared: Shared, topics: Iterable[ProduceTopic], now_ns: int) -> Appends | None:

@@ -133,6 +133,11 @@ class Arrivals:
         mark = known.find(offset) if known is not None else None
         return Arrival(UNKNOWN, now_ms) if mark is None else Arrival(mark.after_ms, mark.by_ms)
 
+    def covers(self, at: tuple[str, int], end: int) -> bool:
+        """Whether a partition's records up to an offset were seen."""
+        known = self._partitions.get(at)
+        return known is not None and bool(known.marks) and end <= known.marks[-1].end
+
     def forget(self, at: tuple[str, int]) -> None:
         """Forget a partition, so that its records are new when they are seen again."""
         forgotten = self._partitions.pop(at, None)
