@@ -217,13 +217,18 @@ def test_countless_groups_close_their_connection() -> None:
     assert consumers(wire) == 0
 
 
-def classic_beat(wire: Wire, member: str, error: ErrorCode, instance_id: str | None = None) -> None:
-    """A heartbeat by the classic protocol, and the coordinator's answer."""
-    wire.forwarded()
+def beat(member: str, instance_id: str | None = None) -> bytes:
+    """A heartbeat by the classic protocol."""
     entity = classic_request.HeartbeatRequest(
         group_id="g", generation_id=i32(1), member_id=member, group_instance_id=instance_id
     )
-    wire.client_sends(request(entity))
+    return request(entity)
+
+
+def classic_beat(wire: Wire, member: str, error: ErrorCode, instance_id: str | None = None) -> None:
+    """The same, and the coordinator's answer."""
+    wire.forwarded()
+    wire.client_sends(beat(member, instance_id))
     answer = classic_response.HeartbeatResponse(throttle_time=datetime.timedelta(0), error_code=error)
     wire.broker_sends(response(answer))
     wire.answered()
@@ -237,6 +242,21 @@ def test_a_member_that_the_broker_expelled_does_not_count() -> None:
     classic_beat(wire, "first", ErrorCode.unknown_member_id)
     assert consumers(wire) == 0
     assert joins(wire, "g", "second", "t") == 0
+
+
+def test_a_client_that_lost_its_member_id_is_not_refused_because_of_itself() -> None:
+    """The broker may tell it by any answer, such as that to a commit."""
+    wire = Wire(Bench(max_consumers_per_subscription=1))
+    assert joins(wire, "g", "first", "t") == 0
+    assert joins(wire, "other", "first", "u") == 0
+    wire.client_sends(join("g", "t"))
+    wire.broker_sends(joined("second", ErrorCode.member_id_required))
+    wire.answered()
+    assert joins(wire, "g", "second", "t") == 0
+    assert consumers(wire) == consumers(wire, "u") == 1
+    # Nobody is a member without being counted.
+    wire.client_sends(beat("first"))
+    assert (wire.forwarded(), len(wire.answered())) == ([], 1)
 
 
 def test_a_static_member_counts_whatever_member_id_it_claims() -> None:

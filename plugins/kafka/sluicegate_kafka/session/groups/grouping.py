@@ -64,6 +64,8 @@ class Grouping:
         join = yield from group_requests.join_group_slices(frame, head)
         key = (join.group, join.instance_id or join.member_id or f"joining {self._connection.peer}")
         self._joining.check_name(key)
+        if not (join.instance_id or join.member_id):
+            yield from self._joining.replacing(key)
         returns = bool(join.member_id) and key not in self._joining
         attempt = Join(self._joining, key, lambda: join.topics, returns=returns)
         refusal = partial(group_responses.refuse_join_group, head.version, head.correlation_id)

@@ -33,7 +33,7 @@ class Joining:
         self.connection = connection
         self._members: dict[MemberKey, dict[str, Attached]] = {}
         self.gave_way: set[MemberKey] = set()
-        """Silent members that were replaced by others; they have to join again."""
+        """Members that were replaced by others; they have to join again."""
         self.unnamed: set[MemberKey] = set()
         """Members that the broker has been asked to admit and to name."""
 
@@ -52,6 +52,15 @@ class Joining:
         """
         if key in self.unnamed:
             raise ProtocolError("a second join without a member id while one is under way")
+
+    def replacing(self, key: MemberKey) -> Slices[None]:
+        """A client joins without a member id, so it has none any more: release who it was before; in slices.
+
+        A client has one member in a group and one connection to its coordinator.
+        """
+        for former in [known for known in self._members if known[0] == key[0] and known != key]:
+            yield from self.leaving(former)
+            self.gave_way.add(former)
 
     def know(self, key: MemberKey) -> Mapping[str, Attached]:
         """Add a member, even if it is attached to nothing yet.
