@@ -129,6 +129,25 @@ def test_a_held_join_that_is_finally_refused_leaves_no_topic_attached() -> None:
     assert [consumers(one, topic) for topic in "abc"] == [0, 0, 1]
 
 
+@pytest.mark.parametrize("member", ["", "m"])
+def test_a_join_that_is_finally_refused_leaves_nothing_of_the_attempts_before(member: str) -> None:
+    bench = Bench(connection_rate_limit=1)
+    bench.set_topic("e", max_consumers_per_topic=1)
+    wire = Wire(bench, max_hold=2_000)
+    other = Wire(bench, wire.shared, peer="10.0.0.2:1")
+    assert joins(other, "x", "m", "e") == 0
+    if member:
+        wire.wait(1)
+        assert joins(wire, "g", member, "a") == 0
+    told = []
+    for _ in range(2):
+        wire.client_sends(join("g", *"abcde", member=member))
+        wire.wait(2.1)
+        told += [join_error(frame) for frame in wire.answered()]
+    assert told == [COORDINATOR_LOAD_IN_PROGRESS, GROUP_MAX_SIZE_REACHED]
+    assert [consumers(wire, topic) for topic in "abcde"] == [1 if member else 0, 0, 0, 0, 1]
+
+
 def test_a_member_that_the_broker_refuses_by_heartbeat_is_not_counted() -> None:
     wire = Wire(Bench(max_consumers_per_topic=1))
     wire.client_sends(heartbeat("t"))

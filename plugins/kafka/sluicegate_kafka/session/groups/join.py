@@ -27,7 +27,7 @@ class Join(Attempt):
     :param returns: True if it was a member before, so that what fetches for it is no other consumer.
     """
 
-    __slots__ = ("_added", "_joining", "_key", "_returns", "_topics")
+    __slots__ = ("_joining", "_key", "_returns", "_topics")
 
     timed_out = "join_hold_timed_out"
 
@@ -39,8 +39,6 @@ class Join(Attempt):
         self._key = key
         self._topics = topics
         self._returns = returns
-        self._added: list[str] = []
-        """Topics that it has attached its member to so far."""
 
     def deciding(self, turn: Turn) -> Slices[Found]:
         """Attach the member to the topics that it lacks."""
@@ -57,10 +55,10 @@ class Join(Attempt):
         return found
 
     def refusing(self, decision: Decision, turn: Turn) -> Slices[None]:
-        """Undo its attachments and new subscriptions; those of a delayed join stay."""
+        """Undo all that no forwarded join covers, and new subscriptions; those of a delayed join stay."""
         yield from super().refusing(decision, turn)
         if decision.action is not Action.DELAY:
-            yield from self._joining.undoing(self._key, self._added)
+            yield from self._joining.undoing(self._key)
 
     def _attach(self, topics: Sequence[str], now_ns: int) -> Found:
         """Attach the member to some of its topics; stops at the first that is refused or held."""
@@ -81,7 +79,6 @@ class Join(Attempt):
                 return found
             self._pending.pop(topic, None)
             self._joining.attached(self._key, topic, gate, place)
-            self._added.append(topic)
         return None
 
     def _place(self, topic: str) -> Admission:

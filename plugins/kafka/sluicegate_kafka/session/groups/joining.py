@@ -26,12 +26,14 @@ Attached = tuple[Gate, Admission]
 class Joining:
     """Members that joined on one connection."""
 
-    __slots__ = ("_members", "connection", "gave_way", "shared", "unnamed")
+    __slots__ = ("_members", "_unsent", "connection", "gave_way", "shared", "unnamed")
 
     def __init__(self, shared: Shared, connection: Connection) -> None:
         self.shared = shared
         self.connection = connection
         self._members: dict[MemberKey, dict[str, Attached]] = {}
+        self._unsent: dict[MemberKey, list[str]] = {}
+        """Topics that members were attached to by joins of which none has been forwarded yet."""
         self.gave_way: set[MemberKey] = set()
         """Members that were replaced by others; they have to join again."""
         self.unnamed: set[MemberKey] = set()
@@ -82,18 +84,20 @@ class Joining:
     def attached(self, key: MemberKey, topic: str, gate: Gate, place: Admission) -> None:
         """The gateway has attached a member, which is known here, to a topic."""
         self._members[key][topic] = (gate, place)
+        self._unsent.setdefault(key, []).append(topic)
 
     def joined(self, key: MemberKey, topics: Collection[str], turn: Turn) -> Slices[None]:
         """A member is attached to all its topics: detach it from all others; in slices."""
         self.gave_way.discard(key)
+        self._unsent.pop(key, None)
         named = set(topics)
         yield from self._detaching(key, [topic for topic in self.topics(key) if topic not in named])
         joined = self.shared.audiences.joining(self.connection, key, named, turn.now_ns, self._give_way)
         yield from noted(joined)
 
-    def undoing(self, key: MemberKey, topics: Sequence[str]) -> Slices[None]:
-        """The gateway refuses a member that was attached to some topics already; in slices."""
-        yield from self._detaching(key, topics)
+    def undoing(self, key: MemberKey) -> Slices[None]:
+        """The gateway refuses a member: detach it from what no forwarded join covers; in slices."""
+        yield from self._detaching(key, self._unsent.pop(key, ()))
         if not self.topics(key):
             self._members.pop(key, None)
 
@@ -139,6 +143,7 @@ class Joining:
 
     def leaving(self, key: MemberKey) -> Slices[None]:
         """A member has left; in slices."""
+        self._unsent.pop(key, None)
         yield from self._detaching(key, tuple(self.topics(key)))
         if self._members.pop(key, None) is not None:
             yield from noted(self.shared.audiences.leaving(self.connection, key))
