@@ -89,6 +89,20 @@ def test_size_is_that_of_one_message_not_of_the_batch() -> None:
     assert publish(wire, {"t": batch(b"x" * 101)})["t", 0][0] == MESSAGE_TOO_LARGE
 
 
+def test_a_producer_of_which_nothing_is_admitted_does_not_count() -> None:
+    bench = Bench(max_message_size=10, max_producers_per_topic=1)
+    refused = Wire(bench)
+    other = Wire(bench, refused.shared, peer="10.0.0.2:1")
+    large, small = batch(b"x" * 20, producer_id=1, sequence=0), batch(b"x", producer_id=1, sequence=0)
+    assert publish(refused, {"t": large, "u": small})["t", 0][0] == MESSAGE_TOO_LARGE
+    assert len(bench.gates.states["u"].producers) == 1
+    mine = batch(b"x", producer_id=2, sequence=0)
+    assert publish(other, {"t": mine}) == {("t", 0): (0, None)}
+    # One that has published keeps its place whatever is refused later.
+    assert publish(other, {"t": batch(b"x" * 20, producer_id=2, sequence=1)})["t", 0][0] == MESSAGE_TOO_LARGE
+    assert publish(refused, {"t": small})["t", 0][0] == POLICY_VIOLATION
+
+
 def test_some_topics_of_a_request_are_refused_and_the_others_forwarded() -> None:
     wire = Wire(Bench(max_message_size=50))
     wire.client_sends(produce({"a": batch(b"ok"), "b": batch(b"x" * 51, b"y"), "c": batch(b"ok")}))

@@ -55,7 +55,16 @@ _DETACHED_PER_SLICE = 100
 class Producing:
     """The publishing side of one connection."""
 
-    __slots__ = ("_attached", "_attaching", "_connection", "_glances", "_last", "_shared", "repeated")
+    __slots__ = (
+        "_attached",
+        "_attaching",
+        "_connection",
+        "_glances",
+        "_last",
+        "_shared",
+        "_unsent",
+        "repeated",
+    )
 
     def __init__(self, shared: Shared, connection: Connection) -> None:
         self._shared = shared
@@ -63,6 +72,8 @@ class Producing:
         self._attached: dict[tuple[str, int], Attached] = {}
         self._attaching: dict[tuple[str, int], Admission] = {}
         """Producers that wait."""
+        self._unsent: set[tuple[str, int]] = set()
+        """Producers that are attached, and of which nothing has been admitted yet."""
         self._glances: dict[tuple[int, int], Glance] = {}
         """By request version and length of a response that may pass unread."""
         self._last: Attached | None = None
@@ -253,7 +264,22 @@ class Producing:
         if attached.delayed:
             operation.ahead_ms = topic.max_timestamp - self._shared.wall_ms(now_ns)
         decision = gate.publish(operation, now_ns)
-        return decision if decision is None else allowed(decision)
+        if decision is not None:
+            decision = allowed(decision)
+        if self._unsent:
+            self._settle(topic, decision, now_ns)
+        return decision
+
+    def _settle(self, topic: ProduceTopic, decision: Decision | None, now_ns: int) -> None:
+        """Note that producers were admitted; after a refusal detach those of which nothing ever was."""
+        if decision is not None and decision.action is Action.DELAY:
+            return
+        for producer_id in (topic.producer_id, *topic.more_producers):
+            key = (topic.name, producer_id)
+            if key in self._unsent:
+                self._unsent.discard(key)
+                if decision is not None:
+                    self._detach(key, now_ns)
 
     def abandon(self, topic: ProduceTopic, now_ns: int) -> None:
         """A held topic of a request will not be forwarded."""
@@ -272,7 +298,6 @@ class Producing:
         """
         if len(topic.more_producers) > _MAX_PRODUCERS:
             raise ProtocolError(f"more than {_MAX_PRODUCERS} producers for one topic in a Produce request")
-        added: list[tuple[str, int]] = []
         for producer_id in (topic.producer_id, *topic.more_producers):
             key = (topic.name, producer_id)
             known = self._attached.pop(key, None)
@@ -283,11 +308,8 @@ class Producing:
             if refused is not None:
                 # Those of a held request stay: otherwise it could never attach more than the attach rate
                 # admits at once.
-                if refused.action is not Action.DELAY:
-                    for undone in added:
-                        self._detach(undone, now_ns)
+                self._settle(topic, refused, now_ns)
                 return refused
-            added.append(key)
         return None
 
     def _attach_one(self, gate: Gate, key: tuple[str, int], now_ns: int) -> Decision | None:
@@ -308,6 +330,7 @@ class Producing:
         if len(self._attached) >= _MAX_ATTACHED:
             self._detach(next(iter(self._attached)), now_ns)
         attached = self._attached[key] = Attached(operation, gate, now_ns)
+        self._unsent.add(key)
         if producer_id < 0:
             give_way = partial(self._detach, key)
             attached.plain = PlainProducer(self._connection, operation, gate.state, give_way)
@@ -344,6 +367,7 @@ class Producing:
 
     def _detach(self, key: tuple[str, int], now_ns: int) -> None:
         attached = self._attached.pop(key)
+        self._unsent.discard(key)
         self.repeated = self._last = None
         attached.gate.abandon(attached.operation, now_ns)
         attached.gate.detach(attached.operation)
