@@ -82,6 +82,7 @@ def _fetch_response(frame: bytes, version: int) -> object:
 def _produce_response(frame: bytes, version: int) -> object:
     produce_responses.has_node_endpoints(frame, version)
     produce_responses.appended(frame, version)
+    produce_responses.unauthorized(frame, version)
     addresses.rewrite_node_endpoints(frame, version, _advertised)
     return produce_responses.merge_produce_responses(version, 1, [frame, frame], [], 0)
 

@@ -30,6 +30,7 @@ from sluicegate_kafka.codec.produce_responses import (
     plain_response_length,
     refusal_response,
     scan_produce_response,
+    unauthorized,
 )
 from sluicegate_kafka.codec.records import batch_payload_size, walk_batches
 
@@ -241,6 +242,11 @@ def test_stored_batches_are_reported_with_their_offsets(version: int, data: st.D
     ]
     frame = response_frame(entity)
     assert appended(frame, version) == expected
+    assert unauthorized(frame, version) == {
+        topic.name
+        for topic in entity.responses
+        if {partition.error_code for partition in topic.partition_responses} & {29, 31, 53}
+    }
     for topic in entity.responses:
         if len(entity.responses) == len(topic.partition_responses) == 1:
             only = (topic.name, topic.partition_responses[0].index)

@@ -72,15 +72,17 @@ def produce(
     return request(entity, correlation_id, client_id)
 
 
-def produced(*topics: str, correlation_id: int = 1, offset: int = 5) -> bytes:
-    """The broker's answer that all went well."""
+def produced(
+    *topics: str, correlation_id: int = 1, offset: int = 5, error: ErrorCode = ErrorCode.none
+) -> bytes:
+    """The broker's answer that all went well, or did not."""
     entity = produce_response.ProduceResponse(
         responses=tuple(
             produce_response.TopicProduceResponse(
                 name=topic,
                 partition_responses=(
                     produce_response.PartitionProduceResponse(
-                        index=i32(0), error_code=ErrorCode.none, base_offset=i64(offset), record_errors=()
+                        index=i32(0), error_code=error, base_offset=i64(offset), record_errors=()
                     ),
                 ),
             )

@@ -4,6 +4,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
+from sluicegate_kafka.codec import errors
 from sluicegate_kafka.codec.api_keys import ApiKey, check_version
 from sluicegate_kafka.codec.frames import response_body, response_head
 from sluicegate_kafka.codec.primitives import (
@@ -20,6 +21,13 @@ from sluicegate_kafka.codec.produce_requests import FIRST_FLEXIBLE
 Refused: TypeAlias = tuple[str, Sequence[int], int, str]
 """Topic, its partitions, the error code and a text for people."""
 
+_UNAUTHORIZED = frozenset(
+    {
+        errors.TOPIC_AUTHORIZATION_FAILED,
+        errors.CLUSTER_AUTHORIZATION_FAILED,
+        errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    }
+)
 _FIRST_WITH_LOG_START = 5
 _FIRST_WITH_MESSAGE = 8
 FIRST_WITH_ENDPOINTS = 10
@@ -103,6 +111,27 @@ def appended(frame: bytes, version: int, only: tuple[str, int] | None = None) ->
                 stored.append((topic, partition, offset))
         cursor.tags()
     return stored
+
+
+@guarded
+def unauthorized(frame: bytes, version: int) -> set[str]:
+    """Topics to which the broker does not let the client publish.
+
+    :param frame: the response without its length.
+    :param version: of the request that it answers.
+    :raises ProtocolError: when it is malformed or of a version that is not read here.
+    """
+    check_version(ApiKey.PRODUCE, version)
+    cursor = response_body(frame, ApiKey.PRODUCE, version)
+    found: set[str] = set()
+    for _ in range(cursor.array_length()):
+        topic = cursor.string()
+        for _ in range(cursor.array_length()):
+            if _STORED(frame, cursor.at)[1] in _UNAUTHORIZED:
+                found.add(topic)
+            _skip_partition(cursor, version)
+        cursor.tags()
+    return found
 
 
 def _tagged(cursor: Cursor) -> list[tuple[int, int, int, int]]:

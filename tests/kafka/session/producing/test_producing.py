@@ -1,6 +1,7 @@
 """Policies on Produce requests: counts, size and rates, for whole requests and for parts."""
 
 import pytest
+from kio.schema.errors import ErrorCode
 from tests.kafka.session.messages import (
     batch,
     outcome,
@@ -101,6 +102,41 @@ def test_a_producer_of_which_nothing_is_admitted_does_not_count() -> None:
     # One that has published keeps its place whatever is refused later.
     assert publish(other, {"t": batch(b"x" * 20, producer_id=2, sequence=1)})["t", 0][0] == MESSAGE_TOO_LARGE
     assert publish(refused, {"t": small})["t", 0][0] == POLICY_VIOLATION
+
+
+@pytest.mark.parametrize(
+    ("error", "counted"),
+    [
+        (ErrorCode.topic_authorization_failed, []),
+        (ErrorCode.transactional_id_authorization_failed, []),
+        (ErrorCode.not_leader_or_follower, ["t"]),
+    ],
+)
+@pytest.mark.parametrize("beside", [[], ["u"], ["large"]])
+def test_a_producer_that_the_broker_does_not_let_publish_does_not_count(
+    error: ErrorCode, counted: list[str], beside: list[str]
+) -> None:
+    bench = Bench(max_producers_per_topic=1)
+    bench.set_topic("large", max_message_size=1)
+    wire = Wire(bench)
+
+    def send(correlation_id: int, *told: tuple[str, ErrorCode]) -> None:
+        sent = {topic: batch(b"xyz", producer_id=7, sequence=correlation_id) for topic in ["t", *beside]}
+        wire.client_sends(produce(sent, correlation_id=correlation_id))
+        for topic, code in told:
+            wire.broker_sends(produced(topic, correlation_id=correlation_id, offset=-1, error=code))
+        assert len(wire.answered()) == len(told)
+
+    def producers() -> list[str]:
+        return [topic for topic, state in bench.gates.states.items() if state.producers]
+
+    send(1, ("t", error))
+    assert [topic for topic in producers() if topic == "t"] == counted
+    send(2, ("t", ErrorCode.none))
+    assert "t" in producers()
+    # One that has published keeps its place.
+    send(3, ("t", error))
+    assert "t" in producers()
 
 
 def test_some_topics_of_a_request_are_refused_and_the_others_forwarded() -> None:

@@ -1,7 +1,7 @@
 """Responses reach the client whole and in order, in whatever pieces they come."""
 
 import pytest
-from tests.kafka.session.messages import batch, fetch, fetched, join, outcome, produce, produced
+from tests.kafka.session.messages import batch, fetch, fetched, join, outcome, produce, produced, publish
 from tests.kafka.session.wire import Bench, Wire
 
 from sluicegate_kafka.session.shared.listing import ListGroups
@@ -18,6 +18,7 @@ def correlation_ids(wire: Wire) -> list[int]:
 @pytest.mark.parametrize("piece", [8, 20, 45])
 def test_a_refusal_does_not_interrupt_a_response_in_pieces(piece: int) -> None:
     wire = Wire(Bench(max_message_size=50))
+    publish(wire, {"t": batch(b"ok")})  # the first answer to a producer is read whole
     wire.client_sends(produce({"t": batch(b"ok")}, correlation_id=1))
     wire.client_sends(produce(TOO_LARGE, correlation_id=2))
     answer = produced("t", correlation_id=1)

@@ -17,7 +17,7 @@ from sluicegate_kafka.codec import errors
 from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.produce_requests import ProduceRequest, ProduceTopic, subset_produce
 from sluicegate_kafka.codec.produce_responses import merge_produce_responses, refusal_response
-from sluicegate_kafka.session.producing.appends import Appends, awaited_appends
+from sluicegate_kafka.session.producing.appends import Appends, Unheard, awaited_appends
 from sluicegate_kafka.session.requests.connection import Connection
 from sluicegate_kafka.session.requests.pending import Expected
 from sluicegate_kafka.session.requests.suspended import Suspended
@@ -29,6 +29,9 @@ _MAX_THROTTLE_MS = 1_000
 
 class Decider(Protocol):
     """Decides topics by their gates; implemented by `producing.Producing`."""
+
+    unheard: Unheard
+    """Its producers that the broker has not answered yet."""
 
     def decide(self, topic: ProduceTopic, acks: int, now_ns: int) -> Decision | None:
         """Ask a topic's gate; None if this topic of the request may proceed."""
@@ -136,7 +139,7 @@ class Exchange:
         if request.acks != 0:
             self._owed += 1
             topics = [request.topics[place] for place in places]
-            appends = awaited_appends(self._shared, topics, now_ns)
+            appends = awaited_appends(self._shared, topics, self._decider.unheard, now_ns)
             handle = partial(self.part, appends)
             self._connection.outstanding.expect(Expected(head.correlation_id, handle))
 

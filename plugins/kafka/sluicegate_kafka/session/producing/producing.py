@@ -28,13 +28,13 @@ from sluicegate_kafka.codec.produce_responses import (
 )
 from sluicegate_kafka.codec.record_walk import largest_message
 from sluicegate_kafka.codec.slices import Slices, at_once
-from sluicegate_kafka.session.producing.appends import Appends, awaited_appends
+from sluicegate_kafka.session.producing.appends import Appends, Unheard, awaited_appends
 from sluicegate_kafka.session.producing.attached import Attached
 from sluicegate_kafka.session.producing.exchange import Exchange
 from sluicegate_kafka.session.producing.inspecting import after_inspection, refuse_for_now, with_findings
 from sluicegate_kafka.session.producing.repeated import Repeated, is_repeatable
 from sluicegate_kafka.session.requests.connection import TOPICS_PER_SLICE, Connection, check_topics
-from sluicegate_kafka.session.requests.pending import Expected, Glance
+from sluicegate_kafka.session.requests.pending import Expected, Glance, Owed
 from sluicegate_kafka.session.requests.sliced import Deciding, Handle, Sliced
 from sluicegate_kafka.session.requests.suspended import Suspended
 from sluicegate_kafka.session.shared.plain_producers import PlainProducer
@@ -64,6 +64,7 @@ class Producing:
         "_shared",
         "_unsent",
         "repeated",
+        "unheard",
     )
 
     def __init__(self, shared: Shared, connection: Connection) -> None:
@@ -74,6 +75,8 @@ class Producing:
         """Producers that wait."""
         self._unsent: set[tuple[str, int]] = set()
         """Producers that are attached, and of which nothing has been admitted yet."""
+        self.unheard: Unheard = {}
+        """Those of which something has been, and that the broker has not answered yet."""
         self._glances: dict[tuple[int, int], Glance] = {}
         """By request version and length of a response that may pass unread."""
         self._last: Attached | None = None
@@ -190,16 +193,17 @@ class Producing:
     def _expect(self, request: ProduceRequest, now_ns: int) -> Glance | None:
         """Note the response that the broker now owes; acks=0 has none.
 
-        :return: how responses to such requests are checked; None if they pass unread, or are parsed.
+        :return: how responses to such requests are checked; None if they pass unread.
         """
         version, correlation_id = request.head.version, request.head.correlation_id
-        if request.acks != 0 and (appends := awaited_appends(self._shared, request.topics, now_ns)):
-            self._connection.outstanding.expect(Expected(correlation_id, self._learning(appends, version)))
-            return None
         glance = self._glance(request) if version >= FIRST_WITH_ENDPOINTS else None
-        if request.acks != 0:
-            owed = correlation_id if glance is None else (correlation_id, glance)
-            self._connection.outstanding.expect(owed)
+        if request.acks == 0:
+            return glance
+        appends = awaited_appends(self._shared, request.topics, self.unheard, now_ns)
+        owed: Owed = correlation_id if glance is None else (correlation_id, glance)
+        if appends is not None:
+            owed = Expected(correlation_id, self._learning(appends, version))
+        self._connection.outstanding.expect(owed)
         return glance
 
     def _learning(self, appends: Appends, version: int) -> Handle:
@@ -280,6 +284,13 @@ class Producing:
                 self._unsent.discard(key)
                 if decision is not None:
                     self._detach(key, now_ns)
+                else:
+                    self.unheard[key] = partial(self._release, key, self._attached[key])
+
+    def _release(self, key: tuple[str, int], attached: Attached, now_ns: int) -> None:
+        """The broker does not let a producer publish: it counts no more."""
+        if self._attached.get(key) is attached:
+            self._detach(key, now_ns)
 
     def abandon(self, topic: ProduceTopic, now_ns: int) -> None:
         """A held topic of a request will not be forwarded."""
@@ -368,6 +379,7 @@ class Producing:
     def _detach(self, key: tuple[str, int], now_ns: int) -> None:
         attached = self._attached.pop(key)
         self._unsent.discard(key)
+        self.unheard.pop(key, None)
         self.repeated = self._last = None
         attached.gate.abandon(attached.operation, now_ns)
         attached.gate.detach(attached.operation)
