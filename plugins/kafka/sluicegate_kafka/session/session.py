@@ -326,6 +326,8 @@ class KafkaSession(ResponseStream):
             self._shared.listing.learned(None, now_ns, now_ns)
         for resume in self.connection.questions.answered(question):
             resume(now_ns, out)
+            # What it injected is expected before what the next one forwards.
+            out.extend(self.connection.asked(mid_request=self._skip_client > 0))
         out.extend(self._answers(now_ns))
         self._resume_if_drained(now_ns, out)
         return close_last(out)

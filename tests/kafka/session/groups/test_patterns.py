@@ -11,6 +11,7 @@ from kio.schema.errors import ErrorCode
 from kio.static.primitive import i32
 from tests.kafka.codec.entities import decode_request, decode_response
 from tests.kafka.session.messages import fetch, fetch_errors, fetched
+from tests.kafka.session.requests.test_slices import commit
 from tests.kafka.session.wire import SECOND, Bench, Wire, request, response
 
 from sluicegate.broker import NextTurn
@@ -281,3 +282,17 @@ def test_fetching_a_topic_matched_by_a_pattern_does_not_count_twice() -> None:
     reader.broker_sends(fetched({"t": b""}))
     assert fetch_errors(reader.answered()[0]) == {"t": 0}
     assert consumers(one) == 1
+
+
+def test_an_eviction_goes_upstream_before_a_commit_that_waited_for_the_same_groups() -> None:
+    """They wait for one list when an assignment makes room for a commit that was not read yet."""
+    wire = Wire(Bench(max_subscriptions_per_topic=1), max_requests_in_flight=2)
+    wire.shared.learn_topic_names({topic_id.bytes: name for name, topic_id in IDS.items()})
+    list_transactions = bytes.fromhex("0000000c 0042 0000 00000001 ffff 0000")  # of no interest
+    wire.client_sends(list_transactions, beat("new", correlation_id=2), commit("other", {"v": 1}, 3))
+    assert len(wire.forwarded()) == 2
+    wire.broker_sends(bytes.fromhex("00000004 00000001"), told({"t": [0]}, 2))
+    wire.shared.listing.learned({"t": {"old"}}, wire.now, wire.now)
+    wire.front_answers(ListGroups())
+    evicted, committed = wire.forwarded()
+    assert (evicted[:2], committed[:2]) == (b"\0\x44", b"\0\x08")
