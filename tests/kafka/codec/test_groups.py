@@ -145,7 +145,9 @@ def test_offset_commit(version: int, data: st.DataObject) -> None:
         topics,
         indexes,
     )
-    refused = decode_framed(group_responses.refuse_commit(frame, head, CODE), ApiKey.OFFSET_COMMIT, version)
+    refused = decode_framed(
+        at_once(group_responses.refuse_commit(frame, head, CODE)), ApiKey.OFFSET_COMMIT, version
+    )
     assert _codes(refused) == {(t, i): CODE for t, each in zip(topics, indexes, strict=True) for i in each}
 
 
@@ -162,7 +164,7 @@ def test_txn_offset_commit(version: int, data: st.DataObject) -> None:
         indexes,
     )
     refused = decode_framed(
-        group_responses.refuse_commit(frame, head, CODE), ApiKey.TXN_OFFSET_COMMIT, version
+        at_once(group_responses.refuse_commit(frame, head, CODE)), ApiKey.TXN_OFFSET_COMMIT, version
     )
     assert _codes(refused) == {(t, i): CODE for t, each in zip(topics, indexes, strict=True) for i in each}
 

@@ -58,10 +58,13 @@ def join(*metadata: bytes) -> Any:
     return group_requests.join_group_slices(*asked(ApiKey.JOIN_GROUP, 0, body))
 
 
-def commit(*partitions: int) -> Any:
+def commit_body(*partitions: int) -> bytes:
     topics = [text("t") + array(*[struct.pack(">iq", 1, 5) + b"\xff\xff"] * count) for count in partitions]
-    body = text("g") + bytes(4) + text("m") + bytes(8) + array(*topics)
-    return group_requests.commit_slices(*asked(ApiKey.OFFSET_COMMIT, 2, body))
+    return text("g") + bytes(4) + text("m") + bytes(8) + array(*topics)
+
+
+def commit(*partitions: int) -> Any:
+    return group_requests.commit_slices(*asked(ApiKey.OFFSET_COMMIT, 2, commit_body(*partitions)))
 
 
 def committed(partitions: int) -> Any:
@@ -139,6 +142,16 @@ def test_partitions_to_fetch_are_read_in_slices(
     read: Callable[..., Iterator[None]], partitions: list[int], slices: int
 ) -> None:
     assert turns(read(*partitions)) == slices
+
+
+@pytest.mark.parametrize(
+    ("partitions", "slices"),
+    [([999], 0), ([1_000], 1), ([1_001], 2), ([2_001], 4), ([600, 600], 1)],
+)
+def test_a_commit_is_refused_in_slices(partitions: list[int], slices: int) -> None:
+    """First it is read again, then the answer is made."""
+    asked_for = asked(ApiKey.OFFSET_COMMIT, 2, commit_body(*partitions))
+    assert turns(group_responses.refuse_commit(*asked_for, 44)) == slices
 
 
 @pytest.mark.parametrize(("cuts", "slices"), [(999, 0), (1_000, 1), (2_000, 2)])

@@ -13,7 +13,7 @@ from sluicegate_kafka.codec.primitives import (
     write_array_length,
     write_string,
 )
-from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices, at_once, guarded_slices
+from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices, guarded_slices
 
 _NOT_THROTTLED = bytes(4)
 _FIRST_LEAVING_TOGETHER = 3
@@ -21,7 +21,7 @@ _FIRST_LEAVING_TOGETHER = 3
 _GONE = frozenset({NONE, UNKNOWN_MEMBER_ID})
 _NO_GENERATION = b"\xff\xff\xff\xff"
 _i16 = struct.Struct(">h").pack
-_index_error = struct.Struct(">ih").pack
+_i32 = struct.Struct(">i").pack
 
 
 def _response(api_key: ApiKey, version: int, correlation_id: int, body: list[bytes]) -> bytes:
@@ -96,20 +96,26 @@ def refuse_consumer_group_heartbeat(version: int, correlation_id: int, code: int
     return _response(ApiKey.CONSUMER_GROUP_HEARTBEAT, version, correlation_id, body)
 
 
-def refuse_commit(frame: bytes, head: RequestHead, code: int) -> bytes:
+def refuse_commit(frame: bytes, head: RequestHead, code: int) -> Slices[bytes]:
     """The answer to an OffsetCommit or TxnOffsetCommit request with an error for every partition.
+
+    Yields between two slices.
 
     :return: a frame with its length.
     :raises ProtocolError: when the request is malformed.
     """
-    api_key, commit = ApiKey(head.api_key), at_once(commit_slices(frame, head))
+    api_key, commit = ApiKey(head.api_key), (yield from commit_slices(frame, head))
     throttled = 3 if api_key == ApiKey.OFFSET_COMMIT else 0
     flexible = is_flexible(api_key, head.version)
     tags = b"\0" if flexible else b""
+    refused = _i16(code) + tags
     body = [_throttled(head.version, throttled), write_array_length(len(commit.topics), flexible)]
     for name, indexes in zip(commit.topics, commit.partitions, strict=True):
         body += [write_string(name, flexible), write_array_length(len(indexes), flexible)]
-        body += [_index_error(index, code) + tags for index in indexes]
+        for start in range(0, len(indexes), ENTRIES_PER_SLICE):
+            if start:
+                yield
+            body.append(b"".join(_i32(i) + refused for i in indexes[start : start + ENTRIES_PER_SLICE]))
         body.append(tags)
     return _response(api_key, head.version, head.correlation_id, body)
 

@@ -17,7 +17,7 @@ from sluicegate_kafka.session.shared.listing import ListGroups
 
 TINY = b"\x0c\0\0\0\x01\x01\0"
 """A record of seven bytes: neither key nor value nor headers."""
-NOT_ENOUGH_REPLICAS, POLICY_VIOLATION = 19, 44
+NOT_ENOUGH_REPLICAS, POLICY_VIOLATION, GROUP_MAX_SIZE_REACHED = 19, 44, 81
 
 
 def stored(records: bytes, count: int) -> bytes:
@@ -207,6 +207,21 @@ def test_a_long_commit_is_read_in_slices_and_passes_in_its_turn() -> None:
     assert wire.forwarded() == []
     assert wire.take_turns() == 3
     assert wire.forwarded() == [long[4:], short[4:]]
+    assert wire.shared.budget.used == 0
+
+
+def test_a_long_commit_is_refused_in_slices_and_answered_in_its_turn() -> None:
+    wire = Wire(Bench(max_subscriptions_per_topic=1))
+    wire.shared.listing.learned({"t": {"old"}}, wire.now, wire.now)
+    wire.client_sends(commit("g", {"t": 3_500}) + commit("g", {"t": 1}, correlation_id=2))
+    assert wire.take_turns() == 9, "it is read, read again, and answered in 4 slices each"
+    assert wire.forwarded() == []
+    long, short = wire.answered()
+    assert len(long) == 4 + 4 + 4 + (2 + 1 + 4) + 3_500 * (4 + 2)
+    assert {long[at : at + 2] for at in range(23, len(long), 6)} == {
+        struct.pack(">h", GROUP_MAX_SIZE_REACHED)
+    }
+    assert (long[3], short[3]) == (1, 2)
     assert wire.shared.budget.used == 0
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from sluicegate.engine.wait_queue import Hold
 from sluicegate.model import Action
 from sluicegate_kafka.codec.frames import RequestHead
+from sluicegate_kafka.codec.slices import Slices
 from sluicegate_kafka.session.groups.attempt import Attempt
 from sluicegate_kafka.session.requests.sliced import Deciding, Sliced, deciding_in_slices
 from sluicegate_kafka.session.requests.suspended import Suspended
@@ -17,13 +18,16 @@ class GroupRequest:
 
     :param attempt: what it asks for.
     :param admitted: called right before it is forwarded to the broker.
-    :param refusal: makes the answer to the client, by its error code.
+    :param refusal: makes the answer to the client, by its error code; in slices if it may be long.
     """
 
     __slots__ = ("_admitted", "_attempt", "_hold", "_refusal")
 
     def __init__(
-        self, attempt: Attempt, admitted: Callable[[], None], refusal: Callable[[int], bytes]
+        self,
+        attempt: Attempt,
+        admitted: Callable[[], None],
+        refusal: Callable[[int], bytes | Slices[bytes]],
     ) -> None:
         self._attempt = attempt
         self._admitted = admitted
@@ -48,6 +52,8 @@ class GroupRequest:
         if found.action is Action.DELAY:
             attempt.shared.counts[attempt.timed_out] += 1
         yield from attempt.refusing(found, turn)
-        code = group_code(found, attempt.connection.software)
-        attempt.connection.outstanding.answer(self._refusal(code))
+        answer = self._refusal(group_code(found, attempt.connection.software))
+        if not isinstance(answer, bytes):
+            answer = yield from answer
+        attempt.connection.outstanding.answer(answer)
         return False
