@@ -1,6 +1,7 @@
 """After a refusal the broker sees an idempotent producer's batches without a gap."""
 
 import struct
+import tracemalloc
 
 from google_crc32c import value as crc32c
 from hypothesis import given
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from sluicegate.model import Action, Decision
 from sluicegate_kafka.codec.frames import parse_request_head
 from sluicegate_kafka.codec.produce_requests import ProduceRequest, scan_produce
-from sluicegate_kafka.session.shared.sequences import Sequences
+from sluicegate_kafka.session.shared.sequences import GapCount, Sequences
 
 PRODUCER = 77
 REFUSAL = Decision(Action.REJECT, ())
@@ -41,7 +42,7 @@ def sequence_and_checksum(request: ProduceRequest) -> tuple[int, bool]:
 
 
 def test_a_client_that_never_closes_the_gap_stays_renumbered() -> None:
-    sequences = Sequences()
+    sequences = Sequences(GapCount())
     sequences.refused(scanned(produce(10, 5)).topics[0], REFUSAL)
     seen = []
     for sequence, count in ((15, 2), (17, 3), (20, 1)):
@@ -52,7 +53,7 @@ def test_a_client_that_never_closes_the_gap_stays_renumbered() -> None:
 
 
 def test_a_client_that_closes_the_gap_itself_is_not_renumbered() -> None:
-    sequences = Sequences()
+    sequences = Sequences(GapCount())
     sequences.refused(scanned(produce(10, 5)).topics[0], REFUSAL)
     original = scanned(produce(10, 2))
     mended = sequences.mend(original)
@@ -61,7 +62,7 @@ def test_a_client_that_closes_the_gap_itself_is_not_renumbered() -> None:
 
 
 def test_a_batch_under_way_is_renumbered_and_then_the_client_takes_over() -> None:
-    sequences = Sequences()
+    sequences = Sequences(GapCount())
     sequences.refused(scanned(produce(10, 5)).topics[0], REFUSAL)
     under_way = sequences.mend(scanned(produce(15, 4)))
     sequences.passed(under_way.topics[0])
@@ -72,7 +73,7 @@ def test_a_batch_under_way_is_renumbered_and_then_the_client_takes_over() -> Non
 
 
 def test_a_retry_keeps_its_number() -> None:
-    sequences = Sequences()
+    sequences = Sequences(GapCount())
     sequences.refused(scanned(produce(0, 1)).topics[0], REFUSAL)
     for _ in range(2):
         request = sequences.mend(scanned(produce(1, 1)))
@@ -83,7 +84,7 @@ def test_a_retry_keeps_its_number() -> None:
 
 
 def test_a_new_epoch_starts_without_a_gap() -> None:
-    sequences = Sequences()
+    sequences = Sequences(GapCount())
     sequences.refused(scanned(produce(10, 5)).topics[0], REFUSAL)
     original = scanned(produce(15, 2, epoch=1))
     assert sequences.mend(original) is original
@@ -91,10 +92,25 @@ def test_a_new_epoch_starts_without_a_gap() -> None:
 
 
 def test_another_topic_of_the_same_producer_is_not_touched() -> None:
-    sequences = Sequences()
+    sequences = Sequences(GapCount())
     sequences.refused(scanned(produce(10, 5)).topics[0], REFUSAL)
     original = scanned(produce(15, 2, topic="other"))
     assert sequences.mend(original) is original
+
+
+def test_a_gap_takes_little_memory() -> None:
+    count = GapCount()
+    sequences = Sequences(count)
+    topics = [scanned(produce(10, 5, topic=f"t{place}")).topics[0] for place in range(1_000)]
+    tracemalloc.start()
+    try:
+        for topic in topics:
+            sequences.refused(topic, REFUSAL)
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert count.gaps == 1_000
+    assert taken / count.gaps < 600
 
 
 @given(
@@ -102,7 +118,7 @@ def test_another_topic_of_the_same_producer_is_not_touched() -> None:
     batches=st.lists(st.tuples(st.integers(1, 1000), st.booleans()), min_size=1, max_size=40),
 )
 def test_the_broker_never_sees_a_gap(start: int, batches: list[tuple[int, bool]]) -> None:
-    sequences = Sequences()
+    sequences = Sequences(GapCount())
     client = broker = start
     for count, refuse in batches:
         request = sequences.mend(scanned(produce(client, count)))
@@ -114,3 +130,19 @@ def test_the_broker_never_sees_a_gap(start: int, batches: list[tuple[int, bool]]
         else:
             broker = (broker + count) % 2**31
             sequences.passed(request.topics[0])
+
+
+def test_all_clients_gaps_are_counted_together() -> None:
+    count = GapCount()
+    first, second = Sequences(count), Sequences(count)
+    first.refused(scanned(produce(10, 5)).topics[0], REFUSAL)
+    first.refused(scanned(produce(0, 1, epoch=1)).topics[0], REFUSAL)
+    assert count.gaps == 1, "a new epoch's gap replaces the older one"
+    for place in range(1_001):
+        second.refused(scanned(produce(10, 5, topic=f"t{place}")).topics[0], REFUSAL)
+    assert count.gaps == 1_001, "a client has up to 1,000"
+    first.mend(scanned(produce(0, 1, epoch=1)))
+    assert count.gaps == 1_000
+    second.clear()
+    assert count.gaps == 0
+    assert not second.gaps

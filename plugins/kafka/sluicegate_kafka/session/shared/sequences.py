@@ -6,7 +6,6 @@ already under way: the broker would refuse all later batches forever. So the gat
 renumbers later batches, until the client sends the right number by itself.
 """
 
-from collections import deque
 from struct import Struct
 
 from google_crc32c import value as crc32c
@@ -46,22 +45,36 @@ class Gap:
         """The sequence number that the broker expects next."""
         self.missing = 0
         """Records refused, by which the client's numbers are ahead."""
-        self.renumbered: deque[tuple[int, int, int]] = deque(maxlen=_RETRIES_KNOWN)
+        self.renumbered: tuple[tuple[int, int, int], ...] = ()
         """The last batches renumbered: the client's number and checksum, and the number they were given.
 
         A batch that comes again is a retry of the same bytes. Its number alone is not enough: once the
         client has closed the gap, a new batch may carry a number that an older one had."""
-        self.refused: deque[tuple[int, int, Decision]] = deque(maxlen=_RETRIES_KNOWN)
+        self.refused: tuple[tuple[int, int, Decision], ...] = ()
         """The last batches refused: number, checksum, and why."""
+
+
+class GapCount:
+    """How many gaps all clients have together."""
+
+    __slots__ = ("gaps",)
+
+    def __init__(self) -> None:
+        self.gaps = 0
 
 
 class Sequences:
     """The gaps of one client's producers.
 
     Kept for each client apart: a client that guesses another's producer id must not touch its numbers.
+
+    :param count: counts these gaps as well.
     """
 
-    def __init__(self) -> None:
+    __slots__ = ("_count", "gaps")
+
+    def __init__(self, count: GapCount) -> None:
+        self._count = count
         self.gaps: dict[Key, Gap] = {}
 
     def refused(self, topic: ProduceTopic, decision: Decision) -> None:
@@ -69,12 +82,15 @@ class Sequences:
         for key, epoch, sequence, count, start in _batches(topic):
             gap = self.gaps.get(key)
             if gap is None or gap.epoch != epoch:
+                self._forget(key)
                 gap = self.gaps[key] = Gap(epoch, sequence)
+                self._count.gaps += 1
                 if len(self.gaps) > _MAX_GAPS:
-                    self.gaps.pop(next(iter(self.gaps)))
+                    self._forget(next(iter(self.gaps)))
             if gap.expected == sequence:
                 gap.missing += count
-                gap.refused.append((sequence, _checksum(topic.frame, start + _CRC_AT)[0], decision))
+                checksum = _checksum(topic.frame, start + _CRC_AT)[0]
+                gap.refused = (*gap.refused[1 - _RETRIES_KNOWN :], (sequence, checksum, decision))
 
     def decided(self, topic: ProduceTopic) -> Decision | None:
         """Why a topic's batches must be refused again; None if they may be decided again.
@@ -128,13 +144,22 @@ class Sequences:
                 return given
         if gap.epoch != epoch or sequence == gap.expected:
             # A new epoch starts at 0 again; the expected number means that the client closed the gap.
-            del self.gaps[key]
+            self._forget(key)
             return sequence
         if sequence != (gap.expected + gap.missing) % _WRAP:
             return sequence
         number = gap.expected
-        gap.renumbered.append((sequence, checksum, number))
+        gap.renumbered = (*gap.renumbered[1 - _RETRIES_KNOWN :], (sequence, checksum, number))
         return number
+
+    def clear(self) -> None:
+        """Forget all gaps."""
+        self._count.gaps -= len(self.gaps)
+        self.gaps.clear()
+
+    def _forget(self, key: Key) -> None:
+        if self.gaps.pop(key, None) is not None:
+            self._count.gaps -= 1
 
 
 def _batches(topic: ProduceTopic) -> list[tuple[Key, int, int, int, int]]:

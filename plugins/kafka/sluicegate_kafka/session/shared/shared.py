@@ -20,9 +20,11 @@ from sluicegate_kafka.session.shared.audiences import Audiences
 from sluicegate_kafka.session.shared.listing import GroupListing
 from sluicegate_kafka.session.shared.offered_versions import OfferedVersions
 from sluicegate_kafka.session.shared.plain_producers import PlainProducers
-from sluicegate_kafka.session.shared.sequences import Sequences
+from sluicegate_kafka.session.shared.sequences import GapCount, Sequences
 
 _MAX_CLIENTS_WITH_GAPS = 10_000
+_MAX_GAPS = 100_000
+"""Gaps of all clients together; one refused request may add a thousand more."""
 _LONGEST_RESPONSE = 100 * 1024 * 1024
 """Bytes of a response that is read whole, if clients may not send larger requests anyway."""
 _MAX_TOPIC_NAMES = 100_000
@@ -51,7 +53,8 @@ class Shared:
         self.audiences = Audiences()
         self.listing = GroupListing()
         self.sequences: dict[Identity, Sequences] = {}
-        """Gaps in the numbers of idempotent producers, for clients that have any."""
+        """Gaps in the numbers of idempotent producers, for clients that have any; last refused is last."""
+        self._gap_count = GapCount()
         self.releases: dict[Connection, tuple[Callable[[int], None], ...]] = {}
         """For each connection, what lets go of producers and readers that have been idle for long."""
         self.max_frame_bytes = config.max_frame_bytes
@@ -115,10 +118,11 @@ class Shared:
             connection.exempt = connection.principal != ANONYMOUS and self.is_exempt(connection.principal)
 
     def sequences_of(self, identity: Identity) -> Sequences:
-        """The gaps of a client; created for its first one."""
-        found = self.sequences.setdefault(identity, Sequences())
-        if len(self.sequences) > _MAX_CLIENTS_WITH_GAPS:
-            self.sequences.pop(next(iter(self.sequences)))
+        """The gaps of a client that is refused now; those of clients refused long ago give way."""
+        found = self.sequences.pop(identity, None) or Sequences(self._gap_count)
+        self.sequences[identity] = found
+        while len(self.sequences) > _MAX_CLIENTS_WITH_GAPS or self._gap_count.gaps > _MAX_GAPS:
+            self.sequences.pop(next(iter(self.sequences))).clear()
         return found
 
     def readdress_produce(self, frame: bytes, version: int) -> bytes:
