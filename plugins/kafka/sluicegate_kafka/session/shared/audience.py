@@ -20,6 +20,10 @@ _SWAPPING = 64
 """Up to so many members of one audience, others are matched again so that one more finds a match."""
 _COMPARED = 64
 """Readers at one node that are compared with each other."""
+_COMPARISONS = 20_000
+"""Readers with members that are compared in one go, some 0.5 us each."""
+_PAUSE_NS = 1_000_000_000
+"""When a match goes on that took more comparisons."""
 _CONSUMERS = "max_consumers_per_topic"
 
 
@@ -35,6 +39,7 @@ class Audience:
         "_again_ns",
         "_is_stale",
         "_joined_at",
+        "_left",
         "_places",
         "identity",
         "members",
@@ -50,6 +55,8 @@ class Audience:
         self.nodes: dict[str, list[Reader]] = {}
         self._joined_at: set[Connection] = set()
         """Connections on which there are members; for the time of a match."""
+        self._left = 0
+        """Comparisons that are left; without, other readers keep the match that they have."""
         self._is_stale = True
         self._again_ns = _NEVER
 
@@ -110,8 +117,11 @@ class Audience:
         revoking = [member.revoking_ns for member in self.members.values()]
         self._again_ns = min((at_ns for at_ns in revoking if at_ns > now_ns), default=_NEVER)
         self._joined_at = {member.connection for member in self.members.values()}
+        self._left = _COMPARISONS
         for readers in self.nodes.values():
             self._match(readers, now_ns)
+        if self._left <= 0:
+            self._again_ns = min(self._again_ns, now_ns + _PAUSE_NS)
         for reader in self.readers:
             reader.names = (reader.name,)
         if len(self.nodes) > 1:
@@ -143,6 +153,9 @@ class Audience:
         self, reader: Reader, taken: dict[Membership, Reader], tried: set[Membership], now_ns: int
     ) -> bool:
         """Find a member for a reader, by matching others again if need be (Kuhn's algorithm)."""
+        if self._left <= 0:
+            return False
+        self._left -= len(self.members)
         possible = [
             member
             for member in self.members.values()
@@ -182,22 +195,43 @@ class Audience:
             if reader.number:
                 since[reader.number] = min(since.get(reader.number, _NEVER), reader.first_ns)
         lone = {name_of("fetch", self.identity, number): first_ns for number, first_ns in since.items()}
-        capacity = Counter(member.key[0] for member in self.members.values())
+        groups: dict[str, list[Membership]] = {}
+        for member in self.members.values():
+            groups.setdefault(member.key[0], []).append(member)
+        capacity = Counter({group: len(members) for group, members in groups.items()})
         capacity.update(dict.fromkeys(lone, 1))
+        self._left = _COMPARISONS
         for readers in self.nodes.values():
-            found = {reader: self._names(reader, lone, now_ns) for reader in readers[:_COMPARED]}
+            found: dict[Reader, set[str]] = {}
+            for reader in readers[:_COMPARED]:
+                if self._left <= 0:
+                    break
+                found[reader] = self._names(reader, groups, lone, now_ns)
             _narrow(found, capacity)
             for reader, names in found.items():
                 reader.names = (reader.name, *sorted(names - {reader.name}))
 
-    def _names(self, reader: Reader, lone: dict[str, int], now_ns: int) -> set[str]:
-        if reader.match is None and reader.is_orphan:
+    def _names(
+        self, reader: Reader, groups: dict[str, list[Membership]], lone: dict[str, int], now_ns: int
+    ) -> set[str]:
+        match = reader.match
+        if match is None and reader.is_orphan:
             return {reader.name}
-        members = self.members.values()
-        possible = [member for member in members if self._may_be(reader, member, now_ns)]
-        fitting = [member for member in possible if reader.agrees_with(member)]
-        groups = {member.key[0] for member in fitting or possible}
-        return groups | {name for name, first_ns in lone.items() if first_ns <= reader.first_ns}
+        own = match.key[0] if match is not None and reader.agrees_with(match) else None
+        possible, fitting = set(), set()
+        for group, members in groups.items():
+            if group == own:  # known without comparing it with all members of what may be a large group
+                fitting.add(group)
+                continue
+            self._left -= len(members)
+            found = [member for member in members if self._may_be(reader, member, now_ns)]
+            if found:
+                possible.add(group)
+            if any(reader.agrees_with(member) for member in found):
+                fitting.add(group)
+        return (fitting or possible) | {
+            name for name, first_ns in lone.items() if first_ns <= reader.first_ns
+        }
 
     def _leave_place(self, reader: Reader) -> None:
         if reader.number:
