@@ -143,8 +143,9 @@ def read_composed(data: bytes, start: int, stop: int, head: SendHead) -> Metadat
     :raises ProtocolError: when it is malformed.
     """
     try:
-        found = read_metadata(data, head.metadata, head.payload)
-        if found.num_messages_in_batch > MANY:
+        metadata = _read(data[head.metadata : head.payload])
+        found = MetadataHead(metadata)
+        if metadata.num_messages_in_batch > MANY:
             found.check_count(head.payload_size)
         return found
     except ProtocolError:
