@@ -1,5 +1,7 @@
 """The limit of unacknowledged messages of one consumer."""
 
+from functools import partial
+
 import pytest
 from tests.pulsar.session.deliveries import (
     EXCLUSIVE,
@@ -170,3 +172,19 @@ def test_messages_acknowledged_without_a_limit_do_not_count_later() -> None:
     bench.set(max_unacked_messages_per_consumer=LIMIT)
     wire.broker_sends(message(2, num_messages_in_batch=50))
     assert delivered(wire) == [1, 2]
+
+
+def test_a_repeated_chunk_counts_once() -> None:
+    """Pulsar sends one twice at times."""
+    wire = Wire(Bench(fixed_delivery_delay=1_000, max_unacked_messages_per_consumer=10))
+    attach(wire)
+    wire.client_sends(flow(1_000))
+    for number in range(8):
+        first, second = 2 * number, 2 * number + 1
+        chunk = partial(message, num_chunks_from_msg=2, uuid=f"u{number}")
+        wire.broker_sends(chunk(first, chunk_id=0), chunk(second, chunk_id=1), chunk(second, chunk_id=1))
+        wire.wait(31)
+        assert delivered(wire) == [first, second, second]
+        wire.client_sends(ack(first, second), ack(second))
+
+    assert unacked(wire) == 0

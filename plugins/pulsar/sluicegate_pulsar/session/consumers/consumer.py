@@ -307,8 +307,10 @@ class Consumer:
 
     def _passed(self, gate: Gate, entry: Entry, messages: int, now_ns: int) -> None:
         if self.counts:
+            # A chunk may have come twice while the first one of its message was awaited.
+            again = self._unacked.forget(entry)
             self._unacked.delivered(entry, messages)
-            self._acknowledge(gate, self._unacked.forget_surplus(), now_ns)
+            self._acknowledge(gate, again + self._unacked.forget_surplus(), now_ns)
 
     def pump(self, now_ns: int) -> None:
         """Deliver what is due."""
