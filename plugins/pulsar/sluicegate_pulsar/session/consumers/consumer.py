@@ -307,8 +307,7 @@ class Consumer:
 
     def _passed(self, gate: Gate, entry: Entry, messages: int, now_ns: int) -> None:
         if self.counts:
-            # A chunk may have come twice while the first one of its message was awaited.
-            again = self._unacked.forget(entry)
+            again = self._unacked.forget(entry)  # a chunk that came twice while an earlier one was awaited
             self._unacked.delivered(entry, messages)
             self._acknowledge(gate, again + self._unacked.forget_surplus(), now_ns)
 
