@@ -94,7 +94,7 @@ class _Client(ClientPolicies["aio.Metadata | None", ListSubscriptions]):
                 result = await finish(waiting, self.lists)
         except TimeoutError:
             if not limit.expired():
-                raise  # from whoever lists subscriptions
+                raise  # the listing of subscriptions timed out, not the call
             raise RefusedError(too_late()) from None
         return result, deadline.details(details)
 
@@ -159,9 +159,8 @@ class _Client(ClientPolicies["aio.Metadata | None", ListSubscriptions]):
                 _, details = await self._held(waiting, details)
         except RefusedError as refused:
             fail(refused.refusal)
-        call = await self._proceed(
-            partial(send, details, request), self.enforcer.unconfirmed(policed, values, caller)
-        )
+        unconfirmed = self.enforcer.unconfirmed(policed, values, caller)
+        call = await self._proceed(partial(proceed, details), unconfirmed)
         if policed.method.role is Role.DETACH and not response_streaming:
             with suppress(aio.AioRpcError):
                 await call

@@ -10,7 +10,7 @@ import grpc
 
 from sluicegate.model import Role
 from sluicegate_grpc.interceptors.client_side import ClientPolicies, Deadline
-from sluicegate_grpc.interceptors.enforcer import Waiting
+from sluicegate_grpc.interceptors.enforcer import Attachment, Delivery, Waiting
 from sluicegate_grpc.interceptors.policed import Policed, encoded
 from sluicegate_grpc.interceptors.sync.call_waits import (
     EndedError,
@@ -66,8 +66,8 @@ class PolicyClientInterceptor(
         if policed.attaches:
             first, requests = _first(request_iterator)
             caller = self.caller(client_call_details)
-            values = policed.read_sent(first)
-            return self._attach(policed, values, caller, client_call_details, continuation, requests)
+            waiting = self.enforcer.attach(policed, policed.read_sent(first), caller)
+            return self._attach(waiting, client_call_details, lambda details: continuation(details, requests))
         sent = _Requests(self, policed, request_iterator, client_call_details)
         try:
             call = continuation(client_call_details, sent)
@@ -87,8 +87,10 @@ class PolicyClientInterceptor(
         if policed.method.role is Role.DISPATCH:
             first, requests = _first(request_iterator)
             caller = self.caller(client_call_details)
-            values = policed.read_sent(first)
-            return self._deliver(policed, values, caller, client_call_details, continuation, requests)
+            waiting = self.enforcer.open(policed, policed.read_sent(first), caller)
+            return self._deliver(
+                waiting, client_call_details, lambda details: continuation(details, requests)
+            )
         sent = _Requests(self, policed, request_iterator, client_call_details)
         call = continuation(client_call_details, sent)
         if not call.add_callback(sent.ended):
@@ -104,16 +106,20 @@ class PolicyClientInterceptor(
         if policed is None:
             return continuation(details, request)
         values, caller = policed.read(encoded(request)), self.caller(details)
+
+        def proceed(details: Any) -> Any:
+            return continuation(details, request)
+
         if policed.attaches:
-            return self._attach(policed, values, caller, details, continuation, request)
+            return self._attach(self.enforcer.attach(policed, values, caller), details, proceed)
         if policed.method.role is Role.DISPATCH:
-            return self._deliver(policed, values, caller, details, continuation, request)
+            return self._deliver(self.enforcer.open(policed, values, caller), details, proceed)
         try:
             if (waiting := self.enforcer.police(policed, values, caller)) is not None:
                 _, details = self._held(waiting, details)
         except RefusedError as refused:
             return PolicyRpcError(refused.refusal)
-        call = self._proceed(partial(continuation, details, request), policed, values, caller)
+        call = self._proceed(partial(proceed, details), policed, values, caller)
         if policed.method.role is Role.DETACH and not response_streaming:
             with suppress(grpc.RpcError, grpc.FutureCancelledError):
                 call.result()
@@ -156,44 +162,28 @@ class PolicyClientInterceptor(
         call.add_done_callback(answered)
         return call
 
-    def _attach(
-        self,
-        policed: Policed,
-        values: Values | Missing,
-        caller: Caller,
-        details: Any,
-        proceed: Continue,
-        sent: Any,
-    ) -> Any:
+    def _attach(self, waiting: Waiting[Attachment], details: Any, proceed: Callable[[Any], Any]) -> Any:
         try:
-            attachment, details = self._held(self.enforcer.attach(policed, values, caller), details)
+            attachment, details = self._held(waiting, details)
         except RefusedError as refused:
             return PolicyRpcError(refused.refusal)
         try:
-            call = proceed(details, sent)
+            call = proceed(details)
             with suppress(grpc.RpcError, grpc.FutureCancelledError):  # raised where the result is asked for
                 attachment.answered(encoded(call.result()))
             return call
         finally:
             attachment.failed()
 
-    def _deliver(
-        self,
-        policed: Policed,
-        values: Values | Missing,
-        caller: Caller,
-        details: Any,
-        proceed: Continue,
-        sent: Any,
-    ) -> Any:
+    def _deliver(self, waiting: Waiting[Delivery], details: Any, proceed: Callable[[Any], Any]) -> Any:
         try:
-            delivery, details = self._held(self.enforcer.open(policed, values, caller), details)
+            delivery, details = self._held(waiting, details)
         except RefusedError as refused:
             return PolicyRpcError(refused.refusal)
         patience = Patience()
         paced = Paced(delivery, patience)
         try:
-            call = proceed(details, sent)
+            call = proceed(details)
         except BaseException:
             paced.close()
             raise
