@@ -402,7 +402,7 @@ def test_order_is_kept_whoever_comes_and_goes(actions: list[tuple[str, int, int]
             if passes and number in expected:
                 assert expected.pop(0) == number
                 served = (number, now_ns)
-            elif passes:  # nobody waits, or it is still its turn
+            elif passes:  # no operation waits, or its turn goes on
                 assert not expected or served == (number, now_ns)
             elif number not in expected:
                 expected.append(number)

@@ -150,7 +150,7 @@ async def test_failures_are_logged_and_retried_with_backoff(
 
 
 def put_unusable_spool(directory: Path) -> Path:
-    """A spool that nobody can open, not even root."""
+    """A spool that no user can open, not even root."""
     spool = partition(directory, "r", "echo") / ".unusable.jsonl"
     spool.parent.mkdir(parents=True)
     spool.symlink_to(spool)

@@ -33,7 +33,7 @@ CODE = grpc.StatusCode
 
 
 class Clock:
-    """A clock turned by whoever lists subscriptions."""
+    """A clock that the listing of subscriptions advances."""
 
     def __init__(self) -> None:
         self.now_s = 100.0

@@ -132,7 +132,7 @@ async def _lead(
         await election.resign()
     view = await _seen(store)
     if fence is None and view.leader is None:
-        raise LeadershipLostError("nobody leads")
+        raise LeadershipLostError("no controller leads")
     manager = LoadManager(store, [fence] if fence is not None else (), Figures())
     left: set[str] = set()
     for at in range(0, len(chosen), _AT_ONCE):
