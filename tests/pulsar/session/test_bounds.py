@@ -3,7 +3,8 @@
 import struct
 
 import pytest
-from tests.pulsar.session.messages import producer, producer_success, send
+from tests.pulsar.session.deliveries import subscribe
+from tests.pulsar.session.messages import frame, producer, producer_success, send
 from tests.pulsar.session.wire import Bench, Wire
 
 from sluicegate.broker import PauseReading, ResumeReading
@@ -74,6 +75,57 @@ def test_requests_wait_while_too_many_are_pending() -> None:
     said = [type(command) for command in wire.commands if isinstance(command, PauseReading | ResumeReading)]
     assert said.count(PauseReading) == said.count(ResumeReading)
     assert (wire.session.held_bytes, wire.shared.budget.used) == (0, 0)
+
+
+@pytest.mark.parametrize("closed", ["producer", "consumer"])
+def test_a_request_to_attach_that_its_client_closes_is_no_longer_awaited(closed: str) -> None:
+    """Brokers answer the close alone if it comes before the producer or consumer is there."""
+    wire = Wire(Bench(), max_requests_in_flight=10)
+    for number in range(40):
+        ids = {f"{closed}_id": number, "request_id": 2 * number}
+        wire.client_sends(
+            producer(number, 2 * number) if closed == "producer" else subscribe(number, 2 * number),
+            frame(f"close_{closed}", **{**ids, "request_id": 2 * number + 1}),
+        )
+        wire.take_turns()
+        assert wire.session.connection.awaits_responses
+        wire.broker_sends(frame("success", request_id=2 * number + 1))
+        assert not wire.session.connection.awaits_responses
+    assert not wire.is_paused
+    assert len(wire.forwarded()) == 80
+
+
+def test_a_close_leaves_a_later_request_with_the_same_id() -> None:
+    wire = Wire(Bench())
+    wire.client_sends(producer(0, 7), frame("close_producer", producer_id=0, request_id=8))
+    wire.broker_sends(producer_success(7))
+    wire.client_sends(producer(1, 7))
+    wire.broker_sends(frame("success", request_id=8))
+    assert wire.session.connection.awaits_responses
+    wire.broker_sends(producer_success(7))
+    assert not wire.session.connection.awaits_responses
+
+
+def test_producers_that_wait_for_exclusive_access_do_not_stop_the_others() -> None:
+    wire = Wire(Bench(), max_requests_in_flight=10)
+    for number in range(20):
+        wire.client_sends(producer(number, number, producer_access_mode=pb.Producer.WAIT_FOR_EXCLUSIVE))
+        wire.take_turns()
+        wire.broker_sends(producer_success(number, producer_ready=False))
+    assert len(wire.forwarded()) == 20
+    assert not wire.is_paused
+    wire.client_sends(producer(30, 19))
+    assert wire.closed is not None, "an id that is still awaited"
+
+
+def test_a_producer_that_waits_for_exclusive_access_keeps_its_request() -> None:
+    bench = Bench()
+    wire = Wire(bench)
+    wire.client_sends(producer(0, 1, producer_access_mode=pb.Producer.WAIT_FOR_EXCLUSIVE))
+    wire.broker_sends(producer_success(1, producer_ready=False))
+    wire.broker_sends(frame("error", request_id=1, error=pb.PRODUCER_FENCED, message="gone"))
+    assert wire.session.producing.closes() == []
+    assert wire.session.held_bytes == 0
 
 
 def test_pending_requests_count_as_memory() -> None:

@@ -2,9 +2,11 @@
 
 import pytest
 from tests.pulsar.session.deliveries import attach
-from tests.pulsar.session.messages import TYPES, connect, producer, receipt, send
+from tests.pulsar.session.messages import TYPES, connect, producer, producer_success, receipt, send
 from tests.pulsar.session.producers.test_producing import opened
 from tests.pulsar.session.wire import Bench, Wire
+
+from sluicegate_pulsar.codec import pulsar_pb2 as pb
 
 
 def ends(wire: Wire) -> list[int]:
@@ -69,6 +71,15 @@ def test_a_producer_that_is_about_to_be_opened_is_answered_first() -> None:
     wire.client_sends(producer())
     assert ends(wire) == []
     assert wire.closed is None
+
+
+def test_a_producer_that_waits_for_exclusive_access_keeps_nobody_waiting() -> None:
+    """It may wait for ever."""
+    wire = Wire(Bench())
+    wire.client_sends(producer(producer_access_mode=pb.Producer.WAIT_FOR_EXCLUSIVE))
+    wire.broker_sends(producer_success(producer_ready=False))
+    ends(wire)
+    assert wire.closed is not None
 
 
 @pytest.mark.parametrize("said", [b"", connect()])

@@ -123,7 +123,7 @@ class Consuming:
             return True
 
         self._delivering.add(consumer)
-        self._connection.expect(subscribe.request_id, answered)
+        self._subscribing.forwarded(request, answered)
 
     def _unsubscribe(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
         unsubscribe = parse_command(data, start, stop).unsubscribe
@@ -146,6 +146,7 @@ class Consuming:
         if consumer is not None:
             if consumer.watched:
                 self._delivering.expect_closed(close.consumer_id, close.request_id, passes=True)
+            self._subscribing.closing(close.consumer_id, close.request_id)
             self._delivering.remove(consumer, now_ns)
         return True
 

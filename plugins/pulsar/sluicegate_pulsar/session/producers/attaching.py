@@ -106,4 +106,4 @@ class Attaching(Waiting):
                 request.take_back(self._gate(request, now_ns))
             return True
 
-        self._connection.expect(request.request_id, on_response)
+        self.forwarded(request, on_response)

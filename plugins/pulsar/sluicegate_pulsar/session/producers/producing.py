@@ -194,10 +194,11 @@ class Producing:
             return  # closed a second time
         self._reopening.forget(producer)
         self._producers.detach(producer, now_ns)
+        request_id = parse_command(frame, 0, len(frame)).close_producer.request_id
+        self._attaching.closing(producer.id, request_id)
         if not producer.refusals:
             return
         self._leaving[producer.id] = producer
-        request_id = parse_command(frame, 0, len(frame)).close_producer.request_id
 
         def on_response(response: pb.BaseCommand, now_ns: int) -> bool:
             # The broker answers after all receipts, so the refusals queued after them are due.

@@ -13,9 +13,10 @@ from sluicegate.engine.wait_queue import Hold
 from sluicegate.model import Action, Decision, Operation, OperationKind
 from sluicegate.sessions.admission import Admission
 from sluicegate.sessions.timers import Timer
+from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.own_frames import error
 from sluicegate_pulsar.codec.pulsar_pb2 import ServerError
-from sluicegate_pulsar.session.requests.connection import Connection
+from sluicegate_pulsar.session.requests.connection import Awaited, Connection, OnResponse
 from sluicegate_pulsar.session.shared.refusals import consumer_refusal
 from sluicegate_pulsar.session.shared.shared import Shared
 from sluicegate_pulsar.session.shared.subscriptions import ListSubscriptions
@@ -74,7 +75,7 @@ class Waiting:
     :param timed_out: the event that is counted when a request was held long enough.
     """
 
-    __slots__ = ("_connection", "_refusal", "_shared", "_timed_out", "held")
+    __slots__ = ("_asked", "_connection", "_refusal", "_shared", "_timed_out", "held")
 
     def __init__(
         self,
@@ -89,6 +90,8 @@ class Waiting:
         self._timed_out = timed_out
         self.held: dict[int, Request] = {}
         """Those that wait, by number."""
+        self._asked: dict[int, Awaited] = {}
+        """Those that were forwarded and have no response, by number."""
 
     def request(
         self,
@@ -185,6 +188,32 @@ class Waiting:
         """Decide a held request again."""
         if request.is_held and self._decide(request, now_ns):
             self._connection.up.append(request.frame)
+
+    # -- forwarded ------------------------------------------------------------------------------------
+
+    def forwarded(self, request: Request, on_response: OnResponse) -> None:
+        """A request is forwarded.
+
+        :param on_response: called with the broker's response.
+        """
+
+        def answered(response: pb.BaseCommand, now_ns: int) -> bool:
+            if self._asked.get(request.number) is awaited:
+                del self._asked[request.number]
+            return on_response(response, now_ns)
+
+        awaited = self._asked[request.number] = self._connection.expect(request.request_id, answered)
+
+    def closing(self, number: int, request_id: int) -> None:
+        """The client's request to close a producer or consumer is forwarded.
+
+        :param request_id: of that request.
+        """
+        awaited = self._asked.pop(number, None)
+        if awaited is not None:
+            self._connection.expect_close(request_id, awaited)
+
+    # -- giving up ------------------------------------------------------------------------------------
 
     def give_up(self, number: int, now_ns: int) -> bool:
         """The client has cancelled a request, or has disconnected.

@@ -6,7 +6,7 @@ session turns that into commands, in order with the frames that pass unread.
 
 from collections.abc import Callable, Iterator
 from itertools import count
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from sluicegate.broker import Buffer, NextTurn
 from sluicegate.engine.budget import Budget
@@ -25,6 +25,14 @@ OnResponse: TypeAlias = Callable[[pb.BaseCommand, int], bool]
 """`(response, now_ns)` -> True if it passes unchanged, False if it was dealt with."""
 OnAnswer: TypeAlias = Callable[[int], object]
 """`(now_ns)`: called when the front has answered."""
+
+
+class Awaited(NamedTuple):
+    """A response that is awaited."""
+
+    request_id: int
+    on_response: OnResponse
+
 
 _TYPES = pb.BaseCommand.Type
 _OWN_REQUESTS = 2**62
@@ -52,8 +60,10 @@ class Connection:
     __slots__ = (
         "_attaching",
         "_budget",
+        "_closed_by",
         "_is_full",
         "_most_requests",
+        "_queued",
         "_requests",
         "_turn_left",
         "client_version",
@@ -106,6 +116,11 @@ class Connection:
         self.own_ids = count(_OWN_REQUESTS)
         """Ids for the gateway's own requests to the broker."""
         self._requests: dict[int, OnResponse] = {}
+        """Those that the broker answers soon."""
+        self._queued: dict[int, OnResponse] = {}
+        """Producers that wait for exclusive access, which may take for ever."""
+        self._closed_by: dict[int, Awaited] = {}
+        """By id of a request to close: the request to attach that it cancels."""
         self.timers = Timers()
         """Calls at a later time."""
         self._turn_left = _PER_SLICE
@@ -145,24 +160,36 @@ class Connection:
 
     # -- responses --------------------------------------------------------------------------------
 
-    def expect(self, request_id: int, on_response: OnResponse) -> None:
+    def expect(self, request_id: int, on_response: OnResponse) -> Awaited:
         """Register a handler for the broker's response to a request, of any type.
 
         :raises ProtocolError: if too many responses are awaited, or one with this id: the two could not
             be distinguished.
         """
-        if request_id in self._requests:
+        if request_id in self._requests or request_id in self._queued:
             raise ProtocolError(f"request id {request_id} twice without a response between")
-        if len(self._requests) >= _MAX_REQUESTS:
+        if len(self._requests) + len(self._queued) >= _MAX_REQUESTS:
             raise ProtocolError(f"over {_MAX_REQUESTS} requests without a response")
         self._requests[request_id] = on_response
         if len(self._requests) >= self._most_requests and not self._is_full:
             self._is_full = True
             self.pause()
+        return Awaited(request_id, on_response)
+
+    def expect_close(self, request_id: int, attach: Awaited) -> None:
+        """The client closes what it has asked to attach: forget that request once the close is answered.
+
+        If the close comes first, the broker answers it alone (`ServerCnx.handleCloseProducer`).
+
+        :param request_id: of the request to close.
+        :param attach: of the request to attach; nothing is done if it has its response.
+        """
+        if self._place_of(attach) is not None:
+            self._closed_by[request_id] = attach
 
     def response(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
         """The broker has responded: call the handler that waits for this request id (`Handler`)."""
-        if not self._requests:
+        if not self.request_count:
             return True
         command = parse_command(data, start, stop)
         if command.type == _TYPES.SUCCESS:
@@ -172,21 +199,52 @@ class Connection:
         else:
             request_id = command.producer_success.request_id
             if not command.producer_success.producer_ready:
-                return True  # it waits for exclusive access; another response follows
+                self._queue(request_id)
+                return True  # another response follows
+        on_response = self._requests.pop(request_id, None) or self._queued.pop(request_id, None)
+        self._forget(self._closed_by.pop(request_id, None))
+        self._check_room()
+        return on_response is None or on_response(command, now_ns)
+
+    def _queue(self, request_id: int) -> None:
+        """A producer waits for exclusive access."""
         on_response = self._requests.pop(request_id, None)
+        if on_response is not None:
+            self._queued[request_id] = on_response
+            self._check_room()
+
+    def _place_of(self, awaited: Awaited) -> dict[int, OnResponse] | None:
+        """Where a response is awaited; None if it has come."""
+        for place in (self._requests, self._queued):
+            if place.get(awaited.request_id) is awaited.on_response:
+                return place
+        return None
+
+    def _forget(self, attach: Awaited | None) -> None:
+        """A request to attach gets no response, as what it asked for is closed."""
+        place = self._place_of(attach) if attach is not None else None
+        if attach is not None and place is not None:
+            del place[attach.request_id]
+
+    def _check_room(self) -> None:
+        """Read from the client again once few enough responses are awaited."""
         if self._is_full and len(self._requests) <= self._most_requests // 2:
             self._is_full = False
             self.resume()
-        return on_response is None or on_response(command, now_ns)
+
+    @property
+    def request_count(self) -> int:
+        """How many responses are awaited."""
+        return len(self._requests) + len(self._queued)
 
     @property
     def request_bytes(self) -> int:
         """Memory of the pending requests, if they are many."""
-        return max(0, len(self._requests) - _FEW) * _REQUEST_BYTES
+        return max(0, self.request_count - _FEW) * _REQUEST_BYTES
 
     @property
     def awaits_responses(self) -> bool:
-        """True if any response is waited for."""
+        """True if any response is about to come."""
         return bool(self._requests)
 
     # -- questions to the front ---------------------------------------------------------------------
