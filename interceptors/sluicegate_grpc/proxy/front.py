@@ -44,10 +44,11 @@ class GrpcFront:
         """Listen for clients."""
         config = self._entry
         ghost_release_ns = config.ghost_release * 1_000_000
-        attachments = Attachments(services.gates.get, ghost_release_ns, list_valid_ns=self.list_valid_ns)
+        gates = services.gates
+        attachments = Attachments(gates.get, ghost_release_ns, list_valid_ns=self.list_valid_ns)
         self._shared = shared = Shared(
             services,
-            Calls(self._methods, attachments),
+            Calls(self._methods, attachments, (gates.live, gates.exempt)),
             self._methods,
             config.max_hold * 1_000_000,
             config.http2.limits,

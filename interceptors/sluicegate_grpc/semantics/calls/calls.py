@@ -1,7 +1,9 @@
 """Maps calls to the operations that gates decide."""
 
+from collections.abc import Mapping
+
 from sluicegate.engine.delivery_time import FirstSeen
-from sluicegate.engine.gate import allowed
+from sluicegate.engine.gate import Gate, allowed
 from sluicegate.model import Action, Decision, Method, MethodMap, Operation, OperationKind, Role
 from sluicegate_grpc.semantics.calls.attach_call import Attaching, lost_place, refused
 from sluicegate_grpc.semantics.calls.attachments import Attachments
@@ -27,14 +29,22 @@ class Calls:
 
     :param methods: which method is which operation.
     :param attachments: those of the same engine.
+    :param compiled: gates by topic, as far as they are compiled: those that apply policies, and those of exempt
+        callers. They spare most publishes a call; the others ask `attachments.gate`.
     """
 
-    def __init__(self, methods: MethodMap, attachments: Attachments) -> None:
+    def __init__(
+        self,
+        methods: MethodMap,
+        attachments: Attachments,
+        compiled: tuple[Mapping[str, Gate], Mapping[str, Gate]] = ({}, {}),
+    ) -> None:
         self.methods = methods
         self.attachments = attachments
         self.unknown_ids = 0
         """Calls with ids that are unknown here."""
         self._gate = attachments.gate
+        self._compiled = compiled
         self._places = attachments.places
         self._producers = self._places.producers
         self._unconfirmed = attachments.unconfirmed
@@ -91,7 +101,8 @@ class Calls:
         op.bytes = op.largest = values.payload
         if method.batch:
             op.messages, op.largest = values.messages, values.largest
-        decision = self._gate(op.topic, caller.exempt, now_ns).publish(op, now_ns)
+        gate = self._compiled[caller.exempt].get(op.topic) or self._gate(op.topic, caller.exempt, now_ns)
+        decision = gate.publish(op, now_ns)
         if decision is not None:
             if decision.action is _DELAY:
                 place.publishing = None  # it belongs to the delayed call from here on

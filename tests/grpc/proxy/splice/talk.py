@@ -41,8 +41,9 @@ def front(
     """What sessions share; `__` in a policy's name stands for a dot."""
     bench = bench or Bench()
     bench.set_topic(TOPIC, **{name.replace("__", "."): value for name, value in policies.items()})
-    attachments = Attachments(bench.gates.get, 30 * SECOND, list_valid_ns=list_valid_ns)
-    calls = Calls(METHODS, attachments)
+    gates = bench.gates
+    attachments = Attachments(gates.get, 30 * SECOND, list_valid_ns=list_valid_ns)
+    calls = Calls(METHODS, attachments, (gates.live, gates.exempt))
     return Shared(bench, calls, METHODS, MAX_HOLD_NS, limits or Limits(), rewrites or {})
 
 
