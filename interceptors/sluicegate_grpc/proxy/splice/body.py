@@ -8,9 +8,6 @@ from sluicegate_grpc.proxy.splice.flow import Chunk, Credit, joined
 from sluicegate_grpc.proxy.splice.messages import PREFIX
 from sluicegate_grpc.semantics.fields import Tail
 
-_SMALL = 1024
-"""Bytes of a chunk to which the next one is added."""
-
 
 class Step(Enum):
     """The progress of a call."""
@@ -64,15 +61,6 @@ class Body:
                 self.tail = None
                 self.worth_reading = 0
                 self.step = self.next_step
-
-    def add(self, chunk: Chunk) -> None:
-        """Buffer received bytes; small pieces are joined, as a chunk has an overhead of 100 bytes."""
-        last = self.chunks[-1] if self.chunks else None
-        if last is not None and len(last.payload) < _SMALL and last.credit is chunk.credit:
-            last.payload += chunk.payload
-        else:
-            self.chunks.append(chunk)
-        self.size += len(chunk.payload)
 
     def put_back(self, chunks: list[Chunk]) -> None:
         """Withhold again what was taken."""

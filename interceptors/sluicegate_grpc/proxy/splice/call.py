@@ -29,6 +29,8 @@ class Opening:
 class Pending:
     """What is known of the message at hand until it is forwarded; `Deciding` writes it."""
 
+    topic: str = ""
+    """Its topic, for the text of a refusal."""
     op: Operation | None = None
     """A publish that waits."""
     producer: Id | None = None

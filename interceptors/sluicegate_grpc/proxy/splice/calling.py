@@ -3,15 +3,17 @@
 from collections.abc import Callable
 from functools import partial
 
+from sluicegate.engine.wait_queue import Hold
+from sluicegate.model import Action, Decision
 from sluicegate.model.methods import Path
 from sluicegate_grpc.proxy.splice.answers import Answers
 from sluicegate_grpc.proxy.splice.body import Step
-from sluicegate_grpc.proxy.splice.call import Call
+from sluicegate_grpc.proxy.splice.call import Call, Pending
 from sluicegate_grpc.proxy.splice.connection_state import Connection
-from sluicegate_grpc.proxy.splice.deciding import Deciding
+from sluicegate_grpc.proxy.splice.deciding import LISTS_FIRST, Deciding
 from sluicegate_grpc.proxy.splice.ended_calls import Refusals
 from sluicegate_grpc.proxy.splice.floods import Flood
-from sluicegate_grpc.proxy.splice.flow import joined
+from sluicegate_grpc.proxy.splice.flow import append, joined
 from sluicegate_grpc.proxy.splice.frame_stream import BYTES_SHIFT
 from sluicegate_grpc.proxy.splice.frames import (
     DATA,
@@ -90,18 +92,19 @@ class Calling:
         if mark is not None and mark[2].is_publish and flags & _WHOLE == END_STREAM:
             begin = at + HEAD + PREFIX
             has_room = begin <= stop <= at + HEAD + self._flow.window
-            if has_room and read_prefix(data, at + HEAD) == (0, stop - begin):
-                request = mark[2]
-                values = request.plans.request.read(data, begin, stop)
-                if isinstance(values, Values) and not (self._aliases and values.producer in self._aliases):
-                    self._publish(data, at, stop, stream, request, values, now_ns)
-                    return
+            if (
+                has_room
+                and read_prefix(data, at + HEAD) == (0, stop - begin)
+                and self._publish(data, at, stop, stream, mark[2], now_ns)
+            ):
+                return
         self._piece(data, at, stop, flags, stream, now_ns)
 
-    def _publish(
-        self, data: bytes, at: int, stop: int, stream: int, request: Request, values: Values, now_ns: int
-    ) -> None:
-        """Decide a complete call whose unchanged headers directly precede it."""
+    def _publish(self, data: bytes, at: int, stop: int, stream: int, request: Request, now_ns: int) -> bool:
+        """Decide a complete call whose unchanged headers directly precede it; False if it needs more work."""
+        values = request.plans.request.read(data, at + HEAD + PREFIX, stop)
+        if not isinstance(values, Values) or (self._aliases and values.producer in self._aliases):
+            return False
         holding, calls = self.holding, self._calls
         method = request.method or request.known_method  # the property would cost a call
         connection = self._connection
@@ -121,15 +124,16 @@ class Calling:
                 self._answers.prove(stream, request, producer)
             elif request.credentials and caller.principal != request.principal:
                 self._answers.accept(stream, request)
-            return
+            return True
         call = self._keep(data, at, stop, END_STREAM, stream, now_ns)
         if call is not None:
             call.body.left = call.body.size
             producer = self._deciding.to_prove(method, values, caller) if watches else None
-            decide = partial(self._deciding.published, call, op, decision, producer, now_ns)
-            self._judge(call, decide, now_ns)
+            call.pending = Pending(op.topic, op if decision.action is Action.DELAY else None, producer)
+            self._follow(call, decision, now_ns)
         else:
             calls.abandon(op, caller, now_ns)
+        return True
 
     def _piece(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
         """A DATA frame that does not simply pass."""
@@ -172,25 +176,27 @@ class Calling:
         return True
 
     def _keep(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> Call | None:
-        """Buffer a frame of a call; None if the call was refused for lack of memory."""
+        """Buffer a frame of a call; None if the call ends: no room for it, or not the size it announced."""
         begin, end = unpadded(data, at, stop, flags) if flags & PADDED else (at + HEAD, stop)
         call = self.holding.call(stream, data, now_ns)
-        self._up.cut(at, stop)
-        padding = stop - at - HEAD - (end - begin)
+        size = stop - at - HEAD
+        if call is not None:
+            call.has_ended = bool(flags & END_STREAM)
+            call.body.received += end - begin
+            length = call.request.length if not call.opening.is_up else None
+            if length is not None and call.body.contradicts(length, has_ended=call.has_ended):
+                self.holding.broken(call, ErrorCode.PROTOCOL_ERROR, now_ns)
+                call = None
         if call is None:
-            self._up.grant(0, stop - at - HEAD)
-            return None
-        call.has_ended = bool(flags & END_STREAM)
-        call.body.received += end - begin
-        length = call.request.length if not call.opening.is_up else None
-        if length is not None and call.body.contradicts(length, has_ended=call.has_ended):
-            self._up.grant(0, stop - at - HEAD)
-            self.holding.broken(call, ErrorCode.PROTOCOL_ERROR, now_ns)
+            self._up.cut(at, stop)
+            self._up.grant(0, size)
             return None
         ahead = self._most if call.body.step is Step.READING and not call.has_ended else 0
-        chunk = self._flow.keep(call.outlet, data[begin:end], padding, ahead)
+        chunk = self._flow.keep(call.outlet, data[begin:end], size - (end - begin), ahead)
+        self._up.cut(at, stop)
         if end > begin:
-            call.body.add(chunk)
+            append(call.body.chunks, chunk)
+            call.body.size += end - begin
         return call
 
     def trailers(self, data: bytes, frames: bytes, stream: int, now_ns: int, *, are_wellformed: bool) -> bool:
@@ -356,19 +362,32 @@ class Calling:
             self._refuse(call, status.Refusal(status.RESOURCE_EXHAUSTED, text), now_ns)
         return False
 
-    def _judge(self, call: Call, decide: Callable[[], bool], now_ns: int) -> bool:
+    def _judge(self, call: Call, decide: Callable[[], Decision | None], now_ns: int) -> bool:
         """Forward a message if it is allowed; False if it is held or refused."""
         try:
-            is_allowed = decide()
+            return self._follow(call, decide(), now_ns)
         except status.RefusedError as error:
             return self._refuse(call, error.refusal, now_ns)
-        if not is_allowed:
-            call.body.step = Step.WAITING
+
+    def _follow(self, call: Call, decision: Decision | None, now_ns: int) -> bool:
+        """Carry a decision out; False if the message is held or refused."""
+        if decision is None:
+            self._deciding.let_go(call, now_ns)
+            call.body.step = Step.PASSING
+            self.holding.flush(call.stream)
+            return True
+        pending = call.pending
+        call.body.step = Step.WAITING
+        if decision is LISTS_FIRST:
             return False
-        self._deciding.let_go(call, now_ns)
-        call.body.step = Step.PASSING
-        self.holding.flush(call.stream)
-        return True
+        pending.hold = pending.hold or Hold(self._shared.max_hold_ns)
+        wait_ns = pending.hold.wait_ns(decision, now_ns)
+        if wait_ns:
+            pending.timer = self._connection.timers.at(now_ns + wait_ns, partial(self._again, call))
+            return False
+        if decision.action is Action.DELAY:
+            self._shared.count("hold_timed_out")
+        return self._refuse(call, status.refusal(decision, pending.topic), now_ns)
 
     def _again(self, call: Call, now_ns: int) -> None:
         """Decide a held call again."""

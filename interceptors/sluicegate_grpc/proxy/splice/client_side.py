@@ -146,7 +146,7 @@ class ClientSide(Side):
             return
         refusal = request.refusal or (self._misrouted(request.broker) if request.broker else None)
         if refusal is None and not request.is_malformed:
-            self._holding.opened_apart(stream, request, frames, flags, now_ns)
+            self._holding.opened_apart(stream, request, frames, flags)
             return
         self._holding.last = stream
         if request.is_malformed or refusal is None:  # RFC 9113 section 8.1.1

@@ -1,10 +1,9 @@
-"""Has the engine decide a client's calls, and carries the decisions out."""
+"""Has the engine decide a client's calls."""
 
 from collections.abc import Callable
 from functools import partial
 
-from sluicegate.engine.wait_queue import Hold
-from sluicegate.model import Action, Decision, Method, Operation, Role
+from sluicegate.model import Action, Decision, Method, Role
 from sluicegate_grpc.proxy.splice.answers import Answers
 from sluicegate_grpc.proxy.splice.call import Call, Pending
 from sluicegate_grpc.proxy.splice.connection_state import Connection
@@ -16,15 +15,17 @@ from sluicegate_grpc.semantics.status import RefusedError
 
 NEW_TOPIC_WORK = 100
 """Further work of a call whose topic is new to the gate, some 200 us; see `frame_stream.WORK_PER_TURN`."""
+LISTS_FIRST = Decision(Action.DELAY, ())
+"""The front lists the topic's subscriptions, and the call is decided again then."""
 _ATTACHING = frozenset({Role.ATTACH_PRODUCER, Role.SUBSCRIBE})
 
 
 class Deciding:
     """The decisions of one connection's calls.
 
-    The methods return whether a call may proceed. If not, `again` is called later. They raise `RefusedError`.
+    The methods return None if a call may proceed. They raise `RefusedError`.
 
-    :param again: called with a call and the time once it is to be decided again.
+    :param again: called with a call and the time after `LISTS_FIRST`.
     """
 
     __slots__ = ("_again", "_answers", "_attachments", "_calls", "_connection", "_shared")
@@ -37,21 +38,23 @@ class Deciding:
         self._answers = answers
         self._again = again
 
-    def first(self, call: Call, method: Method, values: Values, now_ns: int) -> bool:
+    def first(self, call: Call, method: Method, values: Values, now_ns: int) -> Decision | None:
         """Decide a message of a call."""
         gates = self._shared.services.gates
         known = gates.compiled
-        is_allowed = self._first(call, method, values, now_ns)
+        decision = self._first(call, method, values, now_ns)
         if gates.compiled != known:
             self._connection.up.charge(NEW_TOPIC_WORK)
-        return is_allowed
+        return decision
 
-    def _first(self, call: Call, method: Method, values: Values, now_ns: int) -> bool:
+    def _first(self, call: Call, method: Method, values: Values, now_ns: int) -> Decision | None:
         role, calls = method.role, self._calls
         if role is Role.PUBLISH:
             op, decision = calls.publish(method, values, call.caller, now_ns)
+            waits = decision is not None and decision.action is Action.DELAY
             producer = self.to_prove(method, values, call.caller)
-            return self.published(call, op, decision, producer, now_ns)
+            call.pending = Pending(op.topic, op if waits else None, producer)
+            return decision
         if role in _ATTACHING:
             call.pending.attaching = calls.attach(method, values, call.caller, now_ns)
             return self._attached(call, call.pending.attaching, now_ns)
@@ -60,7 +63,7 @@ class Deciding:
             if stream is None:
                 raise RefusedError(status.refusal(unknown_id("consumer", values.consumer), ""))
             call.pending.attaching = stream.attaching
-            return stream.attaching is None or self._attached(call, stream.attaching, now_ns)
+            return self._attached(call, stream.attaching, now_ns) if stream.attaching is not None else None
         if role is Role.ACKNOWLEDGE:
             calls.acknowledge(method, values, call.caller, now_ns)
         elif role is Role.LOOKUP:
@@ -71,7 +74,7 @@ class Deciding:
             self._answers.detach(
                 call.stream, call.request, partial(calls.detach, method, values, call.caller)
             )
-        return True
+        return None
 
     def to_prove(self, method: Method, values: Values, caller: Caller) -> Id | None:
         """The producer of a publish, if the broker's response is to confirm it."""
@@ -79,56 +82,29 @@ class Deciding:
             return values.producer
         return self._calls.unconfirmed_by(method, values, caller)
 
-    def published(
-        self, call: Call, op: Operation, decision: Decision | None, producer: Id | None, now_ns: int
-    ) -> bool:
-        """Follow up the first decision on a publish.
-
-        :param producer: the one that the broker's response is to confirm, if any; see `to_prove`.
-        """
-        call.pending.producer = producer
-        return self._published(call, op, decision, now_ns)
-
-    def _published(self, call: Call, op: Operation, decision: Decision | None, now_ns: int) -> bool:
-        if decision is None:
-            call.pending.op = None
-            return True
-        if decision.action is Action.DELAY:
-            call.pending.op = op
-        return self._wait(call, decision, op.topic, now_ns)
-
-    def _attached(self, call: Call, attaching: Attaching, now_ns: int) -> bool:
+    def _attached(self, call: Call, attaching: Attaching, now_ns: int) -> Decision | None:
+        call.pending.topic = attaching.topic
         if attaching.must_list and self._shared.question is not None:
             question = self._shared.question(attaching.topic)
             self._connection.questions.ask(question, partial(self._again, call))
-            return False
+            return LISTS_FIRST
         if attaching.must_list:
             self._attachments.again(attaching, now_ns)
-        decision = attaching.decision
-        return decision is None or self._wait(call, decision, attaching.topic, now_ns)
+        return attaching.decision
 
-    def again(self, call: Call, now_ns: int) -> bool:
+    def again(self, call: Call, now_ns: int) -> Decision | None:
         """Decide a held call again."""
         pending = call.pending
         pending.timer = None
         if pending.op is not None:
             decision = self._calls.publish_again(pending.op, call.caller, now_ns)
-            return self._published(call, pending.op, decision, now_ns)
+            if decision is None:
+                pending.op = None
+            return decision
         if pending.attaching is not None:
             self._attachments.again(pending.attaching, now_ns)
             return self._attached(call, pending.attaching, now_ns)
-        return True
-
-    def _wait(self, call: Call, decision: Decision, topic: str, now_ns: int) -> bool:
-        pending = call.pending
-        pending.hold = pending.hold or Hold(self._shared.max_hold_ns)
-        wait_ns = pending.hold.wait_ns(decision, now_ns)
-        if wait_ns == 0:
-            if decision.action is Action.DELAY:
-                self._shared.count("hold_timed_out")
-            raise RefusedError(status.refusal(decision, topic))
-        pending.timer = self._connection.timers.at(now_ns + wait_ns, partial(self._again, call))
-        return False
+        return None
 
     def let_go(self, call: Call, now_ns: int) -> None:
         """A call is forwarded: watch the broker's response."""

@@ -221,6 +221,14 @@ class FrameStream:
             raise NoRoomError
         self._held_frames += size
 
+    def withhold(self, start: int, stop: int) -> None:
+        """Cut a header block out of what was read, and reserve memory for it.
+
+        :raises NoRoomError: if there is no room for it; it is cut in any case.
+        """
+        self.cut(start, stop)
+        self.hold(stop - start)
+
     def hold_besides(self, size: int) -> None:
         """Count memory that withheld bytes take besides."""
         self.budget.charge(size)

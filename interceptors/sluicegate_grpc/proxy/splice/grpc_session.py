@@ -356,25 +356,20 @@ class GrpcSession:
             self._answers.go_on(now_ns)
         self._up.settle()
         self._down.settle()
-        passes = False
+        parts, answers = self._up.take(up), self._down.take(down)
         out: list[Command] = []
-        parts = self._up.take(up)
-        if parts is None:
-            passes = True
-        elif parts:
+        if parts:
             out.extend(map(ToUpstream, parts))
-        answers = self._down.take(down)
-        if answers is None:
-            passes = True
-        elif answers:
+        if answers:
             if not self._is_greeted and (own := self._greeting()):
                 answers.insert(0, own)
             out.extend(map(ToClient, answers))
         timers = connection.timers
         if (timers or timers.has_new) and (wake_up_ns := timers.wake_up_ns()) is not None:
             out.append(WakeAt(wake_up_ns))
-        self._rest(out)
-        if not passes:
+        if connection.questions.new or self._dialling or self._closing is not None:
+            self._rest(out)
+        if parts is not None and answers is not None:
             return out
         if not out:
             return PASS

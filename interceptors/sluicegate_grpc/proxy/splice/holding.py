@@ -88,7 +88,7 @@ class Holding:
             self.marks[stream] = (at, stop, request)
             self._up.watched.add(stream)
 
-    def opened_apart(self, stream: int, request: Request, frames: bytes, flags: int, now_ns: int) -> None:
+    def opened_apart(self, stream: int, request: Request, frames: bytes, flags: int) -> None:
         """Handle a request whose headers are not forwarded as they stand in the bytes read now."""
         self.last = stream
         self._open.add(stream)
@@ -98,7 +98,12 @@ class Holding:
             self._passes(stream, request)
             self._up.insert(frames)
         else:
-            self._hold(self._new(stream, request, self._up.at), frames, now_ns)
+            try:
+                self._up.hold(len(frames))
+            except NoRoomError:
+                self._no_room(stream)
+            else:
+                self._new(stream, request, Opening(self._up.at, frames=frames))
 
     def _passes(self, stream: int, request: Request) -> None:
         """Forward a request whose messages are not read."""
@@ -113,28 +118,24 @@ class Holding:
         if rewrite is not None:
             self._answers.rewrite(stream, request, rewrite)
 
-    def _new(self, stream: int, request: Request, place: int, *, is_up: bool = False) -> Call:
+    def _new(self, stream: int, request: Request, opening: Opening) -> Call:
         self._watch_answer(stream, request)
         connection = self._connection
         caller = connection.caller(request) if request.credentials else connection.anonymous
         body = Body(Step.READING if request.is_publish else Step.FREE)
-        call = Call(stream, request, caller, self._up.flow.open(stream), Opening(place, is_up), body)
-        if not is_up:
+        call = Call(stream, request, caller, self._up.flow.open(stream), opening, body)
+        if not opening.is_up:
             insort(self._held, stream)
         self.calls[stream] = call
         self._up.watched.add(stream)
         self._fresh.append(call)
         return call
 
-    def _hold(self, call: Call, frames: bytes, now_ns: int) -> None:
-        try:
-            self._up.hold(len(frames))
-        except NoRoomError:
-            self._shared.count("stream_refused")
-            self.end(call, now_ns)
-            self._refusals.reset(call.stream, ErrorCode.REFUSED_STREAM)
-            return
-        call.opening.frames = frames
+    def _no_room(self, stream: int) -> None:
+        """Refuse a request whose headers cannot be held."""
+        self._shared.count("stream_refused")
+        self._up.over(stream)
+        self._refusals.reset(stream, ErrorCode.REFUSED_STREAM)
 
     def call(self, stream: int, data: bytes, now_ns: int) -> Call | None:
         """The call of a stream; one whose headers are in the bytes read now is taken out of them.
@@ -145,9 +146,13 @@ class Holding:
         if mark is None:
             return self.calls.get(stream)
         at, stop, request = mark
-        call = self._new(stream, request, at)
-        self._hold(call, data[at:stop], now_ns)
-        self._up.cut(at, stop)
+        try:
+            self._up.withhold(at, stop)
+        except NoRoomError:
+            self._no_room(stream)
+            call = None
+        else:
+            call = self._new(stream, request, Opening(at, frames=data[at:stop]))
         for begin, end in self._extras.pop(stream, ()):
             self._opens(call, data, begin, end, now_ns)
         return self.calls.get(stream)
@@ -163,13 +168,13 @@ class Holding:
         self._opens(call, data, at, stop, now_ns)
         return True
 
-    def _opens(self, call: Call, data: bytes, at: int, stop: int, now_ns: int) -> None:
+    def _opens(self, call: Call | None, data: bytes, at: int, stop: int, now_ns: int) -> None:
         """Add up the window updates of a held call, which are forwarded as one."""
         self._up.cut(at, stop)
+        if call is None or self.calls.get(call.stream) is not call:
+            return  # an earlier frame has ended it
         amount = window_amount(data, at, stop)
         call.opening.credit += amount
-        if self.calls.get(call.stream) is not call:
-            return  # an earlier frame has ended it
         if not amount:
             self.broken(call, ErrorCode.PROTOCOL_ERROR, now_ns)
         elif call.opening.credit + self._connection.down.flow.initial > MAX_WINDOW:
@@ -188,7 +193,7 @@ class Holding:
                     self.call(stream, data, now_ns)
                 else:
                     at, _, request = self.marks[stream]
-                    self._new(stream, request, at, is_up=True)
+                    self._new(stream, request, Opening(at, is_up=True))
                     for begin, end in self._extras.get(stream, ()):
                         self._connection.down.flow.updated(stream, window_amount(data, begin, end))
             self.marks.clear()

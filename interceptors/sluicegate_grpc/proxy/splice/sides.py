@@ -83,8 +83,7 @@ class Side:
         if flags & END_HEADERS:
             self.block(data, at, stop, data[begin:end], flags, stream, now_ns)
             return
-        self._frames.cut(at, stop)
-        self._frames.hold(stop - at)
+        self._frames.withhold(at, stop)
         self._block = Block(flags, data[at:stop], data[begin:end])
         self._frames.continued = stream
 
@@ -93,8 +92,7 @@ class Side:
         block = self._block
         if block is None:
             raise malformed("CONTINUATION without HEADERS")
-        self._frames.cut(at, stop)
-        self._frames.hold(stop - at)
+        self._frames.withhold(at, stop)
         block.pieces += 1
         block.frames += data[at:stop]
         block.content += data[at + HEAD : stop]

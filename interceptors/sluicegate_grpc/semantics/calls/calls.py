@@ -29,8 +29,8 @@ class Calls:
 
     :param methods: which method is which operation.
     :param attachments: those of the same engine.
-    :param compiled: gates by topic, as far as they are compiled: those that apply policies, and those of exempt
-        callers. They spare most publishes a call; the others ask `attachments.gate`.
+    :param compiled: gates by topic, as far as they are compiled: those for all callers, and those for exempt
+        ones. They spare most publishes a call; the others ask `attachments.gate`.
     """
 
     def __init__(
