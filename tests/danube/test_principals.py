@@ -23,6 +23,10 @@ def test_the_claim_of_danube_names_the_principal() -> None:
     assert principal([("authorization", f"Bearer {token({'sub': 'orders', 'principal_name': 7})}")]) is None
 
 
+def test_half_of_a_character_in_a_name_is_written_out() -> None:
+    assert principal([("authorization", f"Bearer {token({'sub': 'an' + chr(0xD800)})}")]) == r"an\ud800"
+
+
 @pytest.mark.parametrize(
     "value",
     [

@@ -188,6 +188,13 @@ def test_an_embedded_engine_has_factors_quotas_and_tasks() -> None:
     assert not [thread for thread in threading.enumerate() if thread.name == "sluicegate-tasks"]
 
 
+def test_a_principal_of_any_length_has_a_quota_of_its_own() -> None:
+    with engine_of(principal_publish_quota=1) as engine:
+        now_ns = monotonic_ns()
+        for name in ("x" * 5_000, "x" * 4_999 + "y"):
+            assert [decide(engine, publish(name), now_ns) is None for _ in range(2)] == [True, False]
+
+
 def test_the_context_describes_the_broker_and_the_policies_in_force() -> None:
     plugin = Following()
     with engine_of(plugin, max_publish_rate=5) as engine:

@@ -5,6 +5,7 @@ An operation must pass all of them before any is charged, so the smallest limit 
 for an operation that another one holds.
 """
 
+import hashlib
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -27,6 +28,8 @@ from sluicegate.model import EffectivePolicies, Operation, TopicName
 
 EACH = ("principal_publish_quota", "principal_publish_quota_bytes")
 _EVERY = (*TOGETHER, *EACH)
+_LONGEST_PRINCIPAL = 250
+"""Characters of a principal that are part of its bucket's name."""
 
 
 class QuotaPolicies(PolicyModel):
@@ -84,7 +87,7 @@ class PrincipalQuotas:
         """A principal's own entry, or the quota of each principal. Called after all other plugins."""
         for entry in getattr(context.config, "quotas", ()):
             if entry.principal == principal:
-                return Quota(entry.messages, entry.bytes, f"principal {principal}")
+                return Quota(entry.messages, entry.bytes, _share_name(principal))
         return quota_of_each(principal, context.policies)
 
     @hookimpl
@@ -186,7 +189,15 @@ def _has_quotas(names: Iterable[str], policies: EffectivePolicies, context: Topi
 def quota_of_each(principal: str, policies: EffectivePolicies) -> Quota | None:
     """The quota that policies set for each principal; None if unlimited."""
     messages, nbytes = (policies.number(name) for name in EACH)
-    return Quota(messages, nbytes, f"principal {principal}") if messages or nbytes else None
+    return Quota(messages, nbytes, _share_name(principal)) if messages or nbytes else None
+
+
+def _share_name(principal: str) -> str:
+    """The name of a principal's bucket; a long principal is in it by its digest."""
+    if len(principal) <= _LONGEST_PRINCIPAL:
+        return f"principal {principal}"
+    digest = hashlib.sha256(principal.encode(errors="surrogatepass")).hexdigest()
+    return f"principal {principal[:_LONGEST_PRINCIPAL]} {digest}"
 
 
 def _burst_seconds(policies: EffectivePolicies, context: TopicContext | None) -> float:

@@ -24,4 +24,5 @@ def bearer_principal(headers: Sequence[tuple[str, str]], claims: Sequence[str] =
         name = next((content[claim] for claim in claims if claim in content), None)
     except (ValueError, IndexError, AttributeError, TypeError, RecursionError):
         return None
-    return name if isinstance(name, str) and name else None
+    # JSON may hold half of a character, which no quota and no log can name.
+    return name.encode(errors="backslashreplace").decode() if isinstance(name, str) and name else None

@@ -59,6 +59,7 @@ def test_an_unknown_broker_is_never_dialled(url: str) -> None:
     ("method", "data", "principal"),
     [
         ("token", token(sub="anna"), "anna"),
+        ("token", token(sub="an\ud800na"), r"an\ud800na"),
         ("token", token(sub=""), "ANONYMOUS"),
         ("token", token(), "ANONYMOUS"),
         ("token", b"no token", "ANONYMOUS"),

@@ -172,7 +172,8 @@ def _principal(connect: pb.Connect) -> str:
         if connect.auth_method_name == "token" and len(data) <= _MAX_TOKEN:
             body = data.decode().split(".")[1]
             subject = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))["sub"]
-            return str(subject) if subject else ANONYMOUS
+            # JSON may hold half of a character, which no quota and no log can name.
+            return str(subject).encode(errors="backslashreplace").decode() if subject else ANONYMOUS
         if connect.auth_method_name == "basic":
             return data.decode().split(":", 1)[0] or ANONYMOUS
     except (ValueError, IndexError, KeyError, TypeError, RecursionError):
