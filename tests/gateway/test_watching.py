@@ -13,6 +13,7 @@ from sluicegate.runtime.plugins import CHOICE, load_plugins
 from sluicegate.runtime.policies_in_force import PolicyWatch
 from sluicegate.store import SqliteStore, StoreError
 
+SECOND = 1_000_000_000
 GOOD = """\
 brokers:
   - {{name: b1, system: echo, bootstrap: ["127.0.0.1:1"], listen: {{port: 0}}{broker}}}
@@ -162,6 +163,28 @@ def test_unusable_tls_files_keep_the_last_good_policies(lab: Lab, caplog: pytest
     lab.write(size="400", broker=in_force)
     assert lab.watch.check() is True
     assert lab.size() == [400]
+    lab.watch.close()
+
+
+def test_a_change_is_applied_once_its_tls_files_are_there(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    now_ns = [SECOND]
+    monkeypatch.setattr("sluicegate.runtime.policies_in_force.monotonic_ns", lambda: now_ns[0])
+    cert, key = Authority(lab.directory).issue("gate", "localhost")
+    Path(cert).rename(lab.directory / "later.pem")
+    lab.write(size="200", broker=f", tls: {{client: {{cert: {cert}, key: {key}}}}}")
+    for _ in range(20):
+        assert lab.watch.check() is False
+        now_ns[0] += SECOND
+    assert lab.watch.failures == caplog.text.count("the last good policies stay in force") == 1
+    (lab.directory / "later.pem").rename(cert)
+    checked = [lab.watch.check()]
+    for _ in range(5):
+        now_ns[0] += SECOND
+        checked.append(lab.watch.check())
+    assert checked.count(True) == 1
+    assert (lab.size(), lab.watch.successful) == ([200], True)
     lab.watch.close()
 
 

@@ -30,6 +30,8 @@ _LIVE = frozenset({"observe_only", "exempt"})
 """Keys of a broker's entry that apply without a restart."""
 _FileMark = tuple[int, ...]
 """Identifies a file's state: mtime, ctime, size, inode; empty if the file is missing."""
+_TLS_RETRY_NS = 5_000_000_000
+"""How often a file is read again that names TLS files which cannot be used."""
 _FIRST_RETRY_NS = 250_000_000
 _LONGEST_RETRY_NS = 5_000_000_000
 _NS = 1_000_000_000
@@ -238,6 +240,7 @@ class PolicyWatch:
         ]
         found = list(tls_findings(loaded.root, named, datetime.now(UTC)))
         if errors := [finding for finding in found if finding.severity == "error"]:
+            self._again_ns = monotonic_ns() + _TLS_RETRY_NS  # what appears there does not change this file
             raise ConfigErrors(errors)
         for warning in found:
             log.warning("%s", warning.in_a_line())
