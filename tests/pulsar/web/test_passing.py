@@ -171,6 +171,16 @@ async def test_no_messages_bypass_the_policies(lab: Lab, path: str, status: int)
     assert lab.admin.seen == []
 
 
+@pytest.mark.parametrize("method", ["post", "Post", "get"])
+@pytest.mark.parametrize("path", [TOPIC, "/lookup/v2/topic/persistent/public/default/orders"])
+async def test_methods_in_other_cases_are_refused(lab: Lab, method: str, path: str) -> None:
+    """The client for the broker writes them in upper case, so the broker would take them for others."""
+    answer = await raw(lab, f"{method} {path} HTTP/1.1\r\nHost: g\r\nConnection: close\r\n\r\n".encode())
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b'{"reason":"expected a method in upper case"}' in answer
+    assert lab.admin.seen == []
+
+
 async def test_a_broker_that_is_down_is_named_only_in_the_log(
     admin: FakeAdmin, caplog: pytest.LogCaptureFixture
 ) -> None:

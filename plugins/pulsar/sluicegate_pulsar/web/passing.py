@@ -67,9 +67,12 @@ def asked(scope: Scope, advertised: str | None, first: str) -> tuple[Asked, str 
         themselves (`Host`) counts for nothing: one client could lead others elsewhere through a shared cache.
     :param first: the broker that requests are for which name none.
     :return: the request, and the broker that it names (unchecked).
-    :raises WebError: if the length of the body is given in two ways (RFC 9112, section 6.1).
+    :raises WebError: if the length of the body is given in two ways (RFC 9112, section 6.1), or the method is
+        not in upper case: brokers would get it in upper case, and do what was not looked at here.
     """
     headers = [(name.lower(), value) for name, value in scope["headers"]]
+    if scope["method"] != scope["method"].upper():
+        raise WebError(400, "expected a method in upper case")
     if {b"content-length", b"transfer-encoding"} <= {name for name, _ in headers}:
         raise WebError(400, "Content-Length and Transfer-Encoding exclude each other")
     parts = scope.get("query_string", b"").decode("latin-1").split("&")
