@@ -90,8 +90,8 @@ class PulsarConfig(NodePortsConfig):
     consumer_buffer: Size = Field(
         default=8 * 1024 * 1024,
         gt=0,
-        description="Bytes of messages that may be withheld for one consumer, until they are due or within "
-        "its rate.",
+        description="Bytes in memory of messages that may be withheld for one consumer, until they are due "
+        "or within its rate.",
     )
 
     max_command_bytes: Size = Field(

@@ -192,6 +192,15 @@ def test_a_consumer_without_room_for_more_is_reopened() -> None:
     assert (wire.session.held_bytes, wire.shared.budget.used) == (0, 0)
 
 
+def test_small_chunks_count_with_the_memory_that_they_take() -> None:
+    wire = delayed(consumer_buffer=20_000)
+    for number in range(100, 0, -1):
+        wire.broker_sends(chunk(wire, number, count=101))
+        if wire.answered():
+            break
+    assert 40 < number < 60
+
+
 def test_of_too_many_incomplete_messages_the_oldest_is_forwarded() -> None:
     """To restart the consumer would lead here again."""
     wire = delayed()

@@ -15,6 +15,8 @@ from tests.pulsar.session.deliveries import (
 from tests.pulsar.session.messages import TYPES, frame
 from tests.pulsar.session.wire import Bench, Wire
 
+from sluicegate_pulsar.session.consumers.withheld import OVERHEAD
+
 MIB = 1024 * 1024
 
 
@@ -298,6 +300,17 @@ def test_an_unrequested_redelivery_is_delivered_once_and_in_order() -> None:
     assert wire.shared.budget.used == 0
 
 
+def test_small_messages_count_with_the_memory_that_they_take() -> None:
+    wire = Wire(Bench(max_dispatch_rate=1), consumer_buffer=100_000)
+    attach(wire)
+    wire.broker_sends(message(0))  # it passes
+    wire.broker_sends(*[message(number) for number in range(1, 201)])
+    assert wire.shared.budget.used >= 200 * OVERHEAD
+    wire.broker_sends(*[message(number) for number in range(201, 401)])
+    assert wire.shared.counts["consumer_overfull"] == 1
+    assert wire.shared.budget.used == 0
+
+
 def test_repeated_redelivery_uses_no_more_memory() -> None:
     wire = Wire(Bench(max_dispatch_rate=1))
     attach(wire)
@@ -306,7 +319,7 @@ def test_repeated_redelivery_uses_no_more_memory() -> None:
         pass
     queue = wire.session.consuming._delivering.consumers[0]._queue
     assert len(queue) <= 1_100
-    assert wire.shared.budget.used == len(message(1)) * 3
+    assert wire.shared.budget.used == (len(message(1)) + OVERHEAD) * 3
     wire.wait(5)
     assert delivered(wire) == [0, 3, 1, 2]
     assert wire.shared.budget.used == 0

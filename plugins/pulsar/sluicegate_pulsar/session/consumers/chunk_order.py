@@ -78,7 +78,7 @@ class ChunkOrder:
         :return: chunks of another message to forward, as there are too many messages.
         :raises OverfullError: if there is no room.
         """
-        size = len(item.frame)
+        size = item.size
         too_much = self.held_bytes + size > self._shared.config.consumer_buffer
         if too_much or not self._connection.take(size):
             raise OverfullError
@@ -140,11 +140,11 @@ class ChunkOrder:
         return message, surplus
 
     def _released(self, items: list[Withheld]) -> list[Withheld]:
-        self.held_bytes -= sum(len(item.frame) for item in items)
+        self.held_bytes -= sum(item.size for item in items)
         return items
 
     def _forget(self, items: Iterable[Withheld]) -> None:
-        size = sum(len(item.frame) for item in items)
+        size = sum(item.size for item in items)
         self.held_bytes -= size
         self._connection.give(size)
 

@@ -19,7 +19,7 @@ from sluicegate_pulsar.session.consumers.chunk_order import ChunkOrder
 from sluicegate_pulsar.session.consumers.due import Dates, dates_of, due_in_ms
 from sluicegate_pulsar.session.consumers.permits import Permits
 from sluicegate_pulsar.session.consumers.unacked import Entry, Unacked
-from sluicegate_pulsar.session.consumers.withheld import OverfullError, Withheld, WithheldQueue
+from sluicegate_pulsar.session.consumers.withheld import OVERHEAD, OverfullError, Withheld, WithheldQueue
 from sluicegate_pulsar.session.requests.connection import Connection
 from sluicegate_pulsar.session.shared.shared import Shared
 
@@ -172,7 +172,7 @@ class Consumer:
             head = read_message(data, start, stop)
         except ProtocolError:
             return self._unreadable(data, start, stop)
-        self.permits.used(head.messages, stop - start)
+        self.permits.used(head.messages, stop - start + OVERHEAD)
         gate = self._current(now_ns)
         if head.metadata.is_chunk and self._orders_chunks(gate):
             return self._chunk(gate, data, start, stop, head, now_ns)

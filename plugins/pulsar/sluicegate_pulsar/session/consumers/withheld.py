@@ -2,6 +2,7 @@
 
 from collections import deque
 from dataclasses import dataclass
+from typing import Final
 
 from sluicegate_pulsar.codec.message_frames import MessageHead
 from sluicegate_pulsar.session.consumers.due import Dates
@@ -9,6 +10,8 @@ from sluicegate_pulsar.session.consumers.unacked import Entry
 from sluicegate_pulsar.session.requests.connection import Connection
 from sluicegate_pulsar.session.shared.shared import Shared
 
+OVERHEAD: Final = 300
+"""Bytes that a withheld frame takes besides its own: what was read of it, and its places in the queue."""
 _MOST_REPLACED = 1_000
 """Replaced frames that may stay in the queue, in addition to as many as there are others."""
 
@@ -29,6 +32,11 @@ class Withheld:
     """Permits that the broker counts for it."""
     payload_bytes: int = 0
     dates: Dates | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes in memory; 0 if another frame has replaced it."""
+        return len(self.frame) + OVERHEAD if self.frame else 0
 
     @classmethod
     def of(
@@ -71,7 +79,7 @@ class WithheldQueue:
             delivery, and only the later one is in order.
         :raises OverfullError: if there is no room.
         """
-        size = len(item.frame)
+        size = item.size
         too_much = self._items and self.held_bytes + size > self._shared.config.consumer_buffer
         if too_much or not self._connection.take(size):
             raise OverfullError
@@ -79,7 +87,7 @@ class WithheldQueue:
 
     def append_held(self, item: Withheld) -> int:
         """Append a frame whose bytes count already; see `append`."""
-        self.held_bytes += len(item.frame)
+        self.held_bytes += item.size
         self._items.append(item)
         if item.entry is None:
             return 0
@@ -88,7 +96,7 @@ class WithheldQueue:
         if again is None:
             return 0
         messages = again.messages
-        self._release(len(again.frame))
+        self._release(again.size)
         again.frame, again.entry, again.messages = b"", None, 0
         self._replaced += 1
         if self._replaced > len(self._by_entry) + _MOST_REPLACED:
@@ -103,7 +111,7 @@ class WithheldQueue:
             del self._by_entry[item.entry]
         else:
             self._replaced -= not item.frame
-        self._release(len(item.frame))
+        self._release(item.size)
 
     def clear(self) -> int:
         """Forget all; returns their permits."""
