@@ -282,6 +282,30 @@ def test_messages_take_more_turns_once_the_policies_of_many_topics_have_changed(
     assert len(wire.sent_up()) == count
 
 
+def test_consumers_of_many_topics_follow_changed_policies_in_slices() -> None:
+    bench = Bench()
+    wire = Wire(bench)
+    count = 35
+    for number in range(count):
+        attach(wire, number, number, topic=f"t{number}", kind=EXCLUSIVE)
+        wire.take_turns()
+    gates = wire.shared.gates
+    bench.set(max_dispatch_rate=1)
+    seen = [gates.compiled]
+    wire.broker_sends(message(1, consumer_id=count - 1))
+    seen.append(gates.compiled)
+    bench.set(max_dispatch_rate=1, max_message_size=9_000)  # meanwhile
+    while wire.take_turn():
+        seen.append(gates.compiled)
+    assert max(b - a for a, b in pairwise(seen)) <= 10
+    delivered(wire)
+    for number in range(count):
+        wire.broker_sends(*[message(entry, consumer_id=number) for entry in (2, 3)])
+        assert delivered(wire) == [2]
+        wire.client_sends(frame("close_consumer", consumer_id=number, request_id=1_000 + number))
+    assert (wire.shared.budget.used, wire.session.held_bytes) == (0, 0)
+
+
 def test_producers_and_consumers_of_a_closed_connection_are_detached_in_slices() -> None:
     wire = Wire(Bench(max_producers_per_topic=5, max_consumers_per_topic=5))
     count = 250

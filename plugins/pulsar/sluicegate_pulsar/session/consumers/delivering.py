@@ -5,7 +5,9 @@ taken out of both streams, and put back when policies change or a consumer attac
 """
 
 from collections.abc import Iterator
+from functools import partial
 
+from sluicegate.broker import NextTurn
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import parse_command
@@ -19,6 +21,8 @@ from sluicegate_pulsar.session.shared.shared import Shared
 _TYPES = pb.BaseCommand.Type
 _ENDED_PER_SLICE = 100
 """Consumers that are detached in one slice once their connection is gone, some 10 us each."""
+_COMPILED_PER_SLICE = 10
+"""Gates that are compiled in one slice after a change of the policies, 200 us each."""
 _MAX_PERMITS = 2**31 - 1
 """Brokers count them in 32 bits, signed."""
 _MAX_SIZES = 1_000
@@ -62,9 +66,24 @@ class Delivering:
     # -- which frames are read --------------------------------------------------------------------------
 
     def policies_changed(self, now_ns: int) -> None:
-        """Apply the current policies."""
-        for consumer in self.consumers.values():
-            consumer.policies_changed(now_ns)
+        """Apply the current policies, those of thousands of topics in slices."""
+        self._follow(iter(list(self.consumers.values())), self._shared.gates.changes, now_ns)
+
+    def _follow(self, consumers: Iterator[Consumer], changes: int, now_ns: int) -> None:
+        """Apply the policies to some consumers; the client's later frames wait for the others.
+
+        :param changes: how often the policies had changed; with a later change all begins again.
+        """
+        gates = self._shared.gates
+        if gates.changes != changes:
+            return
+        most = gates.compiled + _COMPILED_PER_SLICE
+        for consumer in consumers:
+            if self.consumers.get(consumer.consumer_id) is consumer:
+                consumer.policies_changed(now_ns)
+            if gates.compiled >= most:
+                self._connection.ask(NextTurn(), partial(self._follow, consumers, changes))
+                break
         self._choose_handlers()
 
     def _choose_handlers(self) -> None:
