@@ -1,6 +1,7 @@
 """What one client can make the gateway keep is bounded: large commands, and requests without a response."""
 
 import struct
+import tracemalloc
 
 import pytest
 from tests.pulsar.session.deliveries import subscribe
@@ -126,6 +127,28 @@ def test_a_producer_that_waits_for_exclusive_access_keeps_its_request() -> None:
     wire.broker_sends(frame("error", request_id=1, error=pb.PRODUCER_FENCED, message="gone"))
     assert wire.session.producing.closes() == []
     assert wire.session.held_bytes == 0
+
+
+@pytest.mark.parametrize("kind", ["producer", "consumer"])
+def test_a_schema_is_not_kept_until_the_broker_responds(kind: str) -> None:
+    wire = Wire(Bench())
+    schema = {"name": "s", "schema_data": bytes(500_000), "type": 0}
+    tracemalloc.start()
+    for number in range(20):
+        ids = (number, number)
+        wire.client_sends(
+            producer(*ids, schema=schema, producer_access_mode=pb.Producer.WAIT_FOR_EXCLUSIVE)
+            if kind == "producer"
+            else subscribe(*ids, schema=schema)
+        )
+        wire.take_turns()
+        if kind == "producer":
+            wire.broker_sends(producer_success(number, producer_ready=False))
+        assert len(wire.sent_up()) == 1
+        wire.forget()
+    taken = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert taken < 2 * MIB
 
 
 def test_pending_requests_count_as_memory() -> None:

@@ -61,9 +61,17 @@ class Request(Admission):
         """True while its frame is kept."""
         self.timer: Timer | None = None
 
+    def forget_frame(self) -> None:
+        """Keep only what the broker's response is for, which may take long to come: a schema may be large."""
+        self.frame, self.admitted = b"", _already
+
 
 Admitted: TypeAlias = Callable[[Request, Gate, int], None]
 """`(request, its gate, now_ns)`"""
+
+
+def _already(request: Request, gate: Gate, now_ns: int) -> None:
+    """For a request that was admitted."""
 
 
 class Waiting:
@@ -186,8 +194,9 @@ class Waiting:
 
     def _again(self, request: Request, now_ns: int) -> None:
         """Decide a held request again."""
+        frame = request.frame
         if request.is_held and self._decide(request, now_ns):
-            self._connection.up.append(request.frame)
+            self._connection.up.append(frame)
 
     # -- forwarded ------------------------------------------------------------------------------------
 
@@ -202,6 +211,7 @@ class Waiting:
                 del self._asked[request.number]
             return on_response(response, now_ns)
 
+        request.forget_frame()
         awaited = self._asked[request.number] = self._connection.expect(request.request_id, answered)
 
     def closing(self, number: int, request_id: int) -> None:
