@@ -1,5 +1,6 @@
 """A broker that asks for tokens."""
 
+from contextlib import suppress
 from pathlib import Path
 
 from tests.pulsar.real.support import tokens
@@ -8,6 +9,8 @@ from tests.pulsar.real.support.gate import Gate
 from tests.pulsar.real.support.raw import RawClient
 from tests.real.reachability import check_up
 
+from sluicegate_pulsar.codec import pulsar_pb2 as pb
+from sluicegate_pulsar.codec.frames import frame_of
 from sluicegate_pulsar.codec.pulsar_pb2 import ServerError
 
 
@@ -28,3 +31,26 @@ def test_a_gateway_without_a_token_sees_the_broker_as_up(
     with Gate(tmp_path / "gate", guarded_pulsar.address) as gate:
         check_up(gate)
         assert "cannot reach broker" not in gate.output()
+
+
+def test_a_producer_that_is_opened_after_its_close_publishes_nothing(
+    guarded_pulsar: PulsarBroker, tmp_path: Path
+) -> None:
+    """The broker answers the close while it still checks the rights, and opens the producer then."""
+    limited, free = "persistent://public/default/limited", "persistent://public/default/free"
+    for topic in (limited, free):
+        guarded_pulsar.admin.create_topic(topic)
+    policies = {"topics": [{"name": limited, "max_message_size": 100}]}
+    with (
+        Gate(tmp_path / "gate", guarded_pulsar.address, policies) as gate,
+        RawClient(gate.bootstrap, **tokens.login("alice")) as alice,
+        suppress(ConnectionError, TimeoutError),
+    ):
+        guarded_pulsar.admin.post("/namespaces/public/default/permissions/alice", ["produce"])
+        opening = frame_of(pb.Producer(topic=limited, producer_id=1, request_id=11))
+        alice.socket.sendall(opening + frame_of(pb.CloseProducer(producer_id=1, request_id=12)))
+        alice.receive(pb.BaseCommand.SUCCESS)
+        alice.receive(pb.BaseCommand.PRODUCER_SUCCESS)
+        alice.producer(free, 1)  # the broker takes it for the one that is open
+        alice.publish(bytes(1_000))
+    assert guarded_pulsar.admin.stats(limited)["msgInCounter"] == 0

@@ -10,6 +10,7 @@ from tests.pulsar.session.wire import Bench, Wire
 
 from sluicegate.broker import PauseReading, ResumeReading
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
+from sluicegate_pulsar.session.shared.subscriptions import ListSubscriptions
 
 MIB = 1024 * 1024
 TOPIC = "persistent://public/default/t"
@@ -94,6 +95,38 @@ def test_a_request_to_attach_that_its_client_closes_is_no_longer_awaited(closed:
         assert not wire.session.connection.awaits_responses
     assert not wire.is_paused
     assert len(wire.forwarded()) == 80
+
+
+@pytest.mark.parametrize("closed", ["producer", "consumer"])
+def test_what_the_broker_opens_after_its_close_ends_the_connection(closed: str) -> None:
+    """It checks the client's rights before it knows what to close; what it opens then passes no policy."""
+    wire = Wire(Bench(max_dispatch_rate=1, max_publish_rate=1))
+    wire.client_sends(
+        producer(0, 1) if closed == "producer" else subscribe(0, 1),
+        frame(f"close_{closed}", **{f"{closed}_id": 0, "request_id": 2}),
+    )
+    wire.broker_sends(frame("success", request_id=2))
+    before = wire.closed
+    wire.broker_sends(producer_success(1) if closed == "producer" else frame("success", request_id=1))
+    assert before is None
+    assert wire.closed is not None
+    assert wire.closed.counter == "attached_after_close"
+
+
+@pytest.mark.parametrize("closed", ["producer", "consumer"])
+def test_what_the_broker_refuses_after_its_close_changes_nothing(closed: str) -> None:
+    wire = Wire(Bench({"on_unknown.max_subscriptions_per_topic": "last"}, max_subscriptions_per_topic=1))
+    named = {"initial_subscription_name": "sub"} if closed == "producer" else {}
+    asked = producer(0, 1, TOPIC, **named) if closed == "producer" else subscribe(0, 1, TOPIC)
+    wire.client_sends(asked)
+    wire.front_answers(ListSubscriptions(TOPIC))
+    wire.client_sends(frame(f"close_{closed}", **{f"{closed}_id": 0, "request_id": 2}))
+    wire.broker_sends(frame("success", request_id=2))
+    state = wire.shared.gates.states[TOPIC]
+    assert state.subscription_count == 1  # the broker may have it
+    wire.broker_sends(frame("error", request_id=1, error=pb.AUTHORIZATION_ERROR, message="no"))
+    assert wire.closed is None
+    assert state.subscription_count == 0
 
 
 def test_a_close_leaves_a_later_request_with_the_same_id() -> None:

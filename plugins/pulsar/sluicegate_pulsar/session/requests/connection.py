@@ -60,6 +60,7 @@ class Connection:
     __slots__ = (
         "_attaching",
         "_budget",
+        "_cancelled",
         "_closed_by",
         "_is_full",
         "_most_requests",
@@ -121,6 +122,8 @@ class Connection:
         """Producers that wait for exclusive access, which may take for ever."""
         self._closed_by: dict[int, Awaited] = {}
         """By id of a request to close: the request to attach that it cancels."""
+        self._cancelled: dict[int, OnResponse] = {}
+        """Requests to attach whose close the broker answered first; it hardly ever answers them too."""
         self.timers = Timers()
         """Calls at a later time."""
         self._turn_left = _PER_SLICE
@@ -166,7 +169,7 @@ class Connection:
         :raises ProtocolError: if too many responses are awaited, or one with this id: the two could not
             be distinguished.
         """
-        if request_id in self._requests or request_id in self._queued:
+        if request_id in self._requests or request_id in self._queued or request_id in self._cancelled:
             raise ProtocolError(f"request id {request_id} twice without a response between")
         if len(self._requests) + len(self._queued) >= _MAX_REQUESTS:
             raise ProtocolError(f"over {_MAX_REQUESTS} requests without a response")
@@ -204,7 +207,19 @@ class Connection:
         on_response = self._requests.pop(request_id, None) or self._queued.pop(request_id, None)
         self._forget(self._closed_by.pop(request_id, None))
         self._check_room()
+        if on_response is None and (cancelled := self._cancelled.pop(request_id, None)) is not None:
+            return self._answered_late(command, cancelled, now_ns)
         return on_response is None or on_response(command, now_ns)
+
+    def _answered_late(self, response: pb.BaseCommand, on_response: OnResponse, now_ns: int) -> bool:
+        """The broker has answered a request to attach after the close.
+
+        Where it checks the client's rights first, it does not know yet what it is asked to close, and opens
+        it afterwards. What the client has closed passes no policy, so the connection ends with it.
+        """
+        if response.type != _TYPES.ERROR:
+            self.close("attached_after_close", f"the broker has opened what {self.client} closed before")
+        return on_response(response, now_ns)
 
     def _queue(self, request_id: int) -> None:
         """A producer waits for exclusive access."""
@@ -221,10 +236,12 @@ class Connection:
         return None
 
     def _forget(self, attach: Awaited | None) -> None:
-        """A request to attach gets no response, as what it asked for is closed."""
+        """A request to attach need not get a response, as what it asked for is closed."""
         place = self._place_of(attach) if attach is not None else None
         if attach is not None and place is not None:
-            del place[attach.request_id]
+            self._cancelled[attach.request_id] = place.pop(attach.request_id)
+            if len(self._cancelled) > _MAX_REQUESTS:
+                del self._cancelled[next(iter(self._cancelled))]
 
     def _check_room(self) -> None:
         """Read from the client again once few enough responses are awaited."""
@@ -234,12 +251,12 @@ class Connection:
 
     @property
     def request_count(self) -> int:
-        """How many responses are awaited."""
-        return len(self._requests) + len(self._queued)
+        """How many responses are awaited, or may come."""
+        return len(self._requests) + len(self._queued) + len(self._cancelled)
 
     @property
     def request_bytes(self) -> int:
-        """Memory of the pending requests, if they are many."""
+        """Memory of these requests, if they are many."""
         return max(0, self.request_count - _FEW) * _REQUEST_BYTES
 
     @property
