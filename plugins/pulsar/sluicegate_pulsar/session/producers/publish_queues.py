@@ -143,7 +143,7 @@ class PublishQueues:
         txn = (end.txnid_most_bits, end.txnid_least_bits)
         if txn not in self._txns:
             return True
-        self._connection.keep(stop - start)
+        self._connection.keep(stop - start + FRAME_OVERHEAD)
         self._txns.hold(txn, data[start:stop])
         return False
 
@@ -159,5 +159,5 @@ class PublishQueues:
         if txn is None:
             return
         for frame in self._txns.left(txn):
-            self._connection.give(len(frame))
+            self._connection.give(len(frame) + FRAME_OVERHEAD)
             self._connection.up.append(frame)

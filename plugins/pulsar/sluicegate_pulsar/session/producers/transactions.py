@@ -17,7 +17,7 @@ class Transactions:
 
     def __init__(self) -> None:
         self._waiting: Counter[Txn] = Counter()
-        self._ends: list[tuple[Txn, bytes]] = []
+        self._ends: dict[Txn, list[bytes]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
@@ -31,7 +31,7 @@ class Transactions:
 
     def hold(self, txn: Txn, frame: bytes) -> None:
         """Hold the end of a transaction with waiting messages."""
-        self._ends.append((txn, frame))
+        self._ends.setdefault(txn, []).append(frame)
 
     def left(self, txn: Txn) -> list[bytes]:
         """Count one waiting message less; returns the ends that may now proceed."""
@@ -39,6 +39,4 @@ class Transactions:
         if self._waiting[txn] > 0:
             return []
         del self._waiting[txn]
-        released = [frame for other, frame in self._ends if other == txn]
-        self._ends = [end for end in self._ends if end[0] != txn]
-        return released
+        return self._ends.pop(txn, [])
