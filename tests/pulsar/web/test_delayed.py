@@ -198,6 +198,12 @@ async def test_the_gateway_keeps_a_topics_maximum_while_its_namespace_has_a_fixe
     assert lab.admin.policies[TOPIC] == NATIVE
 
 
+async def test_a_namespace_may_have_very_many_topics(lab: Lab) -> None:
+    lab.admin.topics = [f"{TOPIC_NAME}-{'x' * 200}-partition-{number}" for number in range(20_000)]
+    assert (await lab.set(NAMESPACE, {"fixedDeliveryDelayInMillis": 5_000})).status_code == 204
+    assert lab.services.stored(Level.NAMESPACE, "public/default")["fixed_delivery_delay"] == 5_000
+
+
 async def test_a_partial_failure_is_rolled_back(lab: Lab) -> None:
     lab.admin.topics = [TOPIC_NAME]
     await lab.set(TOPIC, NATIVE)

@@ -14,7 +14,7 @@ from sluicegate_pulsar.web.document import FIXED, MAX
 from sluicegate_pulsar.web.http_errors import WebError
 from sluicegate_pulsar.web.passing import Asked
 from sluicegate_pulsar.web.routes import whole_topic
-from sluicegate_pulsar.web.upstream import Upstream
+from sluicegate_pulsar.web.upstream import LARGEST_LIST, Upstream
 
 log = logging.getLogger("sluicegate.pulsar.web")
 
@@ -85,7 +85,7 @@ class TopicsOfNamespace:
         path = f"/admin/v2/persistent/{quote(self._namespace)}"
         found: set[str] = set()
         for each in (path, f"{path}/partitioned"):
-            answer = await self._call("GET", each)
+            answer = await self._call("GET", each, most=LARGEST_LIST)
             names = json.loads(answer.content) if answer.accepted else []
             found.update(whole_topic(name).full for name in names)
         if len(found) > _MOST:
@@ -97,8 +97,9 @@ class TopicsOfNamespace:
             )
         return [whole_topic(name) for name in sorted(found)[:_MOST]]
 
-    async def _call(self, method: str, path: str, body: bytes | None = None) -> Any:
-        return await self._upstream.call(self._request.origin, method, path, self._request.headers, body)
+    async def _call(self, method: str, path: str, body: bytes | None = None, **options: int) -> Any:
+        request = self._request
+        return await self._upstream.call(request.origin, method, path, request.headers, body, **options)
 
 
 def applied_ms(effective: EffectivePolicies) -> int:

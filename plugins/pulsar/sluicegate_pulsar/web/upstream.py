@@ -39,6 +39,8 @@ MARK = "sluicegate_broker"
 _REDIRECTS = (301, 302, 303, 307, 308)
 _MAX_REDIRECTS = 5
 _MAX_ANSWER = 4 * 1024 * 1024
+LARGEST_LIST = 32 * 1024 * 1024
+"""Bytes of an answer that lists the topics of a namespace: hundreds of thousands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +115,18 @@ class Upstream:
             raise WebError(502, "the broker's admin API cannot be reached", detail) from None
 
     async def call(
-        self, origin: str, method: str, target: str, headers: Headers, body: bytes | None = None
+        self,
+        origin: str,
+        method: str,
+        target: str,
+        headers: Headers,
+        body: bytes | None = None,
+        most: int = _MAX_ANSWER,
     ) -> Answer:
         """Send a request of the gateway's own under its caller's credentials, and follow known redirects.
 
         :param body: JSON, if any.
+        :param most: bytes of the largest answer that is read.
         :raises WebError: if the response is incomplete, or redirects to an unknown place.
         """
         own = [(name, value) for name, value in headers if name not in _OF_THE_BODY]
@@ -126,7 +135,7 @@ class Upstream:
             own.append((b"content-type", b"application/json"))
         for _ in range(_MAX_REDIRECTS):
             response = await self.send(origin, method, target, own, body)
-            answer = await self.read(response)
+            answer = await self.read(response, most)
             location = response.headers.get("location")
             if response.status_code not in _REDIRECTS or location is None:
                 return answer
@@ -165,17 +174,18 @@ class Upstream:
             target += f"{'&' if '?' in target else '?'}{MARK}={origin}"
         return f"{gateway}{target}".encode("latin-1")
 
-    async def read(self, response: httpx.Response) -> Answer:
+    async def read(self, response: httpx.Response, most: int = _MAX_ANSWER) -> Answer:
         """Read an answer whole, and close it.
 
+        :param most: bytes that are read.
         :raises WebError: if it is too large, or breaks off.
         """
         content = bytearray()
         try:
             async for part in response.aiter_raw():
                 content += part
-                if len(content) > _MAX_ANSWER:
-                    raise WebError(502, f"the broker's answer is larger than {_MAX_ANSWER} bytes")
+                if len(content) > most:
+                    raise WebError(502, f"the broker's answer is larger than {most} bytes")
         except httpx.HTTPError as error:
             detail = str(error) or type(error).__name__
             raise WebError(502, "the broker's answer broke off", detail) from None
