@@ -30,6 +30,13 @@ _LEAST_MESSAGE_BYTES = 6
 """A message within a batch: the size of its metadata, and there the size of its payload."""
 _UNPACKED_BYTES = 5 * 1024 * 1024
 """The largest message that brokers take by default; a compressed batch may claim to hold as much."""
+_EXPANDS: Final = {
+    MessageMetadata.NONE: 1,
+    MessageMetadata.LZ4: 255,
+    MessageMetadata.ZLIB: 1_032,
+    MessageMetadata.SNAPPY: 22,
+}
+"""How many times its size a payload can hold at most, by its compression; Zstandard has no such bound."""
 _JOINED = 16 * 1024
 """A payload up to this size is copied behind its new head: two writes would cost more."""
 
@@ -115,7 +122,8 @@ class MetadataHead:
         """
         metadata = self._metadata
         claimed = metadata.num_messages_in_batch
-        held = max(payload_size, min(metadata.uncompressed_size, _UNPACKED_BYTES)) // _LEAST_MESSAGE_BYTES
+        most = min(payload_size * _EXPANDS.get(metadata.compression, _UNPACKED_BYTES), _UNPACKED_BYTES)
+        held = max(payload_size, min(metadata.uncompressed_size, most)) // _LEAST_MESSAGE_BYTES
         if claimed > max(held, MANY):
             raise ProtocolError(f"a batch of {claimed} messages in a payload of {payload_size} bytes")
 
