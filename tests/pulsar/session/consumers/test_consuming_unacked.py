@@ -57,6 +57,26 @@ def test_acknowledgements_reach_the_broker_unchanged() -> None:
     assert wire.sent_up() == frames
 
 
+@pytest.mark.parametrize("cumulative", [True, False])
+def test_thousands_of_unacknowledged_messages_count_as_memory(cumulative: bool) -> None:
+    wire = limited(limit=50_000)
+    budget = wire.shared.budget
+    for number in range(0, 2_500, 100):
+        wire.broker_sends(*[message(entry) for entry in range(number, number + 100)])
+        wire.take_turns()
+    assert (budget.used, wire.session.held_bytes) == (240_000, 240_000)
+    wire.client_sends(ack(1_999, cumulative=True) if cumulative else ack(*range(1_600)))
+    assert budget.used == 0
+    wire.broker_sends(*[message(entry) for entry in range(2_500, 2_700)])
+    wire.client_sends(frame("redeliver_unacknowledged_messages", consumer_id=0))
+    for number in range(3_000, 5_000, 100):
+        wire.broker_sends(*[message(entry) for entry in range(number, number + 100)])
+        wire.take_turns()
+    assert budget.used == 240_000
+    wire.client_sends(frame("close_consumer", consumer_id=0, request_id=9))
+    assert (budget.used, wire.session.held_bytes) == (0, 0)
+
+
 def test_batches_count_each_message() -> None:
     wire = limited(limit=10)
     wire.broker_sends(message(1, num_messages_in_batch=6), message(2, num_messages_in_batch=4), message(3))

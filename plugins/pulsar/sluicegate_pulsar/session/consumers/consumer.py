@@ -97,7 +97,7 @@ class Consumer:
         self._queue = WithheldQueue(shared, connection)
         self._chunks = ChunkOrder(shared, connection)
         self._timer: Timer | None = None
-        self._unacked = Unacked()
+        self._unacked = Unacked(connection)
         self._numbers = count()
         self._at_limit = False
         """True while it has to acknowledge first."""
@@ -250,8 +250,7 @@ class Consumer:
             return False
         published_ms, deliver_at_ms = times
         wall_ms = self._shared.wall_ms(now_ns)
-        # A delivery time that lies ahead may be the gateway's own, for what came later than its producer
-        # says.
+        # One that lies ahead may be the gateway's own, for what came later than its producer says.
         return published_ms + rule.fixed_ms <= wall_ms and deliver_at_ms <= wall_ms
 
     def _unreadable(self, data: bytes, start: int, stop: int) -> bool:
@@ -369,6 +368,7 @@ class Consumer:
     def gone(self, now_ns: int) -> None:
         """The consumer is closed: discard its withheld messages, and release its place."""
         self._drop(now_ns)
+        self._unacked.clear()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

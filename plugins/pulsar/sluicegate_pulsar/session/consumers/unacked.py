@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
+from sluicegate_pulsar.session.requests.connection import Connection
 
 Entry = tuple[int, int]
 """Ledger id and entry id, which grow together within one topic."""
@@ -10,18 +11,25 @@ Entry = tuple[int, int]
 _MAX_ENTRIES = 100_000
 """Where a limit is only observed, nothing else bounds this."""
 _MASK64 = 2**64 - 1
+_ENTRY_BYTES = 120
+_LOT = 1_000
+"""Entries whose memory counts together; fewer do not count."""
 
 
 class Unacked:
     """Entries delivered to one consumer, each with the messages in it that are not acknowledged.
 
     All methods but `delivered` and `acknowledged` return how many messages they removed.
+
+    :param connection: the consumer's, to which their memory is charged.
     """
 
-    __slots__ = ("_entries",)
+    __slots__ = ("_connection", "_entries", "_lots")
 
-    def __init__(self) -> None:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
         self._entries: dict[Entry, int] = {}
+        self._lots = 0
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -29,10 +37,13 @@ class Unacked:
     def delivered(self, entry: Entry, messages: int) -> None:
         """Add an entry; one that was delivered before must be forgotten first."""
         self._entries[entry] = messages
+        self._count()
 
     def forget(self, entry: Entry) -> int:
         """Remove an entry that is or will be redelivered."""
-        return self._entries.pop(entry, 0)
+        messages = self._entries.pop(entry, 0)
+        self._count()
+        return messages
 
     def forget_surplus(self) -> int:
         """Remove the oldest if there are too many."""
@@ -44,6 +55,7 @@ class Unacked:
         """Remove all."""
         messages = sum(self._entries.values())
         self._entries.clear()
+        self._count()
         return messages
 
     def acknowledged(self, ack: pb.Ack) -> Iterable[int]:
@@ -59,6 +71,7 @@ class Unacked:
         messages = 0
         for entry in list(self._entries_below(bound)):
             messages += self._entries.pop(entry)
+        self._count()
         return messages + self._one(last)
 
     def _entries_below(self, bound: Entry) -> Iterable[Entry]:
@@ -78,4 +91,12 @@ class Unacked:
             self._entries[entry] = left
         else:
             del self._entries[entry]
+            self._count()
         return before - left
+
+    def _count(self) -> None:
+        """Charge the memory, which is there already, or give it back."""
+        lots = len(self._entries) // _LOT
+        if lots != self._lots:
+            self._connection.charge((lots - self._lots) * _LOT * _ENTRY_BYTES)
+            self._lots = lots

@@ -153,6 +153,14 @@ class Connection:
         self._budget.give(size)
         self.held_bytes -= size
 
+    def charge(self, size: int) -> None:
+        """Count memory that is used already; below 0 to give it back."""
+        if size < 0:
+            self.give(-size)
+        else:
+            self._budget.charge(size)
+            self.held_bytes += size
+
     def keep(self, size: int) -> None:
         """Take memory for what cannot be refused.
 
