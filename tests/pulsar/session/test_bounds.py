@@ -184,6 +184,19 @@ def test_a_schema_is_not_kept_until_the_broker_responds(kind: str) -> None:
     assert taken < 2 * MIB
 
 
+@pytest.mark.parametrize("kind", ["producer", "consumer"])
+def test_requests_that_are_held_count_with_the_memory_that_they_take(kind: str) -> None:
+    wire = Wire(Bench(connection_rate_limit=1))
+    wire.client_sends(
+        *[producer(each, each) if kind == "producer" else subscribe(each, each) for each in range(9)]
+    )
+    assert len(wire.sent_up()) == 1
+    assert wire.shared.budget.used >= 8 * 2_500
+    wire.wait(9)
+    assert len(wire.sent_up()) == 8
+    assert (wire.shared.budget.used, wire.session.held_bytes) == (0, 0)
+
+
 def test_pending_requests_count_as_memory() -> None:
     wire = Wire(Bench())
     wire.client_sends(*(producer(producer_id=number, request_id=number) for number in range(500)))

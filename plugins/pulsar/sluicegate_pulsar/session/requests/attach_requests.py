@@ -23,6 +23,8 @@ from sluicegate_pulsar.session.shared.subscriptions import ListSubscriptions
 
 _MAX_NAME = 1024
 """Characters of a producer's and of a subscription's name, as of a topic's."""
+_HELD_OVERHEAD = 2_500
+"""Bytes that a held request takes besides its frame and what was read of it."""
 _NO_ROOM = "too many bytes are held by the gateway"
 
 
@@ -60,6 +62,11 @@ class Request(Admission):
         self.is_held = False
         """True while its frame is kept."""
         self.timer: Timer | None = None
+
+    @property
+    def held_bytes(self) -> int:
+        """Memory that it takes while it is held."""
+        return 2 * len(self.frame) + _HELD_OVERHEAD
 
     def forget_frame(self) -> None:
         """Keep only what the broker's response is for, which may take long to come: a schema may be large."""
@@ -179,7 +186,7 @@ class Waiting:
         """Hold a request; False if it was refused for lack of memory."""
         if request.is_held:
             return True
-        if not self._connection.take(len(request.frame)):
+        if not self._connection.take(request.held_bytes):
             self._withdraw(request, gate, now_ns)
             return self.refuse(request.request_id, ServerError.SERVICE_NOT_READY, _NO_ROOM)
         request.is_held = True
@@ -189,7 +196,7 @@ class Waiting:
     def _let_go(self, request: Request) -> None:
         if request.is_held:
             request.is_held = False
-            self._connection.give(len(request.frame))
+            self._connection.give(request.held_bytes)
             del self.held[request.number]
 
     def _again(self, request: Request, now_ns: int) -> None:
