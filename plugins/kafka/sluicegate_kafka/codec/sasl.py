@@ -11,6 +11,7 @@ from sluicegate_kafka.codec.frames import RequestHead, is_flexible, response_bod
 from sluicegate_kafka.codec.primitives import Cursor, guarded
 
 _AUTH = "auth="
+_DELEGATED = ",tokenauth="
 _BEARER = re.compile(r"bearer +([-_.a-z0-9]+)", re.ASCII | re.IGNORECASE)
 
 
@@ -89,11 +90,15 @@ def _plain(token: bytes) -> str | None:
 
 
 def _scram(token: bytes) -> str | None:
-    """RFC 5802: `n,[a=authzid],n=name,r=nonce[,extensions]`."""
-    fields = token.decode().split(",")
+    """RFC 5802: `n,[a=authzid],[m=reserved,]n=name,r=nonce[,extensions]`; the last of equal ones counts."""
+    text = token.decode()
+    fields = text.split(",", 5)
+    if fields[2:] and fields[2].startswith("m="):
+        del fields[2]
     if len(fields) < 4 or not fields[2].startswith("n="):
         return None
-    if "tokenauth=true" in fields[4:]:
+    _, told, value = text.rpartition(_DELEGATED)
+    if told and value.partition(",")[0].lower() == "true":
         return None  # the name is a delegation token's id; only the broker knows its owner
     return fields[2][2:].replace("=2C", ",").replace("=3D", "=") or None
 
