@@ -167,7 +167,14 @@ def test_committed_offsets(version: int, data: st.DataObject) -> None:
             (topic.name, partition.partition_index): partition.committed_offset
             for topic in each.topics
             for partition in topic.partitions
-            if partition.error_code == 0
+            if partition.error_code == 0 and partition.committed_offset >= 0
         }
         for name, each in told.items()
     }
+
+
+def test_partitions_without_a_committed_offset_are_left_out() -> None:
+    """A broker answers -1 for any partition, so a client may ask for millions that do not exist."""
+    entries = b"".join(struct.pack(">iqhh", index, offset, -1, 0) for index, offset in enumerate((7, -1, 0)))
+    answer = bytes(4) + struct.pack(">ih1si", 1, 1, b"t", 3) + entries
+    assert at_once(committed.committed_offsets_slices(answer, 1, "g")) == {"g": {("t", 0): 7, ("t", 2): 0}}

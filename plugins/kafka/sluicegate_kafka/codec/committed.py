@@ -9,7 +9,7 @@ from sluicegate_kafka.codec.primitives import Cursor, guarded
 from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices, guarded_slices
 
 Offsets: TypeAlias = Mapping[tuple[str, int], int]
-"""Offset by topic and partition; -1 where nothing is committed."""
+"""Committed offset by topic and partition."""
 
 FIRST_OF_SEVERAL_GROUPS: Final = 8
 
@@ -29,6 +29,8 @@ def offset_fetch_group(frame: bytes, head: RequestHead) -> str:
 @guarded_slices
 def committed_offsets_slices(frame: bytes, version: int, group: str) -> Slices[Mapping[str, Offsets]]:
     """The offsets of each group in an OffsetFetch response, versions 0 to 9; yields between two slices.
+
+    Partitions without one are left out: brokers name any that a client invents.
 
     :param frame: the response without its length.
     :param version: of the request that it answers.
@@ -59,7 +61,7 @@ def _topics(cursor: Cursor, version: int) -> Slices[Offsets]:
             if version >= 5:
                 cursor.i32()  # leader epoch
             cursor.nullable_string()  # metadata
-            if cursor.i16() == 0:
+            if cursor.i16() == 0 and offset >= 0:
                 found[topic, index] = offset
             cursor.tags()
             read += 1

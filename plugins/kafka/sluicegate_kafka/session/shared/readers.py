@@ -49,7 +49,7 @@ class Membership:
         self.partitions: frozenset[int] | None = None
         """What it is assigned of the topic; None if that is not known."""
         self.begins_at: dict[int, int] = {}
-        """Start offsets by partition; -1 where its group has committed none."""
+        """Start offsets by partition, where its group has committed any."""
         self.revoking_ns = 0
         """Until when it may still fetch what it was assigned before."""
         self._before: frozenset[int] = frozenset()
