@@ -77,8 +77,9 @@ def refused(partitions: int) -> Any:
     return group_responses.refused_topics_slices(frame, ApiKey.OFFSET_COMMIT, 2)
 
 
-def assigned(topics: int) -> Any:
-    return assignments.assignment_slices(b"\0\0" + array(*[text("t") + array()] * topics))
+def assigned(topics: int, partitions: int = 0) -> Any:
+    topic = text("t") + array(*[bytes(4)] * partitions)
+    return assignments.assignment_slices(b"\0\0" + array(*[topic] * topics))
 
 
 def assigned_by_heartbeat(topics: int) -> Any:
@@ -178,6 +179,19 @@ def test_assignors_with_the_same_topics_are_read_once() -> None:
     one = subscription(2 * MAX_NAMES)
     assert at_once(join(one, one + b"\0\0\0\1x", subscription(2 * MAX_NAMES, version=3))).topics == ("t",)
     assert turns(join(one, one)) == 19
+
+
+@pytest.mark.parametrize(("partitions", "slices"), [(998, 0), (999, 1), (1_000, 1), (1_001, 2), (2_001, 3)])
+def test_partitions_of_an_assignment_are_read_in_slices(partitions: int, slices: int) -> None:
+    assert turns(assigned(1, partitions)) == slices
+
+
+def test_the_partitions_of_an_assignment_are_bounded() -> None:
+    most = assignments.MAX_PARTITIONS
+    at_once(assigned(most // 10, 9))
+    for topics, partitions in ((1, most), (most // 10 + 1, 9), (most + 1, 0)):
+        with pytest.raises(ProtocolError, match=f"more than {most} partitions"):
+            at_once(assigned(topics, partitions))
 
 
 def test_the_topics_of_a_commit_are_bounded() -> None:

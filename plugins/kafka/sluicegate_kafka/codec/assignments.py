@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
 from sluicegate_kafka.codec.api_keys import ApiKey
+from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import RequestHead, response_body
 from sluicegate_kafka.codec.group_requests import group_cursor
 from sluicegate_kafka.codec.primitives import (
@@ -22,6 +23,8 @@ Partitions: TypeAlias = Mapping[str, frozenset[int]]
 PartitionsById: TypeAlias = Mapping[bytes, frozenset[int]]
 """Partitions by topic id."""
 
+MAX_PARTITIONS: Final = 100_000
+"""Partitions and topics of one assignment that are read. A group's leader may invent any number."""
 METADATA_BY_ID: Final = 12
 """The first Metadata version that finds topics by their ids alone (KIP-516)."""
 _ID_BYTES = 16
@@ -76,18 +79,30 @@ def assignment_slices(assignment: bytes) -> Slices[Partitions]:
 
     All its versions begin alike, and none is flexible.
 
-    :raises ProtocolError: when it is malformed, or of another kind of group.
+    :raises ProtocolError: when it is malformed, of another kind of group, or names too many partitions.
     """
     if not assignment:
         return {}
     cursor = Cursor(assignment, 0, flexible=False)
     cursor.i16()  # version
     found: dict[str, frozenset[int]] = {}
-    for read in range(cursor.array_length()):
-        if read % ENTRIES_PER_SLICE == ENTRIES_PER_SLICE - 1:
-            yield
+    left, read = MAX_PARTITIONS, 0
+    for _ in range(cursor.array_length()):
         topic = cursor.string()
-        found[topic] = frozenset(cursor.i32s(cursor.array_length()))
+        count = cursor.array_length()
+        left -= 1 + count
+        if left < 0:
+            raise ProtocolError(f"an assignment of more than {MAX_PARTITIONS} partitions")
+        read += 1 + count
+        if read >= ENTRIES_PER_SLICE:
+            read = 0
+            yield
+        partitions: set[int] = set()
+        for start in range(0, count, ENTRIES_PER_SLICE):
+            if start:
+                yield
+            partitions.update(cursor.i32s(min(count - start, ENTRIES_PER_SLICE)))
+        found[topic] = frozenset(partitions)
     return found
 
 

@@ -206,6 +206,25 @@ def test_a_member_that_starts_at_another_offset_stays_a_member() -> None:
     assert consumers(a) == 1
 
 
+def test_partitions_that_group_leaders_invent_are_not_kept() -> None:
+    """A leader may assign anything to its members; beyond 100,000 a member may fetch any partitions."""
+    a = Wire(Bench(max_consumers_per_topic=9))
+
+    def known(group: str, partitions: int) -> list[int]:
+        assert joins(a, group, group) == 0
+        syncs(a, group, *range(partitions), member=group)
+        a.take_turns()
+        a.answered()
+        reader = a.shared.audiences.reader(a.session.connection, "t", a.now)
+        return [-1 if each.partitions is None else len(each.partitions) for each in reader.members.values()]
+
+    assert known("a", 100_000) == [-1]
+    assert known("a", 60_000) == [60_000]
+    assert known("b", 60_000) == [60_000, -1]
+    assert known("b", 30_000) == [60_000, 30_000]
+    assert fetches(wire(a, 2)) == 0
+
+
 def begins(wire: Wire, group: str, offset: int) -> None:
     """Be told where to begin in partition 0."""
     asked = offsets_request.OffsetFetchRequest(group_id=group, topics=None, require_stable=False)

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from sluicegate.engine.gate import Gate
 from sluicegate.sessions.admission import Admission
 from sluicegate_kafka.codec import errors
-from sluicegate_kafka.codec.assignments import Partitions
+from sluicegate_kafka.codec.assignments import MAX_PARTITIONS, Partitions
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.slices import Slices, at_once
 from sluicegate_kafka.session.groups.attempt import DECIDED_PER_SLICE
@@ -26,7 +26,7 @@ Attached = tuple[Gate, Admission]
 class Joining:
     """Members that joined on one connection."""
 
-    __slots__ = ("_members", "_unsent", "connection", "gave_way", "shared", "unnamed")
+    __slots__ = ("_assigned", "_members", "_unsent", "connection", "gave_way", "shared", "unnamed")
 
     def __init__(self, shared: Shared, connection: Connection) -> None:
         self.shared = shared
@@ -34,6 +34,8 @@ class Joining:
         self._members: dict[MemberKey, dict[str, Attached]] = {}
         self._unsent: dict[MemberKey, list[str]] = {}
         """Topics that members were attached to by joins of which none has been forwarded yet."""
+        self._assigned: dict[MemberKey, int] = {}
+        """How many partitions members are known to be assigned."""
         self.gave_way: set[MemberKey] = set()
         """Members that were replaced by others; they have to join again."""
         self.unnamed: set[MemberKey] = set()
@@ -100,6 +102,7 @@ class Joining:
         yield from self._detaching(key, self._unsent.pop(key, ()))
         if not self.topics(key):
             self._members.pop(key, None)
+            self._assigned.pop(key, None)
 
     def settling(self, key: MemberKey, error: int, member: str) -> Slices[MemberKey]:
         """The broker has answered: keep the member under its final name, or release it; in slices.
@@ -132,7 +135,17 @@ class Joining:
             place.confirmed(gate)
 
     def assigning(self, key: MemberKey, partitions: Partitions | None, now_ns: int) -> Slices[None]:
-        """A member has received its assignment; None if the gateway cannot read it. In slices."""
+        """A member has received its assignment; None if the gateway cannot read it. In slices.
+
+        If all of a connection have too many, it is not known which partitions this one may fetch.
+        """
+        self._assigned.pop(key, None)
+        if partitions is not None:
+            count = sum(map(len, partitions.values()))
+            if count + sum(self._assigned.values()) > MAX_PARTITIONS:
+                partitions = None
+            elif key in self:
+                self._assigned[key] = count
         return noted(self.shared.audiences.assigning(self.connection, key, partitions, now_ns))
 
     # -- leaving ----------------------------------------------------------------------------------
@@ -144,6 +157,7 @@ class Joining:
     def leaving(self, key: MemberKey) -> Slices[None]:
         """A member has left; in slices."""
         self._unsent.pop(key, None)
+        self._assigned.pop(key, None)
         yield from self._detaching(key, tuple(self.topics(key)))
         if self._members.pop(key, None) is not None:
             yield from noted(self.shared.audiences.leaving(self.connection, key))
