@@ -176,6 +176,13 @@ class OptionalSession(Session, Protocol):
         """
 
     @property
+    def places_bytes(self) -> int:
+        """About how much memory its places take, such as those on topics; no budget counts it.
+
+        It decides only whom the gateway closes once its memory is short.
+        """
+
+    @property
     def unread_bytes(self) -> int:
         """How many of the broker's next bytes bypass the session, which sends nothing meanwhile."""
 

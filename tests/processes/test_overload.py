@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
+from tests.gateway.echo_plugin import LineSession
 from tests.gateway.lab import lab, on_uvloop, upstream
 
 from sluicegate.config.overload import OverloadConfig
@@ -73,6 +74,28 @@ def test_the_largest_client_is_closed_while_memory_is_short(resident: list[int])
             assert it.counts["overload_closed"] == 1
             small[1].write(b"\n")
             assert await small[0].readline() == b"ab\n"
+
+    play()
+
+
+def test_places_count_where_memory_is_short(resident: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    def places_bytes(session: LineSession) -> int:
+        return 1_000_000 if session.rest == b"ab" else 0
+
+    monkeypatch.setattr(LineSession, "places_bytes", property(places_bytes), raising=False)
+
+    @on_uvloop
+    async def play() -> None:
+        async with upstream() as port, lab(port) as it:
+            places, buffers = await it.connect(), await it.connect()
+            for (reader, writer), rest in ((places, b"ab"), (buffers, b"abc")):
+                writer.write(b"hello\n" + rest)
+                assert await reader.readline() == b"hello\n"
+            resident.append(950)
+            await Overload(OverloadConfig(), Budget(0), lambda: iter(())).look(it.connections)
+            await it.until(lambda: len(it.connections) == 1)
+            buffers[1].write(b"\n")
+            assert await buffers[0].readline() == b"abc\n"
 
     play()
 

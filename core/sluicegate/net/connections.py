@@ -37,6 +37,11 @@ _QUIET_ENDS = frozenset({"client_gone"})
 """Ordinary ends of connections: counted, and logged for debugging only."""
 
 
+def _taken_bytes(client: ClientSide) -> int:
+    """Bytes that a client takes, those that no budget counts included."""
+    return client.kept_bytes + int(getattr(client.session, "places_bytes", 0))
+
+
 class Connections:
     """All client connections of one broker.
 
@@ -293,12 +298,12 @@ class Connections:
             self._is_sweeping = False
 
     async def relieve(self, excess: int, counter: str) -> None:
-        """Close the clients with the largest buffers, until enough bytes are freed; at least one.
+        """Close the clients that take most memory, until enough bytes are freed; at least one.
 
         :param excess: bytes.
         :param counter: why, for metrics and logs.
         """
-        kept = await self._measure(tuple(self._live), lambda client: client.kept_bytes)
+        kept = await self._measure(tuple(self._live), _taken_bytes)
         self._close_largest(kept, max(1, excess), counter)
 
     async def _measure(

@@ -52,6 +52,25 @@ def test_a_held_request_counts_in_the_budget_until_it_is_forwarded() -> None:
     assert (bench.budget.used, wire.session.held_bytes) == (0, 0)
 
 
+def test_places_on_topics_count_until_they_are_left() -> None:
+    wire = Wire(Bench(max_consumers_per_topic=5))
+    assert wire.session.places_bytes == 0
+    wire.client_sends(fetch("a", "b"))
+    wire.forwarded()
+    wire.broker_sends(fetched({"a": b"", "b": b""}))
+    wire.answered()
+    fetching = wire.session.places_bytes
+    assert fetching >= 2 * 5_000
+    publish(wire, {"c": batch(b"x")}, correlation_id=2)
+    publishing = wire.session.places_bytes
+    assert publishing >= fetching + 5_000
+    wire.client_sends(join("g", *map(str, range(100)), member="m", correlation_id=3))
+    wire.take_turns()
+    assert wire.session.places_bytes >= publishing + 100 * 5_000
+    wire.session.closed(wire.now)
+    assert wire.session.places_bytes == 0
+
+
 def test_requests_beyond_the_budget_are_refused_with_a_retriable_code() -> None:
     bench = Bench(max_publish_rate=1)
     bench.budget.limit = 50_000

@@ -104,6 +104,12 @@ class KafkaSession(ResponseStream):
         return requests + self._partial_response.size + self.outstanding.held_bytes
 
     @property
+    def places_bytes(self) -> int:
+        """About how much memory its places on topics take (`OptionalSession.places_bytes`)."""
+        fetching = self.fetching.reading.places_bytes
+        return self.producing.places_bytes + fetching + self.grouping.places_bytes
+
+    @property
     def frame_began_ns(self) -> int:
         """When the current partial request began; 0 if there is none."""
         is_partial = self._suspended is None and (self._partial_request.size > 0 or self._skip_client > 0)

@@ -7,7 +7,12 @@ from sluicegate.sessions.admission import Admission
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.fetch_requests import FetchRequest
 from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices
-from sluicegate_kafka.session.requests.connection import TOPICS_PER_SLICE, Connection
+from sluicegate_kafka.session.requests.connection import (
+    PARTITION_BYTES,
+    TOPIC_BYTES,
+    TOPICS_PER_SLICE,
+    Connection,
+)
 from sluicegate_kafka.session.requests.sliced import Turn
 from sluicegate_kafka.session.shared.readers import Reader
 from sluicegate_kafka.session.shared.shared import Shared
@@ -39,6 +44,11 @@ class Reading:
         """Topics that it may not consume."""
         self.held: dict[str, tuple[Admission, int]] = {}
         """Topics that it may not consume yet: what waits, and after how many ns it asks again."""
+
+    @property
+    def places_bytes(self) -> int:
+        """About how much memory its readers take."""
+        return TOPIC_BYTES * len(self._readers) + PARTITION_BYTES * self._count
 
     def request(self, request: FetchRequest, turn: Turn) -> Slices[None]:
         """Record the topics of a Fetch, and count the connection if no group counts it; in slices."""
@@ -198,6 +208,8 @@ class Reading:
             if count % TOPICS_PER_SLICE == 0:
                 yield
         self._readers.clear()
+        self._wanted.clear()
+        self._count = 0
 
 
 def _union(before: frozenset[int], partitions: Sequence[tuple[int, int]]) -> Slices[frozenset[int]]:

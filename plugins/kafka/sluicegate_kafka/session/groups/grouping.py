@@ -58,6 +58,11 @@ class Grouping:
             ),
         }
 
+    @property
+    def places_bytes(self) -> int:
+        """About how much memory the members' places take."""
+        return self._joining.places_bytes
+
     # -- the classic protocol ---------------------------------------------------------------------
 
     def _join(self, turn: Sliced, frame: bytes, head: RequestHead) -> Deciding:

@@ -9,7 +9,12 @@ from sluicegate_kafka.codec.assignments import MAX_PARTITIONS, Partitions
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.slices import Slices, at_once
 from sluicegate_kafka.session.groups.attempt import DECIDED_PER_SLICE
-from sluicegate_kafka.session.requests.connection import MAX_TOPICS, Connection
+from sluicegate_kafka.session.requests.connection import (
+    MAX_TOPICS,
+    PARTITION_BYTES,
+    TOPIC_BYTES,
+    Connection,
+)
 from sluicegate_kafka.session.requests.sliced import Turn
 from sluicegate_kafka.session.shared.readers import MemberKey
 from sluicegate_kafka.session.shared.shared import Shared
@@ -44,6 +49,12 @@ class Joining:
     def __contains__(self, key: MemberKey) -> bool:
         """Whether a member is known here."""
         return key in self._members
+
+    @property
+    def places_bytes(self) -> int:
+        """About how much memory the members' places take."""
+        topics = sum(map(len, self._members.values()))
+        return TOPIC_BYTES * topics + PARTITION_BYTES * sum(self._assigned.values())
 
     def topics(self, key: MemberKey) -> Mapping[str, Attached]:
         """The topics that a member is attached to."""

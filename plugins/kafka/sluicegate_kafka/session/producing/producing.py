@@ -33,7 +33,12 @@ from sluicegate_kafka.session.producing.attached import Attached
 from sluicegate_kafka.session.producing.exchange import Exchange
 from sluicegate_kafka.session.producing.inspecting import after_inspection, refuse_for_now, with_findings
 from sluicegate_kafka.session.producing.repeated import Repeated, is_repeatable
-from sluicegate_kafka.session.requests.connection import TOPICS_PER_SLICE, Connection, check_topics
+from sluicegate_kafka.session.requests.connection import (
+    TOPIC_BYTES,
+    TOPICS_PER_SLICE,
+    Connection,
+    check_topics,
+)
 from sluicegate_kafka.session.requests.pending import Expected, Glance, Owed
 from sluicegate_kafka.session.requests.sliced import Deciding, Handle, Sliced
 from sluicegate_kafka.session.requests.suspended import Suspended
@@ -84,6 +89,11 @@ class Producing:
         self.repeated: Repeated | None = None
         """Fast path for requests like the last one; None if that one is not repeatable."""
         connection.produced_ns = self._produced_ns
+
+    @property
+    def places_bytes(self) -> int:
+        """About how much memory its producers take."""
+        return TOPIC_BYTES * len(self._attached)
 
     def request(self, frame: bytes, head: RequestHead, now_ns: int) -> bool | Suspended:
         """Decide a Produce request topic by topic, once its large batches are measured."""

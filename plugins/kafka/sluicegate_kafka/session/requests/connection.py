@@ -28,6 +28,10 @@ INJECTED = -848
 """Correlation id of the gateway's own requests; responses are matched by their order."""
 MAX_TOPICS = 10_000
 """Topics in one request."""
+TOPIC_BYTES = 6_000
+"""About how much memory a place on a topic takes where no other client has one; 2 kB where others have."""
+PARTITION_BYTES = 65
+"""About how much memory a partition takes that a client is known to fetch, or to be assigned."""
 TOPICS_PER_SLICE = 10
 """Topics that are decided before others have their turn. One without a compiled gate costs some 70 us."""
 
