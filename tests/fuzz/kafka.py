@@ -14,6 +14,7 @@ from sluicegate_kafka.codec.api_keys import ApiKey
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import parse_request_head
 from sluicegate_kafka.codec.produce_requests import scan_produce
+from sluicegate_kafka.codec.slices import at_once
 from sluicegate_kafka.config import KafkaConfig
 from sluicegate_kafka.front import KafkaFront
 from sluicegate_kafka.session.producing.inspecting import Inspection
@@ -204,7 +205,7 @@ class KafkaFuzz(AnyFuzz):
         shared = self.front._started
         for connection in tuple(shared.releases):
             for release in shared.releases[connection]:
-                release(now_ns)
+                at_once(release(now_ns))
 
     def check(self, now_ns: int) -> None:
         shared = self.front._started

@@ -135,7 +135,8 @@ class KafkaFront:
         """Release idle producers and readers, of some connections in each turn of the loop."""
         for place, connection in enumerate(tuple(shared.releases)):
             for release in shared.releases.get(connection, ()):
-                release(now_ns)
+                for _ in release(now_ns):
+                    await asyncio.sleep(0)
             if place % _CONNECTIONS_PER_SLICE == _CONNECTIONS_PER_SLICE - 1:
                 await asyncio.sleep(0)
 

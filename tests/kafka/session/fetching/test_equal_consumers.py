@@ -22,6 +22,7 @@ from tests.kafka.session.messages import (
 )
 from tests.kafka.session.wire import SECOND, Bench, Wire, request, response
 
+from sluicegate_kafka.codec.slices import at_once
 from sluicegate_kafka.session.shared.audience import Audience
 from sluicegate_kafka.session.shared.client_counts import Places
 from sluicegate_kafka.session.shared.readers import Membership, Reader
@@ -457,14 +458,14 @@ def test_a_topic_no_longer_fetched_is_released() -> None:
     assert (fetches(first, "t"), fetches(other, "t")) == (0, FORBIDDEN)
     *_, release = first.shared.releases[first.session.connection]
     idle_ns = first.shared.producer_idle_ns
-    release(first.now)
-    release(first.now + idle_ns + 1)  # its last Fetch named the topic
+    at_once(release(first.now))
+    at_once(release(first.now + idle_ns + 1))  # its last Fetch named the topic
     assert fetches(other, "t") == FORBIDDEN
     assert fetches(first, "u") == 0
-    release(first.now)
-    release(first.now + idle_ns)
+    at_once(release(first.now))
+    at_once(release(first.now + idle_ns))
     assert fetches(other, "t") == FORBIDDEN
-    release(first.now + idle_ns + 1)
+    at_once(release(first.now + idle_ns + 1))
     assert fetches(other, "t") == 0
     assert fetches(first, "t") == FORBIDDEN
 

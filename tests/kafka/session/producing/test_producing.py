@@ -13,6 +13,8 @@ from tests.kafka.session.messages import (
 )
 from tests.kafka.session.wire import Bench, Wire
 
+from sluicegate_kafka.codec.slices import at_once
+
 POLICY_VIOLATION, MESSAGE_TOO_LARGE, NOT_ENOUGH_REPLICAS, INVALID_TIMESTAMP = 44, 10, 19, 32
 
 
@@ -76,7 +78,7 @@ def test_an_idle_producer_no_longer_counts() -> None:
     bench = Bench(max_producers_per_topic=1)
     idle = Wire(bench)
     publish(idle, {"t": batch(b"1")}, client_id="idle")
-    idle.session.producing.release_idle(idle.now + idle.shared.producer_idle_ns + 1)
+    at_once(idle.session.producing.release_idle(idle.now + idle.shared.producer_idle_ns + 1))
     assert publish(Wire(bench, idle.shared), {"t": batch(b"1")}, client_id="next")["t", 0][0] == 0
 
 

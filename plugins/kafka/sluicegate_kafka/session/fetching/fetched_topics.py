@@ -182,18 +182,27 @@ class Reading:
             place, _ = self.held.pop(topic)
             place.withdraw(self._shared.gate(topic, self._connection.exempt, now_ns), now_ns)
 
-    def release_idle(self, now_ns: int) -> None:
-        """Release topics that it has not fetched for the configured time."""
-        if not self._wanted:
-            return  # then nothing is known of what it fetches
+    def release_idle(self, now_ns: int) -> Slices[None]:
+        """Release topics that it has not fetched for the configured time; in slices."""
         oldest = now_ns - self._shared.producer_idle_ns
-        for topic, reader in tuple(self._readers.items()):
+        work = 0
+        for topic in tuple(self._readers):
+            if not self._wanted:
+                return  # then nothing is known of what it fetches
+            reader = self._readers.get(topic)
+            work += 1
+            if reader is None:
+                continue
             if self._wanted.get(topic):
                 reader.unwanted_ns = 0
             elif not reader.unwanted_ns:
                 reader.unwanted_ns = now_ns
             elif reader.unwanted_ns < oldest:
                 self._release(topic, now_ns)
+                work += ENTRIES_PER_SLICE // _SETTLED_PER_SLICE
+            if work >= ENTRIES_PER_SLICE:
+                work = 0
+                yield
 
     def _release(self, topic: str, now_ns: int) -> None:
         self._shared.audiences.closed(self._readers.pop(topic))

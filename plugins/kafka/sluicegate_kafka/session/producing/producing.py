@@ -27,7 +27,7 @@ from sluicegate_kafka.codec.produce_responses import (
     plain_response_length,
 )
 from sluicegate_kafka.codec.record_walk import largest_message
-from sluicegate_kafka.codec.slices import Slices, at_once
+from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices, at_once
 from sluicegate_kafka.session.producing.appends import Appends, Unheard, awaited_appends
 from sluicegate_kafka.session.producing.attached import Attached
 from sluicegate_kafka.session.producing.exchange import Exchange
@@ -373,11 +373,19 @@ class Producing:
         """When this client last published anything."""
         return max((attached.last_ns for attached in self._attached.values()), default=0)
 
-    def release_idle(self, now_ns: int) -> None:
-        """Detach producers that have not published for the configured time."""
+    def release_idle(self, now_ns: int) -> Slices[None]:
+        """Detach producers that have not published for the configured time; in slices."""
         oldest = now_ns - self._shared.producer_idle_ns
-        for key in [key for key, attached in self._attached.items() if attached.last_ns < oldest]:
-            self._detach(key, now_ns)
+        work = 0
+        for key in tuple(self._attached):
+            attached = self._attached.get(key)
+            work += 1
+            if attached is not None and attached.last_ns < oldest:
+                self._detach(key, now_ns)
+                work += ENTRIES_PER_SLICE // _DETACHED_PER_SLICE
+            if work >= ENTRIES_PER_SLICE:
+                work = 0
+                yield
 
     def parting(self, now_ns: int) -> Slices[None]:
         """The connection is closed: detach all its producers."""

@@ -13,6 +13,7 @@ from sluicegate_kafka.codec.addresses import rewrite_node_endpoints
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.produce_responses import has_node_endpoints
 from sluicegate_kafka.codec.request_sizes import API_KEYS, RequestSizes
+from sluicegate_kafka.codec.slices import Slices
 from sluicegate_kafka.config import KafkaConfig
 from sluicegate_kafka.session.requests.connection import Connection, Identity
 from sluicegate_kafka.session.shared.arrival import Arrivals
@@ -55,8 +56,8 @@ class Shared:
         self.sequences: dict[Identity, Sequences] = {}
         """Gaps in the numbers of idempotent producers, for clients that have any; last refused is last."""
         self._gap_count = GapCount()
-        self.releases: dict[Connection, tuple[Callable[[int], None], ...]] = {}
-        """For each connection, what lets go of producers and readers that have been idle for long."""
+        self.releases: dict[Connection, tuple[Callable[[int], Slices[None]], ...]] = {}
+        """For each connection, what lets go of producers and readers that are idle for long, in slices."""
         self.max_frame_bytes = config.max_frame_bytes
         self.request_sizes = RequestSizes(
             config.max_frame_bytes, {API_KEYS[name]: size for name, size in config.request_bytes.items()}
