@@ -1,7 +1,7 @@
 """Long work is done in slices: the session asks for a turn between two of them and keeps the order."""
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 
 import pytest
@@ -238,3 +238,24 @@ def test_a_fetch_response_is_read_only_as_far_as_the_rate_lets_it(monkeypatch: p
     wire.client_sends(fetch("t"))
     wire.broker_sends(fetched({"t": batch(b"x") * 1_000}))
     assert len(read) == 2
+
+
+@pytest.mark.parametrize("groups", [30, 1_000])
+@pytest.mark.parametrize("request_of", [join, lambda group, *topics: commit(group, dict.fromkeys(topics, 1))])
+def test_listed_groups_are_learned_in_slices(request_of: Callable[..., bytes], groups: int) -> None:
+    wire = Wire(Bench(max_subscriptions_per_topic=5_000))
+    topics = [f"t{number}" for number in range(50)]
+    names = {f"g{number}" for number in range(groups)}
+    wire.shared.listing.learned(dict.fromkeys(topics, names), wire.now, wire.now)
+
+    def known() -> int:
+        return sum(len(state.subscriptions) for state in wire.shared.gates.states.values())
+
+    seen = [0]
+    wire.client_sends(request_of("new", *topics))
+    seen.append(known())
+    while wire.take_turn():
+        seen.append(known())
+    assert len(wire.forwarded()) == 1
+    assert seen[-1] == len(topics) * (groups + 1)
+    assert max(after - before for before, after in pairwise(seen)) <= 100 + groups + 5

@@ -38,8 +38,10 @@ class Commit(Attempt):
     def deciding(self, turn: Turn) -> Slices[Found]:
         """Take the places of the subscriptions."""
         yield from self._compiling(self._topics, turn)
+        done = 0
         while self._count < len(self._topics):
             topic = self._topics[self._count]
+            done += self._work(topic, turn.now_ns)
             place = self._pending.pop(topic, None)
             place = place or Creation(self._operation(OperationKind.CREATE_SUBSCRIPTION, topic))
             found = self._create(place, self._gate(topic, turn.now_ns), turn.now_ns)
@@ -48,7 +50,8 @@ class Commit(Attempt):
             if found is not None:
                 return found
             self._count += 1
-            if self._count % DECIDED_PER_SLICE == 0:
+            if done >= DECIDED_PER_SLICE:
+                done = 0
                 yield
         return None
 

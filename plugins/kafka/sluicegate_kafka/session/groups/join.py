@@ -44,11 +44,16 @@ class Join(Attempt):
         """Attach the member to the topics that it lacks."""
         topics = self._topics()
         yield from self._compiling(topics, turn)
-        for end in range(DECIDED_PER_SLICE, len(topics), DECIDED_PER_SLICE):
-            found = self._attach(topics[end - DECIDED_PER_SLICE : end], turn.now_ns)
-            if found is not None:
-                return found
-            yield
+        begin = done = 0
+        for end, topic in enumerate(topics):
+            work = self._work(topic, turn.now_ns)
+            done += work
+            if done > DECIDED_PER_SLICE and end > begin:
+                found = self._attach(topics[begin:end], turn.now_ns)
+                if found is not None:
+                    return found
+                begin, done = end, work
+                yield
         found = self._attach(topics, turn.now_ns)  # the rest, and places lost between two slices
         if found is None:
             yield from self._joining.joined(self._key, topics, turn)

@@ -41,6 +41,10 @@ class GroupListing(Listings):
             self._groups = groups
             self._asked_ns = asked_ns
 
+    def count(self, topic: str) -> int:
+        """How many groups of a topic were listed."""
+        return len(self._groups.get(topic, ())) if self._groups is not None else 0
+
     def inform(self, state: TopicState) -> None:
         """Update a topic's state; groups admitted since the broker was asked are added."""
         if self._groups is None:
