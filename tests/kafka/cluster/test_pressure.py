@@ -1,5 +1,8 @@
 """How far consumer groups are behind, in bytes."""
 
+from collections import UserDict
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,6 +40,19 @@ def test_topics_without_retention_by_size_have_the_configured_quota_or_none() ->
 
 def test_topics_that_the_gateway_does_not_know_are_left_out() -> None:
     assert set(backlogs(LOGS, [{("other", 0): 3}], {}, NONE)) == {"a", "b"}
+
+
+def test_the_partitions_of_many_topics_are_looked_through_once() -> None:
+    class Counted(UserDict[tuple[str, int], Log]):
+        passes = 0
+
+        def __iter__(self) -> Iterator[tuple[str, int]]:
+            Counted.passes += 1
+            return super().__iter__()
+
+    logs = Counted({(f"t{number}", 0): Log(0, 100, 100) for number in range(100)})
+    assert len(backlogs(logs, [], {"t7": 5}, NONE)) == 100
+    assert Counted.passes == 1
 
 
 @given(begin=st.integers(0, 1000), held=st.integers(0, 1000), size=st.integers(0, 10**9), data=st.data())

@@ -5,7 +5,7 @@ loses records. So a topic's quota is `retention.bytes` of its partitions, or the
 """
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,7 +50,10 @@ def backlogs(
     :param retention: bytes that each partition of a topic may have; 0 or less if there is no bound.
     :param config: quotas for topics without one.
     """
-    most = dict.fromkeys((topic for topic, _ in logs), 0.0)
+    topics: dict[str, list[Log]] = {}
+    for (topic, _), own in logs.items():
+        topics.setdefault(topic, []).append(own)
+    most = dict.fromkeys(topics, 0.0)
     for offsets in committed:
         of_group: dict[str, float] = {}
         for partition, offset in offsets.items():
@@ -59,14 +62,15 @@ def backlogs(
                 of_group[topic] = of_group.get(topic, 0.0) + log.behind(offset)
         for topic, nbytes in of_group.items():
             most[topic] = max(most[topic], nbytes)
-    return {topic: Backlog(nbytes, _quota(topic, logs, retention, config)) for topic, nbytes in most.items()}
+    return {
+        topic: Backlog(nbytes, _quota(topics[topic], retention.get(topic, -1), config))
+        for topic, nbytes in most.items()
+    }
 
 
-def _quota(
-    topic: str, logs: Mapping[tuple[str, int], Log], retention: Mapping[str, int], config: BacklogConfig
-) -> float:
-    own = [log for (name, _), log in logs.items() if name == topic]
-    bound = retention.get(topic, -1) * len(own)
+def _quota(own: Sequence[Log], retention: int, config: BacklogConfig) -> float:
+    """The quota of a topic with these partitions."""
+    bound = retention * len(own)
     if bound > 0:
         return bound
     held = sum(log.end - log.begin for log in own)
@@ -104,7 +108,10 @@ class KafkaBacklogs:
             sizes = await _sizes(admin, partitions)
             retention = await admin.retention_bytes({topic for topic, _ in partitions})
         logs = await _logs(options, partitions, sizes)
-        return backlogs(logs, committed.values(), retention, self._config.pressure.backlog)
+        # Groups times partitions may be millions, and other clients must not wait for them.
+        return await asyncio.to_thread(
+            backlogs, logs, committed.values(), retention, self._config.pressure.backlog
+        )
 
 
 async def _sizes(admin: Any, partitions: Collection[tuple[str, int]]) -> dict[tuple[str, int], int]:

@@ -67,8 +67,9 @@ class Upstream:
             committed = await admin.committed()
         found: dict[str, set[str]] = {}
         for group, offsets in committed.items():
-            for topic, _ in offsets:
+            for topic in {topic for topic, _ in offsets}:
                 found.setdefault(topic, set()).add(group)
+            await asyncio.sleep(0)  # each group may have thousands of partitions
         return found
 
     @asynccontextmanager
