@@ -139,7 +139,7 @@ TARGETS = [
         ApiKey.FIND_COORDINATOR,
         range(7),
         False,
-        lambda frame, version: addresses.rewrite_find_coordinator(frame, version, _advertised),
+        lambda frame, version: at_once(addresses.rewrite_find_coordinator(frame, version, _advertised)),
     ),
     Target(
         ApiKey.DESCRIBE_CLUSTER,
@@ -147,7 +147,7 @@ TARGETS = [
         False,
         lambda frame, version: addresses.rewrite_describe_cluster(frame, version, _advertised),
     ),
-    Target(ApiKey.DESCRIBE_QUORUM, range(3), False, quorum.without_listeners),
+    Target(ApiKey.DESCRIBE_QUORUM, range(3), False, _whole(quorum.without_listeners)),
     Target(
         ApiKey.API_VERSIONS,
         range(5),

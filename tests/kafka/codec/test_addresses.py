@@ -17,6 +17,7 @@ from sluicegate_kafka.codec.addresses import (
 )
 from sluicegate_kafka.codec.api_keys import ApiKey
 from sluicegate_kafka.codec.errors import ProtocolError
+from sluicegate_kafka.codec.slices import at_once
 
 few = settings(max_examples=15, deadline=None)
 
@@ -56,7 +57,7 @@ def test_find_coordinator(version: int, data: st.DataObject) -> None:
         expected = dataclasses.replace(entity, coordinators=found)
     else:
         expected = _mapped(entity, "node_id")
-    frame = rewrite_find_coordinator(response_frame(entity), version, _advertised)
+    frame = at_once(rewrite_find_coordinator(response_frame(entity), version, _advertised))
     assert decode_response(frame, ApiKey.FIND_COORDINATOR, version) == (7, expected)
 
 
@@ -64,7 +65,7 @@ def test_an_unknown_coordinator_stays_unknown() -> None:
     schema = response_schema(ApiKey.FIND_COORDINATOR, 0)
     entity = schema(error_code=ErrorCode(15), node_id=-1, host="", port=-1)
     frame = response_frame(entity)
-    assert rewrite_find_coordinator(frame, 0, _advertised) == frame
+    assert at_once(rewrite_find_coordinator(frame, 0, _advertised)) == frame
 
 
 @pytest.mark.parametrize("version", range(3))

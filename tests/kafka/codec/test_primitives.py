@@ -14,6 +14,7 @@ from kio.static.primitive import uvarint
 
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.primitives import (
+    MAX_TAGS,
     Cursor,
     guarded,
     read_uvarint,
@@ -88,6 +89,12 @@ def test_a_tagged_field_may_end_its_buffer() -> None:
 def test_a_tagged_field_never_reaches_past_the_end() -> None:
     with pytest.raises(ProtocolError, match="a tagged field of 9 bytes reaches past the end"):
         skip_tags(b"\x01\x05\x09abc", 0)
+
+
+def test_the_number_of_tagged_fields_is_bounded() -> None:
+    assert skip_tags(write_uvarint(MAX_TAGS) + b"\x01\x00" * MAX_TAGS, 0) == 1 + 2 * MAX_TAGS
+    with pytest.raises(ProtocolError, match=f"{MAX_TAGS + 1} tagged fields"):
+        skip_tags(write_uvarint(MAX_TAGS + 1) + b"\x01\x00" * (MAX_TAGS + 1), 0)
 
 
 @pytest.mark.parametrize("flexible", [True, False])

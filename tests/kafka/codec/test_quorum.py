@@ -10,6 +10,7 @@ from tests.kafka.codec.entities import decode_response, entities, response_frame
 from sluicegate_kafka.codec.api_keys import ApiKey
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.quorum import without_listeners
+from sluicegate_kafka.codec.slices import at_once
 
 few = settings(max_examples=25, deadline=None)
 
@@ -23,10 +24,10 @@ def test_only_the_listeners_are_removed(version: int, data: st.DataObject) -> No
     if version >= 2:
         nodes = tuple(dataclasses.replace(node, listeners=()) for node in entity.nodes)
         expected = dataclasses.replace(entity, nodes=nodes)
-    frame = without_listeners(response_frame(entity), version)
+    frame = at_once(without_listeners(response_frame(entity), version))
     assert decode_response(frame, ApiKey.DESCRIBE_QUORUM, version) == (7, expected)
 
 
 def test_a_truncated_response_is_malformed() -> None:
     with pytest.raises(ProtocolError):
-        without_listeners(b"\0\0\0\7\0\0\0\0\5", 2)
+        at_once(without_listeners(b"\0\0\0\7\0\0\0\0\5", 2))

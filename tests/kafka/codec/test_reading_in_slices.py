@@ -13,6 +13,7 @@ from sluicegate_kafka.codec import (
     group_requests,
     group_responses,
 )
+from sluicegate_kafka.codec.addresses import rewrite_find_coordinator
 from sluicegate_kafka.codec.api_keys import ApiKey
 from sluicegate_kafka.codec.committed import committed_offsets_slices
 from sluicegate_kafka.codec.errors import ProtocolError
@@ -20,6 +21,7 @@ from sluicegate_kafka.codec.fetch_requests import MAX_ENTRIES
 from sluicegate_kafka.codec.frames import parse_request_head
 from sluicegate_kafka.codec.group_requests import MAX_GROUP_REQUEST, MAX_NAMES
 from sluicegate_kafka.codec.primitives import write_array_length, write_uvarint
+from sluicegate_kafka.codec.quorum import without_listeners
 from sluicegate_kafka.codec.slices import at_once
 
 ID, TAGS = bytes(16), b"\0"
@@ -68,8 +70,40 @@ def commit(*partitions: int) -> Any:
 
 
 def committed(partitions: int) -> Any:
-    entries = [struct.pack(">iqhh", 1, 5, -1, 0)] * partitions
+    entries = [struct.pack(">iqhh", 1, 5, -1, 0)] * (partitions - 1)  # the topic counts as well
     return committed_offsets_slices(bytes(4) + array(text("t") + array(*entries)), 1, "g")
+
+
+def committed_to_topics(topics: int) -> Any:
+    return committed_offsets_slices(bytes(4) + array(*[text("t") + array()] * topics), 1, "g")
+
+
+def committed_by_groups(entries: int) -> Any:
+    one = b"\2g" + compact(b"\2t" + compact() + TAGS) + bytes(2) + TAGS
+    last = b"\2g" + compact() + bytes(2) + TAGS
+    groups = [one] * (entries // 2) + [last] * (entries % 2)
+    return committed_offsets_slices(bytes(5 + 4) + compact(*groups) + TAGS, 8, "")
+
+
+def assignors(count: int) -> Any:
+    return join(*[b""] * count)
+
+
+def quorum_topics(topics: int) -> Any:
+    one = b"\2t" + compact() + TAGS
+    return without_listeners(bytes(5 + 2 + 1) + compact(*[one] * topics) + compact() + TAGS, 2)
+
+
+def quorum_partitions(partitions: int) -> Any:
+    one = bytes(4 + 2 + 1 + 4 + 4 + 8) + compact() + compact() + TAGS
+    topic = b"\2t" + compact(*[one] * (partitions - 1)) + TAGS
+    return without_listeners(bytes(5 + 2 + 1) + compact(topic) + compact() + TAGS, 2)
+
+
+def coordinators(fives: int) -> Any:
+    one = b"\2g" + struct.pack(">i", 1) + b"\2h" + struct.pack(">ih", 9092, 0) + b"\0" + TAGS
+    frame = bytes(5 + 4) + compact(*[one] * (fives // 5)) + TAGS
+    return rewrite_find_coordinator(frame, 4, lambda node, host, port: (host, port))
 
 
 def refused(partitions: int) -> Any:
@@ -111,9 +145,12 @@ def answered(*partitions: int) -> Any:
 
 @pytest.mark.parametrize(
     "read",
-    [commit, committed, refused, assigned, assigned_by_heartbeat, named],
+    [
+        commit, committed, committed_to_topics, committed_by_groups, refused, assigned, assignors,
+        assigned_by_heartbeat, named, quorum_topics, quorum_partitions, coordinators,
+    ],
     ids=lambda read: read.__name__,
-)
+)  # fmt: skip
 @pytest.mark.parametrize(("entries", "slices"), [(999, 0), (1_000, 1), (1_999, 1), (2_000, 2)])
 def test_entries_are_read_in_slices(read: Callable[[int], Iterator[None]], entries: int, slices: int) -> None:
     assert turns(read(entries)) == slices
@@ -198,6 +235,16 @@ def test_the_topics_of_a_commit_are_bounded() -> None:
     assert len(at_once(commit(*[0] * MAX_NAMES)).topics) == MAX_NAMES
     with pytest.raises(ProtocolError, match=f"over {MAX_NAMES} topics in one request"):
         at_once(commit(*[0] * (MAX_NAMES + 1)))
+
+
+def test_the_members_that_leave_together_are_bounded() -> None:
+    def leave(members: int) -> Any:
+        body = text("g") + array(*[text("m") + b"\xff\xff"] * members)
+        return group_requests.read_leave_group(*asked(ApiKey.LEAVE_GROUP, 3, body))
+
+    assert len(leave(MAX_NAMES)[1]) == MAX_NAMES
+    with pytest.raises(ProtocolError, match=f"{MAX_NAMES + 1} members in one request"):
+        leave(MAX_NAMES + 1)
 
 
 def test_the_topics_of_a_heartbeat_are_bounded() -> None:

@@ -12,6 +12,7 @@ from sluicegate_kafka.codec.api_keys import ApiKey
 from sluicegate_kafka.codec.frames import response_body
 from sluicegate_kafka.codec.primitives import Cursor, guarded, write_string, write_uvarint
 from sluicegate_kafka.codec.produce_responses import node_endpoints
+from sluicegate_kafka.codec.slices import Slices, guarded_slices
 
 AddressMap: TypeAlias = Callable[[int, str, int], tuple[str, int]]
 """`(node_id, host, port)` as the broker says it -> what the client shall see."""
@@ -19,6 +20,8 @@ AddressMap: TypeAlias = Callable[[int, str, int], tuple[str, int]]
 _NO_ENTITY: Final = -1
 """Node id of an unknown coordinator; its address is empty."""
 _FIND_COORDINATOR_BATCHED = 4
+_ADDRESSES_PER_SLICE = 200
+"""Coordinators that are read in one slice, some 6 us each; a client may ask for half a million."""
 _pack_i32 = struct.Struct(">i").pack
 
 
@@ -75,9 +78,11 @@ def rewrite_metadata(frame: bytes, version: int, address_map: AddressMap) -> byt
     return splice.result()
 
 
-@guarded
-def rewrite_find_coordinator(frame: bytes, version: int, address_map: AddressMap) -> bytes:
+@guarded_slices
+def rewrite_find_coordinator(frame: bytes, version: int, address_map: AddressMap) -> Slices[bytes]:
     """A FindCoordinator response with the gateway's addresses; those of unknown coordinators stay empty.
+
+    Yields between two slices.
 
     :raises ProtocolError: when it is malformed.
     """
@@ -91,7 +96,9 @@ def rewrite_find_coordinator(frame: bytes, version: int, address_map: AddressMap
             cursor.nullable_string()
         splice.address()
         return splice.result()
-    for _ in range(cursor.array_length()):
+    for read in range(cursor.array_length()):
+        if read % _ADDRESSES_PER_SLICE == _ADDRESSES_PER_SLICE - 1:
+            yield
         cursor.string()  # key
         splice.address()
         cursor.i16()  # error

@@ -41,21 +41,29 @@ def committed_offsets_slices(frame: bytes, version: int, group: str) -> Slices[M
     if version >= 3:
         cursor.i32()  # throttle time
     if version < FIRST_OF_SEVERAL_GROUPS:
-        return {group: (yield from _topics(cursor, version))}
+        offsets, _ = yield from _topics(cursor, version, 0)
+        return {group: offsets}
     found: dict[str, Offsets] = {}
+    read = 0
     for _ in range(cursor.array_length()):
         name = cursor.string()
-        found[name] = yield from _topics(cursor, version)
+        read += 1
+        if read % ENTRIES_PER_SLICE == 0:
+            yield
+        found[name], read = yield from _topics(cursor, version, read)
         cursor.i16()  # error
         cursor.tags()
     return found
 
 
-def _topics(cursor: Cursor, version: int) -> Slices[Offsets]:
+def _topics(cursor: Cursor, version: int, read: int) -> Slices[tuple[Offsets, int]]:
+    """The offsets of one group, and how many entries were read with it; `read` were before it."""
     found: dict[tuple[str, int], int] = {}
-    read = 0
     for _ in range(cursor.array_length()):
         topic = cursor.string()
+        read += 1
+        if read % ENTRIES_PER_SLICE == 0:
+            yield
         for _ in range(cursor.array_length()):
             index, offset = cursor.i32(), cursor.i64()
             if version >= 5:
@@ -68,4 +76,4 @@ def _topics(cursor: Cursor, version: int) -> Slices[Offsets]:
             if read % ENTRIES_PER_SLICE == 0:
                 yield
         cursor.tags()
-    return found
+    return found, read

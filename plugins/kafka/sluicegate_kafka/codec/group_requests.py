@@ -16,7 +16,7 @@ MAX_GROUP_REQUEST: Final = 8 * 1024 * 1024
 """Largest group request that is read, in bytes; many short names take many times that, and a second."""
 
 MAX_NAMES: Final = 10_000
-"""Names of topics in one request that are read, some 0.4 us each."""
+"""Names of topics or members in one request that are read, some 0.4 us each."""
 _VERSION_BYTES = 2
 _CONSUMER = "consumer"
 
@@ -88,7 +88,9 @@ def join_group_slices(frame: bytes, head: RequestHead) -> Slices[JoinGroup]:
     protocol_type = cursor.string()
     topics: dict[str, None] = {}
     known, left = b"", 2 * MAX_NAMES
-    for _ in range(cursor.array_length()):
+    for read in range(cursor.array_length()):
+        if read % ENTRIES_PER_SLICE == ENTRIES_PER_SLICE - 1:
+            yield
         cursor.string()  # name of the assignor
         metadata = cursor.byte_string()
         # All assignors of one client have the same topics, in the same order.
@@ -134,7 +136,10 @@ def read_leave_group(frame: bytes, head: RequestHead) -> tuple[str, tuple[str, .
     if head.version < 3:
         return group, (cursor.string(),)
     names: list[str] = []
-    for _ in range(cursor.array_length()):
+    count = cursor.array_length()
+    if count > MAX_NAMES:
+        raise ProtocolError(f"{count} members in one request, expected up to {MAX_NAMES}")
+    for _ in range(count):
         names += filter(None, (cursor.string(), cursor.nullable_string()))
         if head.version >= 5:
             cursor.nullable_string()  # reason

@@ -10,6 +10,8 @@ from sluicegate_kafka.codec.errors import ProtocolError
 MALFORMED: Final = (IndexError, struct.error, UnicodeDecodeError)
 """What reading past the end or decoding a hostile string raises."""
 
+MAX_TAGS: Final = 50
+"""Tagged fields in one section; Kafka's messages have five at most, and a client may invent any number."""
 _MAX_I32 = 2**31 - 1
 _LAST_VARINT_SHIFT = 28
 _VARINT_FLAG = 0x80
@@ -100,13 +102,15 @@ def with_length(parts: "list[bytes | memoryview]") -> bytes:
 def skip_tags(buffer: bytes, at: int) -> int:
     """The offset after a tagged-fields section.
 
-    :raises ProtocolError: when a field claims more bytes than there are.
+    :raises ProtocolError: when a field claims more bytes than there are, or there are too many fields.
     :raises IndexError: when the buffer ends inside it.
     """
     count = buffer[at]
     if count == 0:
         return at + 1
     count, at = read_uvarint(buffer, at)
+    if count > MAX_TAGS:
+        raise ProtocolError(f"{count} tagged fields, expected up to {MAX_TAGS}")
     for _ in range(count):
         _, at = read_uvarint(buffer, at)
         size, at = read_uvarint(buffer, at)

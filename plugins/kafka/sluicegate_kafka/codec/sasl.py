@@ -10,7 +10,7 @@ from sluicegate_kafka.codec.api_keys import ApiKey
 from sluicegate_kafka.codec.frames import RequestHead, is_flexible, response_body
 from sluicegate_kafka.codec.primitives import Cursor, guarded
 
-_AUTH = "auth="
+_AUTH = "\x01auth="
 _DELEGATED = ",tokenauth="
 _BEARER = re.compile(r"bearer +([-_.a-z0-9]+)", re.ASCII | re.IGNORECASE)
 
@@ -105,9 +105,9 @@ def _scram(token: bytes) -> str | None:
 
 def _oauth(token: bytes) -> str | None:
     """RFC 7628: a GS2 header, then pairs ended by the byte 1; a broker reads the last bearer token."""
-    told = [pair for pair in token.decode().split("\x01") if pair.startswith(_AUTH)]
-    bearer = _BEARER.fullmatch(told[-1], len(_AUTH)) if told else None
-    payload = bearer[1].split(".")[1:2] if bearer else []
+    _, _, told = token.decode().rpartition(_AUTH)
+    bearer = _BEARER.fullmatch(told.partition("\x01")[0])
+    payload = bearer[1].split(".", 2)[1:2] if bearer else []
     return _subject(payload[0]) if payload else None
 
 

@@ -16,12 +16,12 @@ from sluicegate_kafka.codec.quorum import without_listeners
 from sluicegate_kafka.session.requests.connection import Connection, Handler
 from sluicegate_kafka.session.requests.held import Held
 from sluicegate_kafka.session.requests.pending import Expected
+from sluicegate_kafka.session.requests.sliced import Making, SlicedResponse, in_slices
 from sluicegate_kafka.session.shared.shared import Shared
 
 Rewrite = Callable[[bytes, int, AddressMap], bytes]
 _REWRITES: Mapping[int, Rewrite] = {
     ApiKey.METADATA: rewrite_metadata,
-    ApiKey.FIND_COORDINATOR: rewrite_find_coordinator,
     ApiKey.DESCRIBE_CLUSTER: rewrite_describe_cluster,
 }
 
@@ -43,14 +43,27 @@ class Addressing:
         """The handlers of this package's APIs."""
         return {
             **dict.fromkeys(_REWRITES, self._rewritten),
+            ApiKey.FIND_COORDINATOR: self._coordinators,
             ApiKey.DESCRIBE_QUORUM: self._without_controllers,
         }
 
     def _without_controllers(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:
-        def clear(response: bytes, now_ns: int) -> Buffer:
-            return with_length([without_listeners(response, head.version)])
+        def clear(turn: SlicedResponse, response: bytes) -> Making:
+            cleared = yield from without_listeners(response, head.version)
+            return with_length([cleared])
 
-        self._connection.outstanding.expect(Expected(head.correlation_id, clear))
+        self._connection.outstanding.expect(Expected(head.correlation_id, in_slices(clear)))
+        return True
+
+    def _coordinators(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:
+        nodes = self._shared.nodes
+
+        def readdress(turn: SlicedResponse, response: bytes) -> Making:
+            before = nodes.changes
+            rewritten = yield from rewrite_find_coordinator(response, head.version, nodes.advertised)
+            return self._once_open(rewritten, before, turn.now_ns)
+
+        self._connection.outstanding.expect(Expected(head.correlation_id, in_slices(readdress)))
         return True
 
     def _rewritten(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:
@@ -64,7 +77,13 @@ class Addressing:
 
     def _readdress(self, rewrite: Rewrite, response: bytes, version: int, now_ns: int) -> Buffer | Held:
         before = self._shared.nodes.changes
-        rewritten = rewrite(response, version, self._shared.nodes.advertised)
+        return self._once_open(rewrite(response, version, self._shared.nodes.advertised), before, now_ns)
+
+    def _once_open(self, rewritten: bytes, before: int, now_ns: int) -> Buffer | Held:
+        """A response, held if it names a new broker.
+
+        :param before: how often nodes had changed before it.
+        """
         frame = with_length([rewritten])
         if self._shared.nodes.changes != before:
             return Held(frame, now_ns + _OPENING_NS)
