@@ -14,14 +14,17 @@ from sluicegate.net.http import HttpServer
 WHOLE = b"GET / HTTP/1.1\r\nHost: gate\r\n\r\n"
 HALF = b"GET / HTTP/1.1\r\nHost: ga"
 
-HEAD_S = 12_345.0
-"""A bound that only a test's hand brings about."""
+BEGUN = b"POST / HTTP/1.1\r\nHost: gate\r\nContent-Length: 5\r\n\r\n"
+"""The application answers it without its body."""
+
+HEAD_S, TAKEN_S = 12_345.0, 12_346.0
+"""Bounds that only a test's hand brings about."""
 
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class Deadlines:
-    """Those of heads; they pass when a test says so, and not with the time."""
+    """Those of heads and of answers; they pass when a test says so, and not with the time."""
 
     def __init__(self, call_later: Callable[..., asyncio.TimerHandle]) -> None:
         self._call_later = call_later
@@ -32,7 +35,7 @@ class Deadlines:
     ) -> asyncio.TimerHandle:
         """As the loop's own."""
         handle = self._call_later(delay, callback, *arguments)
-        if delay == HEAD_S:
+        if delay in (HEAD_S, TAKEN_S):
             self._made.append((handle, callback))
         return handle
 
@@ -148,4 +151,44 @@ async def test_a_request_in_progress_is_never_closed_for_others() -> None:
             assert await answer(waiting[0]) == b""
             go_on.set()
             assert (await answer(one)).endswith(b"hello")
+    await server.stop()
+
+
+async def test_the_rest_of_a_body_times_out_once_its_request_is_answered(deadlines: Deadlines) -> None:
+    async with serving(head_s=HEAD_S) as server, connections(server, 1, BEGUN) as [one]:
+        assert (await answer(one)).endswith(b"hello")
+        one[1].write(b"x")
+        async with connections(server, 1, WHOLE) as [other]:
+            assert (await answer(other)).endswith(b"hello")
+        [due] = deadlines.due
+        due()
+        assert await answer(one) == b""
+
+
+async def test_a_body_that_ends_after_its_answer_lets_its_connection_go_on(deadlines: Deadlines) -> None:
+    async with serving(head_s=HEAD_S) as server, connections(server, 1, BEGUN) as [one]:
+        assert (await answer(one)).endswith(b"hello")
+        assert (await answer(one, b"12345" + WHOLE)).startswith(b"HTTP/1.1 200 ")
+        assert deadlines.due == []
+
+
+async def test_answered_requests_with_bodies_that_never_end_give_way_to_others() -> None:
+    async with serving(connections=20) as server, connections(server, 0, b"") as made:
+        for _ in range(30):
+            made.append(await asyncio.open_connection(*server.address))
+            assert (await answer(made[-1], BEGUN)).startswith(b"HTTP/1.1 200 ")
+        assert await answer(made[0]) == b""
+
+
+async def test_an_answer_that_nobody_takes_frees_its_place(deadlines: Deadlines) -> None:
+    app = PlainTextResponse(b"." * (64 << 20) + b"hello")
+    server = HttpServer(app, "127.0.0.1", 0, "test", connections=2, taken_s=TAKEN_S)
+    server.start()
+    async with connections(server, 1, WHOLE):
+        await until_so(lambda: deadlines.due)
+        async with connections(server, 1, WHOLE) as [other]:
+            assert (await other[0].readline()).startswith(b"HTTP/1.1 503 ")
+        deadlines.due[0]()
+        async with connections(server, 1, WHOLE) as [other]:
+            assert (await other[0].readline()).startswith(b"HTTP/1.1 200 ")
     await server.stop()

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import uvicorn
 
-from sluicegate.net.http_heads import HEAD_S, Protocol, Waiting
+from sluicegate.net.http_heads import HEAD_S, TAKEN_S, Protocol, Waiting
 from sluicegate.net.listening.sockets import Inherited, bind, refused_address
 
 _KEEP_ALIVE_S = 30
@@ -50,7 +50,8 @@ class HttpServer:
     :param tls: what to speak; plain text if None.
     :param connections: most connections and requests at once; further ones get a 503. Half of them may wait
         for a request; beyond that, each new one closes a waiting one.
-    :param head_s: longest time for the head of a request, seconds.
+    :param head_s: longest time for the head of a request, and for the rest of one that is answered, seconds.
+    :param taken_s: longest time for a client to take what was written to it, seconds.
     :param inherited: listening sockets of a process before; the one with this address is used.
     :raises OSError: if the address is not available.
     """
@@ -64,9 +65,11 @@ class HttpServer:
         tls: ssl.SSLContext | None = None,
         connections: int = _CONNECTIONS,
         head_s: float = HEAD_S,
+        taken_s: float = TAKEN_S,
         inherited: Inherited | None = None,
     ) -> None:
-        protocol = partial(Protocol, waiting=Waiting(connections // 2), head_s=head_s)
+        waiting = Waiting(connections // 2)
+        protocol = partial(Protocol, waiting=waiting, head_s=head_s, taken_s=taken_s)
         config = uvicorn.Config(
             app,
             log_config=None,

@@ -1,6 +1,7 @@
-"""HTTP connections between requests: how long the head of one may take, and how many connections may wait.
+"""HTTP connections that wait for their clients: for how long, and how many of them.
 
-A server without this limit is full once enough clients have begun a head and stalled.
+A server without these limits is full once enough clients have begun a head, the body of an answered request,
+or to take an answer, and stalled.
 """
 
 import asyncio
@@ -12,7 +13,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEAD_S = 10.0
 """Longest time from the first byte of a request, or from the connection for the first one, to the end of its
-head."""
+head, and from an answer to the end of its request's body."""
+TAKEN_S = 90.0
+"""Longest time for a client to take what was written to it. Applications that write in parts have shorter
+ones of their own."""
 
 
 class Waiting:
@@ -53,16 +57,25 @@ class Waiting:
 
 
 class Protocol(H11Protocol):
-    """uvicorn's protocol with a bound on heads.
+    """uvicorn's protocol with bounds on heads, on the rest of answered requests, and on taking answers.
 
     :param waiting: the server's connections that have no request in progress.
     """
 
-    def __init__(self, *arguments: Any, waiting: Waiting, head_s: float = HEAD_S, **named: Any) -> None:
+    def __init__(
+        self,
+        *arguments: Any,
+        waiting: Waiting,
+        head_s: float = HEAD_S,
+        taken_s: float = TAKEN_S,
+        **named: Any,
+    ) -> None:
         super().__init__(*arguments, **named)
         self._waiting = waiting
         self._head_s = head_s
+        self._taken_s = taken_s
         self._deadline: asyncio.TimerHandle | None = None
+        self._untaken: asyncio.TimerHandle | None = None
 
     @property
     def address(self) -> str:
@@ -72,6 +85,7 @@ class Protocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as in uvicorn
         """The head of the first request is due."""
         super().connection_made(transport)
+        transport.set_write_buffer_limits(1, 0)  # to learn of what the client does not take
         self._waiting.add(self)
         self._begin()
 
@@ -86,14 +100,33 @@ class Protocol(H11Protocol):
         super().handle_events()
         if self.transport.is_closing():
             return
-        if self.conn.their_state is h11.IDLE:
+        if self.conn.their_state is h11.IDLE or self.conn.our_state is h11.DONE:
             self._waiting.add(self)
         else:
             self._end()
 
+    def on_response_complete(self) -> None:
+        """The rest of a request that was answered before its end is due."""
+        super().on_response_complete()
+        if self.conn.our_state is h11.DONE and not self.transport.is_closing():
+            self._waiting.add(self)
+            if self._deadline is None:
+                self._begin()
+
+    def pause_writing(self) -> None:
+        """The client does not take all of an answer."""
+        super().pause_writing()
+        self._untaken = self.loop.call_later(self._taken_s, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """The client has taken all."""
+        self._taken()
+        super().resume_writing()
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop counting the connection."""
         self._end()
+        self._taken()
         super().connection_lost(exc)
 
     def _begin(self) -> None:
@@ -104,3 +137,8 @@ class Protocol(H11Protocol):
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
+
+    def _taken(self) -> None:
+        if self._untaken is not None:
+            self._untaken.cancel()
+            self._untaken = None
