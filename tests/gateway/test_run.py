@@ -4,6 +4,7 @@ import re
 import signal
 import socket
 import ssl
+import sys
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -18,6 +19,14 @@ from sluicegate.decisions.reading import read_decisions
 from sluicegate.decisions.spool import parquet_files, spools
 from sluicegate.model import Level
 from sluicegate.store import SqliteStore
+
+_UNREAD = """
+import os, sys
+reading, writing = os.pipe()
+os.close(reading)
+os.dup2(writing, 1)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
 
 
 @pytest.fixture(scope="module")
@@ -162,6 +171,25 @@ def test_worker_outlives_its_supervisor_and_ends_on_sigterm(fresh: Gateway) -> N
     assert not fresh.refused(100)
     worker.terminate()
     worker.wait(LONG_S)
+
+
+@pytest.mark.parametrize(
+    "through",
+    [("sh", "-c", 'exec "$@" > /dev/full', "sh"), (sys.executable, "-c", _UNREAD)],
+    ids=["full", "unread"],
+)
+def test_a_gateway_serves_although_its_line_cannot_be_printed(
+    upstream: int, tmp_path: Path, through: tuple[str, ...]
+) -> None:
+    gateway = Gateway(tmp_path, upstream, closed_port())
+    gateway.start(through=through)
+    try:
+        until(lambda: "sluicegate ready: b1 on" in gateway.errors.read_text() or gateway.process.poll())
+        assert gateway.refused(101)
+        gateway.process.send_signal(signal.SIGTERM)
+        assert gateway.process.wait(LONG_S) == 0
+    finally:
+        gateway.stop()
 
 
 def test_address_in_use_ends_the_command_with_its_reason(upstream: int, tmp_path: Path) -> None:

@@ -72,10 +72,14 @@ def _output_errors() -> Iterator[None]:
     except OSError as error:
         if error.filename is not None or error.errno not in _NO_OUTPUT:  # an error about a file names it
             raise
-        # What is buffered would fail again when Python flushes it at exit.
-        with open(os.devnull, "wb") as nowhere:
-            os.dup2(nowhere.fileno(), sys.stdout.fileno())
+        give_up_output()
         raise click.ClickException(f"cannot write to standard output: {error.strerror}") from error
+
+
+def give_up_output() -> None:
+    """Print nowhere from now on: what is buffered would fail again when Python flushes it at exit."""
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 def _plugin_commands() -> Sequence[click.Command]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sluicegate.cli.findings import file_findings, policy_warnings
+from sluicegate.cli.group import give_up_output
 from sluicegate.cli.opening import Opened, config_file, open_file, refuse
 from sluicegate.cli.successor import TAKE_OVER, Successor
 from sluicegate.config.errors import Finding, by_place
@@ -117,7 +118,7 @@ async def _serve(file: str, opened: Opened, drain_s: float | None, *, take_over:
     def ready() -> None:
         own.close()
         succession.begin(lambda: _listening(supervisor, admin), stopping.set)
-        click.echo(_ready(supervisor, admin))
+        _print(_ready(supervisor, admin))
 
     try:
         await _until_stopped(supervisor, stopping, ready)
@@ -164,6 +165,15 @@ def _ready(supervisor: "Supervisor", admin: "AdminServer") -> str:
     places = ", ".join(_place(worker, supervisor.brokers()) for worker in supervisor.workers)
     sites = "".join(f"; web of {site.broker} on {site.url}" for site in supervisor.sites)
     return f"sluicegate ready: {places}; admin on http://{host}:{port}{sites}"
+
+
+def _print(line: str) -> None:
+    """Print a line; a full disk or a closed pipe does not end a gateway that serves."""
+    try:
+        click.echo(line)
+    except OSError as error:
+        give_up_output()
+        log.warning("cannot write to standard output (%s): %s", error.strerror, line)
 
 
 def _obey_signals(supervisor: "Supervisor", successor: Successor) -> asyncio.Event:
