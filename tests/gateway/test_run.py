@@ -192,6 +192,19 @@ def test_a_gateway_serves_although_its_line_cannot_be_printed(
         gateway.stop()
 
 
+def test_the_supervisor_may_have_as_many_descriptors_as_its_worker(upstream: int, tmp_path: Path) -> None:
+    """Its HTTP listeners take 1,000 connections each, about as many as shells and systemd allow at first."""
+    gateway = Gateway(tmp_path, upstream, closed_port())
+    gateway.start(through=("sh", "-c", 'ulimit -Sn 256; exec "$@"', "sh"))
+    try:
+        metrics = gateway.get("/metrics")[1]
+    finally:
+        gateway.stop()
+    found = re.findall(r'^process_max_fds\{.*process="(\w+)"\} (\S+)$', metrics, re.MULTILINE)
+    limits = {process: float(count) for process, count in found}
+    assert limits["supervisor"] == limits["worker"] > 256
+
+
 def test_address_in_use_ends_the_command_with_its_reason(upstream: int, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         gateway = Gateway(tmp_path, upstream, taken.getsockname()[1])

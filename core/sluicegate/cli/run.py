@@ -58,8 +58,10 @@ def run(file: str, drain_timeout: float | None, take_over: bool) -> None:
     warnings = _usable(file, opened)
     import uvloop
 
+    from sluicegate.net.limits import raise_descriptor_limit
     from sluicegate.runtime import logs
 
+    raise_descriptor_limit()
     settings = opened.loaded.config.log
     logs.set_up(
         settings.level,
