@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -316,6 +317,36 @@ def test_a_directory_that_cannot_be_made_loses_rows_not_traffic_and_recovers(
     stats = log.stats()
     assert (stats.decided, stats.emitted, stats.dropped) == (4, 1, 3)
     assert read_decisions(blocked).num_rows == 1
+
+
+def _removed(directory: Path) -> None:
+    shutil.rmtree(directory)
+
+
+def _moved(directory: Path) -> None:
+    directory.rename(directory.with_name("kept"))
+
+
+@pytest.mark.parametrize("away", [_removed, _moved])
+def test_decisions_go_to_a_new_file_once_theirs_was_taken_away(
+    tmp_path: Path,
+    gate: FakeGate,
+    open_log: OpenLog,
+    caplog: pytest.LogCaptureFixture,
+    away: Callable[[Path], None],
+) -> None:
+    directory = tmp_path / "decisions"
+    log = open_log(directory)
+    log.decided(gate, publish(), rejection(), 0)
+    until(lambda: log.stats().emitted == 1)
+    away(directory)
+
+    log.decided(gate, publish(), rejection(), 0)
+    log.close()
+
+    assert log.stats().emitted == 2
+    assert read_decisions(directory).num_rows == 1
+    assert "was moved or removed" in caplog.text
 
 
 _FULL_DISK = """

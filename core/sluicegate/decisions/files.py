@@ -72,6 +72,15 @@ class LogFiles:
         self._compactor = ThreadPoolExecutor(1, "sluicegate-compaction") if compacting else None
         self._tidying: Future[None] | None = None
 
+    def begin_line(self) -> Interned:
+        """The id tables for the next line; if the spool was moved or removed, those of a new one."""
+        spool = self._spool
+        if spool is not None and not spool.is_in_place:
+            _log.warning("decision spool %s was moved or removed, a new one is begun", spool.path)
+            self._end_spool()
+        self.interned.make_room()
+        return self.interned
+
     def write(self, line: bytes, decisions: int, now_ns: int) -> bool:
         """Append a batch.
 

@@ -293,9 +293,7 @@ class DecisionLog:
 
     def _interned(self) -> Interned:
         """The id tables of the current spool; without files, temporary ones that nobody reads."""
-        interned = self._files.interned if self._files else Interned()
-        interned.make_room()
-        return interned
+        return self._files.begin_line() if self._files else Interned()
 
     def _store(self, line: bytes, decisions: int) -> None:
         written = False

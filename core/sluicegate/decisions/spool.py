@@ -77,6 +77,7 @@ class Spool:
         self.bytes = 0
         """Bytes written so far."""
         self._file = _create_locked(self.path)
+        self._identity = _identity(os.fstat(self._file))
         try:
             self.write(encode({"version": VERSION, "form": FORM, **constants}))
         except BaseException:
@@ -84,6 +85,16 @@ class Spool:
             self.path.unlink(missing_ok=True)
             self.close()
             raise
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether the file is where it was made; elsewhere no reader finds what is written to it."""
+        try:
+            return _identity(os.stat(self.path)) == self._identity
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:  # the next write says so
+            return True
 
     def write(self, line: bytes) -> None:
         """Append a line.
@@ -187,6 +198,10 @@ def locked(spool: Path) -> Iterator[bool]:
         yield False
     finally:
         os.close(handle)
+
+
+def _identity(found: os.stat_result) -> tuple[int, int]:
+    return found.st_dev, found.st_ino
 
 
 def _create_locked(path: Path) -> int:
