@@ -205,6 +205,16 @@ def test_spools_are_rotated_by_size_and_by_age(tmp_path: Path, gate: FakeGate, o
     assert read_decisions(tmp_path / "age").num_rows == 2
 
 
+def test_files_that_grow_old_are_removed_though_nothing_is_decided(tmp_path: Path, open_log: OpenLog) -> None:
+    clock = [0]
+    open_log(tmp_path, monotonic=lambda: clock[0])
+    old = compact(spool_of(tmp_path, 10).path)
+    assert old is not None
+    os.utime(old, (0, 0))
+    clock[0] = 4_000 * SECOND_NS
+    until(lambda: not old.exists())
+
+
 def test_retention_removes_the_oldest_beyond_size_and_age(tmp_path: Path) -> None:
     for number in range(4):
         target = compact(spool_of(tmp_path, 10, name=f"x{number}").path)

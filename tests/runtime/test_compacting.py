@@ -106,6 +106,18 @@ async def test_old_files_are_deleted_at_the_start(directory: Path, compactor: Co
         await until_so(lambda: not old.exists())
 
 
+async def test_files_that_grow_old_are_deleted_though_nothing_is_decided(
+    directory: Path, compactor: Compactor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compacting, "_PRUNE_S", 0.02)
+    begin_spool(directory, "old").close()
+    async with watching(compactor):
+        await until_so(lambda: parquet_files(directory) and not spools(directory))
+        [old] = parquet_files(directory)
+        os.utime(old, (0, 0))
+        await until_so(lambda: not old.exists())
+
+
 async def test_without_a_spool_no_process_is_started(
     directory: Path, compactor: Compactor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -15,6 +15,8 @@ _log = logging.getLogger(__name__)
 _SECOND_NS = 1_000_000_000
 _FIRST_RETRY_NS = _SECOND_NS
 _LONGEST_RETRY_NS = 30 * _SECOND_NS
+_TIDY_NS = 3_600 * _SECOND_NS
+"""How often files that are too old are removed, even if nothing is decided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,7 @@ class LogFiles:
         """Decisions lost since writing started to fail."""
         self._compactor = ThreadPoolExecutor(1, "sluicegate-compaction") if compacting else None
         self._tidying: Future[None] | None = None
+        self._tidied_ns = -_TIDY_NS
 
     def begin_line(self) -> Interned:
         """The id tables for the next line; if the spool was moved or removed, those of a new one."""
@@ -112,17 +115,19 @@ class LogFiles:
         return True
 
     def rotate(self, now_ns: int, wall_s: float) -> None:
-        """Rotate the spool if it is large or old enough.
+        """Rotate the spool if it is large or old enough; remove old files at first and now and then.
 
         :param now_ns: monotonic time.
         :param wall_s: seconds since 1970.
         """
-        spool = self._spool
-        if spool is None:
-            return
-        age_s = (now_ns - self._opened_ns) / _SECOND_NS
-        if spool.bytes >= self._retention.rotate_bytes or age_s >= self._retention.rotate_s:
-            self._end_spool()
+        spool, is_due = self._spool, now_ns - self._tidied_ns >= _TIDY_NS
+        if spool is not None:
+            age_s = (now_ns - self._opened_ns) / _SECOND_NS
+            if spool.bytes >= self._retention.rotate_bytes or age_s >= self._retention.rotate_s:
+                self._end_spool()
+                is_due = True
+        if is_due:
+            self._tidied_ns = now_ns
             self.tidy(wall_s)
 
     def tidy(self, wall_s: float) -> None:

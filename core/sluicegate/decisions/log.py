@@ -207,8 +207,6 @@ class DecisionLog:
     # -- the writer thread ------------------------------------------------------------------------
 
     def _run(self) -> None:
-        if self._files is not None:
-            self._files.tidy(self._wall_s())
         while not self._stopping.wait(self._period_s):
             self._write_queue(last=False)
         self._write_queue(last=True)

@@ -8,6 +8,7 @@ import logging
 import sys
 from contextlib import suppress
 from pathlib import Path
+from time import monotonic
 
 from sluicegate.config.models import GatewayConfig
 from sluicegate.decisions.spool import ended, parquet_files
@@ -17,6 +18,8 @@ log = logging.getLogger(__name__)
 _PERIOD_S = 5.0
 _LONGEST_PERIOD_S = 300.0
 """After failures, such as a full disk, it is tried less and less often."""
+_PRUNE_S = 3600.0
+"""How often files that are too old are removed, even if nothing is decided."""
 
 
 def log_directory(config: GatewayConfig) -> Path:
@@ -40,16 +43,17 @@ class Compactor:
         self._arguments = (str(self._directory), str(keep.retention_size), str(keep.retention_age / 1000))
 
     async def watch(self) -> None:
-        """Compact finished spools until cancelled; first remove files that are too old as well."""
+        """Compact finished spools until cancelled; at first and now and then remove old files without one."""
         if not self._enabled:
             return
-        found = await self._look(at_first=True)
-        period_s = _PERIOD_S
+        period_s, prune_at = _PERIOD_S, monotonic()
         while True:
-            if found:
+            is_due = monotonic() >= prune_at
+            if is_due:
+                prune_at = monotonic() + _PRUNE_S
+            if await self._look(parquet_too=is_due):
                 period_s = _PERIOD_S if await self._run() else min(2 * period_s, _LONGEST_PERIOD_S)
             await asyncio.sleep(period_s)
-            found = await self._look()
 
     async def finish(self, deadline_s: float) -> None:
         """Compact finished spools once; the rest is left for the next start.
@@ -70,15 +74,15 @@ class Compactor:
             with suppress(ProcessLookupError):
                 self._process.kill()
 
-    async def _look(self, *, at_first: bool = False) -> bool:
+    async def _look(self, *, parquet_too: bool = False) -> bool:
         """Look for finished spools, and log what cannot be looked at, once.
 
-        :param at_first: whether Parquet files count too.
+        :param parquet_too: whether Parquet files count too, as some may be too old.
         :return: whether there are any.
         """
         try:
             found, faults = await asyncio.to_thread(ended, self._directory)
-            if at_first:
+            if parquet_too:
                 found += await asyncio.to_thread(parquet_files, self._directory)
         except OSError as error:  # such as too many open files
             found, faults = [], [f"decision log {self._directory} cannot be looked through for now: {error}"]
