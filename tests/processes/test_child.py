@@ -4,6 +4,7 @@ import asyncio
 import errno
 import signal
 import socket
+import sys
 from functools import partial
 from typing import Any
 
@@ -122,3 +123,24 @@ async def test_without_a_first_process_the_worker_has_failed(monkeypatch: pytest
     await running
     assert starts == [1]
     assert [line.fileno() for line in lines] == [-1] * 4
+
+
+async def test_a_worker_that_has_ended_has_no_process_and_no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    start, starts = asyncio.create_subprocess_exec, [0]
+
+    async def ends(*_: str, **options: Any) -> asyncio.subprocess.Process:
+        starts[0] += 1
+        if starts[0] > 1:
+            await asyncio.Event().wait()
+        return await start(sys.executable, "-c", "", stdin=options["stdin"])
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", ends)
+    worker = WorkerProcess("b", dict, lambda key, value: None)
+    worker.began.set_result(None)  # it served before
+    worker.snapshot = {"gauges": {"connections": 500, "broker_up": 1}}
+    running = asyncio.ensure_future(worker.keep_running())
+    await until_so(lambda: starts[0] == 2)
+    assert not worker.snapshot
+    assert worker.pid is None
+    running.cancel()
+    await asyncio.wait([running])

@@ -48,6 +48,7 @@ class WorkerProcess:
         self.held = held or HeldListeners()
         self.restarts = 0
         self.snapshot: dict[str, Any] | None = None
+        """What the process reported last; None until it did, and once it has ended."""
         self.addresses: dict[str, tuple[str, int]] = {}
         self.began: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Done once clients are accepted for the first time; fails with WorkerFailedError."""
@@ -77,7 +78,8 @@ class WorkerProcess:
     @property
     def pid(self) -> int | None:
         """Process id; None while there is no process."""
-        return self._process.pid if self._process is not None else None
+        process = self._process
+        return process.pid if process is not None and process.returncode is None else None
 
     def tell(self, kind: str, **content: object) -> None:
         """Send a message to the process, if there is one."""
@@ -183,7 +185,7 @@ class WorkerProcess:
             )
             process.kill()
         self._serving = False
-        self._writer = None
+        self._writer = self.snapshot = None
         if self._drains:
             self._leaving[process] = asyncio.ensure_future(self._see_off(process, reader, writer))
             return None
