@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 from tests.cli.wrong_files import BROKER, SECOND, TOPIC, WRONG, Wrong, of_tls
 from tests.gateway.certificates import Authority
+from tests.waiting import LONG_S
 
 from sluicegate.cli import main
 
@@ -160,6 +161,30 @@ def test_permissions_are_checked(
             assert message in done.stderr
     finally:
         Path(path).chmod(0o700)
+
+
+@pytest.mark.parametrize(
+    ("closed", "asked"),
+    [
+        ("state", ["orders"]),
+        ("state", ["--client", "app"]),
+        ("state/refusals.db", ["[sluicegate k3x9qa-1f]"]),
+    ],
+)
+def test_explain_tells_another_user_than_the_gateways_what_to_do(
+    given: Given, as_a_user: list[str], closed: str, asked: list[str]
+) -> None:
+    given(Wrong("", BROKER + "state_dir: state\n", 0, "", ""))
+    Path("state").mkdir()
+    Path("state/refusals.db").touch()
+    Path(closed).chmod(0)
+    command = [*as_a_user, str(Path(sys.executable).with_name("sluicegate")), "explain", *asked]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LONG_S)
+    Path("state").chmod(0o700)
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: ")
+    assert "Permission denied" in done.stderr
+    assert "as the user of the gateway" in done.stderr
 
 
 def test_another_machine_checks_without_the_files(given: Given) -> None:

@@ -243,10 +243,16 @@ TLS = [
           "TLSv1.2"),
 ]  # fmt: skip
 PLACES = [
+    Wrong("a state directory with too long a name", BROKER + f"state_dir: {'s' * 300}\n", 6, "too long",
+          "name a directory"),
+    Wrong("a state directory that is no name", BROKER + 'state_dir: "a\\0b"\n', 6, "null byte",
+          "name a directory"),
     Wrong("a state directory that is a file", BROKER + "state_dir: gateway.yaml\n", 6, "'gateway.yaml'",
           "directory"),
     Wrong("a log below a file", BROKER + "decisions:\n  directory: gateway.yaml/log\n", 7,
           "'gateway.yaml/log'", "directory"),
+    Wrong("a store with too long a name", BROKER + f"store: sqlite:///{'s' * 300}\n", 6, "too long",
+          "check the path", run_starts=True),
     Wrong("a store of no kind", BROKER + "store: postgres://db\n", 6, "'postgres://db'", "sqlite:///",
           run_starts=True),
     Wrong("a store in etcd with a mistyped option", BROKER + "store: etcd://a/x?timout=1s\n", 6, "'timout'",

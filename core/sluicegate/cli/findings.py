@@ -24,7 +24,7 @@ from sluicegate.features.storage_quota.quota_fields import LIMITS
 from sluicegate.model import Level, PolicyLayer, Setting, TopicName
 from sluicegate.runtime.plugins import PluginError
 from sluicegate.store import StoreError
-from sluicegate.store.sqlite_file import sqlite_path
+from sluicegate.store.sqlite_file import is_missing, sqlite_path
 
 _STORES = (
     "write sqlite:///PATH with a path that the gateway can write to, etcd://HOST:2379/PREFIX, or memory:"
@@ -79,11 +79,11 @@ def store_findings(opened: Opened) -> Iterator[Finding]:
     """Find a policy store that cannot be opened. A missing SQLite file is not created."""
     loaded = opened.loaded
     url = loaded.config.store_url
+    if loaded.config.store is None and problem_with_directory(loaded.config.state_dir):
+        return  # the default file is in `state_dir`, which has already been checked
     path = sqlite_path(url)
-    if path is not None and not FilePath(path).exists():
-        # The default file is in `state_dir`, which has already been checked.
-        problem = problem_with_directory(FilePath(path).parent) if loaded.config.store is not None else ""
-        remedy = _STORES
+    if path is not None and is_missing(url):
+        problem, remedy = problem_with_directory(FilePath(path).parent), _STORES
     else:
         problem, remedy = _problem_with_store(opened, url)
     if problem:

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NoReturn, cast
 
 import click
@@ -23,7 +22,7 @@ from sluicegate.model import Level, PolicyLayer, PolicyValue
 from sluicegate.runtime.changing import change_store
 from sluicegate.runtime.plugins import PluginError, Plugins, load_plugins
 from sluicegate.store import PolicyStore, StoreError
-from sluicegate.store.sqlite_file import sqlite_path
+from sluicegate.store.sqlite_file import is_missing
 
 config_file = click.option(
     "-c",
@@ -126,15 +125,9 @@ def _opened_store(opened: Opened) -> Iterator[PolicyStore]:
         raise click.ClickException(str(error)) from None
 
 
-def _has_store(opened: Opened) -> bool:
-    """False if the store is a SQLite file that does not exist yet, which reading must not create."""
-    path = sqlite_path(opened.loaded.config.store_url)
-    return path is None or Path(path).exists()
-
-
 def read_store(opened: Opened) -> tuple[int, tuple[PolicyLayer, ...]]:
     """Read the store's version and layers; version 0 without layers if there is no store yet."""
-    if not _has_store(opened):
+    if is_missing(opened.loaded.config.store_url):  # reading must not create it
         return 0, ()
     with _opened_store(opened) as store:
         return store.layers()
@@ -142,7 +135,7 @@ def read_store(opened: Opened) -> tuple[int, tuple[PolicyLayer, ...]]:
 
 def read_facts(opened: Opened, broker: str) -> Mapping[str, str]:
     """Read the facts of a broker; empty if there is no store yet."""
-    if not _has_store(opened):
+    if is_missing(opened.loaded.config.store_url):  # reading must not create it
         return {}
     with _opened_store(opened) as store:
         found = store.facts(f"{broker}/")

@@ -97,10 +97,24 @@ def problem_with_directory(directory: str | os.PathLike[str]) -> str:
     """Why a directory cannot be written to; empty if it can. The directory need not exist yet."""
     found = FilePath(directory).absolute()
     try:
-        while not os.path.lexists(found):
+        while not _is_there(found):
             found = found.parent
         if not found.is_dir():
             return f"{str(found)!r} is not a directory"
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        return error.strerror or str(error)
+    except ValueError as error:
         return str(error)
     return "" if os.access(found, os.W_OK | os.X_OK) else f"{str(found)!r} is not writable"
+
+
+def _is_there(path: FilePath) -> bool:
+    """Whether a path leads to something that can be seen.
+
+    :raises OSError, ValueError: if it never can, such as one that is too long.
+    """
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return False
+    return True

@@ -337,9 +337,18 @@ def _belongs(row: Row) -> bool:
 @contextmanager
 def _reading(state_dir: Path | str) -> Iterator[sqlite3.Connection]:
     path = Path(state_dir) / FILE_NAME
-    if not path.exists():
+    try:
+        is_there, may_read = path.exists(), os.access(path, os.R_OK)
+    except PermissionError:
+        is_there, may_read = True, False
+    if not is_there:
         raise JournalError(
             f"no refusal journal at {str(path)!r}: nothing was refused yet, or state_dir is another one"
+        )
+    if not may_read:
+        raise JournalError(
+            f"cannot read refusal journal {str(path)!r}: Permission denied; run the command as the user of "
+            "the gateway, who keeps it"
         )
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=1)) as database:

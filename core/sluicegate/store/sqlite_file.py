@@ -23,6 +23,15 @@ def sqlite_path(url: str) -> str | None:
     return path if url.startswith("sqlite:///") and path else None
 
 
+def is_missing(url: str) -> bool:
+    """Whether a URL stands for a file that does not exist yet; False also if nobody may look."""
+    path = sqlite_path(url)
+    try:
+        return path is not None and not Path(path).exists()
+    except OSError:  # opening it tells why
+        return False
+
+
 def is_memory(url: str) -> bool:
     """Whether a URL stands for a store in memory."""
     return url in ("memory:", "memory://")
@@ -116,6 +125,11 @@ class SqliteFile:
         if "locked" in text or "busy" in text:
             return StoreError(
                 f"{store} is locked by another process", "try again, or end the program that holds the lock"
+            )
+        if isinstance(error, PermissionError):
+            return StoreError(
+                f"{store} cannot be used ({text})",
+                "check its permissions, or run the command as the user of the gateway, who keeps it",
             )
         if isinstance(error, sqlite3.OperationalError | OSError):
             return StoreError(
