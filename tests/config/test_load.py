@@ -10,6 +10,7 @@ from sluicegate.config.errors import ConfigErrors, Finding
 from sluicegate.config.load import Loaded, load, plugin_modules
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.model import Level, PolicyLayer, Setting, Source, TopicName
+from sluicegate.store.sqlite_file import sqlite_path
 
 LoadText = Callable[..., Loaded]
 RefuseText = Callable[..., list[Finding]]
@@ -351,3 +352,11 @@ def test_a_snapshot_holds_file_and_store_and_who_is_exempt(load_text: LoadText) 
     assert Resolver(snapshot, {}).resolve(TopicName("a", "default")).values["max_publish_rate"] == 9
     with pytest.raises(KeyError, match="other"):
         loaded.policies((), 3, "other")
+
+
+@pytest.mark.parametrize("name", ["st%41te", "50 %", "zustand/öffentlich?#"])
+def test_the_default_store_is_in_the_state_directory_whatever_its_name(
+    load_text: LoadText, name: str
+) -> None:
+    config = load_text(f"state_dir: '{name}'").config
+    assert sqlite_path(config.store_url) == f"{name}/policies.db"

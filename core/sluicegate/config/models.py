@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, NamedTuple, Self, TypeAlias
+from urllib.parse import quote
 
 from pydantic import Field, field_validator, model_validator
 
@@ -386,4 +387,4 @@ class GatewayConfig(Strict):
     @property
     def store_url(self) -> str:
         """URL of the policy store, with the default filled in."""
-        return self.store or f"sqlite:///{self.state_dir}/policies.db"
+        return self.store or f"sqlite:///{quote(self.state_dir)}/policies.db"
