@@ -166,6 +166,17 @@ async def test_broker_that_resets_ends_only_its_client() -> None:
 
 
 @on_uvloop
+async def test_a_client_that_leaves_is_not_counted_as_left_by_its_broker() -> None:
+    async with upstream() as port, lab(port) as it:
+        reader, writer = await it.connect()
+        writer.write(b"x\n")
+        assert await reader.readline() == b"x\n"
+        writer.close()  # upon which the broker, who is told so, closes, too
+        await it.until(lambda: it.counts["connections_closed"] == 1)
+        assert it.counts["upstream_closed"] == 0
+
+
+@on_uvloop
 async def test_bytes_sent_by_the_broker_before_it_closed_reach_the_client() -> None:
     async def last_words(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readline()

@@ -254,9 +254,9 @@ class ClientSide(PausableReading):
 
     def upstream_ended(self) -> None:
         """The broker closed: nothing more can come for this client."""
-        if not self.closing_ns:
+        if not (self.closing_ns or self._eof):  # else the client left first
             self.connections.count("upstream_closed")
-            self.close()
+        self.close()
 
     def side_lost(self) -> None:
         """One of the two connections is closed."""
