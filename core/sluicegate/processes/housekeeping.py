@@ -31,7 +31,7 @@ class Housekeeping:
     :param host: the broker's policy engine.
     :param front: the broker's front.
     :param budget: what sessions may hold; smaller while memory is short.
-    :param listeners: release the sockets that no listener took.
+    :param listeners: release the sockets that no listener took, and retry those whose address was taken.
     :param on_tick: called once a second, after everything else.
     """
 
@@ -113,6 +113,7 @@ class Housekeeping:
             await asyncio.sleep(0)
         if self._ticks == _TICKS_TO_LISTEN:
             self._listeners.release_inherited()
+        await self.guarded("listen", lambda: self._listeners.retry(connections))
         await self.guarded("sweep", lambda: connections.sweep(now_ns))
         await self.guarded("overload", lambda: self.overload.look(connections))
         await self.guarded("samples", lambda: self.samples.refresh(gates, now_ns))

@@ -3,6 +3,7 @@
 import logging
 import socket
 from collections.abc import Mapping
+from contextlib import suppress
 
 from sluicegate.broker import Listener
 from sluicegate.net.connections import Connections
@@ -24,6 +25,8 @@ class Listeners:
         self._inherited = inherited or Inherited()
         self._announcer = announcer
         self._acceptors: dict[str, Acceptor] = {}
+        self._refused: dict[str, Listener] = {}
+        """Those whose address was not available."""
         self._is_closed = False
 
     async def open(self, listener: Listener, connections: Connections) -> None:
@@ -32,17 +35,23 @@ class Listeners:
         After `close` it opens none.
 
         :param connections: takes the clients.
-        :raises OSError: if the address is not available.
+        :raises OSError: if the address is not available; `retry` tries again.
         """
+        self._refused.pop(listener.name, None)
         known = self._acceptors.get(listener.name)
         if known is not None:
             if (known.listener.host, known.listener.port) == (listener.host, listener.port):
                 known.listener = listener
                 return
             known.close()
+            del self._acceptors[listener.name]
             if self._announcer is not None:
                 self._announcer.closed(listener.name)
-        acceptor = await Acceptor.open(listener, connections, self._inherited)
+        try:
+            acceptor = await Acceptor.open(listener, connections, self._inherited)
+        except OSError:
+            self._refused[listener.name] = listener
+            raise
         if self._is_closed:  # the others have been closed meanwhile
             acceptor.close()
             return
@@ -51,6 +60,15 @@ class Listeners:
             self._announcer.opened(listener.name, acceptor.bound)
         host, port = acceptor.address
         log.info("listening on %s:%d", host, port, extra={"listener": listener.name})
+
+    async def retry(self, connections: Connections) -> None:
+        """Open the listeners whose address was not available, as far as it is now.
+
+        :param connections: takes the clients.
+        """
+        for listener in tuple(self._refused.values()):
+            with suppress(OSError):  # logged when it was first tried
+                await self.open(listener, connections)
 
     def release_inherited(self) -> None:
         """Close the inherited sockets that no listener has taken."""

@@ -1,0 +1,36 @@
+"""Listeners whose address is taken are opened once it is free."""
+
+import socket
+from time import monotonic_ns
+
+import pytest
+from tests.gateway.lab import on_uvloop, upstream
+from tests.gateway.test_embedded import config, gateway
+
+from sluicegate.broker import Listener
+from sluicegate.runtime.plugins import CHOICE
+
+_HOST = "127.0.0.1"
+
+
+@pytest.fixture(autouse=True)
+def no_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CHOICE, "")
+
+
+@pytest.mark.parametrize("moves", [False, True])
+@on_uvloop
+async def test_a_late_listener_is_opened_once_its_address_is_free(moves: bool) -> None:
+    async with upstream() as port, gateway(config(port)) as served:
+        worker = served.worker()
+        if moves:
+            await worker.listen(Listener("late", _HOST, 0, ((_HOST, port),)))
+        with socket.create_server((_HOST, 0)) as other:
+            address = other.getsockname()
+            with pytest.raises(OSError, match="Address already in use"):
+                await worker.listen(Listener("late", _HOST, address[1], ((_HOST, port),)))
+            await worker.tick(monotonic_ns())
+            assert "late" not in worker.listeners.addresses
+        await worker.tick(monotonic_ns())
+        assert worker.listeners.addresses["late"] == address
+        assert worker._housekeeping.front_faults == 0
