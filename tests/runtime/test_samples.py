@@ -116,6 +116,23 @@ def test_topics_and_subscriptions_that_are_called_other_have_a_label_of_their_ow
     assert (consumers["other_"], consumers[OTHER]) == (3, 3)
 
 
+def test_names_of_any_length_have_short_labels_of_their_own() -> None:
+    """A client may choose a topic's name, and each scrape has it some forty times."""
+    topics, long = Topics(), "x" * 32_000
+    for count, name in enumerate((f"{long}a", f"{long}b"), 1):
+        topics.gates.states[name] = state = TopicState(TopicName(name, name), 0)
+        state.size_counts[4] = count
+        for subscription in (f"{long}1", f"{long}2"):
+            state.subscription(subscription).consumers.attach("c", "x")
+    topics.refresh()
+    assert sorted(map(topics.allowed, topics.samples.latest)) == [1, 2]
+    for label, sample in topics.samples.latest.items():
+        assert len(sample["consumers"]) == 2
+        for each in (label, sample["namespace"], *sample["consumers"]):
+            assert each.startswith("x" * 200)
+            assert len(each) <= 300
+
+
 def test_batches_and_hold_times_add_up_in_other_and_never_decrease() -> None:
     topics = Topics()
     for number in range(4):

@@ -8,6 +8,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
+from hashlib import sha256
 from operator import add, sub
 from typing import Any
 
@@ -21,6 +22,9 @@ TOPICS = 200
 SUBSCRIPTIONS = 50
 """Subscriptions of each topic that have a name of their own."""
 
+_LONGEST = 300
+"""Characters of a label. Longer names, which brokers refuse mostly, would make each scrape large."""
+_DIGEST = 16
 _SLICE = 256
 _REVIEW = 60
 """Samples between two looks at which topics are the busiest."""
@@ -171,7 +175,15 @@ class TopicSamples:
 
 def _label(name: str) -> str:
     """The label of a topic or subscription: never OTHER, and a different one for each name."""
-    return f"{name}_" if name.rstrip("_") == OTHER else name
+    return f"{name}_" if name.rstrip("_") == OTHER else _short(name)
+
+
+def _short(name: str) -> str:
+    """A name of at most `_LONGEST` characters, a different one for each."""
+    if len(name) <= _LONGEST:
+        return name
+    digest = sha256(name.encode(errors="surrogatepass")).hexdigest()[:_DIGEST]
+    return f"{name[: _LONGEST - _DIGEST - 1]}~{digest}"
 
 
 def _numbers(state: TopicState) -> tuple[int, ...]:
@@ -204,7 +216,7 @@ def _sample(state: TopicState, now_ns: int) -> dict[str, Any]:
         "producers": len(state.producers),
         "consumers": _consumers(state),
         "utilization": _utilization(state, now_ns),
-        "namespace": state.topic.namespace,
+        "namespace": _short(state.topic.namespace),
         "named": dict(state.named_counts),
     }
 
