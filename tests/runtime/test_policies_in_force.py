@@ -137,3 +137,22 @@ def test_a_mistake_that_is_read_once_more_is_told_once(
     lab.watch.check()
     assert (lab.watch.failures, len(caplog.records)) == (3, 3)
     lab.watch.close()
+
+
+def test_a_restart_is_asked_for_only_while_something_waits_for_it(
+    lab: Lab, caplog: pytest.LogCaptureFixture
+) -> None:
+    def told() -> list[str]:
+        assert lab.watch.check()
+        lines = [record.getMessage() for record in caplog.records]
+        caplog.clear()
+        return lines
+
+    line = "restart the gateway to bring into force: brokers.b1.max_hold"
+    lab.write(broker=", max_hold: 1s")
+    assert told() == [line]
+    lab.write(broker=", max_hold: 1s", size="200")
+    assert told() == [line]
+    lab.write(size="200")
+    assert told() == []
+    lab.watch.close()

@@ -72,8 +72,8 @@ class PolicyWatch:
         self._store_version, self._layers = self._store.layers()
         self._store_openings = 0
         """How often the store's file was opened before: another file may have the same version."""
-        self._running = tuple(broker.name for broker in loaded.config.brokers)
-        """Brokers that have a worker, whatever the file named since."""
+        self._running = loaded.config
+        """What the processes were started with, whatever the file says since."""
         self._mark: _FileMark | None = None
         """None until the first check, as the file may have changed since it was loaded."""
         self._again_ns: float = inf
@@ -226,7 +226,7 @@ class PolicyWatch:
 
     def _refuse_removed(self, loaded: Loaded) -> None:
         names = {broker.name for broker in loaded.config.brokers}
-        for name in self._running:
+        for name in (broker.name for broker in self._running.brokers):
             if name not in names:
                 raise ValueError(f"broker {name!r} is missing; to remove a broker, restart the gateway")
 
@@ -246,7 +246,7 @@ class PolicyWatch:
             log.warning("%s", warning.in_a_line())
 
     def _warn_of_restart(self, loaded: Loaded) -> None:
-        before, after = self.loaded.config, loaded.config
+        before, after = self._running, loaded.config
         changed = [
             name
             for name in type(before).model_fields
