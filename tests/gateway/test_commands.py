@@ -35,3 +35,12 @@ def test_run_refuses_a_file_that_does_not_exist() -> None:
     result = CliRunner().invoke(main, ["run", "-c", "no-such.yaml"])
     assert result.exit_code == 1
     assert "cannot read 'no-such.yaml'" in result.output
+
+
+@pytest.mark.parametrize("seconds", ["inf", "nan", "-1"])
+def test_run_refuses_a_drain_timeout_that_is_no_time(seconds: str) -> None:
+    """What is not finite would be lost on its way to the worker, or keep the gateway from draining."""
+    result = CliRunner().invoke(main, ["run", "-c", "none.yaml", "--drain-timeout", seconds])
+    assert result.exit_code == 2
+    assert "--drain-timeout" in result.stderr
+    assert seconds in result.stderr

@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 @click.option(
     "--drain-timeout",
     type=click.FloatRange(min=0),
+    callback=lambda context, option, value: _finite(value),
     metavar="SECONDS",
     help="Longest time for held requests to finish after SIGTERM; the default is the longest max_hold and "
     "2 s.",
@@ -72,6 +74,12 @@ def run(file: str, drain_timeout: float | None, take_over: bool) -> None:
     for warning in warnings:
         log.warning("%s", warning.in_a_line())
     sys.exit(uvloop.run(_serve(file, opened, drain_timeout, take_over=take_over)))
+
+
+def _finite(seconds: float | None) -> float | None:
+    if seconds is not None and not isfinite(seconds):
+        raise click.BadParameter(f"{seconds} is no time; write a number of seconds, such as 86400")
+    return seconds
 
 
 def _disregard(*_: object) -> None:
