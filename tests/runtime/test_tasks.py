@@ -214,3 +214,25 @@ def test_stopping_cancels_running_tasks_and_ends_the_thread(lab: Lab) -> None:
     assert cancelled == [1]
     assert lab.failures == []
     assert not [each for each in threading.enumerate() if each.name == "sluicegate-tasks"]
+
+
+def test_a_thread_that_gets_no_event_loop_says_so(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_left(*_: object) -> None:
+        raise OSError(24, "Too many open files")
+
+    async def run() -> None:
+        pass
+
+    monkeypatch.setattr(asyncio.events, "new_event_loop", none_left)
+    raised = []
+
+    def start() -> None:
+        try:
+            lab.start(task(run))
+        except OSError as error:
+            raised.append(error.strerror)
+
+    starting = threading.Thread(target=start, daemon=True)
+    starting.start()
+    starting.join(LONG_S)
+    assert raised == ["Too many open files"]

@@ -82,13 +82,20 @@ class TaskThread:
         self._waiting = {supervised.task.name for supervised in self._supervised}
         self._began = Event()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._problem: OSError | None = None
+        """Why the thread has no event loop."""
         self._ending: asyncio.Event | None = None
         self._thread = Thread(target=self._run, name="sluicegate-tasks", daemon=True)
 
     def start(self) -> None:
-        """Start the thread and the first run of each task."""
+        """Start the thread and the first run of each task.
+
+        :raises OSError: if there are no descriptors for its event loop.
+        """
         self._thread.start()
         self._began.wait()
+        if self._problem is not None:
+            raise self._problem
 
     def wait_first(self, timeout_s: float = FIRST_RUNS_S) -> bool:
         """Wait for the first run of all tasks, whether it succeeds or not; False if that takes too long."""
@@ -122,7 +129,16 @@ class TaskThread:
     # -- in the thread --------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        asyncio.run(self._main())
+        try:
+            with asyncio.Runner() as runner:
+                runner.get_loop()  # may fail, before there is a coroutine that nobody awaits
+                runner.run(self._main())
+        except OSError as error:
+            if self._loop is not None:
+                raise
+            self._problem = error
+        finally:
+            self._began.set()
 
     async def _main(self) -> None:
         self._loop = loop = asyncio.get_running_loop()
