@@ -3,13 +3,14 @@
 import asyncio
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, cast
 
 import uvicorn
 
+from sluicegate.net.http_handshakes import TlsServer
 from sluicegate.net.http_heads import HEAD_S, TAKEN_S, Protocol, Waiting
 from sluicegate.net.listening.sockets import Inherited, bind, refused_address
 
@@ -18,11 +19,32 @@ _CONNECTIONS = 1_000
 
 
 class _Server(uvicorn.Server):
-    """uvicorn without its own signal handlers: the supervisor's drain comes first."""
+    """uvicorn with bounded handshakes and without signal handlers: the supervisor's drain comes first.
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    :param waiting: the connections that have no request in progress.
+    :param handshake_s: longest time for a TLS handshake.
+    """
+
+    def __init__(self, config: uvicorn.Config, waiting: Waiting, handshake_s: float) -> None:
         super().__init__(config)
+        self._waiting = waiting
+        self._handshake_s = handshake_s
         self._ending = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen; TLS clients are accepted here, as uvicorn bounds no handshakes."""
+        config = self.config
+        if config.ssl is None or not sockets:
+            await super().startup(sockets)
+            return
+
+        def make() -> asyncio.Protocol:
+            protocol = cast("Callable[..., asyncio.Protocol]", config.http_protocol_class)
+            return protocol(config=config, server_state=self.server_state, app_state={})
+
+        servers = [TlsServer(bound, make, config.ssl, self._waiting, self._handshake_s) for bound in sockets]
+        self.servers = cast("list[asyncio.Server]", servers)
+        self.started = True
 
     async def main_loop(self) -> None:
         """Wait until serving ends; uvicorn's own loop polls ten times a second for a header that is off."""
@@ -50,7 +72,8 @@ class HttpServer:
     :param tls: what to speak; plain text if None.
     :param connections: most connections and requests at once; further ones get a 503. Half of them may wait
         for a request; beyond that, each new one closes a waiting one.
-    :param head_s: longest time for the head of a request, and for the rest of one that is answered, seconds.
+    :param head_s: longest time for a TLS handshake, for the head of a request, and for the rest of one that
+        is answered, seconds.
     :param taken_s: longest time for a client to take what was written to it, seconds.
     :param inherited: listening sockets of a process before; the one with this address is used.
     :raises OSError: if the address is not available.
@@ -92,7 +115,7 @@ class HttpServer:
         except OSError as error:
             raise refused_address(name, host, port, error) from error
         self.name = name
-        self._server = _Server(config)
+        self._server = _Server(config, waiting, head_s)
         self._serving: asyncio.Task[Any] | None = None
 
     @property

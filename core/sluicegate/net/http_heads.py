@@ -7,6 +7,7 @@ or to take an answer, and stalled.
 import asyncio
 from collections import OrderedDict
 from typing import Any
+from typing import Protocol as TypingProtocol
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -19,6 +20,17 @@ TAKEN_S = 90.0
 ones of their own."""
 
 
+class Waiter(TypingProtocol):
+    """A connection that has no request in progress."""
+
+    @property
+    def address(self) -> str:
+        """The client's host; empty if it is not known."""
+
+    def close(self) -> None:
+        """End it."""
+
+
 class Waiting:
     """The connections that have no request in progress.
 
@@ -27,13 +39,13 @@ class Waiting:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._by_address: dict[str, OrderedDict[Protocol, None]] = {}
+        self._by_address: dict[str, OrderedDict[Waiter, None]] = {}
         self._count = 0
 
     def __len__(self) -> int:
         return self._count
 
-    def add(self, connection: "Protocol") -> None:
+    def add(self, connection: Waiter) -> None:
         """Count a connection, and close one of those before it if they are too many."""
         found = self._by_address.setdefault(connection.address, OrderedDict())
         if connection in found:
@@ -44,9 +56,9 @@ class Waiting:
             busiest = max(self._by_address, key=lambda address: len(self._by_address[address]))
             oldest = next(iter(self._by_address[busiest]))
             self.remove(oldest)
-            oldest.transport.close()
+            oldest.close()
 
-    def remove(self, connection: "Protocol") -> None:
+    def remove(self, connection: Waiter) -> None:
         """Stop counting a connection: it is closed or has a request in progress."""
         found = self._by_address.get(connection.address)
         if found is not None and connection in found:
@@ -81,6 +93,13 @@ class Protocol(H11Protocol):
     def address(self) -> str:
         """The client's host; empty if it is not known."""
         return self.client[0] if self.client else ""
+
+    def close(self) -> None:
+        """Close the connection, at once if its client has taken all: over TLS it might take no leave."""
+        if self.transport.get_write_buffer_size():
+            self.transport.close()
+        else:
+            self.transport.abort()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as in uvicorn
         """The head of the first request is due."""

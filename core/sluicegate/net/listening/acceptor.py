@@ -8,9 +8,9 @@ import errno
 import os
 import socket
 from contextlib import suppress
+from typing import Protocol
 
 from sluicegate.broker import Listener
-from sluicegate.net.connections import Connections
 from sluicegate.net.dialling import NO_DESCRIPTORS
 from sluicegate.net.listening.sockets import Inherited, bind, refused_address
 
@@ -27,6 +27,30 @@ _PROBES = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
 """The kernel probes a client that has been silent for 15 s, and closes it after three probes, 5 s apart."""
 
 
+class Clients(Protocol):
+    """Takes accepted clients; see `Connections`."""
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The running event loop."""
+
+    @property
+    def is_client_tls(self) -> bool:
+        """Whether clients speak TLS."""
+
+    def refusal(self, address: str, /) -> str:
+        """Why a client from this host may not connect; empty if it may."""
+
+    def refused(self, peer: str, refusal: str, /) -> None:
+        """A client was refused."""
+
+    def accept(self, client: socket.socket, peer: str, listener: Listener, /) -> None:
+        """Serve a client that has connected."""
+
+    def descriptors_used_up(self, error: OSError, /) -> None:
+        """A client was refused for lack of descriptors."""
+
+
 class Acceptor:
     """One listening socket.
 
@@ -35,7 +59,7 @@ class Acceptor:
     :param connections: takes the clients.
     """
 
-    def __init__(self, listener: Listener, bound: socket.socket, connections: Connections) -> None:
+    def __init__(self, listener: Listener, bound: socket.socket, connections: Clients) -> None:
         self.listener = listener
         self.bound = bound
         self._connections = connections
@@ -46,7 +70,7 @@ class Acceptor:
 
     @classmethod
     async def open(
-        cls, listener: Listener, connections: Connections, inherited: Inherited | None = None
+        cls, listener: Listener, connections: Clients, inherited: Inherited | None = None
     ) -> "Acceptor":
         """Listen.
 
