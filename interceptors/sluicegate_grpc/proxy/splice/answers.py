@@ -49,9 +49,10 @@ class Answer(Watcher):
             self._content += data[begin:end]
 
     def trailers(self, block: bytes, frames: bytes, now_ns: int) -> bool:
-        """Read the status of the call."""
-        if self._header(block, "grpc-status") != "0":
-            self._done(None, now_ns, True)
+        """Read the status of the call; without one, it is not the broker's."""
+        status = self._header(block, "grpc-status")
+        if status != "0":
+            self._done(None, now_ns, bool(status))
             return True
         if self._request.credentials:
             self._shared.accept(self._request.credentials)

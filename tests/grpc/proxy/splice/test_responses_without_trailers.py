@@ -1,4 +1,4 @@
-"""Responses that end with DATA: the page of a load balancer between the gateway and the broker."""
+"""Responses that end without a status: the page of a load balancer between the gateway and the broker."""
 
 import pytest
 from tests.bench import SECOND
@@ -8,6 +8,7 @@ from tests.grpc.proxy.splice.talk import (
     LOOKUP,
     PUBLISH,
     RECEIVE,
+    SUBSCRIBE,
     TOPIC,
     Talk,
     delivered,
@@ -71,6 +72,30 @@ def test_a_call_that_attaches_leaves_its_place() -> None:
     talk.attach("q")
     assert talk.producers() == 1
     assert is_idle(talk)
+    talk.hang_up()
+
+
+@pytest.mark.parametrize("alone", [True, False])
+@pytest.mark.parametrize("status", ["", "8"])
+def test_headers_without_a_status_are_no_refusal_of_the_broker(status: str, alone: bool) -> None:
+    talk = Talk(front(list_valid_ns=3_600 * SECOND, max_subscriptions_per_topic=1))
+    talk.shared.calls.attachments.listed(TOPIC, [], talk.wire.now, talk.wire.now)
+    stream = talk.call(SUBSCRIBE, service.message((1, TOPIC), (2, "c"), (3, "s")))
+    headers = [(":status", "503"), ("content-type", "text/html")]
+    last = [("grpc-status", status)] if status else [("server", "proxy")]
+    h2 = talk.wire.server.h2
+    if not alone:
+        h2.send_headers(stream, headers)
+    h2.send_headers(stream, [*headers, *last] if alone else last, end_stream=True)
+    talk.wire.settle()
+    assert talk.consumers() == 0
+    assert is_idle(talk)
+
+    other = talk.call(SUBSCRIBE, service.message((1, TOPIC), (2, "c"), (3, "t")))
+
+    may_exist = not status
+    assert (other not in talk.wire.server.seen) == may_exist
+    assert (talk.client(other).status == "8") == may_exist
     talk.hang_up()
 
 
