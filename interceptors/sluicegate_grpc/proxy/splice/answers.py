@@ -92,8 +92,9 @@ class Answers:
 
     @property
     def deliveries(self) -> int:
-        """Streams by which messages are delivered."""
-        return sum(isinstance(watcher, Delivering) for watcher in self.watchers.values())
+        """Streams by which the broker delivers messages; not those that it has ended."""
+        watchers = self.watchers.values()
+        return sum(isinstance(watcher, Delivering) and not watcher.is_ending for watcher in watchers)
 
     def _watch(self, stream: int, watcher: Watcher) -> None:
         self.watchers[stream] = watcher

@@ -7,7 +7,7 @@ from hpack import Encoder
 from tests.bench import SECOND, START, Bench
 from tests.grpc.proxy.splice.oracle import service
 from tests.grpc.proxy.splice.oracle.reshape import END_HEADERS, HEADERS, PREFACE, SETTINGS, Cutter, frame
-from tests.grpc.proxy.splice.talk import ATTACH, LOOKUP, PUBLISH, SUBSCRIBE, TOPIC, Talk, front
+from tests.grpc.proxy.splice.talk import ATTACH, LOOKUP, PUBLISH, SUBSCRIBE, TOPIC, Talk, delivered, front
 
 from sluicegate.broker import Ask, Close, Dial, ToClient, ToUpstream
 from sluicegate_grpc.proxy.splice import GrpcSession, Shared
@@ -200,6 +200,23 @@ def test_after_goaway_the_broker_gets_no_new_streams() -> None:
     talk.wire.pass_time(3 * SECOND)
     assert talk.session.held_bytes == 0
     assert held not in talk.wire.server.seen
+    talk.hang_up()
+
+
+@pytest.mark.parametrize("calls", [0, 1])
+def test_messages_that_wait_behind_the_end_of_their_stream_are_no_call(calls: int) -> None:
+    talk = Talk(front(max_dispatch_rate=1))
+    talk.subscribe()
+    paced = talk.receive()
+    talk.answer(paced, delivered(0), delivered(1))
+    opened = [talk.call("/t.Other/Anything", b"x") for _ in range(calls)]
+    assert talk.session.open_calls == calls
+    talk.wire.carry_out(talk.session.ending(talk.wire.now))
+    assert (talk.wire.closed is None) == bool(opened)
+    for stream in opened:
+        talk.answer(stream)
+        talk.wire.carry_out(talk.session.ending(talk.wire.now))
+        assert talk.wire.closed is None or talk.client(stream).is_over
     talk.hang_up()
 
 
