@@ -125,14 +125,17 @@ class Calling:
             elif request.credentials and caller.principal != request.principal:
                 self._answers.accept(stream, request)
             return True
-        call = self._keep(data, at, stop, END_STREAM, stream, now_ns)
+        call = None
+        try:
+            call = self._keep(data, at, stop, END_STREAM, stream, now_ns)
+        finally:
+            if call is None:
+                calls.abandon(op, caller, now_ns)
         if call is not None:
             call.body.left = call.body.size
             producer = self._deciding.to_prove(method, values, caller) if watches else None
             call.pending = Pending(op.topic, op if decision.action is Action.DELAY else None, producer)
             self._follow(call, decision, now_ns)
-        else:
-            calls.abandon(op, caller, now_ns)
         return True
 
     def _piece(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:

@@ -1,8 +1,9 @@
 """Clients that break the rules of one call while the gateway holds it: the gateway resets that call."""
 
 import pytest
+from tests.bench import SECOND
 from tests.grpc.proxy.splice.oracle import gate, service
-from tests.grpc.proxy.splice.oracle.raw import assert_serves, block, headers, opened
+from tests.grpc.proxy.splice.oracle.raw import assert_serves, block, call, headers, opened
 from tests.grpc.proxy.splice.oracle.reshape import (
     CONTINUATION,
     DATA,
@@ -15,7 +16,9 @@ from tests.grpc.proxy.splice.oracle.reshape import (
     frame,
 )
 
-PROTOCOL_ERROR, FLOW_CONTROL_ERROR, STREAM_CLOSED = 1, 3, 5
+from sluicegate_grpc.proxy.splice import Limits
+
+PROTOCOL_ERROR, FLOW_CONTROL_ERROR, STREAM_CLOSED, ENHANCE_YOUR_CALM = 1, 3, 5, 11
 BEGUN = headers(3)
 """A publish, of which the gate waits for the message."""
 SHORT = headers(3, service.PUBLISH, ("content-length", "7"))
@@ -64,6 +67,24 @@ def test_a_held_call_may_have_the_largest_window() -> None:
 
     assert client.resets(3) == []
     assert "malformed_calls" not in client.front.counts
+
+
+def test_a_publish_whose_client_is_a_flood_leaves_the_line() -> None:
+    """Other clients of its topic would wait behind it for seconds, though its connection has ended."""
+    shared = gate.shared(limits=Limits(resets=1))
+    message = service.publish(gate.SLOW, 2, b"payload")
+    other = opened(shared).send(*(call(stream, message) for stream in (3, 5, 7)))
+    client = opened(shared).send(BEGUN + update(0))
+    assert client.wire.closed is None
+
+    client.send(call(5, message, service.PUBLISH, ("content-length", "7")))
+
+    assert client.goaway == ENHANCE_YOUR_CALM
+    other.send(call(9, message))
+    assert 9 not in other.server.seen
+    other.wire.pass_time(SECOND // 2)
+    other.settle()
+    assert 9 in other.server.seen
 
 
 def test_headers_on_a_stream_that_its_client_has_reset_end_the_connection() -> None:
