@@ -126,6 +126,8 @@ def _cell(cells: Sequence[Cell], runs: int) -> Cell:
         return replace(chosen, text=f"{said}: {chosen.text}")
     middle, (low, high, _) = median(figures), interval(figures)
     unit = next(cell.unit for cell in cells if cell.figure is not None)
+    if len(figures) == 1:  # tells nothing of how far figures lie apart
+        return replace(chosen, figure=middle, unit=unit, text=f"{said}: {chosen.text}")
     told, lowest, highest = (quantity(value, unit) for value in (middle, low, high))
     text = f"{said}; median {told} ({lowest} to {highest}); {chosen.text}"
     return replace(chosen, figure=middle, low=low, high=high, unit=unit, text=text)
@@ -167,7 +169,7 @@ def _section(several: Mapping[tuple[str, str, str], list[Cell]], matrix: Sequenc
         told: tuple[Value, ...] = (None, None, None, None, "")
         if figures:
             low, high, sure = interval(figures)
-            span = f"{low:g} to {high:g}, {sure:.1%} sure"
+            span = f"{low:g} to {high:g}, {sure:.1%} sure" if len(figures) > 1 else ""
             unit = next(cell.unit for cell in cells if cell.figure is not None)
             told = (median(figures), min(figures), max(figures), span, unit)
         rows.append((*cell_of, len(cells), *told, counted))

@@ -9,6 +9,7 @@ import pytest
 from tests.reports.results.example import example
 
 from sluicegate_reports import counted
+from sluicegate_reports.differences import Change, change_of
 from sluicegate_reports.markdown import markdown
 from sluicegate_reports.places import place
 from sluicegate_reports.repetitions import interval, merged, repetition, repetitions
@@ -61,6 +62,20 @@ def test_arms_whose_intervals_overlap_do_not_differ(native: tuple[float, ...], s
     several = [results(one, other) for one, other in zip((1.0, 2.0, 3.0), native, strict=True)]
     table = merged(several).tables()["differences"]
     assert [row[-1] for row in table.rows] == [said]
+
+
+def test_one_figure_has_no_interval_and_no_difference() -> None:
+    """As where all other repetitions were interrupted."""
+    found = merged([results(1.0, 1.1)], ["run-2 was interrupted"])
+    assert [(cell.figure, cell.low, cell.high) for cell in found.matrix] == [
+        (1.0,) + (None,) * 2,
+        (1.1,) + (None,) * 2,
+    ]
+    assert [row[7] for row in found.tables()["repetitions"].rows] == ["", ""]
+    assert "differences" not in found.tables()
+    later = merged([results(1.2, 1.3)], ["run-2 was interrupted"])
+    changes = [change_of(one, other) for one, other in zip(found.matrix, later.matrix, strict=True)]
+    assert changes == [Change.SAME, Change.SAME]
 
 
 def test_a_measure_missing_from_one_run_does_not_pass() -> None:
