@@ -153,3 +153,33 @@ async def test_waiting_topics_are_assigned_with_those_of_dead_brokers(world: Wor
     assert len(done.moved) == TOPICS
     done = await moved(world, Slow(world, 1), Wanted())
     assert [(move.topic, move.source, move.target) for move in done.moved] == [("/default/waits", None, 2)]
+
+
+async def test_a_topic_that_is_named_twice_moves_once(world: World) -> None:
+    wanted = Wanted(("/default/t1", "/default/t1"))
+    planned = await reassigning.dry_run(world.store, wanted)
+    assert [(move.topic, move.target) for move in planned] == [("/default/t1", 2)]
+    assert (await moved(world, Slow(world, 0), wanted)).moved == planned
+
+
+@pytest.mark.parametrize("target", [None, 3])
+async def test_a_dead_broker_that_comes_back_meanwhile_keeps_the_rest(
+    world: World, target: int | None
+) -> None:
+    for broker in (2, 3):
+        await world.start(broker, ttl_s=3600)
+    await world.leave(1)
+    slow = Slow(world, 0)
+    transact = slow.transact
+
+    async def back(conditions: Sequence[Unchanged], changes: Sequence[Put | Delete]) -> bool:
+        if slow.count == 3:
+            await world.start(1, ttl_s=3600)
+        return await transact(conditions, changes)
+
+    slow.transact = back  # type: ignore[method-assign]
+    done = await moved(world, slow, Wanted(target=target))
+    view = await world.view()
+    assert 0 < len(done.moved) < TOPICS
+    assert len(view.owned[1]) == TOPICS - len(done.moved)
+    assert view.unassigned == {}

@@ -34,14 +34,14 @@ class Move:
 def release(view: ClusterView, broker: int, topic: str, hint: PlacementHint | None = None) -> Move:
     """Take a topic from its owner and enter it as unassigned.
 
-    :param hint: what the entry asks for, of a broker that may be alive; without one the broker must be dead
-        still when the change is made.
+    :param hint: what the entry asks for. Unless it excludes the broker, which may be alive then, the broker
+        must be dead still when the change is made.
     """
     entry = view.owners[topic][broker]
     waiting = view.unassigned.get(topic)
     elsewhere = [other for other in view.owners[topic] if other in view.registrations and other != broker]
     conditions = [Unchanged(entry.key, entry.modified), _as_known(unassigned_key(topic), waiting)]
-    if hint is None:
+    if hint is None or hint.excluded != broker:
         conditions.append(Unchanged(registration_key(broker), 0))
     conditions += [_as_known(assignment_key(other, topic), view.owners[topic][other]) for other in elsewhere]
     changes: list[Put | Delete] = [Delete(entry.key)]

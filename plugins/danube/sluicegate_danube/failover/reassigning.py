@@ -63,7 +63,7 @@ def choose(view: ClusterView, wanted: Wanted) -> list[Chosen]:
         raise CannotReassignError(f"broker {wanted.source} owns no topic")
     topics = wanted.topics or view.owned[wanted.source or 0]
     chosen = []
-    for topic in sorted(topics):
+    for topic in sorted(set(topics)):
         owners = view.owners.get(topic, {})
         if not owners or (wanted.source is not None and wanted.source not in owners):
             whose = "has no owner" if wanted.source is None else f"is not owned by broker {wanted.source}"
