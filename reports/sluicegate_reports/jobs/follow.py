@@ -26,6 +26,7 @@ FILES_PER_BATCH = 64
 _ANY_AGE = "36500d"
 """Spark passes over files that are older than the newest one by 7 days unless it is told of another age. What
 it has seen is in its checkpoint for good, so a greater age doubles nothing."""
+_MINUTE = "yyyy-MM-dd HH:mm"
 
 
 class FollowError(Exception):
@@ -82,8 +83,9 @@ def findings(found: Followed) -> Results:
     """Tell the sums of all that was not simply allowed, and who asked most."""
     rows = found.sums.groupBy(*KEYS[:4], "operation", "policy", "action").agg(
         *(F.sum(name).alias(name) for name in SUMMED),
-        F.min("minute").alias("first"),
-        F.max("minute").alias("last"),
+        # A collected timestamp would be told in this machine's zone, a text is in the session's.
+        F.date_format(F.min("minute"), _MINUTE).alias("first"),
+        F.date_format(F.max("minute"), _MINUTE).alias("last"),
     )
     collected = rows.collect()
     decided = sum(row["decisions"] for row in collected)
@@ -158,8 +160,8 @@ def _table(rows: list[Row]) -> Table:
             row["decisions"],
             row["messages"],
             row["bytes"],
-            f"{row['first']:%Y-%m-%d %H:%M}",
-            f"{row['last']:%Y-%m-%d %H:%M}",
+            row["first"],
+            row["last"],
         )
         for row in rows
     ]

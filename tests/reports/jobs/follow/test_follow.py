@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -122,6 +123,21 @@ def test_sums_list_refusals_first(spark: SparkSession, tmp_path: Path) -> None:
         ("max_publish_rate", "reject", 7, 0),
         (None, "allow", 14, 10),
     ]
+
+
+def test_times_are_in_utc_wherever_it_runs(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_file(tmp_path / "log", 0)
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        found = findings(follow(spark, tmp_path / "log", tmp_path / "state"))
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    times = {row[-2:] for row in found.tables()["sums"].rows}
+    assert times == {("2026-11-21 12:00", "2026-11-21 12:00"), ("2026-11-21 12:00", "2026-11-21 12:01")}
 
 
 def test_a_batch_is_summed_in_few_parts(
