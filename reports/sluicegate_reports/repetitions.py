@@ -115,9 +115,8 @@ def merged(results: Sequence[Results], notes: Sequence[str] = ()) -> Results:
 
 
 def _cell(cells: Sequence[Cell], runs: int) -> Cell:
-    verdict = worst(cell.verdict for cell in cells)
-    chosen = next(cell for cell in cells if cell.verdict is verdict)
-    figures = _figures(cells)
+    chosen = _decisive(cells)
+    verdict, (unit, figures) = chosen.verdict, _figures(cells)
     times = sum(cell.verdict is verdict for cell in cells)
     said = f"{verdict.text} in {times} of {runs}"
     # A place's rows are of the first run's tables.
@@ -125,7 +124,6 @@ def _cell(cells: Sequence[Cell], runs: int) -> Cell:
     if not figures:
         return replace(chosen, text=f"{said}: {chosen.text}")
     middle, (low, high, _) = median(figures), interval(figures)
-    unit = next(cell.unit for cell in cells if cell.figure is not None)
     if len(figures) == 1:  # tells nothing of how far figures lie apart
         return replace(chosen, figure=middle, unit=unit, text=f"{said}: {chosen.text}")
     told, lowest, highest = (quantity(value, unit) for value in (middle, low, high))
@@ -133,10 +131,17 @@ def _cell(cells: Sequence[Cell], runs: int) -> Cell:
     return replace(chosen, figure=middle, low=low, high=high, unit=unit, text=text)
 
 
-def _figures(cells: Sequence[Cell]) -> list[float]:
-    """The figures of a place, of those in the unit of the first."""
-    units = [cell.unit for cell in cells if cell.figure is not None]
-    return [cell.figure for cell in cells if cell.figure is not None and cell.unit == units[0]]
+def _decisive(cells: Sequence[Cell]) -> Cell:
+    """The first of those with the worst verdict."""
+    verdict = worst(cell.verdict for cell in cells)
+    return next(cell for cell in cells if cell.verdict is verdict)
+
+
+def _figures(cells: Sequence[Cell]) -> tuple[str, list[float]]:
+    """The figures of a place with their unit: that of what decides, whose bound they are shown against."""
+    known = [cell for cell in (_decisive(cells), *cells) if cell.figure is not None]
+    unit = known[0].unit if known else ""
+    return unit, [cell.figure for cell in cells if cell.figure is not None and cell.unit == unit]
 
 
 def _threshold(first: Threshold, results: Sequence[Results]) -> Threshold:
@@ -163,14 +168,13 @@ def _section(several: Mapping[tuple[str, str, str], list[Cell]], matrix: Sequenc
     )
     rows: list[tuple[Value, ...]] = []
     for cell_of, cells in several.items():
-        figures = _figures(cells)
+        unit, figures = _figures(cells)
         verdicts = [cell.verdict for cell in cells]
         counted = ", ".join(f"{verdicts.count(v)} {v.text}" for v in dict.fromkeys(verdicts))
         told: tuple[Value, ...] = (None, None, None, None, "")
         if figures:
             low, high, sure = interval(figures)
             span = f"{low:g} to {high:g}, {sure:.1%} sure" if len(figures) > 1 else ""
-            unit = next(cell.unit for cell in cells if cell.figure is not None)
             told = (median(figures), min(figures), max(figures), span, unit)
         rows.append((*cell_of, len(cells), *told, counted))
     tables = [Table(columns, tuple(rows), _TABLE, "Repetitions")]

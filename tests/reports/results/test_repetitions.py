@@ -78,6 +78,23 @@ def test_one_figure_has_no_interval_and_no_difference() -> None:
     assert changes == [Change.SAME, Change.SAME]
 
 
+def test_a_figure_is_in_the_unit_of_its_bound() -> None:
+    """Lost messages make one run off, where the others are judged by their rates."""
+    lost = results(1.0)
+    lost = replace(
+        lost,
+        matrix=(
+            replace(lost.matrix[0], verdict=Verdict.OFF, figure=7, bound=0, unit="messages", text="lost"),
+        ),
+    )
+    found = merged([results(1.0), lost, results(2.0)])
+    [cell] = found.matrix
+    assert (cell.verdict, cell.figure, cell.bound, cell.unit) == (Verdict.OFF, 7, 0, "messages")
+    assert cell.text == "off in 1 of 3: lost"
+    [row] = found.tables()["repetitions"].rows
+    assert row[4:9] == (7, 7, 7, "", "messages")
+
+
 def test_a_measure_missing_from_one_run_does_not_pass() -> None:
     unknown = results(1.0)
     unknown = replace(unknown, thresholds=(replace(unknown.thresholds[0], measured=None, passed=False),))
