@@ -5,10 +5,12 @@ topic of one arm. `registry.policies` names the figures that show whether a poli
 """
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sluicegate_reports.places import Location, place, told
 from sluicegate_reports.registry import Measured, policies
@@ -90,7 +92,10 @@ def read_run(directory: Location) -> Run:
         if problem := _problem(trial):
             where = f"{trial.policy} of {trial.system} {trial.door}, phase {trial.phase!r}"
             raise RunError(f"{str(path)!r}: {where}: {problem}")
-    return run
+    if any(time.tzinfo is None for time in _times(run.facts)):
+        raise RunError(f"{str(path)!r}: times of its facts need a time zone, such as Z")
+    in_utc: Run = _in_utc(run)
+    return in_utc
 
 
 def _problem(trial: Trial) -> str:
@@ -107,6 +112,28 @@ def _problem(trial: Trial) -> str:
     if trial.end <= trial.start:
         return f"end {trial.end.isoformat()} is not after start {trial.start.isoformat()}"
     return ""
+
+
+def _times(value: Any) -> Iterator[datetime]:
+    """All times in a value."""
+    if isinstance(value, datetime):
+        yield value
+    for part in value if isinstance(value, tuple) else _parts(value).values():
+        yield from _times(part)
+
+
+def _in_utc(value: Any) -> Any:
+    """The same with all its times in UTC, in which they are shown; what was not tried may lack a zone."""
+    if isinstance(value, datetime):
+        return value.astimezone(UTC) if value.tzinfo is not None else value.replace(tzinfo=UTC)
+    if isinstance(value, tuple):
+        return tuple(map(_in_utc, value))
+    parts = _parts(value)
+    return replace(value, **{name: _in_utc(part) for name, part in parts.items()}) if parts else value
+
+
+def _parts(value: Any) -> dict[str, Any]:
+    return {each.name: getattr(value, each.name) for each in fields(value)} if is_dataclass(value) else {}
 
 
 @cache

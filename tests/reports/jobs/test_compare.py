@@ -2,6 +2,7 @@
 
 import json
 import re
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -211,6 +212,26 @@ def test_a_trial_that_cannot_be_judged_is_refused_and_named(
     content["trials"][0]["missing"] = "never played"
     path.write_text(json.dumps(content))
     assert read_run(tmp_path).trials[0].missing == "never played"
+
+
+def test_times_of_any_zone_are_read_in_utc(tmp_path: Path) -> None:
+    """The page and the conditions of origins write them as UTC."""
+    recorded.make_run(tmp_path)
+    path = tmp_path / "run.json"
+    before, content = read_run(tmp_path), json.loads(path.read_text())
+    places = [(content["facts"], "started"), *((each, "start") for each in content["trials"])]
+    for place, name in places:
+        moment = datetime.fromisoformat(place[name]).astimezone(timezone(timedelta(hours=9)))
+        place[name] = moment.isoformat()
+    path.write_text(json.dumps(content))
+    found = read_run(tmp_path)
+    assert found == before
+    assert found.facts.started is not None
+    assert {found.facts.started.tzinfo, *(each.start.tzinfo for each in found.trials)} == {UTC}
+    content["facts"]["started"] = "2026-11-21T12:00:00"
+    path.write_text(json.dumps(content))
+    with pytest.raises(RunError, match="times of its facts need a time zone"):
+        read_run(tmp_path)
 
 
 def test_a_run_of_a_later_version_is_refused(spark: SparkSession, tmp_path: Path) -> None:
