@@ -74,8 +74,11 @@ class BrokerPorts:
         self._places: dict[Address, int] = {}
         self.on_new: Callable[[str, str, Listener], None] = lambda key, value, listener: None
         """Called for each new broker, with a fact to keep (key and value) and a listener to open."""
-        for key in sorted(facts, key=lambda key: int(key.removeprefix(FACT))):
-            self._places[address_of(facts[key])] = int(key.removeprefix(FACT))
+        self._next = 0
+        # A broker has several places if gateways that share a store met new brokers in different orders.
+        for place, key in sorted((int(key.removeprefix(FACT)), key) for key in facts):
+            self._places.setdefault(address_of(facts[key]), place)
+            self._next = place + 1
 
     def start(self) -> list[tuple[str, str, Listener]]:
         """Register the configured brokers.
@@ -142,7 +145,8 @@ class BrokerPorts:
     def _place(self, address: Address) -> int:
         place = self._places.get(address)
         if place is None:
-            place = self._places[address] = len(self._places)
+            place = self._places[address] = self._next
+            self._next += 1
             self.on_new(*self._new(address))
         return place
 

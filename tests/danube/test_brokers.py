@@ -88,3 +88,29 @@ def test_a_broker_with_ever_new_names_uses_bounded_memory(
     told = [known.port_of(f"b{n}:6650") for n in range(1, 6)]
     assert None not in told[:4]
     assert told[4] is None
+
+
+def test_after_a_conflict_over_ports_each_broker_has_one_of_its_own() -> None:
+    """Two gateways of one store have met new brokers in different orders, and start again."""
+    store: dict[str, str] = {}
+
+    def started() -> BrokerPorts:
+        def claim(key: str, value: str, _: Listener) -> None:
+            store.setdefault(key, value)
+
+        known = brokers(store, known_brokers=["*:6650"], node_port_base=17000)
+        known.on_new = claim
+        for one in known.start():
+            claim(*one)
+        return known
+
+    one, other = started(), started()
+    for gate, names in ((one, ["b2"]), (other, ["b3", "b2"]), (one, ["b3"])):
+        for name in names:
+            assert gate.port_of(f"{name}:6650") is not None
+    assert store == {"broker.0": "b1:6650", "broker.1": "b2:6650", "broker.2": "b2:6650"}
+    names = ["b2", "b3", "b4"]
+    ports = [started().port_of(f"{name}:6650") for name in names]
+    assert len(set(ports)) == 3
+    assert [started().port_of(f"{name}:6650") for name in reversed(names)] == ports[::-1]
+    assert ports[0] == one.port_of("b2:6650")
