@@ -162,6 +162,14 @@ async def test_a_topic_that_is_named_twice_moves_once(world: World) -> None:
     assert (await moved(world, Slow(world, 0), wanted)).moved == planned
 
 
+@pytest.mark.parametrize("wanted", [Wanted(source=1, target=1), Wanted(("/default/t1",), target=1)])
+async def test_a_topic_that_is_where_it_should_be_is_left_alone(world: World, wanted: Wanted) -> None:
+    before = (await world.view()).owners
+    assert await reassigning.dry_run(world.store, wanted) == []
+    assert await moved(world, Slow(world, 0), wanted) == Reassigned()
+    assert (await world.view()).owners == before
+
+
 @pytest.mark.parametrize("target", [None, 3])
 async def test_a_dead_broker_that_comes_back_meanwhile_keeps_the_rest(
     world: World, target: int | None

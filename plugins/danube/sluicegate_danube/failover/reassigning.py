@@ -69,7 +69,8 @@ def choose(view: ClusterView, wanted: Wanted) -> list[Chosen]:
             whose = "has no owner" if wanted.source is None else f"is not owned by broker {wanted.source}"
             raise CannotReassignError(f"topic {topic!r} {whose}")
         owner = wanted.source if wanted.source is not None else min(owners)
-        chosen.append((topic, owner, PlacementHint(excluded=owner, target=wanted.target)))
+        if owner != wanted.target:  # it would be taken off, and given back
+            chosen.append((topic, owner, PlacementHint(excluded=owner, target=wanted.target)))
     return chosen
 
 
