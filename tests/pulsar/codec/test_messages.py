@@ -82,6 +82,45 @@ def test_the_consumer_is_read_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
         assert consumer_of(b"##" + frame, 2, 2 + len(frame)) == consumer_id
 
 
+def test_the_consumer_of_the_shortest_message_is_read_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(message_frames, "_read", None)
+    frame = frame_of(_message().SerializeToString())
+    assert len(frame) == 20
+    assert consumer_of(frame, 0, 20) == 3
+
+
+@pytest.mark.parametrize("size", range(12, 20))
+def test_what_follows_a_short_frame_does_not_complete_it(size: int) -> None:
+    short = frame_of(_message().SerializeToString()[: size - 8])
+    for buffer, start in ((short + _FRAME[size:], 0), (b"##" + short + _FRAME[size:], 2)):
+        with pytest.raises(ProtocolError):
+            consumer_of(buffer, start, start + size)
+
+
+@pytest.mark.parametrize(
+    ("consumer_id", "acknowledged", "at", "looks_like"),
+    [
+        pytest.param(0x12 << 7, 0, 14, 0x12, id="a consumer id that ends as the tag of a message id"),
+        pytest.param(0x12, 508, 12, 0x08, id="a length that ends as the tag of a consumer id"),
+    ],
+)
+def test_a_long_number_is_not_taken_for_a_short_one(
+    consumer_id: int, acknowledged: int, at: int, looks_like: int
+) -> None:
+    command = _message(consumer_id=consumer_id, ack_set=[1] * acknowledged)
+    frame = frame_of(command.SerializeToString(), _REST)
+    assert frame[at - 1 : at + 1] == bytes((0x80, looks_like))
+    assert consumer_of(bytes(16) + frame, 16, 16 + len(frame)) == consumer_id
+
+
+def test_a_length_with_a_byte_more_than_it_needs_is_read() -> None:
+    """Its first byte is 128, and as many bytes follow it."""
+    raw = _message(consumer_id=300, ack_set=[1] * 58).message.SerializeToString()
+    raw = b"\x08\x09" + b"\x4a\x80\x00" + b"\x4a" + bytes((len(raw),)) + raw
+    assert len(raw) == 4 + 128
+    _check(frame_of(raw, _REST), BaseCommand.FromString(raw).message)
+
+
 def test_acknowledged_messages_of_a_batch_take_no_permit() -> None:
     """Bits that are set are messages still to be delivered, never more than the batch holds."""
     for words, left in (([0b101], 2), ([0], 0), ([-1], 12), ([1, 1], 2)):

@@ -16,6 +16,8 @@ _MESSAGE_HEAD = b"\x08\x09\x4a"
 """Type and tag of the command, as brokers write them."""
 _MESSAGE_AT = 12
 """Where what it holds starts, when its length is one byte."""
+_LEAST_BYTES = 20
+"""The shortest frame: its sizes, and a command in which each number takes one byte."""
 _CONSUMER_ID = 0x08
 _MESSAGE_ID = 0x12
 _FLAG = 0x80
@@ -49,7 +51,7 @@ def consumer_of(data: bytes, start: int, stop: int) -> int:
     :raises ProtocolError: when it is malformed or no MESSAGE.
     """
     if (
-        stop - start > _MESSAGE_AT + 3
+        stop - start >= _LEAST_BYTES
         and data[start + 8 : start + 11] == _MESSAGE_HEAD
         and data[start + 11] < _FLAG
         and data[start + 12] == _CONSUMER_ID

@@ -9,7 +9,8 @@ from sluicegate_pulsar.codec.pulsar_pb2 import BaseCommand
 
 _HEAD: Final = Struct(">8xIBBB").unpack_from
 """Type, tag and length of the command; tag and first byte of the producer id; the next tag."""
-_HEAD_BYTES = 15
+_LEAST_BYTES = 16
+"""The shortest frame: its sizes, and a command in which each number takes one byte."""
 _HEADS: Final = frozenset((0x08073A, 0x080842))
 """Type and tag of either command, as brokers write them."""
 _PRODUCER_ID = 0x08
@@ -26,7 +27,7 @@ def producer_of(data: bytes, start: int, stop: int) -> int:
     :raises ProtocolError: when it is malformed or another command.
     """
     # <hot> Runs for every message.
-    if stop - start >= _HEAD_BYTES:
+    if stop - start >= _LEAST_BYTES:
         producer_id: int
         head, first, producer_id, second = _HEAD(data, start)
         is_usual = head >> 8 in _HEADS and first == _PRODUCER_ID and second == _SEQUENCE_ID
