@@ -81,6 +81,11 @@ def test_a_chunk_takes_the_slow_path() -> None:
     assert messages_in(a_metadata(num_chunks_from_msg=1).SerializeToString()) == 1
 
 
+@pytest.mark.parametrize(("count", "believed"), [(-1, 1), (0, 1), (MANY, MANY), (MANY + 1, 0)])
+def test_a_larger_count_takes_the_slow_path(count: int, believed: int) -> None:
+    assert messages_in(a_metadata(num_messages_in_batch=count).SerializeToString()) == believed
+
+
 @pytest.mark.parametrize(("form", "expected"), [("single", 1), ("batch", 3), ("compressed", 3)])
 def test_frames_of_real_clients(form: str, expected: int) -> None:
     frame = next(frame for frame in FRAMES[form] if frame[9] == BaseCommand.SEND)

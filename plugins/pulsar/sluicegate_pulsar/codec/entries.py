@@ -37,8 +37,7 @@ def messages_in(metadata: bytes) -> int:
     if BATCH_TAG not in metadata and LONG_TAG not in metadata:
         return 1
     if (
-        metadata[0] == _NAME_TAG
-        and len(metadata) > 1
+        metadata[0] == _NAME_TAG  # so that one of the other two bytes follows it
         and metadata[1] <= _ONE_BYTE
         and _USUAL.fullmatch(metadata, 2 + metadata[1])
     ):

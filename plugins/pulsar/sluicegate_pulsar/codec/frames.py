@@ -104,7 +104,7 @@ def short_head(data: bytes, at: int) -> tuple[int, int]:
         return int.from_bytes(data[at : at + 4]), 0
     kind: int = type_ - 0x0800
     # One byte each for tag and value of the type, then one field that is this type's and fills the command.
-    if 0 < kind < _FIRST_LONG_TAG and tag == kind * 8 + 2 and length + 4 == size < total - 3 and length < 128:
+    if kind < _FIRST_LONG_TAG and tag == kind * 8 + 2 and length + 4 == size < total - 3 and length < 128:
         return total, kind
     return total, 0
 
