@@ -18,6 +18,7 @@ from tests.pulsar.codec.strategies import (
     without_checksum,
 )
 
+from sluicegate_pulsar.codec import frames
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import (
     ABSENT,
@@ -165,6 +166,8 @@ def test_commands_of_later_versions() -> None:
             b"\x08\x04\x22\x10\x0a\x00\x12\x00\x20\x00\x28\x00\x52\x06\x0a\x01\xf0\x12\x01k",
             "key is b'\\\\xf0'",
         ),
+        # A command of a later version, with a field of this one.
+        (b"\x08\xe8\x07\x2a\x09\x0a\x03a\xffb\x10\x01\x18\x01", "topic is b'a\\\\xffb', which is not UTF-8"),
     ],
 )
 def test_malformed_commands(raw: bytes, reason: str) -> None:
@@ -194,9 +197,10 @@ def test_malformed_commands(raw: bytes, reason: str) -> None:
     ],
 )
 def test_false_sizes(frame: bytes, reason: str) -> None:
-    for reader in (lambda: parse_command(frame, 0, len(frame)), lambda: split(frame, 0, len(frame))):
-        with pytest.raises(ProtocolError, match=reason):
-            reader()
+    for buffer, start in ((frame, 0), (b"##" + frame + b"##", 2)):
+        for reader in (parse_command, split):
+            with pytest.raises(ProtocolError, match=reason):
+                reader(buffer, start, start + len(frame))
     with pytest.raises(ProtocolError):
         command_type(frame, 0)
 
@@ -257,5 +261,29 @@ def test_metadata_beyond_the_end_of_the_frame() -> None:
     frame = bytearray(_SEND)
     at = split(_SEND, 0, len(_SEND)).metadata
     frame[at - 4 : at] = b"\xff\xff\xff\xff"
-    with pytest.raises(ProtocolError, match=rf"metadata up to byte \d+ of a frame of {len(frame)}"):
-        split(bytes(frame), 0, len(frame))
+    reason = rf"^metadata up to byte {at + 2**32 - 1} of a frame of {len(frame)}$"
+    with pytest.raises(ProtocolError, match=reason):
+        split(b"##" + frame, 2, 2 + len(frame))
+
+
+def test_a_frame_without_metadata() -> None:
+    frame = frame_of(_A_SEND)
+    with pytest.raises(ProtocolError, match=rf"^a frame of {len(frame)} bytes ends before its metadata$"):
+        split(b"##" + frame, 2, 2 + len(frame))
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        pytest.param("ping", False, id="no fields"),
+        pytest.param("flow", False, id="numbers"),
+        pytest.param("message", False, id="numbers in a message that can hold one like itself"),
+        pytest.param("error", True, id="a text beside numbers"),
+        pytest.param("success", True, id="a text in a message within"),
+    ],
+)
+def test_commands_that_can_hold_texts_are_known(command: str, expected: bool) -> None:
+    """The others are not searched for any."""
+    field = BaseCommand.DESCRIPTOR.fields_by_name[command]
+    assert frames._has_text(field.message_type) == expected
+    assert frames._COMMANDS[field.number] == (command, expected)

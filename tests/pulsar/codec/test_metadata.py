@@ -17,6 +17,7 @@ from tests.pulsar.codec.strategies import (
     without_checksum,
 )
 
+from sluicegate_pulsar.codec import metadata
 from sluicegate_pulsar.codec.errors import ChecksumMismatchError, ProtocolError
 from sluicegate_pulsar.codec.frames import has_valid_checksum, split
 from sluicegate_pulsar.codec.metadata import at_once, largest_message, read_metadata, with_deliver_at
@@ -198,6 +199,11 @@ def test_the_largest_message_of_a_batch(sizes: list[int]) -> None:
     assert _largest(_batch(sizes)) == max(sizes)
 
 
+@pytest.mark.parametrize("sizes", [[0], [0, 0], [7], [3, 9, 2]])
+def test_the_largest_of_a_few_messages(sizes: list[int]) -> None:
+    assert _largest(_batch(sizes)) == max(sizes)
+
+
 def _walk(frame: bytes, limit: int) -> tuple[int, int]:
     """What a walk finds, and how often it lets others have their turn."""
     parts = split(frame, 0, len(frame))
@@ -253,6 +259,12 @@ def test_the_number_of_fields_of_metadata_is_bounded() -> None:
                 _delayed(frame, 7)
 
 
+def test_metadata_without_a_time_is_not_walked() -> None:
+    raw = a_metadata().SerializeToString() + b"\xc2\x3e\x00" * 5_001
+    expected = raw + MessageMetadata(deliver_at_time=7).SerializePartialToString()
+    assert _delayed(payload_frame(a_send(), raw, b"x"), 7) == payload_frame(a_send(), expected, b"x")
+
+
 def _metadata_of(frame: bytes) -> tuple[int, int]:
     parts = split(frame, 0, len(frame))
     return parts.metadata, parts.payload
@@ -266,6 +278,14 @@ def test_delivery_times_of_any_length(deliver_at: int) -> None:
     start, stop = _metadata_of(rewritten)
     assert rewritten[start:stop] == expected
     assert rewritten == payload_frame(a_send(), expected, b"payload")
+
+
+@pytest.mark.parametrize("deliver_at", [2**35, 2**42 - 1])
+def test_a_time_of_our_days_takes_the_fast_path(deliver_at: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metadata, "write_uvarint", None)
+    frame = payload_frame(a_send(), a_metadata().SerializeToString(), b"payload")
+    expected = a_metadata(deliver_at_time=deliver_at).SerializeToString()
+    assert _delayed(frame, deliver_at) == payload_frame(a_send(), expected, b"payload")
 
 
 def test_a_time_that_is_known_is_not_read_again() -> None:
@@ -304,6 +324,7 @@ def test_an_unreadable_batch_counts_as_one_message() -> None:
     [
         (b"", 1, "ends 0 bytes into the size"),
         (b"\0\0", 1, "ends 2 bytes into the size"),
+        (b"\0\0\0\x09", 1, "a message's metadata of 9 bytes where 0 remain"),
         (b"\0\0\0\x09\x18\x01", 1, "a message's metadata of 9 bytes where 2 remain"),
         (b"\xff\xff\xff\xff\x18\x01", 1, "a message's metadata of 4294967295 bytes where 2 remain"),
         (b"\0\0\0\x02\x18\x05abc", 1, "a message of 5 bytes where 3 remain"),

@@ -129,6 +129,23 @@ def test_a_message_count_of_more_than_31_bits(count: int) -> None:
     _check(b"\x08\x06\x32" + bytes((len(inner),)) + inner)
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"num_messages": 0},
+        {"txnid_most_bits": 3},
+        {"txnid_least_bits": 4},
+        {"txnid_most_bits": 3, "txnid_least_bits": 4},
+    ],
+)
+def test_fields_behind_a_long_producer_id(fields: dict[str, int]) -> None:
+    _check(a_send(producer_id=16384, **fields).SerializeToString())
+
+
+def test_fields_behind_the_message_are_none_of_it() -> None:
+    _check(a_send().SerializeToString() + b"\x30\x07")
+
+
 def test_a_missing_message_count_means_one() -> None:
     _check(a_send(num_messages=0).SerializeToString())
 
@@ -136,12 +153,16 @@ def test_a_missing_message_count_means_one() -> None:
 def test_the_usual_frame_takes_the_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
     usual = [
         a_send(),
-        a_send(producer_id=16383, sequence_id=2**55),
+        a_send(producer_id=128),
+        a_send(producer_id=16383, sequence_id=2**63 - 1),
         a_send(num_messages=1000, highest_sequence_id=2**40),
+        a_send(num_messages=2**31 - 1),
         a_send(txnid_most_bits=3, txnid_least_bits=2**50, num_messages=3),
         a_send(is_chunk=True),
+        a_send(num_messages=3, txnid_most_bits=1, txnid_least_bits=2, highest_sequence_id=4, is_chunk=True),
     ]
     frames = [frame_of(command.SerializeToString(), _REST) for command in usual]
+    frames.append(payload_frame(a_send(), a_metadata().SerializeToString(), b""))
     recorded = [frame for name in FRAMES for frame in FRAMES[name] if frame[9] == BaseCommand.SEND]
     assert len(recorded) == 7
     expected = [
@@ -162,6 +183,8 @@ def test_frames_without_a_checksum_and_with_broker_entry_metadata() -> None:
     frame = frame_of(raw, _REST)
     _check(raw, without_checksum(frame)[8 + len(raw) :])
     _check(raw, with_broker_entry(frame, b"\x08\x05")[8 + len(raw) :])
+    # Its metadata stands where it would stand behind a checksum.
+    _check(raw, with_broker_entry(without_checksum(frame), b"")[8 + len(raw) :])
 
 
 @pytest.mark.parametrize(
@@ -174,6 +197,12 @@ def test_frames_without_a_checksum_and_with_broker_entry_metadata() -> None:
         (frame_of(b"\x08\x06\x32\x05\x08\x01\x10\x80\x80", _REST), "cannot be read"),
         (frame_of(b"\x08\x06\x32\x0f\x08\x01\x10" + b"\xff" * 12, _REST), "cannot be read"),
         (frame_of(b"\x08\x63", _REST), "a command of type 99, expected SEND"),
+        # Each as a usual frame, but for one thing.
+        (frame_of(b"\x08\x07\x3a\x04\x08\x01\x10\x02", _REST), "a command of type 7, expected SEND"),
+        (frame_of(b"\x08\x06\x32\x04\x30\x01\x10\x02", _REST), r"a command without send\.producer_id"),
+        (frame_of(b"\x08\x06\x32\x04\x08\x01\x30\x02", _REST), r"a command without send\.sequence_id"),
+        (frame_of(b"\x08\x06\x32\x05\x08\x80\x80\x10\x10", _REST), "cannot be read"),
+        (frame_of(b"\x08\x06\x32\x80\x08\x01\x10\x02" + b"\x30\x07" * 62, _REST), "cannot be read"),
     ],
 )
 def test_frames_other_than_send(frame: bytes, reason: str) -> None:

@@ -45,6 +45,12 @@ def test_unusual_metadata_takes_the_slow_path() -> None:
         assert times_of(frame, 0, len(frame)) is None
 
 
+def test_metadata_beyond_the_end_of_its_frame_takes_the_slow_path() -> None:
+    frame = _frame(a_metadata(publish_time=7).SerializeToString(), b"")
+    assert times_of(frame, 0, len(frame)) == (7, 0)
+    assert times_of(frame, 0, len(frame) - 1) is None
+
+
 @pytest.mark.parametrize("size", range(40))
 def test_a_frame_that_ends_too_early(size: int) -> None:
     frame = _frame(a_metadata().SerializeToString())[:size]

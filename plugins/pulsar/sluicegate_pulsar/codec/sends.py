@@ -75,7 +75,7 @@ def send_fields(data: bytes, start: int, stop: int) -> SendFields:
         if producer_id >= _FLAG:
             producer_id = producer_id & 0x7F | data[at] << 7
             at += 1
-        # Unusual frames: other fields first, a producer id of three bytes, a command of 128 bytes or more.
+        # Unusual frames: other fields first, a producer id of three bytes, a command of over 128 bytes.
         if (
             head >> 8 != _IS_SEND
             or head & 0xFF != size - 4
