@@ -2,9 +2,11 @@
 
 import datetime
 import io
-from collections.abc import Iterator
+import uuid
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from functools import cache
+from itertools import count, cycle
 from types import NoneType
 from typing import Any, get_args, get_origin
 
@@ -69,6 +71,38 @@ def _values(kind: Any, name: str | None, kinds: dict[str, st.SearchStrategy[Any]
     if NoneType in get_args(kind):
         return st.none() | _values(options[0], name, kinds)
     return kinds[name] if name else _entities(kind, kinds)
+
+
+_NTH: dict[str, Callable[[int], Any]] = {
+    **dict.fromkeys(("int8", "int16", "int32", "int64", "uint16"), int),
+    "string": lambda nth: f"s{nth}",
+    "bytes": lambda nth: b"b" * nth,
+    "records": lambda nth: b"r" * nth,
+    "uuid": lambda nth: uuid.UUID(int=nth),
+    "bool": lambda nth: nth % 2 == 1,
+    "timedelta_i32": lambda nth: datetime.timedelta(milliseconds=nth),
+    "timedelta_i64": lambda nth: datetime.timedelta(milliseconds=nth),
+    "datetime_i64": lambda nth: _EPOCH + datetime.timedelta(milliseconds=nth),
+}
+
+
+def full(schema: type[Any]) -> Any:
+    """The same message each time: no number or text twice, two entries in each list, each second error 0."""
+    return _full(schema, None, count(1), cycle((ErrorCode(0), ErrorCode(3))))
+
+
+def _full(kind: Any, name: str | None, numbers: Iterator[int], codes: Iterator[ErrorCode]) -> Any:
+    options = [each for each in get_args(kind) if each is not NoneType]
+    if get_origin(kind) is tuple:
+        return tuple(_full(options[0], name, numbers, codes) for _ in range(2))
+    if options:  # may be null, and is not
+        return _full(options[0], name, numbers, codes)
+    if name == "error_code":
+        return next(codes)
+    if name:
+        return _NTH[name](next(numbers))
+    kinds = {each.name: (each.type, each.metadata.get("kafka_type")) for each in fields(kind)}
+    return kind(**{field: _full(*each, numbers, codes) for field, each in kinds.items()})
 
 
 def write_entity(entity: Any) -> bytes:

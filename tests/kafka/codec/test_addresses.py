@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
-from tests.kafka.codec.entities import decode_response, entities, response_frame, response_schema
+from tests.kafka.codec.entities import decode_response, entities, full, response_frame, response_schema
 
 from sluicegate_kafka.codec.addresses import (
     rewrite_describe_cluster,
@@ -59,6 +59,35 @@ def test_find_coordinator(version: int, data: st.DataObject) -> None:
         expected = _mapped(entity, "node_id")
     frame = at_once(rewrite_find_coordinator(response_frame(entity), version, _advertised))
     assert decode_response(frame, ApiKey.FIND_COORDINATOR, version) == (7, expected)
+
+
+@pytest.mark.parametrize(
+    ("api_key", "versions", "rewrite", "listed", "node"),
+    [
+        (ApiKey.METADATA, range(14), rewrite_metadata, "brokers", "node_id"),
+        (ApiKey.FIND_COORDINATOR, range(4, 7), rewrite_find_coordinator, "coordinators", "node_id"),
+        (ApiKey.DESCRIBE_CLUSTER, range(3), rewrite_describe_cluster, "brokers", "broker_id"),
+        (ApiKey.PRODUCE, range(10, 13), rewrite_node_endpoints, "node_endpoints", "node_id"),
+    ],
+)
+def test_each_listed_address_is_replaced(
+    api_key: ApiKey, versions: range, rewrite: Any, listed: str, node: str
+) -> None:
+    for version in versions:
+        entity = full(response_schema(api_key, version))
+        mapped = tuple(_mapped(each, node) for each in getattr(entity, listed))
+        frame = rewrite(response_frame(entity), version, _advertised)
+        assert decode_response(frame, api_key, version) == (
+            7,
+            dataclasses.replace(entity, **{listed: mapped}),
+        )
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_a_single_coordinator_is_replaced(version: int) -> None:
+    entity = full(response_schema(ApiKey.FIND_COORDINATOR, version))
+    frame = rewrite_find_coordinator(response_frame(entity), version, _advertised)
+    assert decode_response(frame, ApiKey.FIND_COORDINATOR, version) == (7, _mapped(entity, "node_id"))
 
 
 def test_an_unknown_coordinator_stays_unknown() -> None:

@@ -12,6 +12,7 @@ from kio.schema.errors import ErrorCode
 from tests.kafka.codec.entities import (
     decode_framed,
     entities,
+    full,
     request_frame,
     request_schema,
     response_frame,
@@ -36,7 +37,16 @@ few = settings(max_examples=15, deadline=None)
 @few
 @given(st.data())
 def test_requests_are_parsed_as_kafka_writes_them(version: int, data: st.DataObject) -> None:
-    entity = data.draw(entities(request_schema(FETCH, version)))
+    _requested(data.draw(entities(request_schema(FETCH, version))), version)
+
+
+@versions
+def test_each_field_of_a_request_is_found(version: int) -> None:
+    _requested(full(request_schema(FETCH, version)), version)
+
+
+def _requested(entity: Any, version: int) -> None:
+    """What is read from a request in a larger buffer is what kio wrote."""
     raw = request_frame(entity)
     frame = b"ab" + raw + b"next"
     request = at_once(fetch_request_slices(frame, parse_request_head(frame, 2, 2 + len(raw))))
@@ -58,7 +68,29 @@ def test_requests_are_parsed_as_kafka_writes_them(version: int, data: st.DataObj
 @few
 @given(st.data())
 def test_responses_are_parsed_as_kafka_writes_them(version: int, data: st.DataObject) -> None:
-    entity = data.draw(entities(response_schema(FETCH, version)))
+    _answered(data.draw(entities(response_schema(FETCH, version))), version)
+
+
+@versions
+@pytest.mark.parametrize("records", [b"records", b"", None])
+def test_records_and_errors_of_a_response_are_found(version: int, records: bytes | None) -> None:
+    entity = full(response_schema(FETCH, version))
+    _answered(_with_records(entity, records), version)
+
+
+def _with_records(entity: Any, records: bytes | None) -> Any:
+    """A response with the same records in each partition."""
+    topics = (
+        dataclasses.replace(
+            topic, partitions=tuple(dataclasses.replace(part, records=records) for part in topic.partitions)
+        )
+        for topic in entity.responses
+    )
+    return dataclasses.replace(entity, responses=tuple(topics))
+
+
+def _answered(entity: Any, version: int) -> None:
+    """What is found in a response is what kio wrote."""
     frame = response_frame(entity)
     response = at_once(fetch_response_slices(frame, version))
     assert response.error == getattr(entity, "error_code", 0)
@@ -109,6 +141,28 @@ def test_a_cut_changes_nothing_else(version: int, data: st.DataObject) -> None:
     assert decode_framed(framed, FETCH, version) == dataclasses.replace(entity, responses=tuple(topics))
 
 
+@versions
+def test_partitions_of_one_response_are_refused_cut_and_kept(version: int) -> None:
+    entity = _with_records(full(response_schema(FETCH, version)), b"records")
+    frame = response_frame(entity)
+    response = at_once(fetch_response_slices(frame, version))
+    (kept, cut), _ = [each.partitions for each in response.topics]
+    cuts = {(0, 0): kept.records_end, (0, 1): cut.records_start + 3}
+    framed = at_once(rebuilding_slices(frame, response, cuts, {(1, 0): 29, (1, 1): 44}))
+    wanted = [[(kept.error, b"records"), (cut.error, b"rec")], [(29, b""), (44, b"")]]
+    expected = [
+        dataclasses.replace(
+            topic,
+            partitions=tuple(
+                dataclasses.replace(part, error_code=ErrorCode(code), records=records)
+                for part, (code, records) in zip(topic.partitions, each, strict=True)
+            ),
+        )
+        for topic, each in zip(entity.responses, wanted, strict=True)
+    ]
+    assert decode_framed(framed, FETCH, version) == dataclasses.replace(entity, responses=tuple(expected))
+
+
 @pytest.mark.parametrize("version", [4, 12])
 def test_a_large_partition_that_is_emptied_shortens_its_length(version: int) -> None:
     if version >= 12:
@@ -152,6 +206,13 @@ def test_false_lengths_in_requests_are_refused(version: int, topics: bytes, reas
     frame = _request(version, topics)
     with pytest.raises(ProtocolError, match=reason):
         at_once(fetch_request_slices(frame, parse_request_head(frame)))
+
+
+def test_a_request_ends_where_its_frame_ends() -> None:
+    raw = _request(4, b"\0\0\0\0!")
+    frame = b"ab" + raw + b"next"
+    with pytest.raises(ProtocolError, match="a Fetch request of 31 bytes in 32"):
+        at_once(fetch_request_slices(frame, parse_request_head(frame, 2, 2 + len(raw))))
 
 
 def test_requests_have_a_bounded_number_of_partitions() -> None:
