@@ -1,17 +1,21 @@
 """Assignments of group members, and the gateway's own requests about them, against kio."""
 
+import datetime
 import struct
+import uuid
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.index import load_entity_schema
+from kio.schema.errors import ErrorCode
 from kio.static.constants import EntityType
 from tests.kafka.codec.entities import (
     decode_framed,
     decode_request,
     entities,
+    full,
     request_frame,
     request_schema,
     response_frame,
@@ -101,6 +105,21 @@ def test_leaving_by_heartbeat(version: int, instance_id: str | None) -> None:
     assert asked.instance_id == instance_id
     assert asked.subscribed_topic_names is None
     assert asked.topic_partitions is None
+    assert asked.rebalance_timeout == datetime.timedelta(milliseconds=-1)
+
+
+def test_topics_are_asked_for_by_id_as_kafka_writes_it() -> None:
+    schema = request_schema(ApiKey.METADATA, 12)
+    one: Any = schema.__dataclass_fields__["topics"].type.__args__[0].__args__[0]
+    ids = [uuid.UUID(int=each) for each in (3, 2**127)]
+    entity = schema(
+        topics=tuple(one(topic_id=each, name=None) for each in ids),
+        allow_auto_topic_creation=False,
+        include_topic_authorized_operations=False,
+    )
+    frame = request_frame(entity, -5, "app")
+    framed = assignments.ask_topic_names(-5, "app", [each.bytes for each in ids])
+    assert framed == struct.pack(">i", len(frame)) + frame
 
 
 @few
@@ -120,6 +139,23 @@ def test_topic_names(data: st.DataObject) -> None:
         _id(topic.topic_id): topic.name
         for topic in entity.topics
         if topic.error_code == 0 and topic.name is not None
+    }
+
+
+def test_a_topic_with_an_error_has_no_name() -> None:
+    entity = full(response_schema(ApiKey.METADATA, 12))
+    first, second = entity.topics
+    assert (first.error_code, second.error_code) == (0, 3)
+    frame = response_frame(entity)
+    assert at_once(assignments.topic_names_slices(frame)) == {first.topic_id.bytes: first.name}
+
+
+@pytest.mark.parametrize("version", range(2))
+def test_partitions_are_assigned_by_topic_id(version: int) -> None:
+    entity = full(response_schema(ApiKey.CONSUMER_GROUP_HEARTBEAT, version))
+    frame = response_frame(entity)
+    assert at_once(assignments.heartbeat_assignment_slices(frame, version)) == {
+        each.topic_id.bytes: frozenset(each.partitions) for each in entity.assignment.topic_partitions
     }
 
 
@@ -152,6 +188,40 @@ def test_heartbeats(version: int, data: st.DataObject) -> None:
     assert int(refused.error_code) == 25
 
 
+@pytest.mark.parametrize("version", range(5))
+def test_a_refused_heartbeat_is_what_kafka_writes(version: int) -> None:
+    throttled = {"throttle_time": datetime.timedelta(0)} if version >= 1 else {}
+    entity = response_schema(ApiKey.HEARTBEAT, version)(error_code=ErrorCode(25), **throttled)
+    frame = response_frame(entity, -6)
+    assert group_responses.refuse_heartbeat(version, -6, 25) == struct.pack(">i", len(frame)) + frame
+
+
+def test_the_group_of_an_offset_fetch_ends_where_its_frame_ends() -> None:
+    raw = b"\0\x09\0\1\0\0\0\1\xff\xff" + b"\0\5g"
+    frame = raw + b"next"
+    with pytest.raises(ProtocolError, match="5 bytes announced where 1 remain"):
+        committed.offset_fetch_group(frame, parse_request_head(frame, 0, len(raw)))
+
+
+@pytest.mark.parametrize("version", range(1, 10))
+def test_partitions_with_an_error_have_no_offset(version: int) -> None:
+    entity = full(response_schema(ApiKey.OFFSET_FETCH, version))
+    told = {each.group_id: each for each in entity.groups} if version >= 8 else {"g": entity}
+    found = at_once(committed.committed_offsets_slices(response_frame(entity), version, "g"))
+    assert found == {name: _offsets(each) for name, each in told.items()}
+    assert {len(each) for each in found.values()} == {2}
+
+
+def _offsets(group: Any) -> dict[tuple[str, int], int]:
+    """The offsets of a group that have no error, and are some."""
+    return {
+        (topic.name, partition.partition_index): partition.committed_offset
+        for topic in group.topics
+        for partition in topic.partitions
+        if partition.error_code == 0 and partition.committed_offset >= 0
+    }
+
+
 @pytest.mark.parametrize("version", range(1, 10))
 @few
 @given(st.data())
@@ -163,13 +233,7 @@ def test_committed_offsets(version: int, data: st.DataObject) -> None:
     entity, answer = _drawn(data, ApiKey.OFFSET_FETCH, version)
     told = {each.group_id: each for each in entity.groups} if version >= 8 else {group: entity}
     assert at_once(committed.committed_offsets_slices(answer, version, group)) == {
-        name: {
-            (topic.name, partition.partition_index): partition.committed_offset
-            for topic in each.topics
-            for partition in topic.partitions
-            if partition.error_code == 0 and partition.committed_offset >= 0
-        }
-        for name, each in told.items()
+        name: _offsets(each) for name, each in told.items()
     }
 
 

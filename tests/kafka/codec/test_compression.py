@@ -1,6 +1,7 @@
 """Bounded decompression of what other libraries compressed, of bombs and of garbage."""
 
 import contextlib
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -29,6 +30,18 @@ def test_the_bound_is_exact(form: str, size: int) -> None:
     assert len(unpacked(codec, data, size)) == size
     with pytest.raises(ProtocolError, match=f"more than the {size - 1} bytes"):
         unpacked(codec, data, size - 1)
+
+
+@pytest.mark.parametrize("form", ["gzip", "lz4", "zstd"])
+def test_a_bomb_is_unpacked_no_further_than_the_bound(form: str) -> None:
+    codec, data = packed(form, bytes(64 * MIB))
+    tracemalloc.start()
+    try:
+        with pytest.raises(ProtocolError, match="more than the 1000 bytes"):
+            unpacked(codec, data, 1_000)
+        assert tracemalloc.get_traced_memory()[1] < 4 * MIB
+    finally:
+        tracemalloc.stop()
 
 
 @forms

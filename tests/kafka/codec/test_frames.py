@@ -66,6 +66,11 @@ def test_client_ids(client_id: str | None) -> None:
     assert parse_request_head(_header(3, 12, 1, client_id)).client_id == (client_id or "")
 
 
+def test_no_client_id_is_an_empty_one() -> None:
+    for client_id in (None, ""):
+        assert parse_request_head(_header(ApiKey.METADATA, 12, 1, client_id)).client_id == ""
+
+
 def test_unknown_apis_have_a_header_too() -> None:
     head = parse_request_head(b"\x03\xe8\0\x05\0\0\0\x01\0\x02ab\0rest")
     assert head.api_key == 1000
@@ -100,6 +105,8 @@ def test_a_header_stays_within_its_frame() -> None:
     raw = _header(ApiKey.METADATA, 1, 1, "abcdef")
     with pytest.raises(ProtocolError, match="a request header of 16 bytes in a frame of 12"):
         parse_request_head(raw + b"next frame", 0, 12)
+    with pytest.raises(ProtocolError, match="a request header of 16 bytes in a frame of 12"):
+        parse_request_head(b"...." + raw, 4, 16)
 
 
 def test_a_garbled_response_header() -> None:

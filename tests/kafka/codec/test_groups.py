@@ -13,6 +13,7 @@ from kio.static.constants import EntityType
 from tests.kafka.codec.entities import (
     decode_framed,
     entities,
+    full,
     request_frame,
     request_schema,
     response_frame,
@@ -138,8 +139,7 @@ def test_leave_group(version: int, data: st.DataObject) -> None:
 @given(st.data())
 def test_offset_commit(version: int, data: st.DataObject) -> None:
     entity, frame, head = _drawn(data, ApiKey.OFFSET_COMMIT, version)
-    topics = tuple(each.name for each in entity.topics)
-    indexes = tuple(tuple(part.partition_index for part in each.partitions) for each in entity.topics)
+    topics, indexes = _committed(entity)
     assert at_once(group_requests.commit_slices(frame, head)) == (
         entity.group_id,
         topics,
@@ -156,8 +156,7 @@ def test_offset_commit(version: int, data: st.DataObject) -> None:
 @given(st.data())
 def test_txn_offset_commit(version: int, data: st.DataObject) -> None:
     entity, frame, head = _drawn(data, ApiKey.TXN_OFFSET_COMMIT, version)
-    topics = tuple(each.name for each in entity.topics)
-    indexes = tuple(tuple(part.partition_index for part in each.partitions) for each in entity.topics)
+    topics, indexes = _committed(entity)
     assert at_once(group_requests.commit_slices(frame, head)) == (
         entity.group_id,
         topics,
@@ -167,6 +166,35 @@ def test_txn_offset_commit(version: int, data: st.DataObject) -> None:
         at_once(group_responses.refuse_commit(frame, head, CODE)), ApiKey.TXN_OFFSET_COMMIT, version
     )
     assert _codes(refused) == {(t, i): CODE for t, each in zip(topics, indexes, strict=True) for i in each}
+
+
+@pytest.mark.parametrize(
+    ("api_key", "versions", "throttled_since"),
+    [(ApiKey.OFFSET_COMMIT, range(2, 10), 3), (ApiKey.TXN_OFFSET_COMMIT, range(6), 0)],
+)
+def test_a_commit_is_read_and_refused_as_kafka_writes_it(
+    api_key: ApiKey, versions: range, throttled_since: int
+) -> None:
+    for version in versions:
+        entity = full(request_schema(api_key, version))
+        frame = request_frame(entity, -6)
+        head = parse_request_head(frame)
+        assert at_once(group_requests.commit_slices(frame, head)) == (entity.group_id, *_committed(entity))
+        refused = at_once(group_responses.refuse_commit(frame, head, CODE))
+        answer = decode_framed(refused, api_key, version)
+        assert refused[4:] == response_frame(answer, -6)
+        assert hasattr(answer, "throttle_time") == (version >= throttled_since)
+        assert _codes(answer) == {
+            (topic.name, part.partition_index): CODE for topic in entity.topics for part in topic.partitions
+        }
+
+
+def _committed(entity: Any) -> tuple[tuple[str, ...], tuple[tuple[int, ...], ...]]:
+    """Topics and the partitions of each."""
+    return (
+        tuple(each.name for each in entity.topics),
+        tuple(tuple(part.partition_index for part in each.partitions) for each in entity.topics),
+    )
 
 
 def _codes(response: Any) -> dict[tuple[str, int], int]:
@@ -203,6 +231,7 @@ def test_refusals(api_key: ApiKey, high: int, refuse: Callable[[int, int, int], 
         assert answer.error_code == CODE
         if api_key == ApiKey.JOIN_GROUP:
             assert (answer.generation_id, answer.leader, answer.member_id, answer.members) == (-1, "", "", ())
+            assert answer.protocol_name == (None if version >= 7 else "")
         if api_key == ApiKey.CONSUMER_GROUP_HEARTBEAT:
             assert (answer.member_id, answer.assignment, answer.error_message) == (None, None, None)
 
@@ -238,6 +267,25 @@ def test_other_requests_are_not_read() -> None:
         group_requests.read_leave_group(frame, parse_request_head(frame))
     with pytest.raises(ProtocolError, match="API key 13, expected 11"):
         at_once(group_requests.join_group_slices(frame, parse_request_head(frame)))
+
+
+def test_a_group_request_ends_where_its_frame_ends() -> None:
+    raw = b"\0\x0d\0\0\0\0\0\1\xff\xff" + b"\0\1g" + b"\0\5m"
+    frame = raw + b"next"
+    with pytest.raises(ProtocolError, match="5 bytes announced where 1 remain"):
+        group_requests.read_leave_group(frame, parse_request_head(frame, 0, len(raw)))
+
+
+def test_the_size_of_a_group_request_is_counted_from_its_start() -> None:
+    raw = b"\0\x0d\0\4\0\0\0\1\xff\xff\0" + b"\2g\2\2m\0\0\0"
+    before = bytes(MAX_GROUP_REQUEST)
+    assert group_requests.read_leave_group(before + raw, parse_request_head(before + raw, len(before))) == (
+        "g",
+        ("m",),
+    )
+    frame = b"ab" + raw + bytes(MAX_GROUP_REQUEST)
+    with pytest.raises(ProtocolError, match=f"a group request of {len(frame) - 2} bytes"):
+        group_requests.read_leave_group(frame, parse_request_head(frame, 2))
 
 
 def test_the_size_of_group_requests_is_bounded() -> None:

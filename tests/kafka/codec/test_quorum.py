@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.kafka.codec.entities import decode_response, entities, response_frame, response_schema
+from tests.kafka.codec.entities import decode_response, entities, full, response_frame, response_schema
 
 from sluicegate_kafka.codec.api_keys import ApiKey
 from sluicegate_kafka.codec.errors import ProtocolError
@@ -26,6 +26,13 @@ def test_only_the_listeners_are_removed(version: int, data: st.DataObject) -> No
         expected = dataclasses.replace(entity, nodes=nodes)
     frame = at_once(without_listeners(response_frame(entity), version))
     assert decode_response(frame, ApiKey.DESCRIBE_QUORUM, version) == (7, expected)
+
+
+def test_topics_stay_as_they_are() -> None:
+    entity = full(response_schema(ApiKey.DESCRIBE_QUORUM, 2))
+    nodes = tuple(dataclasses.replace(node, listeners=()) for node in entity.nodes)
+    frame = without_listeners(response_frame(entity), 2)
+    assert decode_response(frame, ApiKey.DESCRIBE_QUORUM, 2) == (7, dataclasses.replace(entity, nodes=nodes))
 
 
 def test_a_truncated_response_is_malformed() -> None:

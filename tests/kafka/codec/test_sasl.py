@@ -16,7 +16,13 @@ from tests.kafka.codec.entities import (
 
 from sluicegate_kafka.codec.api_keys import ApiKey
 from sluicegate_kafka.codec.frames import parse_request_head
-from sluicegate_kafka.codec.sasl import principal_of, sasl_authenticate_result, sasl_mechanism, sasl_token
+from sluicegate_kafka.codec.sasl import (
+    is_accepted,
+    principal_of,
+    sasl_authenticate_result,
+    sasl_mechanism,
+    sasl_token,
+)
 
 few = settings(max_examples=15, deadline=None)
 
@@ -40,6 +46,26 @@ def test_the_token_and_its_result(version: int, data: st.DataObject) -> None:
     answer = data.draw(entities(response_schema(ApiKey.SASL_AUTHENTICATE, version)))
     result = sasl_authenticate_result(response_frame(answer), version)
     assert result == (answer.error_code, answer.auth_bytes)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "code", "token", "accepted"),
+    [
+        ("PLAIN", 0, b"", True),
+        ("PLAIN", 58, b"", False),
+        ("PLAIN", 1, b"", False),
+        ("SCRAM-SHA-256", 0, b"r=nonce,s=salt,i=4096", False),  # RFC 5802: the first answer
+        ("SCRAM-SHA-512", 0, b"v=signature", True),
+        ("SCRAM-SHA-256", 0, b"e=invalid-proof", False),
+        ("SCRAM-SHA-512", 58, b"v=signature", False),
+        ("OAUTHBEARER", 0, b"", True),
+        ("OAUTHBEARER", 0, b'{"status":"invalid_token"}', False),  # RFC 7628: a refusal with its reason
+    ],
+)
+def test_the_broker_accepts_a_client_with_its_last_answer(
+    mechanism: str, code: int, token: bytes, accepted: bool
+) -> None:
+    assert is_accepted(mechanism, code, token) is accepted
 
 
 def _jwt(claims: object) -> bytes:
@@ -86,6 +112,12 @@ def _jwt(claims: object) -> bytes:
 )
 def test_claimed_names_are_read(mechanism: str, token: bytes, name: str | None) -> None:
     assert principal_of(mechanism, token) == name
+
+
+@pytest.mark.parametrize("size", range(1, 21))
+def test_claims_of_any_length_are_read(size: int) -> None:
+    """Tokens leave out the padding of base64."""
+    assert principal_of("OAUTHBEARER", _jwt({"sub": "n" * size})) == "n" * size
 
 
 @given(st.sampled_from(["PLAIN", "SCRAM-SHA-256", "OAUTHBEARER", "GSSAPI", "?"]), st.binary(max_size=60))
