@@ -22,8 +22,7 @@ def offset_fetch_group(frame: bytes, head: RequestHead) -> str:
     """
     if head.version >= FIRST_OF_SEVERAL_GROUPS:
         return ""
-    body = frame if head.end == len(frame) else frame[: head.end]
-    return Cursor(body, head.body, is_flexible(ApiKey.OFFSET_FETCH, head.version)).string()
+    return Cursor(frame[: head.end], head.body, is_flexible(ApiKey.OFFSET_FETCH, head.version)).string()
 
 
 @guarded_slices

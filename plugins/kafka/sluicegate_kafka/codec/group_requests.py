@@ -68,8 +68,7 @@ def group_cursor(frame: bytes, head: RequestHead, api_key: ApiKey) -> Cursor:
         raise ProtocolError(
             f"a group request of {head.end - head.start} bytes, expected up to {MAX_GROUP_REQUEST}"
         )
-    body = frame if head.end == len(frame) else frame[: head.end]
-    return Cursor(body, head.body, is_flexible(api_key, head.version))
+    return Cursor(frame[: head.end], head.body, is_flexible(api_key, head.version))
 
 
 @guarded_slices

@@ -62,7 +62,7 @@ def _skip_partition(cursor: Cursor) -> None:
     cursor.skip(4 + 2)  # partition, error
     cursor.nullable_string()
     cursor.skip(4 + 4 + 8)  # leader, epoch, high watermark
-    for _ in ("voters", "observers"):
+    for _ in range(2):  # voters, observers
         for _ in range(cursor.array_length()):
             cursor.skip(_REPLICA_BYTES)
             cursor.tags()
