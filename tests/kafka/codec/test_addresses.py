@@ -10,6 +10,7 @@ from kio.schema.errors import ErrorCode
 from tests.kafka.codec.entities import decode_response, entities, full, response_frame, response_schema
 
 from sluicegate_kafka.codec.addresses import (
+    AddressMap,
     rewrite_describe_cluster,
     rewrite_find_coordinator,
     rewrite_metadata,
@@ -35,6 +36,10 @@ def _mapped(entity: Any, node_field: str) -> Any:
     return dataclasses.replace(entity, host=host, port=port)
 
 
+def _whole_find_coordinator(frame: bytes, version: int, address_map: AddressMap) -> bytes:
+    return at_once(rewrite_find_coordinator(frame, version, address_map))
+
+
 @pytest.mark.parametrize("version", range(14))
 @few
 @given(st.data())
@@ -57,7 +62,7 @@ def test_find_coordinator(version: int, data: st.DataObject) -> None:
         expected = dataclasses.replace(entity, coordinators=found)
     else:
         expected = _mapped(entity, "node_id")
-    frame = at_once(rewrite_find_coordinator(response_frame(entity), version, _advertised))
+    frame = _whole_find_coordinator(response_frame(entity), version, _advertised)
     assert decode_response(frame, ApiKey.FIND_COORDINATOR, version) == (7, expected)
 
 
@@ -65,7 +70,7 @@ def test_find_coordinator(version: int, data: st.DataObject) -> None:
     ("api_key", "versions", "rewrite", "listed", "node"),
     [
         (ApiKey.METADATA, range(14), rewrite_metadata, "brokers", "node_id"),
-        (ApiKey.FIND_COORDINATOR, range(4, 7), rewrite_find_coordinator, "coordinators", "node_id"),
+        (ApiKey.FIND_COORDINATOR, range(4, 7), _whole_find_coordinator, "coordinators", "node_id"),
         (ApiKey.DESCRIBE_CLUSTER, range(3), rewrite_describe_cluster, "brokers", "broker_id"),
         (ApiKey.PRODUCE, range(10, 13), rewrite_node_endpoints, "node_endpoints", "node_id"),
     ],
@@ -86,7 +91,7 @@ def test_each_listed_address_is_replaced(
 @pytest.mark.parametrize("version", range(4))
 def test_a_single_coordinator_is_replaced(version: int) -> None:
     entity = full(response_schema(ApiKey.FIND_COORDINATOR, version))
-    frame = rewrite_find_coordinator(response_frame(entity), version, _advertised)
+    frame = _whole_find_coordinator(response_frame(entity), version, _advertised)
     assert decode_response(frame, ApiKey.FIND_COORDINATOR, version) == (7, _mapped(entity, "node_id"))
 
 
@@ -94,7 +99,7 @@ def test_an_unknown_coordinator_stays_unknown() -> None:
     schema = response_schema(ApiKey.FIND_COORDINATOR, 0)
     entity = schema(error_code=ErrorCode(15), node_id=-1, host="", port=-1)
     frame = response_frame(entity)
-    assert at_once(rewrite_find_coordinator(frame, 0, _advertised)) == frame
+    assert _whole_find_coordinator(frame, 0, _advertised) == frame
 
 
 @pytest.mark.parametrize("version", range(3))

@@ -31,7 +31,7 @@ def test_only_the_listeners_are_removed(version: int, data: st.DataObject) -> No
 def test_topics_stay_as_they_are() -> None:
     entity = full(response_schema(ApiKey.DESCRIBE_QUORUM, 2))
     nodes = tuple(dataclasses.replace(node, listeners=()) for node in entity.nodes)
-    frame = without_listeners(response_frame(entity), 2)
+    frame = at_once(without_listeners(response_frame(entity), 2))
     assert decode_response(frame, ApiKey.DESCRIBE_QUORUM, 2) == (7, dataclasses.replace(entity, nodes=nodes))
 
 
