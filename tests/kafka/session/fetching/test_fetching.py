@@ -20,8 +20,6 @@ from tests.kafka.session.messages import (
 )
 from tests.kafka.session.wire import START, Bench, Wire, response
 
-from sluicegate.model import PolicyValue
-
 
 def several_partitions(*records: bytes) -> Any:
     """The broker's answer with records in several partitions of topic t."""
@@ -139,18 +137,6 @@ def test_other_topics_are_not_held() -> None:
     wire.broker_sends(fetched({"t": batch(*[b"x"] * 5), "u": free}))
     (answer,) = wire.answered()
     assert records_of(answer) == {"t": b"", "u": free}
-
-
-@pytest.mark.parametrize("policies", [{"max_dispatch_rate": 1}, {"fixed_delivery_delay": 2_000}])
-def test_no_part_of_a_batch_is_delivered_before_the_batch(policies: dict[str, PolicyValue]) -> None:
-    """A broker cuts off the last batch at the size that the client asks for; nearly all may be there."""
-    wire = Wire(Bench(policies))
-    wall = wire.shared.wall_ms(START)
-    due, undue = batch(b"old", timestamp_ms=wall - 2_000), batch(b"new", timestamp_ms=wall - 500, offset=1)
-    asks(wire, "t")
-    wire.broker_sends(fetched({"t": due + undue[:-1]}))
-    (answer,) = wire.answered()
-    assert records_of(answer) == {"t": due}
 
 
 @pytest.mark.seed("S1-080", "S1-081", "S1-124")

@@ -246,10 +246,7 @@ class Fetching:
         cut: "_Cut",
         turn: Turn,
     ) -> Slices[tuple[int, bool]]:
-        """Where the batches that may be delivered end, and whether a rate stopped them.
-
-        A last batch that is cut off is left out: clients can read what there is of it.
-        """
+        """Where the batches that may be delivered end, and whether a rate stopped them."""
         end = partition.records_start
         for batch in iter_batches(frame, partition.records_start, partition.records_end):
             if cut.is_enough(_BATCH_WORK):
@@ -268,7 +265,7 @@ class Fetching:
                     cut.wait_ns = min(cut.wait_ns, decision.delay_ns)
                     return end, True
             end = batch.offset + batch.size
-        return end, False
+        return partition.records_end, False
 
     def _due_in_ms(
         self, frame: bytes, topic: str, rule: DelayRule, partition: int, batch: Batch, now_ns: int
