@@ -1,12 +1,9 @@
 """Dispatch rates of topics and subscriptions: both pass, or neither is charged."""
 
-from collections.abc import Sequence
-
 import pytest
 from tests.builtin.lab import MS, SECOND_NS, PolicyLab, dispatch, publish, verdict
 
-from sluicegate.engine.gate import Gate
-from sluicegate.model import Action, Operation, Outcome, PolicyValue
+from sluicegate.model import Action, Outcome, PolicyValue
 
 TOPIC = "max_dispatch_rate"
 TOPIC_BYTES = "max_dispatch_rate_bytes"
@@ -163,61 +160,3 @@ def test_subscriptions_that_come_and_go_without_number_are_forgotten_once_they_a
     assert len(gate.state.subscriptions) <= 256 + 101
     # Those that still owe something are kept: one that comes back must not begin with a burst again.
     assert gate.dispatch(dispatch(10, subscription="s990"), 10 * SECOND_NS) is not None
-
-
-def in_turns(gate: Gate, ops: Sequence[Operation], seconds: int, step_ns: int = 20 * MS) -> list[int]:
-    """Have all operations ask again and again, as often as they pass; how many messages each was given."""
-    given = [0] * len(ops)
-    for now_ns in range(1, seconds * SECOND_NS, step_ns):
-        for place, op in enumerate(ops):
-            while gate.dispatch(op, now_ns) is None:
-                given[place] += op.messages
-    return given
-
-
-@pytest.mark.parametrize("policy", [TOPIC, SUBSCRIPTION])
-@pytest.mark.parametrize("large", [50, 100, 250])
-def test_small_deliveries_leave_large_ones_their_share(lab: PolicyLab, policy: str, large: int) -> None:
-    gate = lab.gate({policy: 100})
-
-    small, batches = in_turns(gate, [dispatch(1), dispatch(large)], 60)
-
-    assert small + batches <= 100 * 60 + max(100, large)
-    assert small + batches >= 100 * 60 * 0.95
-    assert min(small, batches) >= 100 * 60 / 4
-
-
-def test_all_large_deliveries_get_their_turn(lab: PolicyLab) -> None:
-    gate = lab.gate({TOPIC_BYTES: 10_000})
-    sizes = (500, 4_000, 6_000, 9_000, 25_000)
-
-    given = in_turns(gate, [dispatch(1, nbytes, subscription=f"s{nbytes}") for nbytes in sizes], 120)
-
-    assert all(count >= 4 for count in given)
-
-
-def test_deliveries_that_both_rates_hold_do_not_hold_up_each_other(lab: PolicyLab) -> None:
-    gate = lab.gate({TOPIC: 100, SUBSCRIPTION: 60})
-    ops = [dispatch(number, subscription=f"s{number % 2}") for number in (1, 50, 60, 100, 90)]
-
-    given = in_turns(gate, ops, 120)
-
-    assert all(count >= 200 for count in given[1:])
-    assert 0.85 * 100 * 120 <= sum(given) <= 100 * 121
-
-
-@pytest.mark.parametrize("is_closed", [False, True])
-def test_nothing_is_saved_for_a_client_that_asks_no_more(lab: PolicyLab, is_closed: bool) -> None:
-    gate = lab.gate({TOPIC: 100})
-    gone = dispatch(100)
-    assert gate.dispatch(dispatch(100), 1) is None
-    assert gate.dispatch(gone, 1) is not None
-
-    held = gate.dispatch(dispatch(30), 1 + 400 * MS)  # there are 40 by then, of which 20 are saved
-    assert held is not None
-    assert held.delay_ns == pytest.approx(100 * MS, abs=10)
-    assert gate.dispatch(dispatch(20), 1 + 400 * MS) is None
-    assert gate.dispatch(dispatch(100), 1 + 5 * SECOND_NS) is not None
-    if is_closed:
-        gate.abandon(gone, 1 + 5 * SECOND_NS)
-    assert gate.dispatch(dispatch(100), 1 + 5 * SECOND_NS + (not is_closed)) is None

@@ -5,7 +5,7 @@ Otherwise it waits for its turn (`delay`), is refused (`reject`) or dropped (`dr
 a delivery guarantee). Reliable dispatch is only ever delayed.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -14,7 +14,6 @@ from pydantic import Field
 from sluicegate.config import ByteRate, MessageRate, PolicyModel, Seconds
 from sluicegate.config.asking import only_with
 from sluicegate.config.models import OnLimit
-from sluicegate.engine import saving
 from sluicegate.engine.bucket import DualBucket
 from sluicegate.engine.check import Check, CheckCall, Stage
 from sluicegate.engine.state import SubscriptionState, TopicState
@@ -242,85 +241,72 @@ def _refusing_check(rate: Rate, bucket: DualBucket) -> CheckCall:
 
 def _dispatch_check(topic: Rate | None, subscription: Rate | None, state: TopicState) -> CheckCall:
     """Check the topic's and the subscription's rate together: both are charged, or neither."""
-    topic_queue = topic.queue(state, state.now_ns) if topic else None
-    if topic_queue is not None and subscription is None:
-        return _topic_check(topic, topic_queue)
-    queue_of = _subscription_queues(subscription, state) if subscription else None
+    topic_bucket = topic.queue(state, state.now_ns).bucket if topic else None
+    bucket_of = _subscription_buckets(subscription, state) if subscription else None
 
     def check(op: Operation, now_ns: int) -> Decision | None:
-        if op.also and queue_of is not None:
-            found = [queue_of(name, now_ns) for name in (op.subscription, *op.also)]
-            return _take_all(op, now_ns, ((topic, topic_queue), *((subscription, each) for each in found)))
-        queue = queue_of(op.subscription, now_ns) if queue_of and op.subscription else None
-        if (queue is None or queue.saver is None) and (topic_queue is None or topic_queue.saver is None):
-            messages = op.messages
-            nbytes = op.bytes
-            if queue is None or queue.bucket.take(messages, nbytes, now_ns) == 0:
-                if topic_queue is None or topic_queue.bucket.take(messages, nbytes, now_ns) == 0:
-                    return None
-                if queue is not None:  # refund at the same time, as if never charged
-                    queue.bucket.charge(-messages, -nbytes, now_ns)
-        return _take_all(op, now_ns, ((topic, topic_queue), (subscription, queue)))
-
-    return check
-
-
-def _topic_check(topic: Rate | None, queue: WaitQueue) -> CheckCall:
-    """The same for the topic's rate alone, which costs less."""
-    bucket, limits = queue.bucket, ((topic, queue),)
-
-    def check(op: Operation, now_ns: int) -> Decision | None:
-        if queue.saver is None and bucket.take(op.messages, op.bytes, now_ns) == 0:
-            return None
-        return _take_all(op, now_ns, limits)
+        if op.also and bucket_of is not None:
+            found = [bucket_of(name, now_ns) for name in (op.subscription, *op.also)]
+            limits = ((topic, topic_bucket), *((subscription, bucket) for bucket in found))
+            return _take_all(op, now_ns, limits)
+        bucket = bucket_of(op.subscription, now_ns) if bucket_of and op.subscription else None
+        messages = op.messages
+        nbytes = op.bytes
+        if bucket is None or bucket.take(messages, nbytes, now_ns) == 0:
+            if topic_bucket is None or topic_bucket.take(messages, nbytes, now_ns) == 0:
+                return None
+            if bucket is not None:
+                bucket.charge(-messages, -nbytes, now_ns)  # refund at the same time, as if never charged
+        return _dispatch_refusal(op, now_ns, ((topic, topic_bucket), (subscription, bucket)))
 
     return check
 
 
 def _take_all(
-    op: Operation, now_ns: int, limits: Iterable[tuple[Rate | None, WaitQueue | None]]
+    op: Operation, now_ns: int, limits: Sequence[tuple[Rate | None, DualBucket | None]]
 ) -> Decision | None:
-    """Charge all limits or none, and leave what they save for others."""
-    applied = [(rate, queue) for rate, queue in limits if rate is not None and queue is not None]
-    taken: list[WaitQueue] = []
-    for _, queue in applied:
-        if saving.wait(queue, op, now_ns) or queue.bucket.take(op.messages, op.bytes, now_ns):
+    taken: list[DualBucket] = []
+    for _, bucket in limits:
+        if bucket is None:
+            continue
+        if bucket.take(op.messages, op.bytes, now_ns) != 0:
             for charged in taken:
-                charged.bucket.charge(-op.messages, -op.bytes, now_ns)
-            return _dispatch_refusal(op, now_ns, applied)
-        taken.append(queue)
-    for queue in taken:
-        saving.passed(queue, op, now_ns)
+                charged.charge(-op.messages, -op.bytes, now_ns)
+            return _dispatch_refusal(op, now_ns, limits)
+        taken.append(bucket)
     return None
 
 
-def _subscription_queues(rate: Rate, state: TopicState) -> Callable[[str, int], WaitQueue]:
-    """Return a function that finds a subscription's limiter, and update existing ones to current rates."""
+def _subscription_buckets(rate: Rate, state: TopicState) -> Callable[[str, int], DualBucket]:
+    """Return a function that finds a subscription's bucket, and update existing ones to the current rates."""
     key = rate.key
     subscriptions = state.subscriptions
     for known in subscriptions.values():
         if key in known.limiters:
             rate.queue(known, state.now_ns)
 
-    def queue_of(name: str, now_ns: int) -> WaitQueue:
+    def bucket_of(name: str, now_ns: int) -> DualBucket:
         known = subscriptions.get(name)
         queue = known.limiters.get(key) if known is not None else None
         if queue is None:
             queue = rate.queue(state.subscription(name, now_ns), now_ns)
-        return queue
+        return queue.bucket
 
-    return queue_of
+    return bucket_of
 
 
-def _dispatch_refusal(op: Operation, now_ns: int, limits: Iterable[tuple[Rate, WaitQueue]]) -> Decision:
+def _dispatch_refusal(
+    op: Operation, now_ns: int, limits: Sequence[tuple[Rate | None, DualBucket | None]]
+) -> Decision:
     """Delay by the longest wait, or drop unreliable messages if a limit says so."""
     wait, drop, reasons = 1, False, []
-    for rate, queue in limits:
-        own_wait = saving.wait(queue, op, now_ns)
-        saving.refused(queue, op, now_ns, is_short=own_wait > 0)
+    for rate, bucket in limits:
+        if rate is None or bucket is None:
+            continue
+        own_wait = bucket.wait(op.messages, op.bytes, now_ns)
         if own_wait > 0:
             wait = max(wait, own_wait)
             drop = drop or rate.on_limit == "drop"
-            reasons.append(rate.reason(queue.bucket, op, now_ns))
+            reasons.append(rate.reason(bucket, op, now_ns))
     action = Action.DROP if drop and not op.reliable else Action.DELAY
     return Decision(action, tuple(reasons), delay_ns=min(wait, LONGEST_WAIT_NS))

@@ -147,7 +147,7 @@ class DualBucket:
         self.updated_ns = now_ns
 
     def wait(
-        self, messages: int, nbytes: int, now_ns: int, messages_ahead: float = 0, bytes_ahead: float = 0
+        self, messages: int, nbytes: int, now_ns: int, messages_ahead: int = 0, bytes_ahead: int = 0
     ) -> int:
         """How long until a need would pass after everything ahead of it is charged.
 

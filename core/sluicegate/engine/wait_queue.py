@@ -127,43 +127,6 @@ class Waiter:
         return kept
 
 
-class Saver:
-    """The operation that saves tokens of one bucket, see `sluicegate.engine.saving`.
-
-    :param op: it saves until its hold ends.
-    :param now_ns: monotonic time.
-    """
-
-    __slots__ = ("asked_ns", "bytes", "messages", "op", "since_ns")
-
-    def __init__(self, op: Operation, now_ns: int) -> None:
-        self.op = op
-        self.since_ns = now_ns
-        self.asks(now_ns)
-
-    def asks(self, now_ns: int) -> None:
-        """It is refused again: note what it needs now."""
-        self.asked_ns = now_ns
-        self.messages = self.op.messages
-        self.bytes = self.op.bytes
-
-    def is_gone(self, now_ns: int) -> bool:
-        """Whether its hold has ended, or it has not asked for long, as its client may be gone."""
-        return self.op.waiter is None or now_ns - self.asked_ns > PATIENCE_NS
-
-    def yields_to(self, op: Operation, now_ns: int) -> bool:
-        """Whether an operation may take what is saved: one that was held first, or any if this one is gone.
-
-        Two operations that save at two limits of each other could otherwise hold each other up for ever.
-        """
-        return self.is_gone(now_ns) or _was_held_before(op, self.op)
-
-
-def _was_held_before(op: Operation, other: Operation) -> bool:
-    first, second = op.waiter, other.waiter
-    return isinstance(first, Waiter) and isinstance(second, Waiter) and first.since < second.since
-
-
 class WaitQueue:
     """FIFO of held operations that wait for one bucket.
 
@@ -181,7 +144,6 @@ class WaitQueue:
         "_served_ns",
         "bucket",
         "first",
-        "saver",
         "waiting",
     )
 
@@ -189,8 +151,6 @@ class WaitQueue:
         self.bucket = bucket
         self.first: Waiter | None = None
         """The waiter whose turn is next; None if the queue is empty."""
-        self.saver: Saver | None = None
-        """The operation that saves tokens, where operations do not queue; None if there is none."""
         self._last: Waiter | None = None
         self.waiting = 0
         """How many operations wait."""

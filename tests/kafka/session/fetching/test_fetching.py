@@ -77,26 +77,6 @@ def test_delivery_is_cut_at_a_batch_and_nothing_is_lost() -> None:
     assert records_of(answer) == {"t": second}
 
 
-def test_a_consumer_of_large_batches_gets_its_share_of_a_topics_rate() -> None:
-    small = Wire(Bench(max_dispatch_rate=100))
-    large = Wire(Bench(), small.shared, peer="10.0.0.2:5000")
-    stored = {small: batch(b"x"), large: batch(*[b"x"] * 60)}
-    given = {small: 0, large: 0}
-    for wire in stored:
-        asks(wire, "t")
-    for _ in range(20 * 50):
-        for wire, records in stored.items():
-            if wire.session.outstanding.finished == 0:
-                wire.broker_sends(fetched({"t": records * 5}))
-            wire.wait(0.02)
-            wire.forget()
-            for answer in wire.answered():
-                given[wire] += len(records_of(answer)["t"]) // len(records)
-                asks(wire, "t")
-    assert 0.9 <= (given[small] + 60 * given[large]) / (100 * 20 + 100) <= 1
-    assert min(given[small], 60 * given[large]) >= 100 * 20 / 4
-
-
 def test_an_emptied_response_waits_instead_of_coming_back_at_once() -> None:
     wire = Wire(Bench(max_dispatch_rate=10))
     asks(wire, "t")

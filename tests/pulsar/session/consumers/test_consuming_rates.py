@@ -76,26 +76,6 @@ def test_the_consumers_of_a_subscription_share_its_rate() -> None:
     assert state_of(wire).dispatched_messages == 30
 
 
-def test_a_consumer_of_large_batches_gets_its_share_of_a_topics_rate() -> None:
-    wire = Wire(Bench(max_dispatch_rate=100))
-    attach(wire, 0, 1, subscription="small")
-    attach(wire, 1, 2, subscription="large")
-    sent = {0: 0, 1: 0}
-    given = {0: 0, 1: 0}
-    for _ in range(20 * 50):
-        for consumer_id, messages in ((0, 1), (1, 60)):
-            while sent[consumer_id] < given[consumer_id] // messages + 5:
-                number = 2 * sent[consumer_id] + consumer_id
-                wire.broker_sends(message(number, b"x" * 1000, consumer_id, num_messages_in_batch=messages))
-                sent[consumer_id] += 1
-        wire.wait(0.02)
-        wire.forget()
-        for number in delivered(wire):
-            given[number % 2] += (1, 60)[number % 2]
-    assert 0.9 <= sum(given.values()) / (100 * 20 + 100) <= 1
-    assert min(given.values()) >= 100 * 20 / 4
-
-
 def test_bytes_and_batches_count_as_they_are() -> None:
     wire = Wire(Bench(max_dispatch_rate_bytes=1000))
     attach(wire)
