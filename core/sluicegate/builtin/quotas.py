@@ -5,7 +5,6 @@ An operation must pass all of them before any is charged, so the smallest limit 
 for an operation that another one holds.
 """
 
-import hashlib
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -24,12 +23,12 @@ from sluicegate.engine.quota import Quota
 from sluicegate.engine.state import TopicState
 from sluicegate.engine.topic_context import TopicContext
 from sluicegate.hooks import BrokerContext, hookimpl
-from sluicegate.model import EffectivePolicies, Operation, TopicName
+from sluicegate.model import EffectivePolicies, Operation, TopicName, shortened
 
 EACH = ("principal_publish_quota", "principal_publish_quota_bytes")
 _EVERY = (*TOGETHER, *EACH)
 _LONGEST_PRINCIPAL = 250
-"""Characters of a principal that are part of its bucket's name."""
+"""Characters of a principal in the name of its bucket."""
 
 
 class QuotaPolicies(PolicyModel):
@@ -193,11 +192,8 @@ def quota_of_each(principal: str, policies: EffectivePolicies) -> Quota | None:
 
 
 def _share_name(principal: str) -> str:
-    """The name of a principal's bucket; a long principal is in it by its digest."""
-    if len(principal) <= _LONGEST_PRINCIPAL:
-        return f"principal {principal}"
-    digest = hashlib.sha256(principal.encode(errors="surrogatepass")).hexdigest()
-    return f"principal {principal[:_LONGEST_PRINCIPAL]} {digest}"
+    """The name of a principal's bucket."""
+    return f"principal {shortened(principal, _LONGEST_PRINCIPAL)}"
 
 
 def _burst_seconds(policies: EffectivePolicies, context: TopicContext | None) -> float:

@@ -1,7 +1,7 @@
 """The words of the product: operations, decisions, policies. Standard library only."""
 
 from sluicegate.model.decision import Action, Decision, Outcome, Reason
-from sluicegate.model.identifiers import ANONYMOUS, TopicName, path_name
+from sluicegate.model.identifiers import ANONYMOUS, TopicName, path_name, shortened, written_out
 from sluicegate.model.methods import Method, MethodMap, Path, Role, SizeOf, UnknownRule
 from sluicegate.model.operation import Operation, OperationKind
 from sluicegate.model.policy import (
@@ -39,4 +39,6 @@ __all__ = [
     "TopicName",
     "UnknownRule",
     "path_name",
+    "shortened",
+    "written_out",
 ]

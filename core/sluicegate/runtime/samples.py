@@ -8,13 +8,13 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
-from hashlib import sha256
 from operator import add, sub
 from typing import Any
 
 from sluicegate.engine.gates import GateCache
 from sluicegate.engine.holds import HOLD_SLOTS
 from sluicegate.engine.state import COUNTERS, SIZE_SLOTS, TopicState
+from sluicegate.model import shortened
 
 OTHER = "other"
 """Label of all topics, and all subscriptions, that have none of their own; see `_label`."""
@@ -24,7 +24,6 @@ SUBSCRIPTIONS = 50
 
 _LONGEST = 300
 """Characters of a label. Longer names, which brokers refuse mostly, would make each scrape large."""
-_DIGEST = 16
 _SLICE = 256
 _REVIEW = 60
 """Samples between two looks at which topics are the busiest."""
@@ -175,15 +174,7 @@ class TopicSamples:
 
 def _label(name: str) -> str:
     """The label of a topic or subscription: never OTHER, and a different one for each name."""
-    return f"{name}_" if name.rstrip("_") == OTHER else _short(name)
-
-
-def _short(name: str) -> str:
-    """A name of at most `_LONGEST` characters, a different one for each."""
-    if len(name) <= _LONGEST:
-        return name
-    digest = sha256(name.encode(errors="surrogatepass")).hexdigest()[:_DIGEST]
-    return f"{name[: _LONGEST - _DIGEST - 1]}~{digest}"
+    return f"{name}_" if name.rstrip("_") == OTHER else shortened(name, _LONGEST)
 
 
 def _numbers(state: TopicState) -> tuple[int, ...]:
@@ -216,7 +207,7 @@ def _sample(state: TopicState, now_ns: int) -> dict[str, Any]:
         "producers": len(state.producers),
         "consumers": _consumers(state),
         "utilization": _utilization(state, now_ns),
-        "namespace": _short(state.topic.namespace),
+        "namespace": shortened(state.topic.namespace, _LONGEST),
         "named": dict(state.named_counts),
     }
 

@@ -4,6 +4,8 @@ import base64
 import json
 from collections.abc import Sequence
 
+from sluicegate.model import written_out
+
 _MAX_TOKEN = 16_384
 _BEARER = "bearer "
 
@@ -24,5 +26,4 @@ def bearer_principal(headers: Sequence[tuple[str, str]], claims: Sequence[str] =
         name = next((content[claim] for claim in claims if claim in content), None)
     except (ValueError, IndexError, AttributeError, TypeError, RecursionError):
         return None
-    # JSON may hold half of a character, which no quota and no log can name.
-    return name.encode(errors="backslashreplace").decode() if isinstance(name, str) and name else None
+    return written_out(name) if isinstance(name, str) and name else None

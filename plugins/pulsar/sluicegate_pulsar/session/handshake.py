@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable
 
 from sluicegate.broker_ports import Address
-from sluicegate.model import ANONYMOUS
+from sluicegate.model import ANONYMOUS, written_out
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import command_frame, command_type, parse_command
@@ -172,8 +172,7 @@ def _principal(connect: pb.Connect) -> str:
         if connect.auth_method_name == "token" and len(data) <= _MAX_TOKEN:
             body = data.decode().split(".")[1]
             subject = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))["sub"]
-            # JSON may hold half of a character, which no quota and no log can name.
-            return str(subject).encode(errors="backslashreplace").decode() if subject else ANONYMOUS
+            return written_out(str(subject)) if subject else ANONYMOUS
         if connect.auth_method_name == "basic":
             return data.decode().split(":", 1)[0] or ANONYMOUS
     except (ValueError, IndexError, KeyError, TypeError, RecursionError):
