@@ -30,6 +30,19 @@ def make_folder(folder: Path) -> None:
         folder.chmod(_FOLDER)
 
 
+def identity(file: Path | int) -> tuple[int, int] | None:
+    """What tells a file from another one that takes its place; None if there is none.
+
+    :param file: its path or its descriptor.
+    :raises OSError: if it cannot be looked at.
+    """
+    try:
+        found = os.stat(file)
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 def opener(path: str, flags: int) -> int:
     """Open a file as `open(path, "wb", opener=opener)` does, so that others never see even its beginning.
 

@@ -109,7 +109,7 @@ async def test_old_files_are_deleted_at_the_start(directory: Path, compactor: Co
 async def test_files_that_grow_old_are_deleted_though_nothing_is_decided(
     directory: Path, compactor: Compactor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compacting, "_PRUNE_S", 0.02)
+    monkeypatch.setattr(compacting, "TIDY_S", 0.02)
     begin_spool(directory, "old").close()
     async with watching(compactor):
         await until_so(lambda: parquet_files(directory) and not spools(directory))

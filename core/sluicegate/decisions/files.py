@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 _SECOND_NS = 1_000_000_000
 _FIRST_RETRY_NS = _SECOND_NS
 _LONGEST_RETRY_NS = 30 * _SECOND_NS
-_TIDY_NS = 3_600 * _SECOND_NS
+TIDY_S = 3_600
 """How often files that are too old are removed, even if nothing is decided."""
 
 
@@ -73,7 +73,7 @@ class LogFiles:
         """Decisions lost since writing started to fail."""
         self._compactor = ThreadPoolExecutor(1, "sluicegate-compaction") if compacting else None
         self._tidying: Future[None] | None = None
-        self._tidied_ns = -_TIDY_NS
+        self._tidied_ns = -TIDY_S * _SECOND_NS
 
     def begin_line(self) -> Interned:
         """The id tables for the next line; if the spool was moved or removed, those of a new one."""
@@ -120,7 +120,7 @@ class LogFiles:
         :param now_ns: monotonic time.
         :param wall_s: seconds since 1970.
         """
-        spool, is_due = self._spool, now_ns - self._tidied_ns >= _TIDY_NS
+        spool, is_due = self._spool, now_ns - self._tidied_ns >= TIDY_S * _SECOND_NS
         if spool is not None:
             age_s = (now_ns - self._opened_ns) / _SECOND_NS
             if spool.bytes >= self._retention.rotate_bytes or age_s >= self._retention.rotate_s:

@@ -21,7 +21,7 @@ from sluicegate.decisions.columns import OPERATION_NAMES
 from sluicegate.decisions.ids import id_in
 from sluicegate.decisions.rows import Row, action_of
 from sluicegate.model import Action, Outcome, Reason
-from sluicegate.private_files import make_database, make_folder
+from sluicegate.private_files import identity, make_database, make_folder
 from sluicegate.sqlite_wal import use_wal
 
 _log = logging.getLogger(__name__)
@@ -194,7 +194,7 @@ class RefusalJournal:
         return decision.id, now_ns + wall_offset_ns, held, client, json.dumps(details)
 
     def _write(self, entries: Iterable[_Entry]) -> None:
-        if self._database is not None and self._file != self._identity():
+        if self._database is not None and self._file != identity(self.path):
             self._disconnect()  # the file was removed: nobody could read what we write to it
         database = self._database or self._open()
         with database:
@@ -216,15 +216,8 @@ class RefusalJournal:
             database.close()
             raise
         self._database = database
-        self._file = self._identity()
+        self._file = identity(self.path)
         return database
-
-    def _identity(self) -> tuple[int, int] | None:
-        try:
-            found = os.stat(self.path)
-        except FileNotFoundError:
-            return None
-        return found.st_dev, found.st_ino
 
     def _set_aside(self, error: Exception) -> None:
         """Rename a damaged journal and continue with a new one.

@@ -21,7 +21,7 @@ import orjson
 
 from sluicegate.decisions.columns import VERSION
 from sluicegate.decisions.rows import Batch
-from sluicegate.private_files import make_folder, opener
+from sluicegate.private_files import identity, make_folder, opener
 
 _log = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ class Spool:
         self.bytes = 0
         """Bytes written so far."""
         self._file = _create_locked(self.path)
-        self._identity = _identity(os.fstat(self._file))
+        self._identity = identity(self._file)
         try:
             self.write(encode({"version": VERSION, "form": FORM, **constants}))
         except BaseException:
@@ -90,8 +90,8 @@ class Spool:
     def is_in_place(self) -> bool:
         """Whether the file is where it was made; elsewhere no reader finds what is written to it."""
         try:
-            return _identity(os.stat(self.path)) == self._identity
-        except (FileNotFoundError, NotADirectoryError):
+            return identity(self.path) == self._identity
+        except NotADirectoryError:
             return False
         except OSError:  # the next write says so
             return True
@@ -198,10 +198,6 @@ def locked(spool: Path) -> Iterator[bool]:
         yield False
     finally:
         os.close(handle)
-
-
-def _identity(found: os.stat_result) -> tuple[int, int]:
-    return found.st_dev, found.st_ino
 
 
 def _create_locked(path: Path) -> int:

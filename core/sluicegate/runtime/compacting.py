@@ -11,6 +11,7 @@ from pathlib import Path
 from time import monotonic
 
 from sluicegate.config.models import GatewayConfig
+from sluicegate.decisions.files import TIDY_S
 from sluicegate.decisions.spool import ended, parquet_files
 
 log = logging.getLogger(__name__)
@@ -18,8 +19,6 @@ log = logging.getLogger(__name__)
 _PERIOD_S = 5.0
 _LONGEST_PERIOD_S = 300.0
 """After failures, such as a full disk, it is tried less and less often."""
-_PRUNE_S = 3600.0
-"""How often files that are too old are removed, even if nothing is decided."""
 
 
 def log_directory(config: GatewayConfig) -> Path:
@@ -50,7 +49,7 @@ class Compactor:
         while True:
             is_due = monotonic() >= prune_at
             if is_due:
-                prune_at = monotonic() + _PRUNE_S
+                prune_at = monotonic() + TIDY_S
             if await self._look(parquet_too=is_due):
                 period_s = _PERIOD_S if await self._run() else min(2 * period_s, _LONGEST_PERIOD_S)
             await asyncio.sleep(period_s)
