@@ -226,9 +226,11 @@ class PolicyWatch:
 
     def _refuse_removed(self, loaded: Loaded) -> None:
         names = {broker.name for broker in loaded.config.brokers}
-        for name in (broker.name for broker in self._running.brokers):
-            if name not in names:
-                raise ValueError(f"broker {name!r} is missing; to remove a broker, restart the gateway")
+        for broker in self._running.brokers:
+            if broker.name not in names:
+                raise ValueError(
+                    f"broker {broker.name!r} is missing; to remove a broker, restart the gateway"
+                )
 
     def _refuse_unusable(self, loaded: Loaded) -> None:
         """Check newly named TLS files; those in force may be about to be renewed."""

@@ -131,7 +131,7 @@ class TaskThread:
     def _run(self) -> None:
         try:
             with asyncio.Runner() as runner:
-                runner.get_loop()  # may fail, before there is a coroutine that nobody awaits
+                runner.get_loop()  # if this fails, no coroutine is left without an await
                 runner.run(self._main())
         except OSError as error:
             if self._loop is not None:

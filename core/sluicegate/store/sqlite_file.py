@@ -24,7 +24,7 @@ def sqlite_path(url: str) -> str | None:
 
 
 def is_missing(url: str) -> bool:
-    """Whether a URL stands for a file that does not exist yet; False also if nobody may look."""
+    """Whether a URL stands for a file that does not exist yet; False if that cannot be seen."""
     path = sqlite_path(url)
     try:
         return path is not None and not Path(path).exists()

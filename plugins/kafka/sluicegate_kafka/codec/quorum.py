@@ -48,13 +48,14 @@ def _skip_topics(cursor: Cursor) -> Slices[None]:
     read = 0
     for _ in range(cursor.array_length()):
         cursor.string()  # name
-        partitions = cursor.array_length()
-        for place in range(partitions + 1):
+        read += 1
+        if read % ENTRIES_PER_SLICE == 0:
+            yield
+        for _ in range(cursor.array_length()):
+            _skip_partition(cursor)
             read += 1
             if read % ENTRIES_PER_SLICE == 0:
                 yield
-            if place < partitions:
-                _skip_partition(cursor)
         cursor.tags()
 
 

@@ -14,7 +14,7 @@ from sluicegate_pulsar.web.document import FIXED, MAX
 from sluicegate_pulsar.web.http_errors import WebError
 from sluicegate_pulsar.web.passing import Asked
 from sluicegate_pulsar.web.routes import whole_topic
-from sluicegate_pulsar.web.upstream import LARGEST_LIST, Upstream
+from sluicegate_pulsar.web.upstream import LARGEST_LIST, MAX_ANSWER, Upstream
 
 log = logging.getLogger("sluicegate.pulsar.web")
 
@@ -97,9 +97,9 @@ class TopicsOfNamespace:
             )
         return [whole_topic(name) for name in sorted(found)[:_MOST]]
 
-    async def _call(self, method: str, path: str, body: bytes | None = None, **options: int) -> Any:
+    async def _call(self, method: str, path: str, body: bytes | None = None, most: int = MAX_ANSWER) -> Any:
         request = self._request
-        return await self._upstream.call(request.origin, method, path, request.headers, body, **options)
+        return await self._upstream.call(request.origin, method, path, request.headers, body, most)
 
 
 def applied_ms(effective: EffectivePolicies) -> int:

@@ -38,7 +38,7 @@ MARK = "sluicegate_broker"
 
 _REDIRECTS = (301, 302, 303, 307, 308)
 _MAX_REDIRECTS = 5
-_MAX_ANSWER = 4 * 1024 * 1024
+MAX_ANSWER = 4 * 1024 * 1024
 LARGEST_LIST = 32 * 1024 * 1024
 """Bytes of an answer that lists the topics of a namespace: hundreds of thousands."""
 
@@ -121,7 +121,7 @@ class Upstream:
         target: str,
         headers: Headers,
         body: bytes | None = None,
-        most: int = _MAX_ANSWER,
+        most: int = MAX_ANSWER,
     ) -> Answer:
         """Send a request of the gateway's own under its caller's credentials, and follow known redirects.
 
@@ -174,7 +174,7 @@ class Upstream:
             target += f"{'&' if '?' in target else '?'}{MARK}={origin}"
         return f"{gateway}{target}".encode("latin-1")
 
-    async def read(self, response: httpx.Response, most: int = _MAX_ANSWER) -> Answer:
+    async def read(self, response: httpx.Response, most: int = MAX_ANSWER) -> Answer:
         """Read an answer whole, and close it.
 
         :param most: bytes that are read.

@@ -213,7 +213,8 @@ class Connection:
                 self._queue(request_id)
                 return True  # another response follows
         on_response = self._requests.pop(request_id, None) or self._queued.pop(request_id, None)
-        self._forget(self._closed_by.pop(request_id, None))
+        if (attach := self._closed_by.pop(request_id, None)) is not None:
+            self._forget(attach)
         self._check_room()
         if on_response is None and (cancelled := self._cancelled.pop(request_id, None)) is not None:
             return self._answered_late(command, cancelled, now_ns)
@@ -243,10 +244,10 @@ class Connection:
                 return place
         return None
 
-    def _forget(self, attach: Awaited | None) -> None:
+    def _forget(self, attach: Awaited) -> None:
         """A request to attach need not get a response, as what it asked for is closed."""
-        place = self._place_of(attach) if attach is not None else None
-        if attach is not None and place is not None:
+        place = self._place_of(attach)
+        if place is not None:
             self._cancelled[attach.request_id] = place.pop(attach.request_id)
             if len(self._cancelled) > _MAX_REQUESTS:
                 del self._cancelled[next(iter(self._cancelled))]
