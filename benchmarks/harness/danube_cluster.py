@@ -6,6 +6,7 @@ from typing import Self
 
 from benchmarks.harness.etcd import Etcd
 from benchmarks.harness.processes import Child, free_port
+from sluicegate.children import python_command
 from sluicegate_reports.runner.brokers.restartable import Restartable
 
 _START_S = 300
@@ -69,7 +70,7 @@ class Broker(Part):
 
     def _command(self) -> tuple[list[str], str]:
         of_this = ["--broker-id", str(self.number), "--port", str(self.port), *self._options]
-        return [sys.executable, "-m", "sluicegate_danube.reference", *of_this], "no Danube"
+        return python_command("sluicegate_danube.reference", *of_this), "no Danube"
 
 
 class Controller(Part):

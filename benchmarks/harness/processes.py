@@ -1,10 +1,10 @@
 """Child processes that are measured too."""
 
-import sys
 from contextlib import ExitStack
 from pathlib import Path
 
 from benchmarks.harness import procfs
+from sluicegate.children import python_command
 from sluicegate_reports.runner.brokers import processes
 from sluicegate_reports.runner.brokers.ports import free_port, free_ports
 from sluicegate_reports.runner.brokers.processes import UnavailableError, run_tool
@@ -33,6 +33,6 @@ def start_module(stack: ExitStack, directory: Path, module: str, *arguments: str
     :param module: its name in `benchmarks.harness`.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    argv = [sys.executable, "-m", f"benchmarks.harness.{module}", *arguments]
+    argv = python_command(f"benchmarks.harness.{module}", *arguments)
     child = Child(module, argv, directory / f"{module}.log", {"PYTHONPATH": str(_ROOT)})
     return stack.enter_context(child)

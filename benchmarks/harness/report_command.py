@@ -3,12 +3,12 @@
 import json
 import os
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 from benchmarks.harness import procfs
 from benchmarks.harness.jars import ROOT
+from sluicegate.children import python_command
 
 _ASK_S = 0.2
 _MIB = 1 << 20
@@ -20,8 +20,8 @@ def archive_classes(directory: Path, cache: Path, timeout_s: float) -> None:
     :param cache: folder that takes the place of the user's.
     :raises subprocess.SubprocessError: if it fails.
     """
-    argv = [sys.executable, "-m", "sluicegate", "report", "archive-classes", str(directory)]
-    environment = {**os.environ, "PYTHONSAFEPATH": "1", "XDG_CACHE_HOME": str(cache)}
+    argv = python_command("sluicegate", "report", "archive-classes", str(directory))
+    environment = {**os.environ, "XDG_CACHE_HOME": str(cache)}
     subprocess.run(argv, env=environment, capture_output=True, timeout=timeout_s, check=True)
 
 
@@ -43,12 +43,12 @@ def measured(
     events.mkdir(exist_ok=True)
     for old in events.iterdir():
         old.unlink()
-    argv = [sys.executable, "-m", "sluicegate", "report", "compare", str(directory), "--out", str(page)]
+    argv = python_command("sluicegate", "report", "compare", str(directory), "--out", str(page))
     # What `spark-submit --conf` would set, as properties of Java: the command starts Spark itself.
     # Neither rolled nor compressed, as the log is read line by line.
     log = {"enabled": "true", "dir": events.as_uri(), "rolling.enabled": "false", "compress": "false"}
     own = " ".join(f"-Dspark.eventLog.{name}={value}" for name, value in log.items())
-    environment = {**os.environ, "PYTHONSAFEPATH": "1", "SPARK_SUBMIT_OPTS": own}
+    environment = {**os.environ, "SPARK_SUBMIT_OPTS": own}
     environment["XDG_CACHE_HOME"] = str(cache or folder / "empty-cache")
     environment |= {"MASTER": master, "SPARK_LOCAL_IP": "127.0.0.1"} if master else {}
     started = time.monotonic()
@@ -67,8 +67,8 @@ def measured_in_sql(directory: Path, folder: Path, timeout_s: float) -> dict[str
     :return: seconds of wall time and of CPU, peak memory.
     :raises RuntimeError: if it fails.
     """
-    argv = [sys.executable, "-m", "benchmarks.harness.report_sql", str(directory)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": "1"}
+    argv = python_command("benchmarks.harness.report_sql", str(directory))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     started = time.monotonic()
     with (folder / "printed").open("wb") as printed:
         process = subprocess.Popen(argv, env=environment, cwd=ROOT, stdout=printed, stderr=printed)

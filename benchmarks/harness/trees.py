@@ -3,7 +3,6 @@
 import os
 import random
 import subprocess
-import sys
 import tempfile
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -15,6 +14,7 @@ from typing import Self
 
 from benchmarks.harness.jars import ROOT
 from benchmarks.harness.processes import run_tool
+from sluicegate.children import python_command
 
 _GIT_S = 120
 _BROKERS = "kafka,pulsar,danube"
@@ -62,7 +62,7 @@ class ReplayProcess:
         path = os.pathsep.join(map(str, [*(tree / folder for folder in folders), ROOT]))
         self._tree = tree
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "benchmarks.harness.replay_worker", conversation],
+            python_command("benchmarks.harness.replay_worker", str(conversation)),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -13,7 +13,6 @@ import queue
 import random
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -39,6 +38,7 @@ from benchmarks.harness.names import (
     LOG_SUMMARY,
 )
 from benchmarks.harness.scenario import Scenario
+from sluicegate.children import python_command
 from sluicegate.decisions.log import DecisionLog
 from sluicegate.decisions.reading import read_decisions
 from sluicegate.decisions.spool import parquet_files, spools
@@ -206,7 +206,7 @@ def _compact(directory: Path) -> float:
     """CPU seconds of the process that makes Parquet, its start included."""
     before = getrusage(RUSAGE_CHILDREN)
     subprocess.run(
-        [sys.executable, "-m", "sluicegate.decisions.tidying", str(directory), "0", "0"],
+        python_command("sluicegate.decisions.tidying", str(directory), "0", "0"),
         check=True,
         timeout=300,
     )

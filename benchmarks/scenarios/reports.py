@@ -4,7 +4,6 @@ import functools
 import importlib.util
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +14,7 @@ from benchmarks.harness.jars import ROOT
 from benchmarks.harness.names import ARCHIVED, DUCKDB, LOCAL, POLARS, SPARK, STANDALONE
 from benchmarks.harness.processes import UnavailableError
 from benchmarks.harness.scenario import Scenario
+from sluicegate.children import python_command
 
 _SIZES = (1_000_000, 10_000_000, 50_000_000)
 _QUICK = 20
@@ -40,9 +40,9 @@ def _queries(rows: int) -> Callable[[Bench, str, bool], dict[str, float]]:
         seconds = (written.end - written.start).total_seconds()
         # A process of its own each time: what is measured is cold but for the files, which all arms read.
         done = subprocess.run(
-            [sys.executable, "-m", "benchmarks.harness.queries", arm, str(directory), repr(seconds)],
+            python_command("benchmarks.harness.queries", arm, str(directory), repr(seconds)),
             cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": "1"},
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
             capture_output=True,
             text=True,
             timeout=_TIMEOUT_S,

@@ -1,11 +1,10 @@
-"""Child processes that exchange lines of JSON with their parent: both ends.
+"""Child processes of Python: their command line, and both ends of lines of JSON between child and parent.
 
-A child exits when its standard input is closed, so it does not outlive a parent that is killed.
+A child that talks so exits when its standard input is closed, so it does not outlive a parent that is killed.
 """
 
 import asyncio
 import json
-import os
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -16,6 +15,17 @@ from typing import Any, Self
 _STOP_S = 15.0
 _LAST_LINES = 5
 _LONGEST_LINE = 16 << 20
+
+
+def python_command(module: str, *arguments: str) -> list[str]:
+    """The command line that runs a module in another process, with this interpreter.
+
+    `-P` keeps the working directory off the module path: without it, a file there that has the name of a
+    module of the standard library would be executed. Folders in `PYTHONPATH` are searched as ever.
+
+    :param arguments: those of the module.
+    """
+    return [sys.executable, "-P", "-m", module, *arguments]
 
 
 class ChildError(Exception):
@@ -33,7 +43,7 @@ class Child:
 
     def __init__(self, name: str, module: str, arguments: Sequence[str], log: Path) -> None:
         self.name = name
-        self.argv = (sys.executable, "-m", module, *arguments)
+        self.argv = python_command(module, *arguments)
         self._log = log
         self._process: asyncio.subprocess.Process | None = None
 
@@ -46,7 +56,6 @@ class Child:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=errors,
                 limit=_LONGEST_LINE,
-                env={**os.environ, "PYTHONSAFEPATH": "1"},
                 # Ctrl-C reaches the parent alone, which then ends its children in order.
                 start_new_session=True,
             )

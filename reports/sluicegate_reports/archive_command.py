@@ -2,10 +2,10 @@
 
 import os
 import subprocess
-import sys
 
 import click
 
+from sluicegate.children import python_command
 from sluicegate_reports.class_archive import ClassArchive
 from sluicegate_reports.locations import FOLDER
 from sluicegate_reports.places import Place, told
@@ -45,7 +45,7 @@ def _compare(directory: Place, option: str) -> None:
     settings = f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {option}".strip()
     # Java holds the pipes too, so they close when it has written the archive.
     done = subprocess.run(  # noqa: S603 - this program
-        [sys.executable, "-m", "sluicegate", "report", "compare", str(directory), "--format", "json"],
+        python_command("sluicegate", "report", "compare", str(directory), "--format", "json"),
         env={**os.environ, "SPARK_SUBMIT_OPTS": settings},
         capture_output=True,
         text=True,

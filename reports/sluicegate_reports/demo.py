@@ -7,7 +7,6 @@ import importlib.util
 import os
 import shlex
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from sluicegate.children import python_command
 from sluicegate.decisions.reading import read_decisions
 from sluicegate.demo.law import Limit
 from sluicegate.demo.page import Page
@@ -46,7 +46,6 @@ CERTAIN = ("early_messages", "lost_messages")
 
 _JOB_S = 1800.0
 """Longest time that the job may take; on two idle cores it needs half a minute."""
-_MAIN = "from sluicegate.cli import main; main()"
 _ASCII = str.maketrans("╭╮╰╯┬┴├┤┼─│━┃✓✕≈○≠", "+++++++++-|=|+x~o!")
 
 
@@ -220,7 +219,7 @@ def _compared(place: Path, run_directory: Path, screen: _Screen) -> Results:
     began = time.monotonic()
     with log.open("w", encoding="utf-8") as printed, screen.waiting("Spark compares the systems") as bar:
         bar.add_task("", total=None)
-        code = _done([sys.executable, "-c", _MAIN, *arguments], environment, printed.fileno())
+        code = _done(python_command("sluicegate", *arguments), environment, printed.fileno())
     if code != 0 or not out.exists():
         lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
         last = lines[-1].strip() if lines else f"exit code {code}"

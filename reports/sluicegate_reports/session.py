@@ -27,6 +27,8 @@ SETTINGS: Mapping[str, str] = {
     # Batches for Python are cut by their rows alone: to look at the size after each row takes longer than it.
     # See `large_rows`.
     _BATCH_BYTES: "2147483647",
+    # As `python -P`: workers would else import what stands in the directory where the command was started.
+    "spark.executorEnv.PYTHONSAFEPATH": "1",
 }
 """Set on every session, on a server's too."""
 _JAVA = "spark.driver.extraJavaOptions"

@@ -19,4 +19,4 @@ def test_a_program_is_started_by_the_path_that_it_was_started_by(tmp_path: Path)
 
 def test_a_module_is_started_as_a_module() -> None:
     started = command(["/somewhere/sluicegate/__main__.py", "run"])
-    assert started == [sys.executable, "-m", "sluicegate", "run", "--take-over"]
+    assert started == [sys.executable, "-P", "-m", "sluicegate", "run", "--take-over"]

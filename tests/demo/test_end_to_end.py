@@ -171,7 +171,7 @@ def test_a_signal_ends_all_processes(
             break
     children = psutil.Process(process.pid).children(recursive=True)
     assert {"sluicegate.demo.player", "sluicegate.demo.backend", "sluicegate"} <= {
-        child.cmdline()[2] for child in children
+        child.cmdline()[3] for child in children
     }
     process.send_signal(number)
     _, errors = process.communicate(timeout=LONG_S)

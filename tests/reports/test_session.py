@@ -1,11 +1,16 @@
 """How queries are planned for the rows that they read."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from tests.waiting import LONG_S
 
 from sluicegate_reports.session import large_rows, planned_for, start_settings
 
@@ -55,6 +60,36 @@ def test_large_rows_come_to_python_a_few_at_a_time(spark: SparkSession) -> None:
         found = told.select("*").collect()
     assert sum(row["rows"] for row in found) == 64
     assert max(row["bytes"] for row in found) <= 6 << 20
+
+
+_SAFE = """
+import sys
+import pyarrow as pa
+from sluicegate_reports.session import spark_session
+
+def flags(batches):
+    for batch in batches:
+        yield pa.RecordBatch.from_pydict({"safe": [sys.flags.safe_path]})
+
+spark = spark_session(little=True)
+print(spark.range(0, 1, 1, 1).mapInArrow(flags, "safe boolean").collect())
+"""
+
+
+@pytest.mark.usefixtures("spark")  # where there is no Java, neither runs
+def test_workers_of_python_have_a_safe_path(tmp_path: Path) -> None:
+    (tmp_path / "queue.py").write_text("raise SystemExit('this file was executed')\n")
+    environ = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", _SAFE],
+        cwd=tmp_path,
+        env={**environ, "SPARK_LOCAL_IP": "127.0.0.1"},
+        capture_output=True,
+        text=True,
+        timeout=LONG_S,
+        check=False,
+    )
+    assert done.stdout == "[Row(safe=True)]\n", done.stderr
 
 
 _CLUSTER = {"MASTER": "spark://127.0.0.1:7077"}

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from sluicegate.children import python_command
+
 log = logging.getLogger(__name__)
 
 TAKE_OVER = "--take-over"
@@ -22,7 +24,7 @@ def command(argv: Sequence[str]) -> list[str]:
     """
     program, *arguments = argv
     is_module = program.endswith(".py") or not os.access(program, os.X_OK)
-    start = [sys.executable, "-m", "sluicegate"] if is_module else [str(Path(program).absolute())]
+    start = python_command("sluicegate") if is_module else [str(Path(program).absolute())]
     return [*start, *arguments, *(() if TAKE_OVER in arguments else (TAKE_OVER,))]
 
 

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import sys
 import urllib.error
 import urllib.request
 from contextlib import suppress
@@ -13,6 +12,7 @@ from typing import Self
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
+from sluicegate.children import python_command
 from sluicegate.demo.policy_file import PolicyFile
 
 _READY = "sluicegate ready:"
@@ -65,7 +65,7 @@ class Gateway:
     @property
     def command(self) -> list[str]:
         """The command line, with this interpreter."""
-        return [sys.executable, "-m", "sluicegate", "run", "-c", str(self.file.path)]
+        return python_command("sluicegate", "run", "-c", str(self.file.path))
 
     async def __aenter__(self) -> Self:
         """Start it, and wait until it reports that it is ready.
@@ -80,7 +80,7 @@ class Gateway:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=printed,
                 stderr=printed,
-                env={**environment, "PYTHONSAFEPATH": "1", "PYTHONUNBUFFERED": "1"},
+                env={**environment, "PYTHONUNBUFFERED": "1"},
                 start_new_session=True,
             )
         try:

@@ -4,12 +4,12 @@ import asyncio
 import logging
 import signal
 import socket
-import sys
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from time import monotonic
 from typing import Any
 
+from sluicegate.children import python_command
 from sluicegate.net.listening import descriptors
 from sluicegate.net.listening.held_listeners import HeldListeners
 from sluicegate.processes import messages
@@ -201,11 +201,9 @@ class WorkerProcess:
             heard, reports = map(opened.enter_context, descriptors.pair())
             heard.setblocking(False)
             self._process = process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "sluicegate.processes.worker_main",
-                str(theirs.fileno()),
-                str(reports.fileno()),
+                *python_command(
+                    "sluicegate.processes.worker_main", str(theirs.fileno()), str(reports.fileno())
+                ),
                 stdin=asyncio.subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(), reports.fileno(), *self._handed.values()),
             )

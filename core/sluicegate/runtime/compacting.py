@@ -5,11 +5,11 @@ Workers finish their spools and continue; killed ones leave theirs behind. File 
 
 import asyncio
 import logging
-import sys
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 
+from sluicegate.children import python_command
 from sluicegate.config.models import GatewayConfig
 from sluicegate.decisions.files import TIDY_S
 from sluicegate.decisions.spool import ended, parquet_files
@@ -98,7 +98,7 @@ class Compactor:
         """
         try:
             process = self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "sluicegate.decisions.tidying", *self._arguments),
+                *python_command("sluicegate.decisions.tidying", *self._arguments),
                 stdin=asyncio.subprocess.DEVNULL,
                 stderr=asyncio.subprocess.PIPE,
             )
