@@ -2,10 +2,9 @@
 
 import asyncio
 import logging
-import sys
+import re
 import time
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from threading import Event
 
 import pytest
@@ -15,16 +14,13 @@ from tests.waiting import LONG_S, until_so
 
 from sluicegate.engine.check import Check
 from sluicegate.engine.gate import GateFaults, compile_gate
-from sluicegate.engine.holders import OTHER, Holder, holder_of
 from sluicegate.metrics.exposition import GatewayCollector
 from sluicegate.model import Decision, Operation, OperationKind
-from sluicegate.processes import loop_holders, watchdog
-from sluicegate.processes.interrupting import interrupt_main, interrupt_nobody, interruption
-from sluicegate.processes.watchdog import MOST_NAMES, RunDelay, Watchdog
+from sluicegate.processes import watchdog
+from sluicegate.processes.watchdog import MOST_NAMES, OTHER, RunDelay, Watchdog
 from sluicegate.testing import NullSink
 
 MS = 1_000_000
-loop_holders.enter()
 
 
 class Lab:
@@ -34,12 +30,13 @@ class Lab:
         self.now = 1_000 * MS
         self.starved = 0
         self.calls: list[Callable[[], object]] = []
+        self.stack: Sequence[str] = ()
         self.dog = Watchdog(
             self,
             100 * MS,
             clock=lambda: self.now,
             starved=lambda: self.starved,
-            interrupt=interrupt_nobody,
+            sample=lambda: self.stack,
         )
 
     def call_soon_threadsafe(self, callback: Callable[[], object]) -> None:
@@ -62,23 +59,6 @@ class Lab:
         self.turn()
 
 
-class Stacks:
-    """A gateway with a slow check, which keeps what the watchdog would tell in the middle of it."""
-
-    def __init__(self) -> None:
-        self.seen: list[Holder] = []
-        gate = Bench().gates.get("orders", False, 0)
-        kinds = (OperationKind.PUBLISH, OperationKind.DISPATCH)
-        check = Check("vip_only", kinds, self._slow, plugin="acme")
-        self.gate = compile_gate(
-            gate.topic, gate.policies, gate.state, [check], None, NullSink(), GateFaults(), exempt=False
-        )
-
-    def _slow(self, op: Operation, now_ns: int) -> Decision | None:
-        self.seen.append(holder_of(sys._getframe()))
-        return None
-
-
 def test_a_responsive_loop_is_not_sampled(caplog: pytest.LogCaptureFixture) -> None:
     lab = Lab()
     for _ in range(10):
@@ -92,28 +72,46 @@ def test_a_responsive_loop_is_not_sampled(caplog: pytest.LogCaptureFixture) -> N
 
 def test_the_frame_that_blocks_the_loop_is_named_meanwhile(caplog: pytest.LogCaptureFixture) -> None:
     lab = Lab()
+    lab.stack = ["acme.checks.vip_only:12", "sluicegate.engine.gate.publish:80"]
     lab.dog.look()
     lab.now += 100 * MS
     lab.dog.look()
     (line,) = caplog.records
     assert line.levelno == logging.WARNING
-    assert line.getMessage().startswith("event loop held for 100 ms so far by ")
+    message = "event loop held for 100 ms so far by acme.checks.vip_only:12; all clients wait"
+    assert line.getMessage() == message
+    assert vars(line)["stack"] == "acme.checks.vip_only:12, sluicegate.engine.gate.publish:80"
     assert lab.dog.holds() == {}
     lab.now += 50 * MS
     lab.turn()
-    ((count, seconds),) = lab.dog.holds().values()
-    assert (count, seconds) == (1, 0.15)
+    assert lab.dog.holds() == {"acme.checks": (1, 0.15)}
+    lab.stack = ()
+    lab.hold(100)
+    assert lab.dog.holds() == {"acme.checks": (1, 0.15), OTHER: (1, 0.1)}
 
 
-def test_policy_plugin_and_topic_are_read_from_the_stack() -> None:
-    stacks = Stacks()
-    publish = Operation(OperationKind.PUBLISH, "orders", messages=1)
-    stacks.gate.publish(publish, 0)
-    stacks.gate.dispatch(Operation(OperationKind.DISPATCH, "orders", messages=1), 0)
-    stacks.gate.judge(publish, 0)
-    assert [holder.held_by for holder in stacks.seen] == ["policy vip_only"] * 3
-    for holder in stacks.seen:
-        assert holder.details == {"policy": "vip_only", "plugin": "acme", "topic": "orders"}
+def test_the_first_sample_that_names_something_counts() -> None:
+    lab = Lab()
+    lab.dog.look()
+    for stack in ((), ("acme.check:1",), ("sluicegate.engine.gate.publish:80",)):
+        lab.now += 100 * MS
+        lab.stack = stack
+        lab.dog.look()
+    lab.turn()
+    assert lab.dog.holds() == {"acme": (1, 0.3)}
+
+
+def test_an_answer_during_the_sample_ends_the_hold(caplog: pytest.LogCaptureFixture) -> None:
+    lab = Lab()
+
+    def sample() -> Sequence[str]:
+        lab.turn()
+        return ("acme.check:1",)
+
+    lab.dog = Watchdog(lab, 100 * MS, clock=lambda: lab.now, starved=lambda: 0, sample=sample)
+    lab.hold(100)
+    assert caplog.messages == []
+    assert lab.dog.holds() == {OTHER: (1, 0.1)}
 
 
 def test_unknown_stacks_are_attributed_to_other(caplog: pytest.LogCaptureFixture) -> None:
@@ -139,10 +137,11 @@ def test_late_scheduler_statistics_do_not_count(
 ) -> None:
     lab = Lab()
 
-    def look(_: object) -> None:
+    def sample() -> Sequence[str]:
         lab.starved += 130 * MS
+        return ()
 
-    lab.dog = Watchdog(lab, 100 * MS, clock=lambda: lab.now, starved=lambda: lab.starved, interrupt=look)
+    lab.dog = Watchdog(lab, 100 * MS, clock=lambda: lab.now, starved=lambda: lab.starved, sample=sample)
     lab.hold(120)
     assert caplog.messages == []
     assert lab.dog.holds() == {}
@@ -160,11 +159,10 @@ def test_lines_are_limited_and_count_the_suppressed_ones(caplog: pytest.LogCaptu
     assert lab.dog.holds()[OTHER][0] == 21
 
 
-def test_the_number_of_names_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_names_is_bounded() -> None:
     lab = Lab()
-    names: Iterator[int] = iter(range(10_000))
-    monkeypatch.setattr(watchdog, "holder_of", lambda frame: Holder(f"api {next(names)}"))
-    for _ in range(MOST_NAMES + 50):
+    for number in range(MOST_NAMES + 50):
+        lab.stack = [f"acme.part_{number}.check:1"]
         lab.hold(100)
     holds = lab.dog.holds()
     assert len(holds) == MOST_NAMES + 1
@@ -181,14 +179,14 @@ def test_the_metric_has_few_labels() -> None:
         "plugin_faults": {},
         "decision_log": {},
         "plugin_metrics": [],
-        "loop_holds": {"policy vip_only": (2, 0.5)},
+        "loop_holds": {"acme.checks": (2, 0.5)},
         "tls": [],
     }
     registry = CollectorRegistry()
     registry.register(GatewayCollector(lambda: [snapshot]))
     text = generate_latest(registry).decode()
-    assert 'sluicegate_event_loop_holds_total{broker="main",held_by="policy vip_only"} 2.0' in text
-    assert 'sluicegate_event_loop_held_seconds_total{broker="main",held_by="policy vip_only"} 0.5' in text
+    assert 'sluicegate_event_loop_holds_total{broker="main",module="acme.checks"} 2.0' in text
+    assert 'sluicegate_event_loop_held_seconds_total{broker="main",module="acme.checks"} 0.5' in text
 
 
 async def test_a_thread_watches_a_real_loop() -> None:
@@ -212,37 +210,47 @@ async def test_a_thread_watches_a_real_loop() -> None:
         logging.getLogger(watchdog.__name__).removeHandler(handler)
 
 
-@pytest.mark.parametrize("sleeps", [False, True], ids=["runs", "sleeps"])
-async def test_a_real_loop_samples_its_own_stack(caplog: pytest.LogCaptureFixture, sleeps: bool) -> None:
-    """Code of Python is named while it runs, a call that waits in C once it is over."""
-    dog = Watchdog(asyncio.get_running_loop(), 10 * MS)
+def spins() -> None:
+    pass
+
+
+def sleeps() -> None:
+    time.sleep(0.2)
+
+
+def computes() -> None:
+    """In C, and without giving the interpreter lock away."""
+    sum(range(2_000_000))
+
+
+@pytest.mark.parametrize("work", [spins, sleeps, computes])
+async def test_a_check_of_a_plugin_is_named_and_no_policy_beside_it(
+    caplog: pytest.LogCaptureFixture, work: Callable[[], None]
+) -> None:
+    """The policy `max_message_size` is one that the gate asks first."""
+    dog = Watchdog(asyncio.get_running_loop(), 10 * MS, {"tests"})
 
     def check(op: Operation, now_ns: int) -> Decision | None:
-        while sleeps and dog._look is None:
-            time.sleep(0.2)
-        while not sleeps and "vip_only" not in caplog.text:
-            pass
+        while "event loop held" not in caplog.text:
+            work()
         return None
 
-    kinds = (OperationKind.PUBLISH,)
-    gate = Bench().gates.get("orders", False, 0)
-    checks = [Check("vip_only", kinds, check, plugin="acme")]
+    gate = Bench(max_message_size=100).gates.get("orders", False, 0)
+    checks = [*(entry.check for entry in gate._checks[OperationKind.PUBLISH])]
+    checks.append(Check("vip_only", (OperationKind.PUBLISH,), check, plugin="acme"))
     slow = compile_gate(
         gate.topic, gate.policies, gate.state, checks, None, NullSink(), GateFaults(), exempt=False
     )
     dog.start()
     try:
         asyncio.get_running_loop().call_soon(slow.publish, Operation(OperationKind.PUBLISH, "orders"), 0)
-        await until_so(lambda: "policy vip_only" in dog.holds())
+        await until_so(lambda: __name__ in dog.holds())
     finally:
         await asyncio.to_thread(dog.stop)
-    assert "by policy vip_only" in caplog.text
-
-
-def test_only_the_main_thread_is_sampled() -> None:
-    with ThreadPoolExecutor(1) as pool:
-        assert pool.submit(interruption).result() is interrupt_nobody
-    assert interruption() is interrupt_main
+    line = next(line for line in caplog.records if line.getMessage().startswith("event loop held"))
+    function = "check" if work is spins else rf"({work.__name__}|check)"
+    assert re.match(rf"{re.escape(__name__)}\.{function}:\d+, ", vars(line)["stack"])
+    assert ", sluicegate.engine.gate.publish:" in vars(line)["stack"]
 
 
 def test_scheduler_statistics_may_be_missing() -> None:

@@ -265,10 +265,10 @@ def _by_name(snapshots: Sequence[Snapshot]) -> Iterable[Metric]:
 
 
 def _loop_holds(snapshots: Sequence[Snapshot]) -> Iterable[Metric]:
-    """Blockers of the event loop; the watchdog bounds the names."""
-    labels = ["held_by", "broker"]
+    """Blockers of the event loop; the watchdog bounds the modules."""
+    labels = ["module", "broker"]
     holds = CounterMetricFamily(
-        "sluicegate_event_loop_holds", "Times that one piece of work held the event loop.", labels=labels
+        "sluicegate_event_loop_holds", "Times that work of a module held the event loop.", labels=labels
     )
     seconds = CounterMetricFamily(
         "sluicegate_event_loop_held_seconds", "Total time of these holds.", labels=labels

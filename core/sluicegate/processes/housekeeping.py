@@ -8,7 +8,6 @@ from time import monotonic_ns
 
 from sluicegate.broker import BrokerFront
 from sluicegate.engine.budget import Budget
-from sluicegate.engine.holders import tell_by
 from sluicegate.log_throttle import LineLimiter
 from sluicegate.net.connections import Connections
 from sluicegate.net.listening.listeners import Listeners
@@ -121,6 +120,3 @@ class Housekeeping:
             self._on_tick()
         except Exception:  # logged; the next tick tries again
             log.exception("once-a-second work failed")
-
-
-tell_by(Housekeeping, "tick", lambda variables: {"work": "once a second"})

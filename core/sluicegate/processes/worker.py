@@ -13,7 +13,6 @@ from sluicegate.config.models import BrokerConfig, BrokerTls
 from sluicegate.engine.budget import Budget
 from sluicegate.engine.gate import DecisionSink
 from sluicegate.engine.gates import GateCache
-from sluicegate.engine.holders import tell_by
 from sluicegate.model import PolicySet
 from sluicegate.net.background import BackgroundTasks
 from sluicegate.net.connections import Connections
@@ -22,7 +21,6 @@ from sluicegate.net.listening.held_listeners import Announcer
 from sluicegate.net.listening.listeners import Listeners
 from sluicegate.net.listening.sockets import Inherited
 from sluicegate.net.reachability import Reachability
-from sluicegate.processes import loop_holders
 from sluicegate.processes.housekeeping import Housekeeping
 from sluicegate.processes.watchdog import Watchdog
 from sluicegate.runtime.facts import Facts
@@ -77,6 +75,7 @@ class Worker:
             facts=Facts(facts or {}, keep_fact),
             slow_ms=slow_ms,
         )
+        self._packages = plugins.packages
         self._front = plugins.drivers[config.system].front(config)
         self.gates: GateCache = self._host.gates
         self.budget = Budget(config.buffer_budget)
@@ -169,7 +168,7 @@ class Worker:
             raise
         self._housekeeping.begin(self._connections)
         if self.config.loop_hold_warning:
-            self._watchdog = Watchdog(loop, self.config.loop_hold_warning * 1_000_000)
+            self._watchdog = Watchdog(loop, self.config.loop_hold_warning * 1_000_000, self._packages)
             self._watchdog.start()
 
     def replace(self, policies: PolicySet) -> None:
@@ -263,7 +262,3 @@ class Worker:
             "topics": housekeeping.samples.latest,
             "plugin_metrics": host.context.metrics.snapshot(),
         }
-
-
-loop_holders.enter()
-tell_by(Worker, "replace", lambda variables: {"work": "policy change"})

@@ -212,6 +212,12 @@ class Plugins:
             for system, (_, driver) in self._every_driver.items()
         )
 
+    @property
+    def packages(self) -> frozenset[str]:
+        """The top-level packages that all plugins come from."""
+        names = (plugin_name(plugin) for plugin in self.manager.get_plugins())
+        return frozenset(name.partition(".")[0] for name in names)
+
     def open_store(self, url: str) -> PolicyStore:
         """Open the policy store behind a URL.
 

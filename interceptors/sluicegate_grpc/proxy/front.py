@@ -7,7 +7,7 @@ from sluicegate.broker import Listener, Services
 from sluicegate.model import MethodMap
 from sluicegate_grpc.proxy.config import GrpcConfig
 from sluicegate_grpc.proxy.edits import Edits
-from sluicegate_grpc.proxy.splice import GrpcSession, Shared, held_by
+from sluicegate_grpc.proxy.splice import GrpcSession, Shared
 from sluicegate_grpc.proxy.splice.frames import PREFACE, SETTINGS, frame
 from sluicegate_grpc.proxy.splice.shared import Headers
 from sluicegate_grpc.proxy.unknown import UnknownMethods
@@ -111,6 +111,3 @@ class GrpcFront:
         self.log.warning(
             "method %r is not known: its calls are refused; unknown_methods can let its service pass", path
         )
-
-
-held_by.enter()

@@ -11,7 +11,6 @@ from sluicegate.broker import Listener, Services
 from sluicegate_kafka.cluster.nodes import Nodes
 from sluicegate_kafka.cluster.upstream import BackingOffError, Upstream
 from sluicegate_kafka.config import KafkaConfig
-from sluicegate_kafka.session import held_by
 from sluicegate_kafka.session.producing.inspecting import Inspection
 from sluicegate_kafka.session.session import KafkaSession
 from sluicegate_kafka.session.shared.listing import ListGroups
@@ -149,6 +148,3 @@ class KafkaFront:
         self._asked.cancel()
         self._inspectors.shutdown(wait=False, cancel_futures=True)
         await self._upstream.close()
-
-
-held_by.enter()

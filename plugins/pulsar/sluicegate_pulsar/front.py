@@ -15,7 +15,6 @@ from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.frames import frame_of
 from sluicegate_pulsar.config import PulsarConfig
 from sluicegate_pulsar.names import topic_name
-from sluicegate_pulsar.session import held_by
 from sluicegate_pulsar.session.session import PulsarSession
 from sluicegate_pulsar.session.shared.shared import Shared
 from sluicegate_pulsar.session.shared.subscriptions import ListSubscriptions
@@ -173,6 +172,3 @@ class PulsarFront:
     async def stop(self) -> None:
         """End the gateway's own requests."""
         self._asked.cancel()
-
-
-held_by.enter()
