@@ -378,6 +378,11 @@ class GatewayConfig(Strict):
         description="How long a worker continues to serve after its supervisor was killed, unless another "
         "worker replaces it; then it drains and exits. 0 for ever.",
     )
+    worker_timeout: Duration = Field(
+        default=30_000,
+        description="A worker whose event loop does not respond for this long is ended and started again; "
+        "0 for never.",
+    )
     decision_id_in_errors: bool = Field(
         default=True,
         strict=True,

@@ -13,6 +13,7 @@ from sluicegate.children import python_command
 from sluicegate.net.listening import descriptors
 from sluicegate.net.listening.held_listeners import HeldListeners
 from sluicegate.processes import messages
+from sluicegate.processes.liveness import end_stuck, next_message
 
 log = logging.getLogger(__name__)
 
@@ -22,6 +23,8 @@ _STEADY_S = 5.0
 """A worker that served for this long restarts without delay."""
 _SILENT_S = 5.0
 """A worker without a report for this long does not count as ready."""
+_START_S = 120.0
+"""A process may be silent for this long before its first message: it imports the product and plugins."""
 
 
 class WorkerFailedError(Exception):
@@ -35,6 +38,7 @@ class WorkerProcess:
     :param start_content: gives the first message to a new process.
     :param keep_fact: keeps a key and its value for the broker.
     :param held: keeps its listening sockets, so that clients wait during a restart.
+    :param timeout_s: a process that is silent for longer is stuck, and ended; 0 for never.
     """
 
     def __init__(
@@ -43,8 +47,10 @@ class WorkerProcess:
         start_content: Callable[[], Mapping[str, object]],
         keep_fact: Callable[[str, str], None],
         held: HeldListeners | None = None,
+        timeout_s: float = 0.0,
     ) -> None:
         self.broker = broker
+        self._timeout_s = timeout_s
         self.held = held or HeldListeners()
         self.restarts = 0
         self.snapshot: dict[str, Any] | None = None
@@ -74,6 +80,13 @@ class WorkerProcess:
     def ready(self) -> bool:
         """True while clients are accepted."""
         return self._serving and monotonic() - self._reported_at < _SILENT_S
+
+    @property
+    def trouble(self) -> str:
+        """Why no clients are accepted; empty if they are."""
+        if self.ready:
+            return ""
+        return "does not respond" if self._serving else "is down"
 
     @property
     def pid(self) -> int | None:
@@ -176,9 +189,14 @@ class WorkerProcess:
             return await process.wait()
         self._writer = writer
         self.tell("start", **self._start_content(), listeners=self._handed)
+        timeout_s = self._timeout_s and max(self._timeout_s, _START_S)
         try:
-            while not self._drains and (message := await messages.receive(reader)) is not None:
+            while not self._drains and (message := await next_message(reader, timeout_s)) is not None:
+                timeout_s = self._timeout_s
                 self._take(message)
+        except TimeoutError:
+            self._failure = "it did not respond"
+            await self._end_stuck(process, reader)
         except messages.BrokenMessageError as error:
             log.error(
                 "worker sent something that is no message", extra={"broker": self.broker, "error": str(error)}
@@ -220,13 +238,24 @@ class WorkerProcess:
         writer: asyncio.StreamWriter,
     ) -> None:
         """Wait for a draining process to end; its facts are kept."""
-        with suppress(messages.BrokenMessageError):
-            while (message := await messages.receive(reader)) is not None:
+        try:
+            while (message := await next_message(reader, self._timeout_s)) is not None:
                 if message["kind"] == "fact":
                     self._keep_fact(message["key"], message["value"])
+        except TimeoutError:
+            await self._end_stuck(process, reader)
+        except messages.BrokenMessageError:
+            pass
         writer.close()
         await process.wait()
         del self._leaving[process]
+
+    async def _end_stuck(self, process: asyncio.subprocess.Process, reader: asyncio.StreamReader) -> None:
+        stack = await end_stuck(process, reader)
+        log.error(
+            "worker does not respond, ending it",
+            extra={"broker": self.broker, "pid": process.pid, "stack": stack},
+        )
 
     def _take(self, message: Mapping[str, Any]) -> None:
         self._reported_at = monotonic()

@@ -45,7 +45,8 @@ def _written() -> str:
     """The stacks of all threads, in as far as a pipe takes them."""
     ours, theirs = os.pipe()
     try:
-        os.set_blocking(theirs, False)  # nothing is read meanwhile
+        for end in (ours, theirs):  # nothing is read while it is written
+            os.set_blocking(end, False)
         faulthandler.dump_traceback(theirs)
         return os.read(ours, _PIPE_BYTES).decode()
     finally:

@@ -15,6 +15,7 @@ from sluicegate.net.listening.handover import Offered
 from sluicegate.net.listening.held_listeners import HeldListeners
 from sluicegate.net.listening.sockets import Inherited
 from sluicegate.processes.child import WorkerFailedError, WorkerProcess
+from sluicegate.processes.service_watchdog import notify_watchdog
 from sluicegate.processes.web import SupervisedServices, WebListener, open_listener
 from sluicegate.runtime import logs
 from sluicegate.runtime.compacting import Compactor
@@ -81,11 +82,12 @@ class Supervisor:
         :raises WorkerFailedError: if one cannot; all are ended then.
         """
         await self._read_watch()
+        timeout_s = self._watch.loaded.config.worker_timeout / 1000
         for broker in self._watch.loaded.config.brokers:
             name = broker.name
             held = HeldListeners(self._taken.get(name, ()))
             self._workers[name] = worker = WorkerProcess(
-                name, self._content_for(name), self._keeper(name), held
+                name, self._content_for(name), self._keeper(name), held, timeout_s
             )
             self._tasks.spawn(worker.keep_running())
         for worker in self.workers:
@@ -95,6 +97,7 @@ class Supervisor:
                 await self.end(0)
                 raise WorkerFailedError(f"broker {worker.broker!r}: {error}") from None
         await self._open_sites()
+        self._tasks.spawn(notify_watchdog())
         self._tasks.spawn(self._watch_changes())
         self._tasks.spawn(self._compactor.watch())
 
@@ -165,7 +168,7 @@ class Supervisor:
         """Why clients are not all served; empty if they are."""
         if self._ending:
             return ["draining"]
-        return [f"worker of broker {w.broker!r} is down" for w in self.workers if not w.ready] or (
+        return [f"worker of broker {w.broker!r} {w.trouble}" for w in self.workers if w.trouble] or (
             [] if self._workers else ["starting"]
         )
 

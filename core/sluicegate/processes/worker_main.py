@@ -29,6 +29,7 @@ from sluicegate.net.listening import handover
 from sluicegate.net.listening.held_listeners import Announcer
 from sluicegate.net.listening.sockets import Inherited
 from sluicegate.processes import collecting, messages
+from sluicegate.processes.liveness import LOOKS, show_stack_when_asked
 from sluicegate.processes.worker import Worker
 from sluicegate.runtime import logs
 from sluicegate.runtime.log_sink import LogSink
@@ -74,6 +75,7 @@ class WorkerMain:
             broker=broker.name,
         )
         self._orphan_s = config.orphan_timeout / 1000
+        self._beat_s = config.worker_timeout / 1000 / LOOKS
         self._handovers = handover.directory(config.state_dir)
         inherited = Inherited(
             (name, socket.socket(fileno=number)) for name, number in start["listeners"].items()
@@ -100,6 +102,7 @@ class WorkerMain:
         """
         loop = asyncio.get_running_loop()
         offering: handover.HandoverServer | None = None
+        self._beat()
         try:
             await self._worker.start()
             offering = self._begin_offering()
@@ -116,10 +119,22 @@ class WorkerMain:
             await self._worker.stop()
             await self._log_sink.close()
 
+    def _beat(self) -> None:
+        """Show that the event loop turns; reports may take longer."""
+        if self._beat_s:
+            if not self._is_unread:
+                messages.send(self._writer, "beat")
+            asyncio.get_running_loop().call_later(self._beat_s, self._beat)
+
+    @property
+    def _is_unread(self) -> bool:
+        """Whether the supervisor hangs, and nothing more is to be kept for it."""
+        return self._writer.transport.get_write_buffer_size() > _UNREAD_LIMIT
+
     def _report(self) -> None:
         left_out = logs.tell_left_out()
-        if self._writer.transport.get_write_buffer_size() > _UNREAD_LIMIT:
-            return  # the supervisor hangs; the next report contains all of this one
+        if self._is_unread:
+            return  # the next report contains all of this one
         snapshot = {**self._worker.snapshot(), "log_lines_left_out": left_out}
         messages.send(self._writer, "snapshot", snapshot=snapshot)
 
@@ -217,4 +232,5 @@ async def main(descriptor: int, channel: int) -> int:
 if __name__ == "__main__":
     raise_descriptor_limit()
     log_unraisable()
+    show_stack_when_asked(int(sys.argv[1]))
     sys.exit(uvloop.run(main(int(sys.argv[1]), int(sys.argv[2]))))

@@ -99,9 +99,12 @@ class Succession:
         self._activated = []
 
 
-def notify(state: str) -> None:
-    """Notify the service manager, if one is configured (sd_notify)."""
+def notify(state: str, flags: int = 0) -> None:
+    """Notify the service manager, if one is configured (sd_notify).
+
+    :param flags: of sendto(2); with MSG_DONTWAIT nothing is sent while the manager is behind.
+    """
     address = os.environ.get("NOTIFY_SOCKET", "")
     if address:
         with suppress(OSError), socket(AF_UNIX, SOCK_DGRAM) as line:
-            line.sendto(state.encode(), "\0" + address[1:] if address.startswith("@") else address)
+            line.sendto(state.encode(), flags, "\0" + address[1:] if address.startswith("@") else address)
