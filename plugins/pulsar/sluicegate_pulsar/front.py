@@ -57,7 +57,7 @@ class PulsarFront:
         # While the brokers' settings are unknown: better late than early.
         self._shared.added_delay_ms = 0 if self._config.strict == "yes" else self._config.tick
         if self._config.admin is not None:
-            self._admin = AdminApi(self._config.admin, services.broker_tls)
+            self._admin = AdminApi(self._config.admin, services.broker_tls, brokers)
         listen = self._config.listen
         await services.listen(Listener(_MAIN, listen.host, listen.port, ()))
         for key, value, listener in brokers.start():
@@ -88,7 +88,7 @@ class PulsarFront:
         if self._admin is None:
             return
         try:
-            self._started.brokers.listed(await self._admin.broker_hosts())
+            await self._admin.list_brokers()
             self._is_listed = True
         except Exception as error:  # noqa: BLE001 - any failure means the same: what is configured is known
             level = logging.INFO if self._is_listed else logging.DEBUG  # once, until it answers again

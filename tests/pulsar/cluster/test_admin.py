@@ -3,13 +3,15 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 from tests.pulsar.reference.running import running
 
 from sluicegate_pulsar.cluster import admin
 from sluicegate_pulsar.cluster.admin import AdminApi, AdminApiError
-from sluicegate_pulsar.config import Admin
+from sluicegate_pulsar.cluster.brokers import Brokers
+from sluicegate_pulsar.config import PulsarConfig
 
 TOPIC = "persistent://public/default/orders"
 Answer = Callable[[str], bytes]
@@ -19,9 +21,30 @@ def json(content: bytes, status: str = "200 OK", headers: str = "") -> bytes:
     return f"HTTP/1.1 {status}\r\n{headers}Content-Length: {len(content)}\r\n\r\n".encode() + content
 
 
+def moved(url: str) -> bytes:
+    return json(b"", "307 Temporary Redirect", f"Location: {url}\r\n")
+
+
+def api_at(url: str, token: str | None = None, **entry: Any) -> tuple[AdminApi, Brokers]:
+    """An API, and the brokers that it knows of."""
+    config = PulsarConfig.model_validate(
+        {
+            "name": "main",
+            "system": "pulsar",
+            "bootstrap": ["b1:6650"],
+            "listen": {"port": 16650},
+            "admin": {"url": url, "token": token},
+            **entry,
+        }
+    )
+    assert config.admin is not None
+    brokers = Brokers(config, {})
+    return AdminApi(config.admin, None, brokers), brokers
+
+
 @asynccontextmanager
-async def answering(answer: Answer, token: str | None = None) -> AsyncIterator[tuple[AdminApi, list[str]]]:
-    """An API whose server answers each request, which are kept, as it is told; and the requests."""
+async def serving(answer: Answer) -> AsyncIterator[tuple[int, list[str]]]:
+    """A server that answers each request as it is told: its port, and the requests."""
     requests: list[str] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -31,33 +54,34 @@ async def answering(answer: Answer, token: str | None = None) -> AsyncIterator[t
         writer.close()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
     async with server:
-        yield AdminApi(Admin(url=f"http://127.0.0.1:{port}", token=token), None), requests
+        yield server.sockets[0].getsockname()[1], requests
+
+
+@asynccontextmanager
+async def answering(
+    answer: Answer, token: str | None = None, host: str = "127.0.0.1"
+) -> AsyncIterator[tuple[AdminApi, list[str]]]:
+    """An API whose server answers each request as it is told; and the requests."""
+    async with serving(answer) as (port, requests):
+        yield api_at(f"http://{host}:{port}", token)[0], requests
 
 
 async def test_the_admin_api_returns_brokers_subscriptions_and_configuration() -> None:
     with running() as broker:
-        api = AdminApi(Admin(url=f"{broker.admin_url}/"), None)
-        assert await api.broker_hosts() == {"127.0.0.1"}
+        api, brokers = api_at(f"{broker.admin_url}/")
+        await api.list_brokers()
+        assert brokers.target("127.0.0.1:6650") == ("127.0.0.1", 6650)
         assert await api.subscriptions(TOPIC) == set()
         assert "delayedDeliveryTickTimeMillis" in await api.configuration()
 
 
-async def test_an_unreachable_cluster_does_not_hide_other_clusters() -> None:
-    def answer(request: str) -> bytes:
-        path = request.split()[1]
-        if path == "/admin/v2/clusters":
-            return json(b'["east", "west"]')
-        if path.endswith("/west"):
-            return json(b'["b1:8080", "b2:8080"]')
-        return json(b"", "307 Temporary Redirect", "Location: http://127.0.0.1:1/elsewhere\r\n")
-
-    async with answering(answer) as (api, _):
-        assert await api.broker_hosts() == {"b1", "b2"}
-    async with answering(lambda request: answer(request).replace(b"west", b"east")) as (api, _):
-        with pytest.raises(AdminApiError, match="elsewhere"):
-            await api.broker_hosts()
+async def test_only_brokers_of_the_own_cluster_are_asked_for() -> None:
+    async with serving(lambda _: json(b'["b8:8080", "b9:8080"]')) as (port, requests):
+        api, brokers = api_at(f"http://127.0.0.1:{port}")
+        await api.list_brokers()
+    assert [brokers.target(f"{host}:6650") is not None for host in ("b8", "b9", "b7")] == [True, True, False]
+    assert [request.split()[1] for request in requests] == ["/admin/v2/brokers"]
 
 
 async def test_client_names_are_quoted_in_urls() -> None:
@@ -78,13 +102,10 @@ async def test_a_chunked_response_is_read() -> None:
 
 
 async def test_redirects_to_the_owner_keep_the_token() -> None:
-    async with answering(lambda _: json(b'["s"]')) as (owner, asked):
+    async with serving(lambda _: json(b'["s"]')) as (owner, asked):
 
         def elsewhere(request: str) -> bytes:
-            place = request.split()[1]
-            return json(
-                b"", "307 Temporary Redirect", f"Location: {owner._url}{place}?authoritative=true\r\n"
-            )
+            return moved(f"http://127.0.0.1:{owner}{request.split()[1]}?authoritative=true")
 
         async with answering(elsewhere, "secret") as (api, _):
             assert await api.subscriptions(TOPIC) == {"s"}
@@ -96,8 +117,61 @@ async def test_redirects_to_the_owner_keep_the_token() -> None:
     assert "Authorization: Bearer secret\r\n" in request
 
 
+async def test_another_cluster_gets_no_request(caplog: pytest.LogCaptureFixture) -> None:
+    async with serving(lambda _: json(b'["s"]')) as (partner, asked):
+        there = f"http://127.0.0.1:{partner}"
+
+        def elsewhere(request: str) -> bytes:
+            return moved(there + request.split()[1])
+
+        async with answering(elsewhere, "secret", "localhost") as (api, _):
+            for _ in range(3):
+                with pytest.raises(
+                    AdminApiError, match=f"redirects to {there}, which is not followed"
+                ) as error:
+                    await api.subscriptions(TOPIC)
+                assert error.value.status == 307
+    assert asked == []
+    [line] = caplog.messages
+    assert there in line
+    assert "name it in `known_brokers`" in line
+
+
+@pytest.mark.parametrize("known_brokers", [[], ["127.0.0.1:6650"], ["127.0.*"]])
+async def test_brokers_are_listed_when_a_redirect_leads_to_a_new_one(
+    known_brokers: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The owner of a topic may have come up since they were last listed."""
+    async with serving(lambda _: json(b'["s"]')) as (owner, asked):
+
+        def answer(request: str) -> bytes:
+            path = request.split()[1]
+            if path == "/admin/v2/brokers":
+                return json(b'["127.0.0.1:8080"]')
+            return moved(f"http://127.0.0.1:{owner}{path}")
+
+        async with serving(answer) as (port, requests):
+            api, _ = api_at(f"http://localhost:{port}", "secret", known_brokers=known_brokers)
+            answers = await asyncio.gather(*(api.subscriptions(f"{TOPIC}{number}") for number in range(8)))
+    assert answers == [{"s"}] * 8
+    assert all("Authorization: Bearer secret\r\n" in request for request in asked)
+    listings = [request for request in requests if request.startswith("GET /admin/v2/brokers ")]
+    assert len(listings) == (0 if known_brokers else 1)
+    assert caplog.messages == []
+
+
+async def test_a_list_of_brokers_that_is_refused_leaves_a_redirect_unfollowed() -> None:
+    def answer(request: str) -> bytes:
+        path = request.split()[1]
+        return json(b"", "403 Forbidden") if path == "/admin/v2/brokers" else moved("http://b7:8080/")
+
+    async with answering(answer) as (api, _):
+        with pytest.raises(AdminApiError, match="redirects to http://b7:8080"):
+            await api.subscriptions(TOPIC)
+
+
 async def test_redirect_loops_end() -> None:
-    loop = json(b"", "307 Temporary Redirect", "Location: /there\r\n")
+    loop = moved("/there")
     async with answering(lambda _: loop) as (api, requests):
         with pytest.raises(AdminApiError, match="answers 307"):
             await api.subscriptions(TOPIC)
@@ -120,7 +194,7 @@ async def test_a_topic_that_does_not_exist_has_no_subscriptions() -> None:
         b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n[",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
         json(b'{"reason": "no superuser"}', "403 Forbidden"),
-        json(b"", "307 Temporary Redirect", "Location: ftp://\r\n"),
+        moved("ftp://"),
     ],
 )
 async def test_a_malformed_response_is_an_error(received: bytes) -> None:
@@ -144,7 +218,7 @@ async def test_a_silent_or_absent_server_is_an_error(monkeypatch: pytest.MonkeyP
         waiting.append(writer)
 
     async with await asyncio.start_server(silent, "127.0.0.1", 0) as server:
-        api = AdminApi(Admin(url=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"), None)
+        api, _ = api_at(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
         with pytest.raises(AdminApiError, match=r"does not answer within 0\.05 s"):
             await api.configuration()
         for writer in waiting:

@@ -10,9 +10,10 @@ from pydantic import ValidationError
 from tests.pulsar.web.fake_admin import FakeAdmin
 from tests.pulsar.web.lab import FakeServices, config, lab_of
 
+from sluicegate_pulsar.cluster.redirects import RedirectRefusedError, origin
 from sluicegate_pulsar.web.http_errors import WebError
 from sluicegate_pulsar.web.lookups import rewritten
-from sluicegate_pulsar.web.rewritten_addresses import WebAddresses, origin, translation
+from sluicegate_pulsar.web.rewritten_addresses import WebAddresses, translation
 
 PATHS = [
     "/lookup/v2/topic/persistent/public/default/orders",
@@ -174,6 +175,17 @@ def test_web_addresses_belong_to_known_brokers(url: str, known: bool) -> None:
         config("http://admin:8080", known_brokers=["pulsar-*.local:6650"]), services.recall
     )
     assert addresses.known(url) == (origin(url) if known else None)
+
+
+def test_a_cluster_that_is_asked_over_https_is_asked_so_everywhere() -> None:
+    entry = config("https://admin:8443", known_brokers=["b2:8080", "b3:8443"])
+    addresses = WebAddresses(entry, FakeServices(facts=FACTS).recall)
+    for plain in ("http://admin:8443", "http://b2:8080", "http://second:8443"):
+        assert addresses.known(plain) is None
+        with pytest.raises(RedirectRefusedError, match="is not encrypted"):
+            addresses.follow("https://admin:8443/a", plain)
+    for secure in ("https://admin:8443", "https://b3:8443", "https://second:8443"):
+        assert addresses.known(secure) == secure
 
 
 def test_a_web_listener_needs_an_admin_api() -> None:

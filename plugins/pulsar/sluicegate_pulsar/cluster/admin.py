@@ -6,23 +6,33 @@ each request opens its own connection. Without a response, the policies that nee
 """
 
 import asyncio
+import logging
 import ssl
+import time
+from contextlib import suppress
 from http import HTTPStatus
-from http.client import HTTPException
+from http.client import HTTPException, HTTPResponse
 from typing import Any
-from urllib.parse import quote, urljoin
+from urllib.parse import quote, urlsplit
 
 import orjson
 
+from sluicegate.broker_ports import Address
 from sluicegate.http_get import exchange, shown_url
-from sluicegate_pulsar.cluster.brokers import address_of
+from sluicegate_pulsar.cluster.brokers import Brokers, address_of
+from sluicegate_pulsar.cluster.redirects import STATUSES, RedirectRefusedError, redirected
 from sluicegate_pulsar.config import Admin
+
+log = logging.getLogger("sluicegate.pulsar")
 
 _TIMEOUT_S = 5.0
 _LARGEST_ANSWER = 32 * 1024 * 1024
 """Bytes; a topic with half a million subscriptions answers with fewer."""
 _REDIRECTS = 3
 """A broker sends questions on topics that it does not serve to the broker that does."""
+_LISTED_NS = 1_000_000_000
+"""After so long a redirect to a broker that is not listed has the brokers listed again, as it may be new."""
+_MOST_WARNINGS = 100
 
 
 class AdminApiError(Exception):
@@ -37,34 +47,37 @@ class AdminApiError(Exception):
 
 
 class AdminApi:
-    """Sends requests to one cluster under the gateway's own identity.
+    """Sends requests to one cluster under the gateway's own identity, and to no other.
 
     :param config: address and token.
     :param tls: for `https:` addresses; the system's defaults if None.
+    :param brokers: those that are known; the ones that the API lists are added.
     """
 
-    def __init__(self, config: Admin, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, config: Admin, tls: ssl.SSLContext | None, brokers: Brokers) -> None:
         self._url = config.url.rstrip("/")
         self._token = config.token or None
         self._tls = tls
+        self._brokers = brokers
+        self._host = urlsplit(config.url).hostname
+        self._listing = asyncio.Lock()
+        self._listed_ns = -_LISTED_NS
+        """When the brokers were last asked for."""
+        self._warned: set[str] = set()
 
-    async def broker_hosts(self) -> set[str]:
-        """Hosts of the brokers that are up, in all clusters that the API knows and that are reachable.
+    async def list_brokers(self) -> None:
+        """Learn the hosts of the cluster's brokers that are up.
 
-        :raises AdminApiError: if none is reachable.
+        :raises AdminApiError: if the request fails, such as without superuser rights.
+        :raises ValueError: if the response is no list of addresses.
         """
-        hosts: set[str] = set()
-        failed: AdminApiError | None = None
-        for cluster in await self._get("/admin/v2/clusters"):
-            try:
-                brokers = await self._get("/admin/v2/brokers", cluster)
-            except AdminApiError as error:  # a cluster that messages are replicated to may be unreachable
-                failed = error
-            else:
-                hosts.update(address_of(broker)[0] for broker in brokers)
-        if failed is not None and not hosts:
-            raise failed
-        return hosts
+        try:
+            # Without a name (since Pulsar 2.11) the own brokers are listed. For the name of another cluster,
+            # a broker redirects to that one.
+            listed = await self._get("/admin/v2/brokers", is_list=True)
+        finally:
+            self._listed_ns = time.monotonic_ns()
+        self._brokers.listed(address_of(broker)[0] for broker in listed)
 
     async def subscriptions(self, topic: str) -> set[str]:
         """Names of a topic's subscriptions; none if the topic does not exist yet.
@@ -113,8 +126,11 @@ class AdminApi:
         """
         return dict(await self._get("/admin/v2/namespaces", tenant, namespace, "backlogQuotaMap") or {})
 
-    async def _get(self, path: str, *names: str) -> Any:
-        """The JSON at a path, to which names are added."""
+    async def _get(self, path: str, *names: str, is_list: bool = False) -> Any:
+        """The JSON at a path, to which names are added.
+
+        :param is_list: whether it is the list of the brokers itself.
+        """
         url = "/".join((f"{self._url}{path}", *(quote(name, safe="") for name in names)))
         try:
             async with asyncio.timeout(_TIMEOUT_S):
@@ -126,9 +142,9 @@ class AdminApi:
                         largest=_LARGEST_ANSWER,
                         accept="application/json",
                     )
-                    if response.status not in (HTTPStatus.TEMPORARY_REDIRECT, HTTPStatus.FOUND):
+                    if response.status not in STATUSES:
                         break
-                    url = urljoin(url, response.headers.get("location", ""))
+                    url = await self._follow(url, response, is_list)
             if response.status != HTTPStatus.OK:
                 answer = f"answers {response.status} {response.reason}"
                 raise AdminApiError(f"{shown_url(url)} {answer}", response.status)
@@ -137,6 +153,34 @@ class AdminApi:
             raise AdminApiError(f"{shown_url(url)} does not answer within {_TIMEOUT_S:g} s") from None
         except (OSError, HTTPException, ValueError) as error:
             raise AdminApiError(f"{shown_url(url)}: {error}") from error
+
+    async def _follow(self, url: str, response: HTTPResponse, is_list: bool) -> str:
+        """Where a redirect leads.
+
+        :raises AdminApiError: if the token must not go there.
+        """
+        location = response.headers.get("location", "")
+        with suppress(RedirectRefusedError):
+            return redirected(url, location, self._is_own)
+        if not is_list:
+            await self._list_again()
+        try:
+            return redirected(url, location, self._is_own)
+        except RedirectRefusedError as error:
+            if error.place not in self._warned and len(self._warned) < _MOST_WARNINGS:
+                self._warned.add(error.place)
+                log.warning("a redirect of the admin API is not followed: %s", error)
+            text = f"{shown_url(url)} redirects to {error.place}, which is not followed"
+            raise AdminApiError(text, response.status) from None
+
+    async def _list_again(self) -> None:
+        async with self._listing:
+            if time.monotonic_ns() - self._listed_ns >= _LISTED_NS:
+                with suppress(AdminApiError, ValueError):
+                    await self.list_brokers()
+
+    def _is_own(self, address: Address) -> bool:
+        return address[0] == self._host or self._brokers.is_known_host(address)
 
 
 def _parts(topic: str) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from sluicegate.engine.state import TopicState
 from sluicegate.features.pressure.pacing import Paced
 from sluicegate.hooks import BrokerContext
 from sluicegate_pulsar.cluster.admin import AdminApi, AdminApiError
+from sluicegate_pulsar.cluster.brokers import Brokers
 from sluicegate_pulsar.config import PulsarConfig
 
 MOST_TOPICS = 1_000
@@ -38,7 +39,7 @@ class PulsarBacklogs:
     def __init__(self, config: PulsarConfig, context: BrokerContext) -> None:
         if config.admin is None:
             raise ValueError("no `admin` is configured")
-        self._api = AdminApi(config.admin, context.broker_tls)
+        self._api = AdminApi(config.admin, context.broker_tls, Brokers(config, {}))
         self._context = context
         self._timeout_s = config.pressure.backlog.timeout / 1000
         self._own_quota = config.pressure.backlog.quota

@@ -30,6 +30,11 @@ class Brokers(BrokerPorts):
         host, port = address[0].lower(), address[1]
         return (host in self._hosts and port in self._ports) or super().is_known((host, port))
 
+    def is_known_host(self, address: Address) -> bool:
+        """Whether a web address is at a known broker's host: brokers are known by their binary ports."""
+        host, port = address
+        return any(self.is_known((host, each)) for each in {port, *self._ports})
+
     def translate(self, url: str, *, tls: bool) -> str | None:
         """The gateway's URL in place of a broker's; None if the broker is not known.
 

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
-from sluicegate.broker_ports import Address, shown
+from sluicegate.broker_ports import FACT, Address, shown
 from sluicegate_pulsar.cluster.brokers import Brokers, address_of
+from sluicegate_pulsar.cluster.redirects import RedirectRefusedError, origin, redirected, web_address
 from sluicegate_pulsar.config import PulsarConfig
 
 Translate = Callable[[str], str | None]
@@ -20,7 +21,7 @@ def translation(config: PulsarConfig, recall: Callable[[str], Mapping[str, str]]
     scheme = "pulsar" if config.tls.client is None else "pulsar+ssl"
 
     def translate(url: str) -> str | None:
-        facts = recall("broker.")
+        facts = recall(FACT)
         try:
             address = address_of(url)
         except ValueError:
@@ -49,36 +50,32 @@ class WebAddresses:
         self._recall = recall
         self.first = origin(config.admin.url)
         """The configured admin API: scheme, host and port as a URL."""
-        self._first = address_of(self.first)
+        self._first = web_address(self.first)[1]
+
+    def follow(self, asked: str, location: str) -> tuple[str, str]:
+        """Where a redirect leads.
+
+        :param asked: the URL that was redirected.
+        :return: scheme, host and port; path and query.
+        :raises RedirectRefusedError: if it leads to no known broker, or from https to http.
+        """
+        url = redirected(asked, location, self._is_own)
+        parts = urlsplit(url)
+        return origin(url), (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
 
     def known(self, url: str) -> str | None:
-        """Scheme, host and port of a URL as a URL, if it is a known broker's; else None."""
+        """Scheme, host and port of a URL, if the configured admin API may redirect there; else None."""
         try:
-            found = origin(url)
-            host, port = address_of(found)
-        except ValueError:
+            return self.follow(self.first, origin(url))[0]
+        except (ValueError, RedirectRefusedError):
             return None
-        if (host, port) == self._first or self._config_names((host, port)):
-            return found
-        hosts = {self._first[0], *(address[0] for address in self._config.addresses)}
-        hosts.update(address_of(fact)[0] for fact in self._recall("broker.").values())
-        return found if host in hosts and port == self._first[1] else None
 
-    def _config_names(self, address: Address) -> bool:
-        host, port = address
+    def _is_own(self, address: Address) -> bool:
+        """Whether it is a known broker's; clients may name one, so its port must be known too."""
+        if address == self._first:
+            return True
         brokers = Brokers(self._config, {})
-        # `known_brokers` names brokers by their binary port; their web port is the configured one's.
-        ports = {port} if port != self._first[1] else {port, *(each for _, each in self._config.addresses)}
-        return any(brokers.is_known((host, each)) for each in ports)
-
-
-def origin(url: str) -> str:
-    """Scheme, host and port of an http or https URL.
-
-    :raises ValueError: if it is none.
-    """
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
-        raise ValueError(f"expected http://host:port, got {url!r}")
-    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    return f"{parts.scheme}://{host}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
+        if address[1] != self._first[1]:
+            return brokers.is_known(address)
+        brokers.listed(address_of(fact)[0] for fact in self._recall(FACT).values())
+        return address[0] == self._first[0] or brokers.is_known_host(address)

@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from urllib.parse import urljoin, urlsplit
 
 import httpx
 
+from sluicegate_pulsar.cluster.redirects import STATUSES, RedirectRefusedError
 from sluicegate_pulsar.web.http_errors import WebError
 from sluicegate_pulsar.web.rewritten_addresses import WebAddresses
 
@@ -36,7 +36,6 @@ _CONNECTIONS = 200
 MARK = "sluicegate_broker"
 """Query parameter of rewritten redirects: which broker the client was sent to. It never reaches a broker."""
 
-_REDIRECTS = (301, 302, 303, 307, 308)
 _MAX_REDIRECTS = 5
 MAX_ANSWER = 4 * 1024 * 1024
 LARGEST_LIST = 32 * 1024 * 1024
@@ -137,7 +136,7 @@ class Upstream:
             response = await self.send(origin, method, target, own, body)
             answer = await self.read(response, most)
             location = response.headers.get("location")
-            if response.status_code not in _REDIRECTS or location is None:
+            if response.status_code not in STATUSES or location is None:
                 return answer
             origin, target = self.follow(origin + target, location)
         raise WebError(502, f"the broker's admin API redirects more than {_MAX_REDIRECTS} times", origin)
@@ -147,15 +146,12 @@ class Upstream:
 
         :param asked: the URL that was redirected.
         :return: scheme, host and port; path and query.
-        :raises WebError: if it leads to no known broker.
+        :raises WebError: if it leads to no known broker, or from https to http.
         """
-        url = urljoin(asked, location)
-        known = self._addresses.known(url)
-        if known is None or not url.isascii():
-            detail = f"{location}: name it in `known_brokers`"
-            raise WebError(502, "the broker redirects to one that is not known", detail)
-        parts = urlsplit(url)
-        return known, (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        try:
+            return self._addresses.follow(asked, location)
+        except RedirectRefusedError as error:
+            raise WebError(502, "the broker redirects to one that is not known", str(error)) from None
 
     def redirected(self, response: httpx.Response, asked: str, gateway: str) -> bytes | None:
         """The `Location` for the client of an answer that is a redirect; None if it is none.
@@ -167,7 +163,7 @@ class Upstream:
         :raises WebError: if it leads to no known broker.
         """
         location = response.headers.get("location")
-        if location is None or response.status_code not in _REDIRECTS:
+        if location is None or response.status_code not in STATUSES:
             return None
         origin, target = self.follow(asked, location)
         if origin != self._addresses.first:
