@@ -54,6 +54,14 @@ async def admin() -> AsyncIterator[str]:
         yield url
 
 
+async def test_the_token_goes_to_no_proxy(admin: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("grpc_proxy", "http_proxy", "https_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    asking = lists(admin={"url": admin, "token": "the-gate's-own"})
+    assert await asking.of("/default/orders") == ["/default/orders", "another"]
+    await asking.close()
+
+
 async def test_the_gateway_lists_under_its_own_name(admin: str) -> None:
     asking = lists(admin={"url": admin, "token": "the-gate's-own"})
     assert await asking.of("/default/orders") == ["/default/orders", "another"]

@@ -19,12 +19,15 @@ def connect(config: DanubeConfig, target: str, *, is_tls: bool) -> "grpc.aio.Cha
     import grpc
     import grpc.aio
 
+    # Credentials go to the broker itself, as over all other connections of the gateway.
+    options: list[tuple[str, int | str]] = [("grpc.enable_http_proxy", 0)]
     if not is_tls:
-        return grpc.aio.insecure_channel(target)
+        return grpc.aio.insecure_channel(target, options)
     tls = config.tls.broker
     ca, cert, key, name = (tls.ca, tls.cert, tls.key, tls.server_name) if tls is not None else (None,) * 4
     credentials = grpc.ssl_channel_credentials(_content(ca), _content(key), _content(cert))
-    options = [("grpc.ssl_target_name_override", name)] if name is not None else []
+    if name is not None:
+        options.append(("grpc.ssl_target_name_override", name))
     return grpc.aio.secure_channel(target, credentials, options)
 
 

@@ -64,7 +64,7 @@ class PulsarConfig(NodePortsConfig):
         default=(),
         description="Brokers that clients may be sent to, host:port, `*` for any part of a name; besides "
         "`bootstrap`, and hosts that the admin API lists with a port of `bootstrap`. Lookups that answer "
-        "with others are refused.",
+        "with others are refused. Requests to the admin API may be redirected to these hosts, too.",
     )
     admin: Admin | None = Field(default=None, description="The cluster's admin API.")
     web: Web | None = Field(default=None, description="Listener in front of the admin API; needs `admin`.")

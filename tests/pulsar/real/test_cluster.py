@@ -5,6 +5,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from tests.pulsar.cluster.scripted_api import api_at
 from tests.pulsar.real.support.admin import topic_path
 from tests.pulsar.real.support.cluster import PulsarCluster
 from tests.pulsar.real.support.family import Family, Subscription, collect, numbered
@@ -83,3 +84,14 @@ def test_a_topic_of_another_broker(pulsar_cluster: PulsarCluster, tmp_path: Path
         web.set_policy(topic, _POLICY, _DELAY)
         assert second.admin.policy(topic, _POLICY)["maxDeliveryDelayInMillis"] == 0
         web.remove_policy(topic, _POLICY)
+
+
+async def test_the_gateways_requests_reach_a_topic_of_another_broker(pulsar_cluster: PulsarCluster) -> None:
+    """Brokers redirect to each other by the names that they advertise, which the file need not have."""
+    topic = "persistent://public/default/asked"
+    pulsar_cluster.admin.create_topic(topic)
+    pulsar_cluster.admin.create_subscription(topic, "one")
+    for broker in pulsar_cluster.brokers:
+        api, brokers = api_at(f"http://localhost:{broker.web_port}")
+        assert await api.subscriptions(topic) == {"one"}
+        assert (broker is pulsar_cluster.owner(topic)) == (brokers.target("127.0.0.1:6650") is None)

@@ -3,15 +3,19 @@
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+from tests.pulsar.cluster.scripted_api import api_at, json, serving
 from tests.pulsar.real.support import tokens
 from tests.pulsar.real.support.broker import PulsarBroker
 from tests.pulsar.real.support.gate import Gate
 from tests.pulsar.real.support.raw import RawClient
 from tests.real.reachability import check_up
 
+from sluicegate_pulsar.cluster.admin import AdminApiError
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.frames import frame_of
 from sluicegate_pulsar.codec.pulsar_pb2 import ServerError
+from sluicegate_reports.runner.brokers.pulsar import CLUSTER
 
 
 def test_roles_have_only_their_permissions(guarded_pulsar: PulsarBroker) -> None:
@@ -54,3 +58,21 @@ def test_a_producer_that_is_opened_after_its_close_publishes_nothing(
         alice.producer(free, 1)  # the broker takes it for the one that is open
         alice.publish(bytes(1_000))
     assert guarded_pulsar.admin.stats(limited)["msgInCounter"] == 0
+
+
+async def test_the_admin_token_goes_to_no_other_cluster(guarded_pulsar: PulsarBroker) -> None:
+    """A broker redirects requests about the brokers and the topics of a partner to that cluster."""
+    admin = guarded_pulsar.admin
+    async with serving(lambda _: json(b'["127.0.0.3:8080"]')) as (port, requests):
+        partner = f"http://localhost:{port}"
+        admin.put("/clusters/partner", {"serviceUrl": partner})
+        admin.post(f"/clusters/{CLUSTER}/peers", ["partner"])
+        admin.put("/tenants/shared", {"allowedClusters": [CLUSTER, "partner"]})
+        admin.put("/namespaces/shared/there", {"replication_clusters": ["partner"]})
+        api, brokers = api_at(guarded_pulsar.admin_url, tokens.token(tokens.SUPERUSER))
+        await api.list_brokers()
+        with pytest.raises(AdminApiError, match=f"redirects to {partner}, which is not followed"):
+            await api.subscriptions("persistent://shared/there/orders")
+    assert requests == []
+    assert brokers.target("127.0.0.1:6650") is not None
+    assert brokers.target("127.0.0.3:6650") is None
