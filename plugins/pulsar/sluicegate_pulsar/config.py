@@ -118,6 +118,14 @@ class PulsarConfig(NodePortsConfig):
         return bool(len(set(self.addresses)) > 1 or self.known_brokers)
 
     @property
+    def opens_ports_of_brokers(self) -> bool:
+        """Whether each broker gets its port once it is known: lookups over HTTP lead there.
+
+        Next to an ephemeral listening port there are none.
+        """
+        return self.web is not None and self.first_node_port > 1
+
+    @property
     def addresses(self) -> tuple[tuple[str, int], ...]:
         """The configured brokers, host and port; in lower case, as URLs are read."""
         return tuple((address.host.lower(), address.port) for address in self.bootstrap)
@@ -126,6 +134,10 @@ class PulsarConfig(NodePortsConfig):
         """Besides the listener those that stand for single brokers, and the web listener."""
         yield from super().ports()
         yield from node_ports(self)
+        if self.opens_ports_of_brokers and len(set(self.addresses)) == 1:
+            # A broker that advertises another name than the file's gets the port behind that of the file's.
+            after = self.first_node_port + 1
+            yield Ports(self.listen.host, after, 1, ("node_port_base",), "node ports", is_certain=False)
         if self.web is not None:
             listen = self.web.listen
             yield Ports(listen.host, listen.port, 1, ("web", "listen", "port"), "the web listener")

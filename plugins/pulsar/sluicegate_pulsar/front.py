@@ -81,8 +81,14 @@ class PulsarFront:
     def _open(self, key: str, value: str, listener: Listener) -> None:
         """Listen for a new broker, and remember its port for the next start."""
         if self._services is not None:
-            self._services.remember(key, value)
-            self._services.spawn(self._services.listen(listener))
+            self._services.spawn(self._listen(self._services, key, value, listener))
+
+    @staticmethod
+    async def _listen(services: Services, key: str, value: str, listener: Listener) -> None:
+        try:
+            await services.listen(listener)
+        finally:  # the web listener names what is remembered: the port is to be open by then
+            services.remember(key, value)
 
     async def _ask_for_brokers(self) -> None:
         if self._admin is None:

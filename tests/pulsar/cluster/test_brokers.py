@@ -70,6 +70,44 @@ def test_a_broker_discovered_later_gets_its_own_port() -> None:
     assert known.advertised(ONE) == ("gate", 16650)
 
 
+WEB: dict[str, Any] = {"admin": {"url": "http://b1:8080"}, "web": {"listen": {"port": 18080}}}
+
+
+def test_each_broker_has_its_port_where_clients_look_up_over_http() -> None:
+    """The web listener, in another process, names only ports that are open."""
+    found: list[tuple[str, str, Listener]] = []
+    known = brokers(bootstrap=["service:6650"], **WEB)
+    assert known.start() == []
+    known.on_new = lambda *new: found.append(new)
+    known.listed(["B2", "b1", "service"])
+    known.listed(["b1", "b2"])
+    known.met(("unknown", 6650))
+    assert [(key, value) for key, value, _ in found] == [("broker.1", "b1:6650"), ("broker.2", "b2:6650")]
+    assert found[1][2] == Listener("broker-b2:6650", "127.0.0.1", 16653, ())
+
+
+def test_check_knows_the_port_of_a_single_broker_with_another_name() -> None:
+    entry = {"name": "main", "system": "pulsar", "bootstrap": ["service:6650"], "listen": {"port": 16650}}
+    without, beside = (PulsarConfig.model_validate({**entry, **more}) for more in ({}, WEB))
+    assert [(ports.first, ports.count) for ports in without.ports()] == [(16650, 1)]
+    assert [(ports.first, ports.count, ports.is_certain) for ports in beside.ports()] == [
+        (16650, 1, True),
+        (16652, 1, False),
+        (18080, 1, True),
+    ]
+
+
+@pytest.mark.parametrize("entry", [{}, {**WEB, "listen": {"port": 0}}])
+def test_no_port_is_opened_where_none_is_needed(entry: dict[str, Any]) -> None:
+    found: list[tuple[str, str, Listener]] = []
+    known = brokers(**entry)
+    known.start()
+    known.on_new = lambda *new: found.append(new)
+    known.listed(["b2"])
+    known.met(TWO)
+    assert found == []
+
+
 def test_each_of_several_brokers_keeps_its_port() -> None:
     found: list[tuple[str, str, Listener]] = []
     several = brokers(bootstrap=["b1:6650", "b2:6650"], known_brokers=["b3:6650"])

@@ -1,15 +1,17 @@
 """A broker that asks for tokens."""
 
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 from tests.pulsar.cluster.scripted_api import api_at, json, serving
 from tests.pulsar.real.support import tokens
+from tests.pulsar.real.support.admin import Admin
 from tests.pulsar.real.support.broker import PulsarBroker
 from tests.pulsar.real.support.gate import Gate
 from tests.pulsar.real.support.raw import RawClient
 from tests.real.reachability import check_up
+from tests.waiting import until
 
 from sluicegate_pulsar.cluster.admin import AdminApiError
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
@@ -76,3 +78,27 @@ async def test_the_admin_token_goes_to_no_other_cluster(guarded_pulsar: PulsarBr
     assert requests == []
     assert brokers.target("127.0.0.1:6650") is not None
     assert brokers.target("127.0.0.3:6650") is None
+
+
+def test_http_lookups_lead_to_a_broker_that_a_binary_lookup_named(
+    guarded_pulsar: PulsarBroker, tmp_path: Path
+) -> None:
+    """Without a token the gateway cannot list the brokers, but it met this one."""
+    topic, superuser = "persistent://public/default/met", tokens.login(tokens.SUPERUSER)
+    guarded_pulsar.admin.create_topic(topic)
+    service = guarded_pulsar.address.replace("127.0.0.1", "localhost")
+    known = {"known_brokers": [guarded_pulsar.address]}
+    with (
+        Gate(tmp_path / "gate", service, broker=known, admin_url=guarded_pulsar.admin_url) as gate,
+        closing(Admin(gate.web_url, tokens.bearer(tokens.SUPERUSER))) as web,
+        RawClient(gate.bootstrap, **superuser) as client,
+    ):
+        assert web.ask_lookup(topic).status_code == 503
+        client.socket.sendall(frame_of(pb.Lookup(topic=topic, request_id=11)))
+        found = client.receive(pb.BaseCommand.LOOKUP_RESPONSE).lookup_response
+        assert found.broker_service_url == f"pulsar://{guarded_pulsar.address}"
+        until(lambda: web.ask_lookup(topic).status_code == 200, "the web listener learns of the broker")
+        url = web.lookup(topic)["brokerUrl"]
+        assert url == f"pulsar://127.0.0.1:{gate.port + 2}"
+        with RawClient(url.removeprefix("pulsar://"), **superuser) as there:
+            assert there.producer(topic).HasField("producer_success")

@@ -156,6 +156,21 @@ def test_clients_with_http_lookup_connect_through_the_gateway(
     consumer.close()
 
 
+def test_http_lookups_where_brokers_advertise_another_name(
+    pulsar: PulsarBroker, new_topic: NewTopic, tmp_path: Path, family: Family
+) -> None:
+    """As a Service's name in Kubernetes: the admin API lists the brokers' own names."""
+    topic, values = new_topic(), numbered(10)
+    service = pulsar.address.replace("127.0.0.1", "localhost")
+    with Gate(tmp_path / "gate", service, admin_url=pulsar.admin_url) as gate, closing(gate.web()) as web:
+        until(lambda: web.ask_lookup(topic).status_code == 200, "the brokers are listed")
+        assert web.lookup(topic)["brokerUrl"] == f"pulsar://127.0.0.1:{gate.port + 2}"
+        sending = family.produce(gate.web_url, topic, values)
+        assert [one.value for one in sending.close() if one.entry] == values
+        accepted = "sluicegate_connections_accepted_total"
+        gate.eventually(lambda: gate.metric(accepted) > 0, "the producer came through the gate")
+
+
 def test_pulsars_own_admin_client(
     gate: Gate, new_namespace: NewNamespace, pulsar_libs: None, tmp_path: Path
 ) -> None:

@@ -20,10 +20,19 @@ class Brokers(BrokerPorts):
         super().__init__(config, facts, address_of)
         self._ports = {port for _, port in config.addresses}
         self._hosts: set[str] = set()
+        self._opens_ports = config.opens_ports_of_brokers
 
     def listed(self, hosts: Iterable[str]) -> None:
         """Add the hosts that the admin API lists."""
-        self._hosts.update(host.lower() for host in hosts)
+        for host in sorted({each.lower() for each in hosts} - self._hosts):
+            self._hosts.add(host)
+            for port in self._ports:
+                self.met((host, port))
+
+    def met(self, address: Address) -> None:
+        """Open the gateway's port for a known broker, if the web listener may have to name it."""
+        if self._opens_ports:
+            self.port_of(shown(address))
 
     def is_known(self, address: Address) -> bool:
         """Whether clients may be sent to a broker; one that is listed must have a port of `bootstrap`."""

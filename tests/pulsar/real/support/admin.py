@@ -122,8 +122,12 @@ class Admin:
         query = {} if destination is None else {"destinationBroker": destination}
         self.put(f"/namespaces/{namespace}/{bundle}/unload", **query)
 
+    def ask_lookup(self, topic: str, what: str = "") -> httpx.Response:
+        """One lookup as it is answered."""
+        return self._http.get(f"/lookup/v2/topic{topic_path(topic)}{what}")
+
     def _looked_up(self, topic: str, what: str = "") -> httpx.Response:
-        response = self._http.get(f"/lookup/v2/topic{topic_path(topic)}{what}")
+        response = self.ask_lookup(topic, what)
         if response.is_error:
             raise AdminError(response.status_code, response.text)
         return response

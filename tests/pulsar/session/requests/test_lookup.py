@@ -43,6 +43,13 @@ def test_a_lookup_returns_the_address_that_the_client_knows() -> None:
     assert answer.broker_service_url_tls == "pulsar+ssl://c:6650"
 
 
+def test_a_broker_of_a_lookup_gets_its_port_for_lookups_over_http() -> None:
+    web = {"admin": {"url": "http://b:8080"}, "web": {"listen": {"port": 18_080}}}
+    wire = Wire(Bench(), **TWO, **web)
+    response(wire, CONNECT, "pulsar://c:6650")
+    assert ("c", 6650) in wire.session._shared.brokers.known
+
+
 def test_with_tls_to_brokers_the_tls_address_is_resolved() -> None:
     wire = Wire(Bench(), bootstrap=["b:6651"], tls={"broker": {}})
     answer = response(wire, CONNECT, "pulsar://b:6650", "pulsar+ssl://b:6651")

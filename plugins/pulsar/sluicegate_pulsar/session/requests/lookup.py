@@ -48,6 +48,7 @@ class Lookup:
         elif response.response == _RESULTS.REDIRECT:
             self._translate(response, url)
         else:
+            self._shared.brokers.met(address)
             # The broker's own name comes back in `proxy_to_broker_url`; which of the two URLs a client uses
             # depends on its connection to the gateway, not on the gateway's to the broker.
             name = shown(address)
