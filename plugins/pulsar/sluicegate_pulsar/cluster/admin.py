@@ -8,7 +8,6 @@ each request opens its own connection. Without a response, the policies that nee
 import asyncio
 import logging
 import ssl
-import time
 from contextlib import suppress
 from http import HTTPStatus
 from http.client import HTTPException, HTTPResponse
@@ -30,7 +29,7 @@ _LARGEST_ANSWER = 32 * 1024 * 1024
 """Bytes; a topic with half a million subscriptions answers with fewer."""
 _REDIRECTS = 3
 """A broker sends questions on topics that it does not serve to the broker that does."""
-_LISTED_NS = 1_000_000_000
+_LISTED_S = 1.0
 """After so long a redirect to a broker that is not listed has the brokers listed again, as it may be new."""
 _MOST_WARNINGS = 100
 
@@ -61,8 +60,8 @@ class AdminApi:
         self._brokers = brokers
         self._host = urlsplit(config.url).hostname
         self._listing = asyncio.Lock()
-        self._listed_ns = -_LISTED_NS
-        """When the brokers were last asked for."""
+        self._listed_s = -_LISTED_S
+        """When the brokers were last asked for, by the clock of the event loop."""
         self._warned: set[str] = set()
 
     async def list_brokers(self) -> None:
@@ -76,7 +75,7 @@ class AdminApi:
             # a broker redirects to that one.
             listed = await self._get("/admin/v2/brokers", is_list=True)
         finally:
-            self._listed_ns = time.monotonic_ns()
+            self._listed_s = asyncio.get_running_loop().time()
         self._brokers.listed(address_of(broker)[0] for broker in listed)
 
     async def subscriptions(self, topic: str) -> set[str]:
@@ -175,7 +174,7 @@ class AdminApi:
 
     async def _list_again(self) -> None:
         async with self._listing:
-            if time.monotonic_ns() - self._listed_ns >= _LISTED_NS:
+            if asyncio.get_running_loop().time() - self._listed_s >= _LISTED_S:
                 with suppress(AdminApiError, ValueError):
                     await self.list_brokers()
 

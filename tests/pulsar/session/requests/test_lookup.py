@@ -44,7 +44,7 @@ def test_a_lookup_returns_the_address_that_the_client_knows() -> None:
 
 
 def test_a_broker_of_a_lookup_gets_its_port_for_lookups_over_http() -> None:
-    web = {"admin": {"url": "http://b:8080"}, "web": {"listen": {"port": 18_080}}}
+    web: dict[str, Any] = {"admin": {"url": "http://b:8080"}, "web": {"listen": {"port": 18_080}}}
     wire = Wire(Bench(), **TWO, **web)
     response(wire, CONNECT, "pulsar://c:6650")
     assert ("c", 6650) in wire.session._shared.brokers.known
