@@ -116,10 +116,12 @@ async def test_brokers_are_listed_when_a_redirect_leads_to_a_new_one(
     assert caplog.messages == []
 
 
-async def test_a_list_of_brokers_that_is_refused_leaves_a_redirect_unfollowed() -> None:
+@pytest.mark.parametrize(
+    "listed", [json(b"", "403 Forbidden"), json(b"null"), json(b"[7]"), json(b'["b8:1"]')]
+)
+async def test_a_redirect_is_not_followed_to_a_broker_that_is_not_listed(listed: bytes) -> None:
     def answer(request: str) -> bytes:
-        path = request.split()[1]
-        return json(b"", "403 Forbidden") if path == "/admin/v2/brokers" else moved("http://b7:8080/")
+        return listed if request.split()[1] == "/admin/v2/brokers" else moved("http://b7:8080/")
 
     async with answering(answer) as (api, _):
         with pytest.raises(AdminApiError, match="redirects to http://b7:8080"):

@@ -68,7 +68,7 @@ class AdminApi:
         """Learn the hosts of the cluster's brokers that are up.
 
         :raises AdminApiError: if the request fails, such as without superuser rights.
-        :raises ValueError: if the response is no list of addresses.
+        :raises TypeError, ValueError: if the response is no list of addresses.
         """
         try:
             # Without a name (since Pulsar 2.11) the own brokers are listed. For the name of another cluster,
@@ -76,7 +76,7 @@ class AdminApi:
             listed = await self._get("/admin/v2/brokers", is_list=True)
         finally:
             self._listed_s = asyncio.get_running_loop().time()
-        self._brokers.listed(address_of(broker)[0] for broker in listed)
+        self._brokers.listed(address_of(str(broker))[0] for broker in listed)
 
     async def subscriptions(self, topic: str) -> set[str]:
         """Names of a topic's subscriptions; none if the topic does not exist yet.
@@ -175,7 +175,7 @@ class AdminApi:
     async def _list_again(self) -> None:
         async with self._listing:
             if asyncio.get_running_loop().time() - self._listed_s >= _LISTED_S:
-                with suppress(AdminApiError, ValueError):
+                with suppress(AdminApiError, TypeError, ValueError):
                     await self.list_brokers()
 
     def _is_own(self, address: Address) -> bool:
