@@ -57,11 +57,11 @@ class KafkaFront:
         for key, value in services.recall(_ADDRESS).items():
             host, _, port = value.rpartition(":")
             addresses[int(key.removeprefix(_ADDRESS))] = (host, int(port))
-        numbers = {
-            int(value.removeprefix(NODE)): int(key.removeprefix(UNIQUE_FACT))
+        owners = {
+            int(key.removeprefix(UNIQUE_FACT)): int(value.removeprefix(NODE))
             for key, value in services.recall(UNIQUE_FACT).items()
         }
-        self._nodes.recall(addresses, numbers)
+        self._nodes.recall(addresses, owners)
 
     def reached(self) -> None:
         """List the nodes, now that a broker is reachable."""
@@ -102,11 +102,11 @@ class KafkaFront:
     def _close_gone(self, services: Services, now_ns: int) -> None:
         """Listen no longer for brokers that are gone, and forget them."""
         releases = self._started.releases
-        for node_id, number in self._nodes.gone(now_ns, lambda: {each.node for each in releases}):
+        for node_id, numbers in self._nodes.gone(now_ns, lambda: {each.node for each in releases}):
             log.info("node %d is gone: its port is free", node_id)
             services.stop_listening(f"{NODE}{node_id}")
             services.remember(f"{_ADDRESS}{node_id}", "")
-            if number != node_id:
+            for number in numbers:
                 services.remember(f"{UNIQUE_FACT}{number}", "")
 
     def session(self, listener: Listener, peer: str, now_ns: int) -> KafkaSession:

@@ -27,7 +27,7 @@ class Kept(Nodes):
     def ports(self) -> Mapping[str, int]:
         return {listener.name: listener.port for listener in self.opened}
 
-    def closed(self, now_ns: int, *connected: str) -> list[tuple[int, int]]:
+    def closed(self, now_ns: int, *connected: str) -> list[tuple[int, list[int]]]:
         return list(self.gone(now_ns, lambda: connected))
 
 
@@ -78,13 +78,29 @@ def test_a_node_whose_port_is_taken_gets_another() -> None:
 
 def test_numbers_stay_over_a_restart() -> None:
     nodes = Kept()
-    nodes.recall({0: B, 100_000: B, 100_001: B}, {100_001: 0, 0: 2, 100_000: 1})
-    assert nodes.ports == {"node-100001": 19_093, "node-100000": 19_094, "node-0": 19_095}
+    nodes.recall({0: B, 1: B, 100_000: B, 100_001: B}, {0: 100_001, 2: 0, 3: 100_000})
+    assert {name: port - 19_093 for name, port in nodes.ports.items()} == {
+        "node-100001": 0,
+        "node-1": 1,
+        "node-0": 2,
+        "node-100000": 3,
+    }
+
+
+def test_numbers_that_gateways_gave_out_in_different_orders_are_those_of_one_node_each() -> None:
+    nodes = Kept()
+    nodes.recall({100_000: B, 100_001: B}, {2: 100_000, 0: 100_000, 1: 100_001})
+    assert nodes.named({100_002: B}) == {100_002: ("gate", 19_093 + 3)}
+    assert nodes.ports["node-100000"] == 19_093
+    nodes.listed({100_001: B, 100_002: B})
+    assert nodes.closed(MINUTE) == []
+    assert nodes.closed(11 * MINUTE) == [(100_000, [0, 2])]
+    assert nodes.named({100_003: B}) == {100_003: ("gate", 19_093)}
 
 
 def test_a_number_from_before_that_is_no_port_any_more_is_given_up() -> None:
     nodes = Kept(node_port_base=65_500)
-    nodes.recall({100_000: B, 100_001: B}, {100_000: 36, 100_001: 35})
+    nodes.recall({100_000: B, 100_001: B}, {36: 100_000, 35: 100_001})
     assert nodes.ports == {"node-100000": 65_500, "node-100001": 65_535}
 
 
@@ -137,7 +153,7 @@ def test_a_node_is_gone_if_lists_lack_it_for_ten_minutes_and_no_client_is_connec
     assert nodes.closed(101 * MINUTE) == []
     assert nodes.closed(111 * MINUTE - 1) == []
     assert nodes.closed(111 * MINUTE, "node-100000") == []
-    assert nodes.closed(112 * MINUTE, "node-1") == [(100_000, 0)]
+    assert nodes.closed(112 * MINUTE, "node-1") == [(100_000, [0])]
     assert len(nodes) == 1
     assert nodes.listed({1: B, 100_001: B})[100_001] == ("gate", 19_093)
 
@@ -152,4 +168,4 @@ def test_a_node_that_comes_back_in_time_keeps_its_port(how: str) -> None:
     assert nodes.closed(100 * MINUTE) == []
     nodes.listed({1: B})
     assert nodes.closed(101 * MINUTE) == []
-    assert nodes.closed(111 * MINUTE) == [(2, 2)]
+    assert nodes.closed(111 * MINUTE) == [(2, [])]

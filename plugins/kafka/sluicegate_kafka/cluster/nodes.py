@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 from sluicegate.broker import Listener
 from sluicegate.config.known_brokers import AddressPatterns
@@ -48,8 +49,8 @@ class Nodes:
         self._nodes: dict[int, _Node] = {}
         self._taken = {config.listen.port - config.first_node_port}
         """Numbers in use; that of the listener for bootstrapping is none for a node."""
-        self._kept: Mapping[int, int] = {}
-        """Numbers of nodes from before the start."""
+        self._owners: dict[int, int] = {}
+        """Nodes whose ids are not the numbers of their ports, by number."""
         self._refused: dict[int, str] = {}
         """Nodes that clients are not told of, and why; no more than are named to operators."""
         self.changes = 0
@@ -77,22 +78,21 @@ class Nodes:
         self._refused = {node_id: text for node_id, text in self._refused.items() if node_id in nodes}
         return self.named(nodes)
 
-    def recall(self, nodes: Mapping[int, Address], numbers: Mapping[int, int]) -> None:
+    def recall(self, nodes: Mapping[int, Address], owners: Mapping[int, int]) -> None:
         """Take up the nodes from before the start.
 
-        :param numbers: of nodes whose ids are not the numbers of their ports.
+        :param owners: nodes whose ids are not the numbers of their ports, by number. A node has several
+            numbers if gateways that share a store met new nodes in different orders; it takes the lowest.
         """
-        self._kept = numbers
-        # First those that have kept a number, so that no other node takes it.
-        self.named({node_id: address for node_id, address in nodes.items() if node_id in numbers})
+        self._owners.update(owners)
         self.named(nodes)
 
-    def gone(self, now_ns: int, connected: Callable[[], Container[str]]) -> Iterator[tuple[int, int]]:
+    def gone(self, now_ns: int, connected: Callable[[], Container[str]]) -> Iterator[tuple[int, list[int]]]:
         """Forget the nodes that are gone, and free their ports.
 
         :param now_ns: monotonic time.
         :param connected: gives the names of listeners whose clients are connected.
-        :return: the id of each, and the number of its port.
+        :return: the id of each, and the numbers that it had instead of it.
         """
         missing = [(node_id, node) for node_id, node in self._nodes.items() if node.is_missing]
         for _, node in missing:
@@ -101,9 +101,11 @@ class Nodes:
         in_use = connected() if due else ()
         for node_id in due:
             if _name(node_id) not in in_use:
-                number = self._nodes.pop(node_id).number
-                self._taken.discard(number)
-                yield node_id, number
+                self._taken.discard(self._nodes.pop(node_id).number)
+                numbers = self._numbers(node_id)
+                for number in numbers:
+                    del self._owners[number]
+                yield node_id, numbers
 
     def listener(self, node_id: int) -> Listener:
         """Where the gateway listens for one broker."""
@@ -141,6 +143,8 @@ class Nodes:
         self._refused.pop(node_id, None)
         self._nodes[node_id] = node = _Node(address, number)
         self._taken.add(number)
+        if number != node_id:
+            self._owners[number] = node_id
         self.changes += 1
         self.on_change(node_id)
         if known is None and number != node_id:
@@ -159,13 +163,17 @@ class Nodes:
         return ""
 
     def _free_number(self, node_id: int) -> int | None:
+        """A number of a free port: one that the node had before, else its id, else the lowest."""
         end = _LAST_PORT - self._config.first_node_port + 1
         if len(self._nodes) >= end:
             return None
-        for number in (self._kept.get(node_id, node_id), node_id):
-            if number < end and number not in self._taken:
+        for number in chain(self._numbers(node_id), (node_id,), range(end)):
+            if number < end and number not in self._taken and self._owners.get(number, node_id) == node_id:
                 return number
-        return next((number for number in range(end) if number not in self._taken), None)
+        return None
+
+    def _numbers(self, node_id: int) -> list[int]:
+        return sorted(number for number, owner in self._owners.items() if owner == node_id)
 
     def _refuse(self, node_id: int, address: Address, reason: str) -> None:
         if node_id in self._refused or len(self._refused) >= _MOST_NOTES:
