@@ -45,7 +45,7 @@ async def test_a_node_at_a_listener_of_the_gateway_is_not_connected_to(tmp_path:
     async with EmbeddedGateway.from_file(path) as gateway:
         (worker,) = gateway._workers.values()
         nodes = worker._front._nodes  # type: ignore[attr-defined]
-        nodes.listed({0: ("127.0.0.1", port), 1: ("127.0.0.1", port + 2)})
+        nodes.listed({0: ("0x7f.1", port), 1: ("0x7f.1", port + 2)})
         await until_so(lambda: len(worker.listeners.addresses) == 3)
         for node in (0, 1):
             reader, writer = await asyncio.open_connection("127.0.0.1", port + 1 + node)

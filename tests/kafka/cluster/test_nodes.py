@@ -123,6 +123,23 @@ def test_only_known_brokers_are_nodes_if_any_are_named(caplog: pytest.LogCapture
     assert nodes.notes == []
 
 
+@pytest.mark.parametrize("address", [("Gate", 19_092), ("gate", 19_094)])
+def test_a_node_that_advertises_the_gateway_is_kept_from_clients(address: tuple[str, int]) -> None:
+    nodes = Kept()
+    nodes.listed({1: B})
+    assert nodes.listed({1: B, 2: address}) == {1: ("gate", 19_094)}
+    remedy = "that is this gateway; advertised.listeners must be the broker's own address"
+    assert nodes.notes == [f"node 2 at {address[0]}:{address[1]} is kept from clients: {remedy}"]
+    assert nodes.listed({1: address}) == {}
+    assert nodes.listener(1).upstream == (B,)
+    assert nodes.listed({2: ("gate", 19_095)}) == {2: ("gate", 19_095)}
+
+
+def test_bootstrap_may_be_at_the_advertised_host() -> None:
+    nodes = Kept(bootstrap=["gate:19092"])  # one machine, whose port 19092 leads to the broker
+    assert nodes.listed({1: ("gate", 19_092)}) == {1: ("gate", 19_094)}
+
+
 def test_a_node_that_moves_to_an_unknown_address_is_kept_from_clients() -> None:
     nodes = Kept(known_brokers=["k:9092"])
     nodes.listed({1: ("k", 9092)})

@@ -156,11 +156,19 @@ class Nodes:
         config = self._config
         if node_id < 0:
             return "its id is negative"
-        if config.known_brokers and not (config.writes_out(*address) or self._known.match(*address)):
-            return "known_brokers does not name it"
+        if not config.writes_out(*address):
+            if self._is_own(*address):
+                return "that is this gateway; advertised.listeners must be the broker's own address"
+            if config.known_brokers and not self._known.match(*address):
+                return "known_brokers does not name it"
         if node_id not in self._nodes and len(self._nodes) >= config.max_nodes:
             return f"there are {config.max_nodes} others; raise max_nodes if the cluster has more"
         return ""
+
+    def _is_own(self, host: str, port: int) -> bool:
+        """Whether an address is one that the gateway advertises, or at which clients bootstrap."""
+        config = self._config
+        return host.lower() == config.client_host.lower() and port - config.first_node_port in self._taken
 
     def _free_number(self, node_id: int) -> int | None:
         """A number of a free port: one that the node had before, else its id, else the lowest."""
