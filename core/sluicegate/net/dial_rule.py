@@ -39,16 +39,15 @@ class DialRule:
         :param place: host and port as they were named.
         :param resolved: an address of that host.
         """
-        ip = _plain(resolved)
+        ip = _target(resolved)
         is_written_out = self._config.writes_out(*place)
         if self._is_own(place, ip, is_written_out=is_written_out):
             return _OWN
-        is_loopback = ip.is_loopback or ip.is_unspecified
         if is_written_out:
-            self._is_loopback |= is_loopback
+            self._is_loopback |= ip.is_loopback
         elif ip.is_link_local:
             return _LINK_LOCAL
-        elif is_loopback and not self._is_loopback:
+        elif ip.is_loopback and not self._is_loopback:
             return _LOOPBACK
         return ""
 
@@ -66,16 +65,21 @@ def _plain(address: str) -> _Ip:
     return getattr(ip, "ipv4_mapped", None) or ip
 
 
+def _target(address: str) -> _Ip:
+    """What a connection to an address reaches: the system takes 0.0.0.0 and :: for this machine."""
+    ip = _plain(address)
+    return ip_address("127.0.0.1" if ip.version == 4 else "::1") if ip.is_unspecified else ip
+
+
 def _is_local(ip: _Ip, bound: _Ip) -> bool:
     """Whether a socket that is bound to all addresses of this machine is reached by an address."""
     if ip.version != bound.version:
         return False
-    if ip.is_loopback or ip.is_unspecified:
+    if ip.is_loopback:
         return True
     family = socket.AF_INET6 if ip.version == 6 else socket.AF_INET
     with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
-        probe.connect(
-            (str(ip), 9)
-        )  # sends nothing: the kernel chooses the source, which is the address itself
+        # Sends nothing: the kernel chooses the source, which for an address of this machine is that address.
+        probe.connect((str(ip), 9))
         return ip_address(str(probe.getsockname()[0])) == ip
     return False

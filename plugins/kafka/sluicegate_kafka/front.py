@@ -60,6 +60,7 @@ class KafkaFront:
         owners = {
             int(key.removeprefix(UNIQUE_FACT)): int(value.removeprefix(NODE))
             for key, value in services.recall(UNIQUE_FACT).items()
+            if value.startswith(NODE)
         }
         self._nodes.recall(addresses, owners)
 
