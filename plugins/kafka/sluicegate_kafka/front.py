@@ -85,7 +85,8 @@ class KafkaFront:
 
     async def _ask_for_nodes(self) -> None:
         try:
-            self._nodes.listed(await self._upstream.nodes())
+            # Not as a list of all: a node that advertises the gateway has answered through the gateway.
+            self._nodes.named(await self._upstream.nodes())
         except Exception as error:  # noqa: BLE001 - any failure means the same: clients' responses name the nodes
             log.info("cannot list the broker's nodes (%s); learning them from clients' responses", error)
 
