@@ -5,7 +5,6 @@ from contextlib import suppress
 
 import pytest
 
-from sluicegate.net import dial_rule
 from sluicegate.net.dial_rule import DialRule
 from sluicegate_kafka.config import KafkaConfig
 
@@ -96,7 +95,7 @@ def test_the_gateway_does_not_connect_to_itself(
         def getsockname(self) -> tuple[str, int]:
             return "10.0.0.5", 1
 
-    monkeypatch.setattr(dial_rule.socket, "socket", Probe)
+    monkeypatch.setattr(socket, "socket", Probe)
     given = rule((bound, 9092), ("0.0.0.0", 1), bootstrap="broker:9092" if is_bootstrap else "x:1")
     assert refusal(given, "broker", 9092, resolved).replace(LOOPBACK, "") == expected
     assert refusal(given, "broker", 9091, resolved) in ("", LOOPBACK)

@@ -5,6 +5,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from time import monotonic_ns
+from typing import cast
 
 import pytest
 from tests.gateway.lab import closed_port, lab, on_uvloop, upstream
@@ -167,13 +168,17 @@ async def test_a_refused_address_is_not_connected_to_whatever_its_name() -> None
 
 
 @on_uvloop
-async def test_the_addresses_of_a_host_are_tried_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_addresses_of_a_host_are_tried_in_turn() -> None:
     async with upstream(hang_up) as port:
-        dialler = Dialler(TlsContexts(), _PATIENCE_S, _Resolving("127.0.0.9", "::1", "127.0.0.1"))
+        dialler = Dialler(TlsContexts(), _PATIENCE_S, resolving("127.0.0.9", "::1", "127.0.0.1"))
         assert (await dialler.dial(_Named, ("broker", port))).address == "127.0.0.1"
-        dialler = Dialler(TlsContexts(), _PATIENCE_S, _Resolving())
+        dialler = Dialler(TlsContexts(), _PATIENCE_S, resolving())
         with pytest.raises(ConnectionError, match="its host has no address"):
             await dialler.dial(_Named, ("broker", port))
+
+
+def resolving(*addresses: str) -> asyncio.AbstractEventLoop:
+    return cast("asyncio.AbstractEventLoop", _Resolving(*addresses))
 
 
 class _Resolving:
