@@ -87,6 +87,9 @@ class Bench:
     async def listen(self, listener: Listener) -> None:
         """No sockets here."""
 
+    def stop_listening(self, name: str) -> None:
+        """No sockets here."""
+
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """As in the gateway, on the test's event loop."""
         self._spawned.append(asyncio.get_running_loop().create_task(work))

@@ -33,6 +33,9 @@ class Services:
     async def listen(self, listener: Listener) -> None:
         """No sockets here."""
 
+    def stop_listening(self, name: str) -> None:
+        """No sockets here."""
+
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Nothing runs beside."""
         work.close()

@@ -247,11 +247,14 @@ class Services(Protocol):
     async def listen(self, listener: Listener) -> None:
         """Open a listener and wait until it accepts. Opening the same one again has no effect."""
 
+    def stop_listening(self, name: str) -> None:
+        """Close the listener of this name, if there is one; its clients stay connected."""
+
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run work of the front in the background; errors are logged, and shutdown cancels it."""
 
     def remember(self, key: str, value: str) -> None:
-        """Keep a small fact, such as a broker's node address, across restarts."""
+        """Keep a small fact, such as a broker's node address, across restarts; an empty value forgets it."""
 
     def recall(self, prefix: str) -> Mapping[str, str]:
         """The facts kept under a prefix."""
@@ -292,6 +295,14 @@ class ReachingFront(BrokerFront, Protocol):
 
     def reached(self) -> None:
         """The broker can be reached, for the first time or again; a front may now send its own requests."""
+
+
+class NotingFront(BrokerFront, Protocol):
+    """A front that has more to say to operators than whether its broker can be reached."""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What they should know or correct, in few lines; shown by `/readyz?verbose`."""
 
 
 class PolicyRefusedError(Exception):

@@ -1,4 +1,4 @@
-"""Which ports a file takes, and which of them twice."""
+"""Which ports a file takes, which of them twice, and which brokers are the gateway itself."""
 
 from collections.abc import Callable, Iterator
 from typing import Literal
@@ -29,7 +29,8 @@ class Ranged(BrokerConfig):
 
 def found(*entries: str) -> Found:
     """Line and severity of what is found, each entry in a line of its own from line 2 on."""
-    rows = [f"  - {{system: ranged, bootstrap: ['a:1'], {entry}}}" for entry in entries]
+    given = [entry if "bootstrap" in entry else f"bootstrap: ['a:1'], {entry}" for entry in entries]
+    rows = [f"  - {{system: ranged, {entry}}}" for entry in given]
     root = parse("\n".join(["brokers:", *rows]), "f", [])
     brokers = root.child("brokers")
     assert brokers is not None
@@ -90,3 +91,49 @@ def test_no_port_is_beyond_the_last() -> None:
     assert found(NODES.format("a", 9, 65534, "true")) == [(2, "error")]
     assert found(NODES.format("a", 9, 65534, "false")) == [(2, "warning")]
     assert found(NODES.format("a", 9, 65536, "false")) == [(2, "error")]
+
+
+LOOPS = [
+    ("127.0.0.1:7", "127.0.0.1", True),
+    ("127.0.0.2:7", "127.0.0.1", False),
+    ("127.0.0.1:8", "127.0.0.1", False),
+    ("localhost:7", "127.0.0.1", True),
+    ("LOCALHOST:7", "'::1'", True),
+    ("127.0.0.1:7", "localhost", True),
+    ("localhost:7", "0.0.0.0", True),
+    ("127.9.9.9:7", "0.0.0.0", True),
+    ("10.0.0.1:7", "0.0.0.0", False),
+    ("'[::1]:7'", "'::'", True),
+    ("localhost:7", "'::'", True),
+    ("'[::1]:7'", "0.0.0.0", False),
+    ("127.0.0.1:7", "'::'", False),
+    ("0.0.0.0:7", "127.0.0.1", True),
+    ("Gate.example:7", "gate.Example", True),
+    ("kafka.example:7", "gate.example", False),
+]
+
+
+@pytest.mark.parametrize(("bootstrap", "host", "is_loop"), LOOPS)
+def test_a_broker_that_is_the_gateways_own_listener_is_an_error(
+    bootstrap: str, host: str, is_loop: bool
+) -> None:
+    entry = f"name: a, listen: {{host: {host}, port: 7}}, bootstrap: [{bootstrap}]"
+    assert found(entry) == ([(2, "error")] if is_loop else [])
+
+
+def test_a_broker_that_is_the_listener_of_another_entry_is_an_error() -> None:
+    entries = (
+        "name: a, listen: {port: 7}, bootstrap: ['b:1']",
+        "name: b, listen: {port: 8}, bootstrap: ['localhost:7']",
+    )
+    assert found(*entries) == [(3, "error")]
+    nodes = NODES.format("a", 10, 20, "true") + ", bootstrap: ['127.0.0.1:22']"
+    assert found(nodes) == [(2, "error")]
+    assert found(nodes.replace("true", "false")) == []
+    assert found("name: a, listen: {port: 7}, bootstrap: ['localhost:9095']") == [(2, "error")]
+
+
+def test_a_broker_at_the_address_that_clients_connect_to_is_a_warning() -> None:
+    entry = "name: a, listen: {{host: 0.0.0.0, port: 7}}, advertised_host: gate.example, bootstrap: ['{}']"
+    assert found(entry.format("gate.example:7")) == [(2, "warning")]
+    assert found(entry.format("gate.example:8")) == []

@@ -1,10 +1,10 @@
-"""The front's own requests to the broker."""
+"""The front's own requests to the broker, and the listeners that it has for nodes."""
 
 import asyncio
 import time
 
 import pytest
-from tests.kafka.session.wire import Bench
+from tests.kafka.session.wire import SECOND, Bench
 
 from sluicegate.broker import Listener
 from sluicegate_kafka.config import KafkaConfig
@@ -40,6 +40,76 @@ async def test_brokers_at_the_gateways_own_listener_are_no_nodes_for_clients(
     for task in bench._spawned:  # one may spawn another
         await task
     assert listeners == opened
+    await front.stop()
+
+
+class Keeping(Bench):
+    """Services that keep facts and the names of open listeners."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.facts: dict[str, str] = {}
+        self.listeners: dict[str, int] = {}
+
+    async def listen(self, listener: Listener) -> None:
+        self.listeners[listener.name] = listener.port
+
+    def stop_listening(self, name: str) -> None:
+        del self.listeners[name]
+
+    def remember(self, key: str, value: str) -> None:
+        self.facts[key] = value
+        if not value:
+            del self.facts[key]
+
+    def recall(self, prefix: str) -> dict[str, str]:
+        return {key: value for key, value in self.facts.items() if key.startswith(prefix)}
+
+    async def front(self) -> KafkaFront:
+        front = KafkaFront(KafkaConfig.model_validate(ENTRY))
+        self.listeners.clear()
+        await front.start(self)
+        await self.settled()
+        return front
+
+    async def settled(self) -> None:
+        for task in self._spawned:
+            await task
+
+
+async def test_ports_of_nodes_stay_over_a_restart_until_the_nodes_are_gone() -> None:
+    bench = Keeping()
+    front = await bench.front()
+    nodes = {2: ("b", 1), 100_000: ("b", 2), 100_001: ("b", 3)}
+    front._nodes.listed(nodes)
+    await bench.settled()
+    ports = {"bootstrap": 19_000, "node-2": 19_003, "node-100000": 19_001, "node-100001": 19_002}
+    assert bench.listeners == ports
+    assert bench.facts == {
+        "node.2": "b:1",
+        "node.100000": "b:2",
+        "node.100001": "b:3",
+        "broker.0": "node-100000",
+        "broker.1": "node-100001",
+    }
+    await front.stop()
+    front = await bench.front()
+    assert bench.listeners == ports
+    assert len(front.notes) == 2
+    front._nodes.listed({100_001: ("b", 3)})
+    session = front.session(Listener("node-2", "", 0, ()), "10.0.0.1:5", 0)
+    for minute in range(12):
+        for _ in range(10):
+            front.tick(1 + minute * 60 * SECOND)
+    assert bench.listeners == {name: ports[name] for name in ("bootstrap", "node-2", "node-100001")}
+    session.closed(0)
+    for _ in range(10):
+        front.tick(12 * 60 * SECOND)
+    await bench.settled()
+    assert bench.facts == {"node.100001": "b:3", "broker.1": "node-100001"}
+    front._nodes.listed({100_001: ("b", 3), 100_002: ("b", 4)})
+    await bench.settled()
+    assert bench.listeners == {"bootstrap": 19_000, "node-100001": 19_002, "node-100002": 19_001}
     await front.stop()
 
 

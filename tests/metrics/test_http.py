@@ -24,7 +24,7 @@ class Observed:
     def brokers(self) -> Mapping[str, Mapping[str, Any]]:
         refused = "127.0.0.1:6650: connection refused"
         return {
-            "b1": {"up": True, "since_ms": 0, "reason": ""},
+            "b1": {"up": True, "since_ms": 0, "reason": "", "notes": ["node 1 is odd", "node 2 too"]},
             "b2": {"up": True, "since_ms": 60_000, "reason": refused},
             "b3": {"up": False, "since_ms": 61_000, "reason": refused},
             "b4": {"up": False, "since_ms": None, "reason": "its worker does not tell"},
@@ -48,6 +48,8 @@ async def test_a_gateway_without_its_broker_is_ready_and_reports_it_on_request()
         [
             "ok",
             "broker 'b1' is up since 1970-01-01T00:00:00+00:00",
+            "broker 'b1': node 1 is odd",
+            "broker 'b1': node 2 too",
             "broker 'b2' is up since 1970-01-01T00:01:00+00:00, except 127.0.0.1:6650: connection refused",
             "broker 'b3' is not reachable since 1970-01-01T00:01:01+00:00: "
             "127.0.0.1:6650: connection refused",

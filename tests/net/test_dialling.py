@@ -5,6 +5,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from time import monotonic_ns
+from typing import cast
 
 import pytest
 from tests.gateway.lab import closed_port, lab, on_uvloop, upstream
@@ -24,6 +25,26 @@ async def probed(port: int, greeting: bytes = b"", limit_s: float = _PATIENCE_S)
     await prober.first(_PATIENCE_S)
     await prober.stop()
     return found
+
+
+async def dialled(host: str, port: int, refuses: str = "") -> str:
+    """The address that is connected to, where one address is refused."""
+    dialler = Dialler(
+        TlsContexts(),
+        _PATIENCE_S,
+        asyncio.get_running_loop(),
+        lambda place, resolved: f"{place[0]} is {refuses}" if resolved == refuses else "",
+    )
+    protocol = await dialler.dial(_Named, (host, port))
+    return protocol.address
+
+
+class _Named(asyncio.Protocol):
+    address = ""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.address = transport.get_extra_info("peername")[0]
+        transport.close()
 
 
 async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -126,3 +147,46 @@ async def test_clients_skip_an_address_that_timed_out_before() -> None:
                 writer.close()
             assert it.counts["upstream_dials_failed"] == 1
             assert it.counts["upstream_unreachable"] == 21
+
+
+@on_uvloop
+async def test_a_refused_address_is_not_connected_to_whatever_its_name() -> None:
+    reached = 0
+
+    async def count(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal reached
+        reached += 1
+        writer.close()
+
+    async with upstream(count) as port:
+        for host in ("127.0.0.1", "127.1", "0x7f.1", "2130706433"):
+            with pytest.raises(ConnectionError, match=f"{host} is 127.0.0.1"):
+                await dialled(host, port, refuses="127.0.0.1")
+        assert reached == 0
+        assert await dialled("localhost", port) == "127.0.0.1"
+        assert await dialled("127.0.0.1", port, refuses="::1") == "127.0.0.1"
+
+
+@on_uvloop
+async def test_the_addresses_of_a_host_are_tried_in_turn() -> None:
+    async with upstream(hang_up) as port:
+        dialler = Dialler(TlsContexts(), _PATIENCE_S, resolving("127.0.0.9", "::1", "127.0.0.1"))
+        assert (await dialler.dial(_Named, ("broker", port))).address == "127.0.0.1"
+        dialler = Dialler(TlsContexts(), _PATIENCE_S, resolving())
+        with pytest.raises(ConnectionError, match="its host has no address"):
+            await dialler.dial(_Named, ("broker", port))
+
+
+def resolving(*addresses: str) -> asyncio.AbstractEventLoop:
+    return cast("asyncio.AbstractEventLoop", _Resolving(*addresses))
+
+
+class _Resolving:
+    """The running loop, with addresses for every host."""
+
+    def __init__(self, *addresses: str) -> None:
+        self._addresses = addresses
+        self.create_connection = asyncio.get_running_loop().create_connection
+
+    async def getaddrinfo(self, host: str, port: int, **options: object) -> list[object]:
+        return [(0, 0, 0, "", (address, port)) for address in self._addresses]

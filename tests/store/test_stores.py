@@ -47,6 +47,15 @@ def test_a_fact_can_be_claimed_once(store: PolicyStore) -> None:
     assert store.claim_fact("b/broker.2", "x:1") == "z:1"
 
 
+def test_a_fact_without_a_value_is_removed_and_can_be_claimed_again(store: PolicyStore) -> None:
+    store.claim_fact("b/broker.1", "x:1")
+    for _ in range(2):
+        store.put_fact("b/broker.1", "")
+        assert store.get_fact("b/broker.1") is None
+        assert store.facts("b/") == {}
+    assert store.claim_fact("b/broker.1", "y:1") == "y:1"
+
+
 @pytest.mark.seed("S1-010")
 def test_settings_come_back_as_layers_in_the_order_of_the_levels(store: PolicyStore) -> None:
     store.set(Level.TOPIC, "orders.created", RATE, 5, "ann")

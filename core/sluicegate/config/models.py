@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 from pydantic import Field, field_validator, model_validator
 
+from sluicegate.config.known_brokers import AddressPatterns
 from sluicegate.config.overload import OverloadConfig
 from sluicegate.config.pressure_section import PressureConfig
 from sluicegate.config.storage import StorageConfig
@@ -243,6 +244,10 @@ class BrokerConfig(Strict):
         """The host that is advertised to clients."""
         return self.advertised_host or self.listen.host
 
+    def writes_out(self, host: str, port: int) -> bool:
+        """Whether the entry names this broker by its own address, and not only by a pattern."""
+        return (host.lower(), port) in [(each.host.lower(), each.port) for each in self.bootstrap]
+
     def ports(self) -> Iterator[Ports]:
         """The ports that the gateway listens on for this entry; subclasses add more."""
         yield Ports(self.listen.host, self.listen.port, 1, ("listen", "port"), "the listener")
@@ -273,6 +278,16 @@ class NodePortsConfig(BrokerConfig):
         default=None,
         description="First of the ports for single broker nodes; the listening port + 1 if unset.",
     )
+    known_brokers: tuple[str, ...] = Field(
+        default=(),
+        description="Brokers that clients may be sent to besides `bootstrap`: host:port, `*` for any part of "
+        "a name.",
+    )
+
+    def writes_out(self, host: str, port: int) -> bool:
+        """The same; `known_brokers` may name its host without `*`."""
+        names = (name for name in self.known_brokers if "*" not in (name.rpartition(":")[0] or name))
+        return super().writes_out(host, port) or AddressPatterns(names).match(host, port)
 
     @property
     def first_node_port(self) -> int:

@@ -1,8 +1,14 @@
-"""Finds ports that a file assigns twice: listeners, node ports, web listeners, the admin endpoint."""
+"""Finds ports that a file assigns twice, and brokers that are listeners of the gateway itself.
+
+Listeners, node ports, web listeners and the admin endpoint count.
+"""
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from itertools import combinations
+from typing import TypeAlias
 
 from sluicegate.config.errors import Finding
 from sluicegate.config.models import Admin, BrokerConfig, Ports
@@ -12,6 +18,7 @@ from sluicegate.config.validation import Path
 _LAST = 65_535
 _ALL = frozenset({"0.0.0.0", "::"})  # noqa: S104 - only compared with
 _LOCAL = frozenset({"localhost", "127.0.0.1"})
+_Ip: TypeAlias = IPv4Address | IPv6Address
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +38,21 @@ class _Use:
 def port_findings(
     root: Node, admin: Admin | None, brokers: Iterable[tuple[int, BrokerConfig]]
 ) -> Iterator[Finding]:
-    """Find ports that two parts of the gateway would listen on, and ranges that exceed the last port.
+    """Find ports that the gateway would listen on twice or connect to itself on, or beyond the last port.
 
     :param root: the whole file.
     :param admin: the administrative endpoint; None if its section is invalid.
     :param brokers: the entries, each with its index.
     """
+    brokers = tuple(brokers)
     uses = [use for use in _uses(admin, brokers) if use.ports.first > 0]
     for use in uses:
         if use.last > _LAST:
             yield _beyond(root, use)
     for first, second in combinations(uses, 2):
         yield from _shared(root, first, second)
+    for index, broker in brokers:
+        yield from _loops(root, index, broker, uses)
 
 
 def _uses(admin: Admin | None, brokers: Iterable[tuple[int, BrokerConfig]]) -> list[_Use]:
@@ -88,6 +98,49 @@ def _shared(root: Node, first: _Use, second: _Use) -> Iterator[Finding]:
     if not is_certain:
         remedy += ", or set 'node_port_base' to the first of a range of free ports"
     yield places[shown].error(shown.path, message, remedy, "error" if is_certain else "warning")
+
+
+def _loops(root: Node, index: int, broker: BrokerConfig, uses: Iterable[_Use]) -> Iterator[Finding]:
+    """Find addresses in `bootstrap` at which the gateway itself listens."""
+    remedy = "name the addresses of the brokers themselves, or choose another port to listen on"
+    for place, address in enumerate(broker.bootstrap):
+        path = ("brokers", index, "bootstrap", place)
+        for use in uses:
+            if not use.ports.is_certain or not use.ports.first <= address.port <= use.last:
+                continue
+            if _leads_to(address.host, use.ports.host):
+                message = f"{address} is {use.user} of this gateway: it would connect to itself"
+                yield root.nearest(path).error(path, message, remedy)
+                break
+        else:
+            if (address.host, address.port) == (broker.advertised_host, broker.listen.port):
+                message = f"{address} looks like this gateway: it is the address that clients connect to"
+                yield root.nearest(path).error(path, message, remedy, "warning")
+
+
+def _leads_to(host: str, listening: str) -> bool:
+    """Whether a host leads to a socket that listens on another, as far as that shows without DNS."""
+    if host.lower() == listening.lower():
+        return True
+    return any(
+        target == bound
+        or (_is_local(target) and _is_local(bound) and (target.is_unspecified or bound.is_unspecified))
+        for target in _addresses(host)
+        for bound in _addresses(listening)
+        if target.version == bound.version
+    )
+
+
+def _is_local(address: _Ip) -> bool:
+    return address.is_loopback or address.is_unspecified
+
+
+def _addresses(host: str) -> list[_Ip]:
+    """The addresses of a host, if its name says them."""
+    names = ("127.0.0.1", "::1") if host.lower() == "localhost" else (host,)
+    with suppress(ValueError):
+        return [ip_address(name) for name in names]
+    return []
 
 
 def _is_same_host(first: str, second: str) -> bool:

@@ -53,7 +53,9 @@ def make_app(observed: Observed) -> Starlette:
         reasons += [f"broker {_state_of(name, brokers[name])}" for name in asked if not brokers[name]["up"]]
         lines = reasons or ["ok"]
         if "verbose" in request.query_params:
-            lines = [*lines, *(f"broker {_state_of(name, state)}" for name, state in brokers.items())]
+            for name, state in brokers.items():
+                notes = (f"broker {name!r}: {note}" for note in state.get("notes", ()))
+                lines += (f"broker {_state_of(name, state)}", *notes)
         return PlainTextResponse("".join(f"{line}\n" for line in lines), 503 if reasons else 200)
 
     return Starlette(routes=[Route("/metrics", metrics), Route("/livez", livez), Route("/readyz", readyz)])

@@ -51,6 +51,7 @@ class Connections:
     :param loop: the running event loop.
     :param reachability: gets the outcome of dials, and schedules probes.
     :param budget: what all sessions may hold together; relieved here when little of it is left.
+    :param dialler: connects to brokers; by default to any address.
     """
 
     def __init__(
@@ -61,6 +62,8 @@ class Connections:
         loop: asyncio.AbstractEventLoop,
         reachability: Reachability,
         budget: Budget | None = None,
+        *,
+        dialler: Dialler | None = None,
     ) -> None:
         self.front = front
         self.limits = limits
@@ -77,7 +80,7 @@ class Connections:
         self.is_tls = bool(tls.client or tls.broker)
         self.is_client_tls = bool(tls.client)
         self.reachability = reachability
-        self._dialler = Dialler(tls, limits.dial_s, loop)
+        self._dialler = dialler or Dialler(tls, limits.dial_s, loop)
         greeting = cast("ReachingFront", front).greeting if hasattr(front, "greeting") else b""
         self.prober = Prober(reachability, self._dialler, greeting)
         self.pipes = Pipes()

@@ -2,7 +2,9 @@
 
 import asyncio
 import errno
+import socket
 from collections.abc import Callable
+from contextlib import suppress
 from time import monotonic_ns
 from typing import TypeVar, cast
 
@@ -28,33 +30,57 @@ class Dialler:
     :param tls: what the broker speaks.
     :param limit_s: longest time for one address.
     :param loop: the running event loop.
+    :param refusal: says why an address is not connected to, by the broker's host and port and the resolved
+        address; empty if it is.
     """
 
-    def __init__(self, tls: TlsContexts, limit_s: float, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        tls: TlsContexts,
+        limit_s: float,
+        loop: asyncio.AbstractEventLoop,
+        refusal: Callable[[Place, str], str] = lambda place, resolved: "",
+    ) -> None:
         self._tls = tls
         self._limit_s = limit_s
         self._loop = loop
+        self._refusal = refusal
 
     async def dial(self, make: Callable[[], Protocol], place: Place) -> Protocol:
         """Connect to one address.
 
         :param make: makes the protocol of the connection.
-        :raises OSError: if it is not available; TimeoutError if nothing came back in time.
+        :raises OSError: if it is not available, or refused; TimeoutError if nothing came back in time.
         :raises UnicodeError: if the host is no valid name.
         """
-        host, port = place
-        tls = self._tls
         try:
             async with asyncio.timeout(self._limit_s):
-                _, protocol = await self._loop.create_connection(
-                    make,
-                    host,
-                    port,
-                    ssl=tls.broker,
-                    server_hostname=(tls.server_name or host) if tls.broker else None,
-                )
+                *others, last = await self._resolved(place)
+                for host in others:
+                    with suppress(OSError):
+                        return await self._connect(make, host, place)
+                return await self._connect(make, last, place)
         except TimeoutError as error:
             raise TimeoutError(f"no answer within {self._limit_s:g} s") from error
+
+    async def _resolved(self, place: Place) -> list[str]:
+        """The addresses of a host that may be connected to.
+
+        They are resolved here, so that what is connected to is what was looked at.
+        """
+        found = await self._loop.getaddrinfo(*place, type=socket.SOCK_STREAM)
+        refusals = {str(each[4][0]): self._refusal(place, str(each[4][0])) for each in found}
+        allowed = [address for address, refusal in refusals.items() if not refusal]
+        if not allowed:
+            raise ConnectionError(next(iter(refusals.values()), "its host has no address"))
+        return [place[0]] if "%" in place[0] else allowed  # the resolved address lacks the interface's name
+
+    async def _connect(self, make: Callable[[], Protocol], host: str, place: Place) -> Protocol:
+        tls = self._tls
+        name = (tls.server_name or place[0]) if tls.broker else None
+        _, protocol = await self._loop.create_connection(
+            make, host, place[1], ssl=tls.broker, server_hostname=name
+        )
         return protocol
 
 

@@ -239,7 +239,10 @@ class Supervisor:
 
     def _keeper(self, broker: str) -> Callable[[str, str], None]:
         def keep(key: str, value: str) -> None:
-            self._facts[broker][key] = value
+            if value:
+                self._facts[broker][key] = value
+            else:
+                self._facts[broker].pop(key, None)
             self._thread.submit(self._watch.keep_fact, broker, key, value)
 
         return keep

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import ssl
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from time import monotonic_ns
 from typing import Any, cast
@@ -16,6 +16,8 @@ from sluicegate.engine.gates import GateCache
 from sluicegate.model import PolicySet
 from sluicegate.net.background import BackgroundTasks
 from sluicegate.net.connections import Connections
+from sluicegate.net.dial_rule import DialRule
+from sluicegate.net.dialling import Dialler
 from sluicegate.net.limits import Limits
 from sluicegate.net.listening.held_listeners import Announcer
 from sluicegate.net.listening.listeners import Listeners
@@ -118,6 +120,10 @@ class Worker:
         """
         await self.listeners.open(listener, self._running)
 
+    def stop_listening(self, name: str) -> None:
+        """Close the listener of this name, if there is one; its clients stay connected."""
+        self.listeners.close_one(name)
+
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run work of the front in the background."""
         self._background.spawn(work)
@@ -155,7 +161,11 @@ class Worker:
             wall_ms=self.wall_ms,
         )
         limits = Limits.of(self.config)
-        self._connections = Connections(self._front, limits, contexts, loop, reachability, self.budget)
+        rule = DialRule(self.config, lambda: self.listeners.addresses.values())
+        dialler = Dialler(contexts, limits.dial_s, loop, rule.refusal)
+        self._connections = Connections(
+            self._front, limits, contexts, loop, reachability, self.budget, dialler=dialler
+        )
         self.spawn(self._host.tls.watch())
         self._host.notify("sluicegate_startup")
         try:
@@ -226,11 +236,13 @@ class Worker:
         connections = self._running
         host = self._host
         housekeeping = self._housekeeping
+        front: Mapping[str, int] = {}
+        notes: Sequence[str] = ()
         try:
             front = dict(self._front.counters())
+            notes = list(getattr(self._front, "notes", ()))
         except Exception:  # noqa: BLE001 - counted; everything else is published
             housekeeping.front_faults += 1
-            front = {}
         return {
             "broker": self.config.name,
             "system": self.config.system,
@@ -254,7 +266,7 @@ class Worker:
                 "broker_up": int(bool(connections.reachability.is_up)),
             },
             "tls": host.tls.snapshot(),
-            "reachability": connections.reachability.snapshot(),
+            "reachability": {**connections.reachability.snapshot(), "notes": notes},
             "front": front,
             "plugin_faults": dict(host.faults.counts),
             "loop_holds": self._watchdog.holds() if self._watchdog is not None else {},

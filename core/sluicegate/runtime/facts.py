@@ -20,10 +20,17 @@ class Facts:
         self._keep = keep
 
     def remember(self, key: str, value: str) -> None:
-        """Keep a fact; an unchanged one is not stored again. For the thread that owns the gates."""
-        if self._values.get(key) != value:
+        """Keep a fact, or forget it if the value is empty; an unchanged one is not stored again.
+
+        For the thread that owns the gates.
+        """
+        if self._values.get(key, "") == value:
+            return
+        if value:
             self._values[key] = value
-            self._keep(key, value)
+        else:
+            del self._values[key]
+        self._keep(key, value)
 
     def recall(self, prefix: str) -> Mapping[str, str]:
         """The facts under a prefix, by whole key; for any thread."""

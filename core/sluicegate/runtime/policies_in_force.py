@@ -162,7 +162,7 @@ class PolicyWatch:
 
     def _write_fact(self, key: str, value: str) -> None:
         broker, _, name = key.partition("/")
-        if not name.startswith(UNIQUE_FACT):
+        if not value or not name.startswith(UNIQUE_FACT):
             self._store.put_fact(key, value)
             return
         kept = self._store.claim_fact(key, value)

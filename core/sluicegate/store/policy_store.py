@@ -107,7 +107,9 @@ class PolicyStore(Protocol):
         """
 
     def put_fact(self, key: str, value: str) -> None:
-        """Store a fact, such as a node's address. Facts do not change the version.
+        """Store a fact, such as a node's address, or remove it if the value is empty.
+
+        Facts do not change the version.
 
         :raises StoreError: if the store cannot be written.
         """

@@ -101,11 +101,14 @@ class SharedStore(PolicyStore):
         return None if entry is None else entry.value.decode(errors="replace")
 
     def put_fact(self, key: str, value: str) -> None:
-        """Store a fact, unless another gateway has already stored the same value."""
+        """Store or remove a fact, unless another gateway has already done the same."""
 
         async def write() -> None:
             entry = await self._keys.get(self._fact(key))
-            if entry is None or entry.value != value.encode():
+            if not value:
+                if entry is not None:
+                    await self._keys.delete(self._fact(key))
+            elif entry is None or entry.value != value.encode():
                 await self._keys.put(self._fact(key), value.encode())
 
         self._run(write())

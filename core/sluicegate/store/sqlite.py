@@ -94,9 +94,10 @@ class SqliteStore(PolicyStore):
         return None if row is None else str(row[0])
 
     def put_fact(self, key: str, value: str) -> None:
-        """Store a fact."""
-        statement = "INSERT OR REPLACE INTO fact VALUES (?, ?)"
-        self._file.do(lambda connection: connection.execute(statement, (key, value)))
+        """Store a fact, or remove it."""
+        statement = "INSERT OR REPLACE INTO fact VALUES (?, ?)" if value else "DELETE FROM fact WHERE key = ?"
+        arguments = (key, value) if value else (key,)
+        self._file.do(lambda connection: connection.execute(statement, arguments))
 
     def claim_fact(self, key: str, value: str) -> str:
         """Store a fact unless its key exists."""

@@ -97,7 +97,7 @@ class StandbyStore(PolicyStore):
         return self._opened().get_fact(key)
 
     def put_fact(self, key: str, value: str) -> None:
-        """Store a fact."""
+        """Store a fact, or remove it."""
         self._opened().put_fact(key, value)
         self._copy_due_ns = 0
 

@@ -72,6 +72,17 @@ class KafkaConfig(NodePortsConfig):
         default=None,
         description="Clients reach broker N at this port + N; the listening port + 1 if unset.",
     )
+    known_brokers: tuple[str, ...] = Field(
+        default=(),
+        description="The only brokers, besides `bootstrap`, that clients are led to: host:port, `*` for any "
+        "part of a name. If unset, brokers may be anywhere but at link-local addresses, and at loopback only "
+        "if `bootstrap` is.",
+    )
+    max_nodes: Count = Field(
+        default=1_000,
+        gt=0,
+        description="Brokers that the gateway has a port for; it tells clients of no more.",
+    )
     namespace_separator: str = Field(
         default=".",
         max_length=1,

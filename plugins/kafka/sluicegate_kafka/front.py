@@ -3,12 +3,12 @@
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from sluicegate.asked_once import AskedOnce
-from sluicegate.broker import Listener, Services
-from sluicegate_kafka.cluster.nodes import Nodes
+from sluicegate.broker import UNIQUE_FACT, Listener, Services
+from sluicegate_kafka.cluster.nodes import NODE, Nodes
 from sluicegate_kafka.cluster.upstream import BackingOffError, Upstream
 from sluicegate_kafka.config import KafkaConfig
 from sluicegate_kafka.session.producing.inspecting import Inspection
@@ -19,6 +19,8 @@ from sluicegate_kafka.session.shared.shared import Shared
 log = logging.getLogger("sluicegate.kafka")
 """Under the gateway's own logger, which alone has a handler."""
 
+_ADDRESS = "node."
+"""Prefix of the facts that keep the address of each node; numbers of ports are kept as `UNIQUE_FACT`."""
 _IDLE_SWEEP_TICKS = 10
 _CONNECTIONS_PER_SLICE = 200
 _API_VERSIONS = bytes.fromhex("00000014 0012 0000 00000000 000a") + b"sluicegate"
@@ -32,7 +34,7 @@ class KafkaFront:
 
     def __init__(self, config: KafkaConfig) -> None:
         self._config = config
-        self._nodes = Nodes(config.client_host, config.listen.host, config.first_node_port)
+        self._nodes = Nodes(config)
         self._upstream = Upstream(config)
         self._asked = AskedOnce()
         self._services: Services | None = None
@@ -50,9 +52,16 @@ class KafkaFront:
         self._shared = Shared(self._config, services, self._nodes)
         self._nodes.on_change = self._open
         await services.listen(self._bootstrap())
-        for key, value in services.recall("node.").items():
+        addresses: dict[int, tuple[str, int]] = {}
+        for key, value in services.recall(_ADDRESS).items():
             host, _, port = value.rpartition(":")
-            self._nodes.learn({int(key.removeprefix("node.")): (host, int(port))})
+            addresses[int(key.removeprefix(_ADDRESS))] = (host, int(port))
+        owners = {
+            int(key.removeprefix(UNIQUE_FACT)): int(value.removeprefix(NODE))
+            for key, value in services.recall(UNIQUE_FACT).items()
+            if value.startswith(NODE)
+        }
+        self._nodes.recall(addresses, owners)
 
     def reached(self) -> None:
         """List the nodes, now that a broker is reachable."""
@@ -75,17 +84,31 @@ class KafkaFront:
 
     async def _ask_for_nodes(self) -> None:
         try:
-            self._nodes.learn(await self._upstream.nodes())
+            # Not as a list of all: a node that advertises the gateway has answered through the gateway.
+            self._nodes.named(await self._upstream.nodes())
         except Exception as error:  # noqa: BLE001 - any failure means the same: clients' responses name the nodes
             log.info("cannot list the broker's nodes (%s); learning them from clients' responses", error)
 
-    def _open(self, listener: Listener) -> None:
+    def _open(self, node_id: int) -> None:
         """Listen for a broker that is new or has moved, and remember it for the next start."""
         if self._services is None:
             return
+        listener = self._nodes.listener(node_id)
         host, port = listener.upstream[0]
-        self._services.remember(f"node.{listener.name.removeprefix('node-')}", f"{host}:{port}")
+        self._services.remember(f"{_ADDRESS}{node_id}", f"{host}:{port}")
+        if (number := self._nodes.number(node_id)) != node_id:
+            self._services.remember(f"{UNIQUE_FACT}{number}", f"{NODE}{node_id}")
         self._services.spawn(self._services.listen(listener))
+
+    def _close_gone(self, services: Services, now_ns: int) -> None:
+        """Listen no longer for brokers that are gone, and forget them."""
+        releases = self._started.releases
+        for node_id, numbers in self._nodes.gone(now_ns, lambda: {each.node for each in releases}):
+            log.info("node %d is gone: its port is free", node_id)
+            services.stop_listening(f"{NODE}{node_id}")
+            services.remember(f"{_ADDRESS}{node_id}", "")
+            for number in numbers:
+                services.remember(f"{UNIQUE_FACT}{number}", "")
 
     def session(self, listener: Listener, peer: str, now_ns: int) -> KafkaSession:
         """A session for a new client connection."""
@@ -122,11 +145,12 @@ class KafkaFront:
         log.warning("cannot list consumer groups: %s; limits on subscriptions act by on_unknown", error)
 
     def tick(self, now_ns: int) -> None:
-        """Once a second: release idle producers and readers now and then."""
-        if self._shared is None:
+        """Once a second: release idle producers and readers, and close ports of nodes, now and then."""
+        if self._shared is None or self._services is None:
             return
         self._ticks += 1
-        if self._ticks % _IDLE_SWEEP_TICKS == 0 and self._services is not None:
+        if self._ticks % _IDLE_SWEEP_TICKS == 0:
+            self._close_gone(self._services, now_ns)
             self._services.spawn(self._release_idle(self._shared, now_ns))
 
     @staticmethod
@@ -138,6 +162,11 @@ class KafkaFront:
                     await asyncio.sleep(0)
             if place % _CONNECTIONS_PER_SLICE == _CONNECTIONS_PER_SLICE - 1:
                 await asyncio.sleep(0)
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What operators should know of single nodes."""
+        return self._nodes.notes
 
     def counters(self) -> Mapping[str, int]:
         """Event counters."""

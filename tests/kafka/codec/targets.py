@@ -1,6 +1,6 @@
 """Every reader of the codec with what it reads, for tests that feed malformed bytes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from sluicegate_kafka.codec import (
@@ -33,8 +33,8 @@ class Target(NamedTuple):
     """Reads a frame of that version."""
 
 
-def _advertised(node: int, host: str, port: int) -> tuple[str, int]:
-    return "gate.example", 9000 + node % 1000
+def _advertised(nodes: Mapping[int, tuple[str, int]]) -> Mapping[int, tuple[str, int]]:
+    return {node: ("gate.example", 9000 + node % 1000) for node in nodes if node % 7}
 
 
 def _request(read: Callable[[bytes, RequestHead], object], api_key: ApiKey) -> Callable[[bytes, int], object]:

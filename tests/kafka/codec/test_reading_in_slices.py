@@ -103,7 +103,7 @@ def quorum_partitions(partitions: int) -> Any:
 def coordinators(fives: int) -> Any:
     one = b"\2g" + struct.pack(">i", 1) + b"\2h" + struct.pack(">ih", 9092, 0) + b"\0" + TAGS
     frame = bytes(5 + 4) + compact(*[one] * (fives // 5)) + TAGS
-    return rewrite_find_coordinator(frame, 4, lambda node, host, port: (host, port))
+    return rewrite_find_coordinator(frame, 4, lambda nodes: nodes)
 
 
 def refused(partitions: int) -> Any:

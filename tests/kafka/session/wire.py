@@ -38,9 +38,16 @@ class Wire(SessionWire[KafkaSession]):
         node: str = "node-1",
         **options: object,
     ) -> None:
-        entry = {"name": "k", "system": "kafka", "bootstrap": ["b:9092"], "listen": {"port": 19_000}}
+        entry = {
+            "name": "k",
+            "system": "kafka",
+            "bootstrap": ["b:9092"],
+            "listen": {"port": 19_000},
+            "advertised_host": "gate",
+            "node_port_base": 19_100,
+        }
         config = KafkaConfig.model_validate(entry | options)
-        self.nodes = Nodes("gate", "127.0.0.1", 19_100)
+        self.nodes = Nodes(config)
         self.shared = shared or Shared(config, bench, self.nodes)
         super().__init__(KafkaSession(self.shared, peer, node, START))
         self.session.connection.software = software

@@ -37,16 +37,11 @@ class Listeners:
         :param connections: takes the clients.
         :raises OSError: if the address is not available; `retry` tries again.
         """
-        self._refused.pop(listener.name, None)
         known = self._acceptors.get(listener.name)
-        if known is not None:
-            if (known.listener.host, known.listener.port) == (listener.host, listener.port):
-                known.listener = listener
-                return
-            known.close()
-            del self._acceptors[listener.name]
-            if self._announcer is not None:
-                self._announcer.closed(listener.name)
+        if known is not None and (known.listener.host, known.listener.port) == (listener.host, listener.port):
+            known.listener = listener
+            return
+        self.close_one(listener.name)
         try:
             acceptor = await Acceptor.open(listener, connections, self._inherited)
         except OSError:
@@ -69,6 +64,15 @@ class Listeners:
         for listener in tuple(self._refused.values()):
             with suppress(OSError):  # logged when it was first tried
                 await self.open(listener, connections)
+
+    def close_one(self, name: str) -> None:
+        """Close the listener of this name, if there is one; its clients stay connected."""
+        self._refused.pop(name, None)
+        acceptor = self._acceptors.pop(name, None)
+        if acceptor is not None:
+            acceptor.close()
+            if self._announcer is not None:
+                self._announcer.closed(name)
 
     def release_inherited(self) -> None:
         """Close the inherited sockets that no listener has taken."""

@@ -1,21 +1,31 @@
 """Broker addresses in responses: read them, and put the gateway's own in their place.
 
-All functions take and return frames without their length. Only host and port change; every other byte stays,
-fields of later versions included.
+All functions take and return frames without their length. Only addresses change, and brokers that must not be
+known to clients are left out; every other byte stays, fields of later versions included.
 """
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
+from sluicegate_kafka.codec import errors
 from sluicegate_kafka.codec.api_keys import ApiKey
 from sluicegate_kafka.codec.frames import response_body
-from sluicegate_kafka.codec.primitives import Cursor, guarded, write_string, write_uvarint
+from sluicegate_kafka.codec.primitives import (
+    Cursor,
+    guarded,
+    write_array_length,
+    write_string,
+    write_uvarint,
+)
 from sluicegate_kafka.codec.produce_responses import node_endpoints
 from sluicegate_kafka.codec.slices import Slices, guarded_slices
 
-AddressMap: TypeAlias = Callable[[int, str, int], tuple[str, int]]
-"""`(node_id, host, port)` as the broker says it -> what the client shall see."""
+Address: TypeAlias = tuple[str, int]
+"""Host and port."""
+AddressMap: TypeAlias = Callable[[Mapping[int, Address]], Mapping[int, Address]]
+"""Addresses by node id as the broker says them -> those that the client shall see, without the nodes that it
+shall not see."""
 
 _NO_ENTITY: Final = -1
 """Node id of an unknown coordinator; its address is empty."""
@@ -23,38 +33,86 @@ _FIND_COORDINATOR_BATCHED = 4
 _ADDRESSES_PER_SLICE = 200
 """Coordinators that are read in one slice, some 6 us each; a client may ask for half a million."""
 _pack_i32 = struct.Struct(">i").pack
+_pack_i16 = struct.Struct(">h").pack
 
 
 class _Splice:
     """Replaces addresses, and keeps all other bytes."""
 
-    __slots__ = ("cursor", "done", "map", "parts")
+    __slots__ = ("_done", "_parts", "cursor", "map")
 
     def __init__(self, cursor: Cursor, address_map: AddressMap) -> None:
         self.cursor = cursor
         self.map = address_map
-        self.parts: list[bytes | memoryview] = []
-        self.done = 0
+        self._parts: list[bytes | memoryview] = []
+        self._done = 0
 
-    def address(self) -> None:
-        """Replace the next node id, host and port."""
+    def replace(self, start: int, end: int, new: bytes) -> None:
+        """Put other bytes in place of some; from front to back."""
+        self._parts += (memoryview(self.cursor.buffer)[self._done : start], new)
+        self._done = end
+
+    def brokers(self, skip_rest: Callable[[Cursor], None]) -> None:
+        """Replace the addresses in an array of brokers, and leave out those that have none.
+
+        :param skip_rest: skips what stands behind the address of each.
+        """
         cursor = self.cursor
-        node = cursor.i32()
-        start = cursor.at
-        host, port = cursor.string(), cursor.i32()
+        length_at = cursor.at
+        count = cursor.array_length()
+        begin = cursor.at
+        named: dict[int, Address] = {}
+        entries: list[tuple[int, int, int, int, int]] = []
+        for _ in range(count):
+            start, node, address_at = cursor.at, cursor.i32(), cursor.at
+            named[node] = cursor.string(), cursor.i32()
+            address_end = cursor.at
+            skip_rest(cursor)
+            cursor.tags()
+            entries.append((node, start, address_at, address_end, cursor.at))
+        seen = self.map(named)
+        if left_out := sum(node not in seen for node, *_ in entries):
+            self.replace(length_at, begin, write_array_length(count - left_out, cursor.flexible))
+        for node, start, address_at, address_end, end in entries:
+            if node in seen:
+                self.replace(address_at, address_end, self._written(seen[node]))
+            else:
+                self.replace(start, end, b"")
+
+    def coordinator(self, error_before: int | None = None) -> None:
+        """Replace the address of the next coordinator; one that must not be known is not available.
+
+        :param error_before: where its error stands; None if it follows the address.
+        """
+        cursor = self.cursor
+        start, node, address_at = cursor.at, cursor.i32(), cursor.at
+        address = cursor.string(), cursor.i32()
+        end = cursor.at
+        error_at = end if error_before is None else error_before
+        if error_before is None:
+            cursor.i16()
         if node == _NO_ENTITY:
             return
-        host, port = self.map(node, host, port)
-        self.parts.append(memoryview(cursor.buffer)[self.done : start])
-        self.parts.append(write_string(host, cursor.flexible) + _pack_i32(port))
-        self.done = cursor.at
+        if (seen := self.map({node: address}).get(node)) is not None:
+            self.replace(address_at, end, self._written(seen))
+            return
+        nobody = (start, end, _pack_i32(_NO_ENTITY) + self._written(("", -1)))
+        error = (error_at, error_at + 2, _pack_i16(errors.COORDINATOR_NOT_AVAILABLE))
+        for change in sorted((nobody, error)):
+            self.replace(*change)
+
+    def _written(self, address: Address) -> bytes:
+        return write_string(address[0], self.cursor.flexible) + _pack_i32(address[1])
 
     def result(self) -> bytes:
         """The whole frame."""
-        if not self.parts:
+        if not self._parts:
             return self.cursor.buffer
-        self.parts.append(memoryview(self.cursor.buffer)[self.done :])
-        return b"".join(self.parts)
+        return b"".join((*self._parts, memoryview(self.cursor.buffer)[self._done :]))
+
+
+def _skip_rack(cursor: Cursor) -> None:
+    cursor.nullable_string()
 
 
 @guarded
@@ -70,11 +128,7 @@ def rewrite_metadata(frame: bytes, version: int, address_map: AddressMap) -> byt
     cursor = splice.cursor
     if version >= 3:
         cursor.i32()  # throttle time
-    for _ in range(cursor.array_length()):
-        splice.address()
-        if version >= 1:
-            cursor.nullable_string()  # rack
-        cursor.tags()
+    splice.brokers(_skip_rack if version >= 1 else lambda cursor: None)
     return splice.result()
 
 
@@ -82,7 +136,8 @@ def rewrite_metadata(frame: bytes, version: int, address_map: AddressMap) -> byt
 def rewrite_find_coordinator(frame: bytes, version: int, address_map: AddressMap) -> Slices[bytes]:
     """A FindCoordinator response with the gateway's addresses; those of unknown coordinators stay empty.
 
-    Yields between two slices.
+    A coordinator that must not be known is one that is not available: clients ask again. Yields between two
+    slices.
 
     :raises ProtocolError: when it is malformed.
     """
@@ -91,17 +146,17 @@ def rewrite_find_coordinator(frame: bytes, version: int, address_map: AddressMap
     if version >= 1:
         cursor.i32()  # throttle time
     if version < _FIND_COORDINATOR_BATCHED:
-        cursor.i16()  # error
+        error_at = cursor.at
+        cursor.i16()
         if version >= 1:
             cursor.nullable_string()
-        splice.address()
+        splice.coordinator(error_at)
         return splice.result()
     for read in range(cursor.array_length()):
         if read % _ADDRESSES_PER_SLICE == _ADDRESSES_PER_SLICE - 1:
             yield
         cursor.string()  # key
-        splice.address()
-        cursor.i16()  # error
+        splice.coordinator()
         cursor.nullable_string()
         cursor.tags()
     return splice.result()
@@ -121,12 +176,13 @@ def rewrite_describe_cluster(frame: bytes, version: int, address_map: AddressMap
         cursor.i8()  # endpoint type
     cursor.string()  # cluster id
     cursor.i32()  # controller
-    for _ in range(cursor.array_length()):
-        splice.address()
+
+    def skip_rest(cursor: Cursor) -> None:
         cursor.nullable_string()  # rack
         if version >= 2:
             cursor.i8()  # fenced
-        cursor.tags()
+
+    splice.brokers(skip_rest)
     return splice.result()
 
 
@@ -151,9 +207,5 @@ def rewrite_node_endpoints(frame: bytes, version: int, address_map: AddressMap) 
 def _rewrite_endpoints(frame: bytes, start: int, end: int, address_map: AddressMap) -> bytes:
     """The value of a NodeEndpoints field with rewritten addresses."""
     splice = _Splice(Cursor(frame[start:end], 0, flexible=True), address_map)
-    cursor = splice.cursor
-    for _ in range(cursor.array_length()):
-        splice.address()
-        cursor.nullable_string()  # rack
-        cursor.tags()
+    splice.brokers(_skip_rack)
     return splice.result()

@@ -60,7 +60,7 @@ class Addressing:
 
         def readdress(turn: SlicedResponse, response: bytes) -> Making:
             before = nodes.changes
-            rewritten = yield from rewrite_find_coordinator(response, head.version, nodes.advertised)
+            rewritten = yield from rewrite_find_coordinator(response, head.version, nodes.named)
             return self._once_open(rewritten, before, turn.now_ns)
 
         self._connection.outstanding.expect(Expected(head.correlation_id, in_slices(readdress)))
@@ -77,7 +77,7 @@ class Addressing:
 
     def _readdress(self, rewrite: Rewrite, response: bytes, version: int, now_ns: int) -> Buffer | Held:
         before = self._shared.nodes.changes
-        return self._once_open(rewrite(response, version, self._shared.nodes.advertised), before, now_ns)
+        return self._once_open(rewrite(response, version, self._shared.nodes.listed), before, now_ns)
 
     def _once_open(self, rewritten: bytes, before: int, now_ns: int) -> Buffer | Held:
         """A response, held if it names a new broker.

@@ -129,7 +129,7 @@ class Shared:
     def readdress_produce(self, frame: bytes, version: int) -> bytes:
         """A Produce response in which broker addresses, if it has any, are the gateway's."""
         if has_node_endpoints(frame, version):
-            return rewrite_node_endpoints(frame, version, self.nodes.advertised)
+            return rewrite_node_endpoints(frame, version, self.nodes.named)
         return frame
 
     def count_unknown(self, api_key: int) -> None:

@@ -1,0 +1,85 @@
+"""Which addresses the gateway does not connect to, whatever brokers say."""
+
+import socket
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import TypeAlias
+
+from sluicegate.config.models import BrokerConfig
+from sluicegate.net.reachability import Place
+
+_Ip: TypeAlias = IPv4Address | IPv6Address
+_OWN = "it is a listener of this gateway itself; brokers must advertise addresses of their own"
+_LINK_LOCAL = "it is a link-local address; name it in 'bootstrap' if a broker is there"
+_LOOPBACK = "it is a loopback address, and 'bootstrap' is elsewhere; name it there if a broker is there"
+
+
+class DialRule:
+    """The rule for one broker's entry.
+
+    Brokers name each other's addresses, and clients' bytes go there. So the gateway does not connect to what
+    only its own machine reaches: link-local addresses, and loopback unless the entry has brokers there. Nor
+    to itself: it would apply its policies twice, or connect to itself without end. An address that the entry
+    writes out may be anywhere but at the gateway.
+
+    :param config: the broker's entry.
+    :param listening: gives host and port of each listener that is open.
+    """
+
+    def __init__(self, config: BrokerConfig, listening: Callable[[], Iterable[Place]]) -> None:
+        self._config = config
+        self._listening = listening
+        self._is_loopback = False
+        """True once an address that the entry writes out was resolved to loopback."""
+
+    def refusal(self, place: Place, resolved: str) -> str:
+        """Why an address is not connected to; empty if it is.
+
+        :param place: host and port as they were named.
+        :param resolved: an address of that host.
+        """
+        ip = _target(resolved)
+        is_written_out = self._config.writes_out(*place)
+        if self._is_own(place, ip, is_written_out=is_written_out):
+            return _OWN
+        if is_written_out:
+            self._is_loopback |= ip.is_loopback
+        elif ip.is_link_local:
+            return _LINK_LOCAL
+        elif ip.is_loopback and not self._is_loopback:
+            return _LOOPBACK
+        return ""
+
+    def _is_own(self, place: Place, ip: _Ip, *, is_written_out: bool) -> bool:
+        host, port = place
+        own = [_plain(bound) for bound, bound_port in self._listening() if bound_port == port]
+        if own and not is_written_out and host.lower() == self._config.client_host.lower():
+            return True  # clients come to it, so it leads here even if by way of a load balancer
+        return any(ip == bound or (bound.is_unspecified and _is_local(ip, bound)) for bound in own)
+
+
+def _plain(address: str) -> _Ip:
+    """An address; an IPv4 address that is written as IPv6 is IPv4."""
+    ip = ip_address(address)
+    return getattr(ip, "ipv4_mapped", None) or ip
+
+
+def _target(address: str) -> _Ip:
+    """What a connection to an address reaches: the system takes 0.0.0.0 and :: for this machine."""
+    ip = _plain(address)
+    return ip_address("127.0.0.1" if ip.version == 4 else "::1") if ip.is_unspecified else ip
+
+
+def _is_local(ip: _Ip, bound: _Ip) -> bool:
+    """Whether a socket that is bound to all addresses of this machine is reached by an address."""
+    if ip.version != bound.version:
+        return False
+    if ip.is_loopback:
+        return True
+    family = socket.AF_INET6 if ip.version == 6 else socket.AF_INET
+    with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+        # Sends nothing: the kernel chooses the source, which for an address of this machine is that address.
+        probe.connect((str(ip), 9))
+        return ip_address(str(probe.getsockname()[0])) == ip
+    return False
