@@ -110,17 +110,22 @@ async def _serve(file: str, opened: Opened, drain_s: float | None, *, take_over:
     from sluicegate.store import StoreError
 
     config = opened.loaded.config
-    succession = Succession(config.state_dir, replace=take_over)
+    try:
+        succession = Succession(config.state_dir, replace=take_over)
+    except OSError as error:
+        return _refused(error)
     try:
         watch = PolicyWatch(file, opened.loaded, opened.plugins)
         own = succession.own()
         taken = succession.workers([broker.name for broker in config.brokers])
-        supervisor = Supervisor(watch, drain_s, taken, own)
+        supervisor = Supervisor(watch, drain_s, taken, own, succession.term)
         admin = AdminServer(supervisor, config.admin.host, config.admin.port, own)
     except (StoreError, PluginError, OSError) as error:
         succession.close()
         return _refused(error)
-    admin.start()
+    is_admin_late = succession.replaces_supervisor  # until this gateway is ready, the previous one answers
+    if not is_admin_late:
+        admin.start()
     log_unraisable()
     successor = Successor()
     stopping = _obey_signals(supervisor, successor)
@@ -128,6 +133,8 @@ async def _serve(file: str, opened: Opened, drain_s: float | None, *, take_over:
     def ready() -> None:
         own.close()
         succession.begin(lambda: _listening(supervisor, admin), stopping.set)
+        if is_admin_late:
+            admin.start()
         _print(_ready(supervisor, admin))
 
     try:
@@ -135,11 +142,11 @@ async def _serve(file: str, opened: Opened, drain_s: float | None, *, take_over:
     except WorkerFailedError as error:
         return _refused(error)
     finally:
+        succession.close()  # the next gateway may start while this one drains
         if succession.is_replaced:
             await admin.stop()  # the successor's endpoint serves now
         await supervisor.end()
         await admin.stop()
-        succession.close()
         successor.close()
     return 0
 

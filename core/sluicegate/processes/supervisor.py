@@ -13,6 +13,7 @@ from sluicegate.model import Level, PolicySet
 from sluicegate.net.background import BackgroundTasks
 from sluicegate.net.listening.handover import Offered
 from sluicegate.net.listening.held_listeners import HeldListeners
+from sluicegate.net.listening.latch import Term
 from sluicegate.net.listening.sockets import Inherited
 from sluicegate.processes.child import WorkerFailedError, WorkerProcess
 from sluicegate.processes.web import SupervisedServices, WebListener, open_listener
@@ -40,6 +41,7 @@ class Supervisor:
     :param drain_s: longest time for draining; the longest `max_hold` and a little more if None.
     :param taken: listening sockets of the gateway before this one: of its workers, by broker.
     :param own: its others; web sites take theirs from here.
+    :param term: when workers and web sites accept clients; always if None.
     """
 
     def __init__(
@@ -48,7 +50,9 @@ class Supervisor:
         drain_s: float | None = None,
         taken: Mapping[str, Sequence[tuple[str, socket.socket]]] | None = None,
         own: Inherited | None = None,
+        term: Term | None = None,
     ) -> None:
+        self._term = term or Term.begun()
         self._watch = watch
         self._taken = taken or {}
         self._own = own or Inherited()
@@ -76,7 +80,7 @@ class Supervisor:
         return list(self._workers.values())
 
     async def start(self) -> None:
-        """Start all workers; returns once all of them accept clients.
+        """Start all workers; returns once all of them can accept clients.
 
         :raises WorkerFailedError: if one cannot; all are ended then.
         """
@@ -85,7 +89,7 @@ class Supervisor:
             name = broker.name
             held = HeldListeners(self._taken.get(name, ()))
             self._workers[name] = worker = WorkerProcess(
-                name, self._content_for(name), self._keeper(name), held
+                name, self._content_for(name), self._keeper(name), held, self._term
             )
             self._tasks.spawn(worker.keep_running())
         for worker in self.workers:
@@ -95,6 +99,7 @@ class Supervisor:
                 await self.end(0)
                 raise WorkerFailedError(f"broker {worker.broker!r}: {error}") from None
         await self._open_sites()
+        self._term.begins.when_set(self._start_sites)
         self._tasks.spawn(self._watch_changes())
         self._tasks.spawn(self._compactor.watch())
 
@@ -162,7 +167,9 @@ class Supervisor:
         }
 
     def not_ready(self) -> list[str]:
-        """Why clients are not all served; empty if they are."""
+        """Why clients are not all served; empty if they are, be it by the next gateway."""
+        if self._term.ends.is_set:
+            return []
         if self._ending:
             return ["draining"]
         return [f"worker of broker {w.broker!r} is down" for w in self.workers if not w.ready] or (
@@ -172,7 +179,11 @@ class Supervisor:
     def brokers(self) -> dict[str, Mapping[str, Any]]:
         """Whether each broker can be reached, by name; values as from `Reachability.snapshot`."""
         return {
-            worker.broker: worker.snapshot["reachability"] if worker.snapshot and worker.ready else _NO_REPORT
+            worker.broker: (
+                worker.snapshot["reachability"]
+                if worker.snapshot and (worker.ready or self._term.ends.is_set)
+                else _NO_REPORT
+            )
             for worker in self.workers
         }
 
@@ -215,7 +226,10 @@ class Supervisor:
                 raise WorkerFailedError(f"broker {broker.name!r}: {text}") from None
             if site is not None:
                 self.sites.append(site)
-                site.start()
+
+    def _start_sites(self) -> None:
+        for site in self.sites:
+            site.start()
 
     # -- workers ----------------------------------------------------------------------------------
 
@@ -228,6 +242,7 @@ class Supervisor:
             return {
                 "config": sent,
                 "broker": broker,
+                "drain_s": self._drain_s,
                 "policies": self._policies[broker],
                 "facts": self._facts[broker],
             }
