@@ -120,8 +120,9 @@ class Supervisor:
             return
         self._ending = True
         seconds = self._drain_s if drain_s is None else drain_s
-        await asyncio.gather(*(site.stop() for site in self.sites))
-        await asyncio.gather(*(worker.end(seconds) for worker in self.workers))
+        await asyncio.gather(
+            *(worker.end(seconds) for worker in self.workers), *(site.stop() for site in self.sites)
+        )
         await self._tasks.cancel()
         for worker in self.workers:
             if worker.began.done() and not worker.began.cancelled():
@@ -168,10 +169,10 @@ class Supervisor:
 
     def not_ready(self) -> list[str]:
         """Why clients are not all served; empty if they are, be it by the next gateway."""
-        if self._term.ends.is_set:
-            return []
         if self._ending:
             return ["draining"]
+        if self._term.ends.is_set:
+            return []
         return [f"worker of broker {w.broker!r} is down" for w in self.workers if not w.ready] or (
             [] if self._workers else ["starting"]
         )

@@ -44,6 +44,10 @@ class Latch:
 
         loop.add_reader(self._descriptor, fire)
 
+    def ignore(self) -> None:
+        """Do not make the call of `when_set`; idempotent."""
+        asyncio.get_running_loop().remove_reader(self._descriptor)
+
     def close(self) -> None:
         """Release it in this process."""
         os.close(self._descriptor)
@@ -54,7 +58,7 @@ class Term:
     """When the workers of one gateway accept clients: from `begins` until `ends`.
 
     All of them share both latches, also those that are started later or have lost their supervisor. `ends` is
-    handed to the next gateway, which thus retires workers that nobody else can reach any more.
+    handed to the next gateway, so that it can retire workers whose supervisor is dead.
     """
 
     begins: Latch = field(default_factory=Latch)

@@ -117,10 +117,15 @@ class Succession:
         self.term.ends.when_set(retire)
 
     def close(self) -> None:
-        """Offer nothing any more, and leave the directory; previous processes that serve continue."""
+        """Make the workers of this gateway drain, and let another one use the directory.
+
+        Previous processes that were not retired continue.
+        """
         self._release()
         if self._server is not None:
             self._server.close()
+            self.term.ends.ignore()
+        self.term.ends.set()
         self._lock.release()
 
     def _release(self) -> None:
