@@ -28,17 +28,20 @@ class StateLock:
 
         :raises OSError: if the lock's file cannot be opened or locked.
         """
-        make_folder(folder)
-        descriptor = opener(os.fspath(folder / _NAME), os.O_RDWR | os.O_CREAT)
+        path = folder / _NAME
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            make_folder(folder)
+            lock = cls(opener(os.fspath(path), os.O_RDWR | os.O_CREAT))
+            try:
+                fcntl.flock(lock._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                lock.sign()
+            except OSError:
+                lock.release()
+                raise
+        except BlockingIOError:
+            return None
         except OSError as error:
-            os.close(descriptor)
-            if isinstance(error, BlockingIOError):
-                return None
-            raise
-        lock = cls(descriptor)
-        lock.sign()
+            raise OSError(error.errno, f"cannot lock {path}: {error.strerror}") from error
         return lock
 
     def fileno(self) -> int:
