@@ -1,14 +1,14 @@
 """One gateway enforces, whichever process is killed or stopped at whichever step of its life.
 
-The law: over the whole of a schedule no more is admitted than the rate allows, and one full bucket for each
-worker that has begun to accept clients. In the end one worker serves, with one bucket and one set of places.
+The law: in every window no more is admitted than the rate allows and one full bucket of each worker that has
+begun to accept clients. In the end one worker serves, with one bucket and one set of places.
 """
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.gateway.fault_scene import PLACES, Scene, places_taken
+from tests.gateway.fault_scene import BURST, PLACES, RATE, Scene, excess, places_taken
 from tests.gateway.running import echoing
 from tests.waiting import until
 
@@ -47,6 +47,16 @@ def _schedules() -> Iterator[object]:
                 yield pytest.param(*schedule, id=", ".join(schedule), marks=marks)
 
 
+def test_the_checker_sees_two_workers() -> None:
+    steady = [(at / RATE, at / RATE + 0.001) for at in range(100)]
+    burst = [(1.0, 1.001)] * BURST
+    assert excess(steady) < 2
+    assert excess([*steady, *burst]) > BURST
+    assert excess(steady + steady) > BURST
+    late = [(sent_s - 1, answered_s + 1) for sent_s, answered_s in steady + steady]
+    assert excess(late) < excess(steady + steady), "they may have been decided at other times"
+
+
 @pytest.fixture(scope="module")
 def upstream() -> Iterator[int]:
     """The port of a broker that echoes."""
@@ -81,8 +91,8 @@ def test_one_gateway_enforces(
             scene.load.assert_law(len(scene.accepted()))
             scene.resume()
             gateway = scene.settle()
-            since = scene.load.go_on()
-            scene.load.assert_law(1, since)
+            since_s = scene.load.go_on()
+            scene.load.assert_law(1, since_s)
             scene.load.assert_law(len(scene.accepted()))
         assert places_taken(gateway.port) == PLACES
         if life == "reload":

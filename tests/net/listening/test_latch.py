@@ -14,12 +14,11 @@ from sluicegate.net.listening.latch import Latch, Term
 def test_a_latch_that_another_process_has_set_stays_set_after_its_end() -> None:
     latch = Latch()
     copy = Latch(os.dup(latch.fileno()))
-    assert not latch.is_set
-    assert not copy.is_set
+    assert [latch.is_set, copy.is_set] == [False, False]
     program = "import os, sys; os.eventfd_write(int(sys.argv[1]), 1)"
     number = latch.fileno()
     subprocess.run([sys.executable, "-c", program, str(number)], pass_fds=[number], check=True)
-    assert latch.is_set
+    assert [latch.is_set, copy.is_set] == [True, True]
     latch.set()
     latch.close()
     assert copy.is_set
