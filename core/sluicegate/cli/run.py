@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 if TYPE_CHECKING:
     from sluicegate.metrics.http import AdminServer
     from sluicegate.net.listening.handover import Offered
+    from sluicegate.net.listening.sockets import Inherited
+    from sluicegate.net.listening.succession import Succession
     from sluicegate.processes.child import WorkerProcess
     from sluicegate.processes.supervisor import Supervisor
 
@@ -100,28 +102,20 @@ def _usable(file: str, opened: Opened) -> list[Finding]:
 
 
 async def _serve(file: str, opened: Opened, drain_s: float | None, *, take_over: bool) -> int:
-    from sluicegate.metrics.http import AdminServer
     from sluicegate.net.listening.succession import Succession
     from sluicegate.processes.child import WorkerFailedError
-    from sluicegate.processes.supervisor import Supervisor
     from sluicegate.runtime.plugins import PluginError
-    from sluicegate.runtime.policies_in_force import PolicyWatch
     from sluicegate.runtime.unraisable import log_unraisable
     from sluicegate.store import StoreError
 
-    config = opened.loaded.config
+    succession = None
     try:
-        succession = Succession(config.state_dir, replace=take_over)
-    except OSError as error:
-        return _refused(error)
-    try:
-        watch = PolicyWatch(file, opened.loaded, opened.plugins)
+        succession = Succession(opened.loaded.config.state_dir, replace=take_over)
         own = succession.own()
-        taken = succession.workers([broker.name for broker in config.brokers])
-        supervisor = Supervisor(watch, drain_s, taken, own, succession.term)
-        admin = AdminServer(supervisor, config.admin.host, config.admin.port, own)
+        supervisor, admin = _open(file, opened, drain_s, succession, own)
     except (StoreError, PluginError, OSError) as error:
-        succession.close()
+        if succession is not None:
+            succession.close()
         return _refused(error)
     is_admin_late = succession.replaces_supervisor  # until this gateway is ready, the previous one answers
     if not is_admin_late:
@@ -149,6 +143,21 @@ async def _serve(file: str, opened: Opened, drain_s: float | None, *, take_over:
         await admin.stop()
         successor.close()
     return 0
+
+
+def _open(
+    file: str, opened: Opened, drain_s: float | None, succession: "Succession", own: "Inherited"
+) -> "tuple[Supervisor, AdminServer]":
+    """Open the store and the admin port."""
+    from sluicegate.metrics.http import AdminServer
+    from sluicegate.processes.supervisor import Supervisor
+    from sluicegate.runtime.policies_in_force import PolicyWatch
+
+    config = opened.loaded.config
+    watch = PolicyWatch(file, opened.loaded, opened.plugins)
+    taken = succession.workers([broker.name for broker in config.brokers])
+    supervisor = Supervisor(watch, drain_s, taken, own, succession.term)
+    return supervisor, AdminServer(supervisor, config.admin.host, config.admin.port, own)
 
 
 async def _until_stopped(

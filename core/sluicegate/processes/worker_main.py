@@ -75,14 +75,10 @@ class WorkerMain:
             silenced=silenced,
             broker=broker.name,
         )
-        begins, ends = start["term"]
-        self._term = Term(Latch(begins), Latch(ends))
+        self._term = Term(*map(Latch, start["term"]))
         self._drain_s: float = start["drain_s"]
         self._orphan_s = config.orphan_timeout / 1000
         self._handovers = handover.directory(config.state_dir)
-        inherited = Inherited(
-            (name, socket.socket(fileno=number)) for name, number in start["listeners"].items()
-        )
         self._log_sink = LogSink(config, broker, plugins, compacting=False)
         self._worker = Worker(
             broker,
@@ -94,7 +90,7 @@ class WorkerMain:
             on_tick=self._report,
             log_stats=self._log_sink.stats,
             slow_ms=config.log.slow_plugin_call,
-            inherited=inherited,
+            inherited=_inherited(start["listeners"]),
             announcer=announcer,
             accepting=False,
         )
@@ -198,6 +194,11 @@ class WorkerMain:
             await self._worker.drain(deadline_s)
         finally:
             self._drained.set()
+
+
+def _inherited(listeners: Mapping[str, int]) -> Inherited:
+    """The listening sockets that the process was started with, by descriptor."""
+    return Inherited((name, socket.socket(fileno=number)) for name, number in listeners.items())
 
 
 def _is_cut(line: int) -> bool:
