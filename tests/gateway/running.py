@@ -26,7 +26,7 @@ brokers:
     listen: {{port: {port}}}
     max_hold: 5s
     greeting: "{greeting}"
-plugins: [tests.gateway.echo_plugin]
+plugins: [{plugins}]
 state_dir: {state}
 admin: {{port: 0}}
 policies:
@@ -56,13 +56,21 @@ class Gateway:
         self.path = directory / "gateway.yaml"
         self.more = ""
         """Further keys of the file."""
+        self.plugins = "tests.gateway.echo_plugin"
+        self.environ: dict[str, str] = {}
+        self.admin = ""
         self.upstream, self.port = upstream, port
         self.errors = directory / "errors.txt"
         self.write("100")
 
     def write(self, size: str, greeting: str = "") -> None:
         text = FILE.format(
-            upstream=self.upstream, port=self.port, state=self.directory, size=size, greeting=greeting
+            upstream=self.upstream,
+            port=self.port,
+            plugins=self.plugins,
+            state=self.directory,
+            size=size,
+            greeting=greeting,
         )
         self.path.write_text(text + self.more)
 
@@ -85,7 +93,7 @@ class Gateway:
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 text=True,
-                env={**os.environ, "PYTHONPATH": module_path(), CHOICE: ""},
+                env={**os.environ, "PYTHONPATH": module_path(), CHOICE: "", **self.environ},
             )
         assert self.process.stdout is not None
         self.ready = self.process.stdout.readline()
@@ -115,11 +123,14 @@ class Gateway:
             client.sendall(b"publish t %d\n" % size)
             return client.recv(200).startswith(b"refused")
 
+    def kill(self) -> None:
+        for child in psutil.Process(self.process.pid).children():
+            child.kill()
+        self.process.kill()
+
     def stop(self) -> None:
         if self.process.poll() is None:
-            for child in psutil.Process(self.process.pid).children():
-                child.kill()
-            self.process.kill()
+            self.kill()
         self.process.wait()
         assert self.process.stdout is not None
         self.process.stdout.close()

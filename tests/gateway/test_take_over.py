@@ -4,8 +4,8 @@ import os
 import re
 import signal
 import socket
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from threading import Event, Thread
 
@@ -44,7 +44,7 @@ def successor(gateway: Gateway) -> Iterator[Gateway]:
 
 
 class Knocking:
-    """Connects all the time, and counts."""
+    """Does the same all the time, and counts."""
 
     def __init__(self) -> None:
         self.connected = 0
@@ -52,16 +52,20 @@ class Knocking:
 
 
 @contextmanager
-def knocking(port: int) -> Iterator[Knocking]:
+def repeating(attempt: Callable[[], str]) -> Iterator[Knocking]:
+    """:param attempt: gives why it failed; empty if it did not."""
     found, over = Knocking(), Event()
 
     def knock() -> None:
         while not over.wait(0.002):
             try:
-                socket.create_connection(("127.0.0.1", port), timeout=LONG_S).close()
-                found.connected += 1
+                failure = attempt()
             except OSError as error:
-                found.refused.append(str(error))
+                failure = repr(error)
+            if failure:
+                found.refused.append(failure)
+            else:
+                found.connected += 1
 
     thread = Thread(target=knock)
     thread.start()
@@ -73,11 +77,33 @@ def knocking(port: int) -> Iterator[Knocking]:
         thread.join()
 
 
+def knocking(port: int) -> AbstractContextManager[Knocking]:
+    """Connects all the time."""
+
+    def connect() -> str:
+        socket.create_connection(("127.0.0.1", port), timeout=LONG_S).close()
+        return ""
+
+    return repeating(connect)
+
+
+def probing(gateway: Gateway) -> AbstractContextManager[Knocking]:
+    """Asks all the time whether a gateway is ready."""
+
+    def probe() -> str:
+        found = gateway.get("/readyz?broker=b1")
+        return "" if found == (200, "ok\n") else str(found)
+
+    return repeating(probe)
+
+
 def test_a_successor_takes_over_and_no_client_is_refused(gateway: Gateway, successor: Gateway) -> None:
     worker = gateway.worker()
     assert worker is not None
+    until(lambda: gateway.get("/readyz?broker=b1")[0] == 200)
     with (
         knocking(gateway.port) as knocked,
+        probing(gateway) as probed,
         socket.create_connection(("127.0.0.1", gateway.port), timeout=LONG_S) as client,
     ):
         client.sendall(b"here\n")
@@ -89,12 +115,14 @@ def test_a_successor_takes_over_and_no_client_is_refused(gateway: Gateway, succe
         assert client.recv(100) == b"", "it has nothing under way, so it is told to go"
         assert gateway.process.wait(LONG_S) == 0
         assert not successor.refused(150)
-        until(lambda: successor.get("/readyz") == (200, "ok\n"))
+        asked = probed.connected
+        until(lambda: probed.refused or probed.connected > asked, "the successor is asked, too")
     assert knocked.refused == []
+    assert probed.refused == []
     assert not worker.is_running()
     successor.process.terminate()
     assert successor.process.wait(LONG_S) == 0
-    assert not any(directory(gateway.directory).iterdir())
+    assert [left.name for left in directory(gateway.directory).iterdir()] == ["lock"]
 
 
 def test_a_successor_that_cannot_serve_changes_nothing(gateway: Gateway, successor: Gateway) -> None:
@@ -112,6 +140,16 @@ def test_a_successor_that_cannot_serve_changes_nothing(gateway: Gateway, success
             assert gateway.refused(101)
     assert knocked.refused == []
     until(lambda: gateway.get("/readyz") == (200, "ok\n"))
+
+
+def test_a_second_gateway_is_refused(gateway: Gateway, successor: Gateway) -> None:
+    successor.start()
+    assert successor.process.wait(LONG_S) == 1
+    assert successor.errors.read_text() == (
+        f"error: another gateway (process {gateway.process.pid}) uses state_dir {gateway.directory}: "
+        "end it first, or replace it with --take-over\n"
+    )
+    assert gateway.refused(101)
 
 
 def test_sigusr2_starts_the_successor(gateway: Gateway) -> None:

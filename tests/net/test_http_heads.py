@@ -126,6 +126,18 @@ async def test_an_answer_may_take_longer_than_a_head(deadlines: Deadlines) -> No
     await server.stop()
 
 
+async def test_a_client_that_has_just_connected_is_answered_while_the_server_stops() -> None:
+    async with serving() as server, connections(server, 1, b"") as [one]:
+        state = server._server.server_state
+        await until_so(lambda: state.connections)
+        [connection] = state.connections
+        stopping = asyncio.ensure_future(server.stop())
+        await until_so(lambda: connection._is_stopping)  # type: ignore[union-attr] # uvicorn names its own
+        assert (await answer(one, WHOLE)).endswith(b"hello")
+        assert await one[0].read() == b"", "it is its only request"
+        await stopping
+
+
 async def test_too_many_waiting_connections_close_the_oldest() -> None:
     async with serving(connections=20) as server, connections(server, 30, HALF) as waiting:
         ended = [await answer(each) for each in waiting[:20]]

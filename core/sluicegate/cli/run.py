@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 if TYPE_CHECKING:
     from sluicegate.metrics.http import AdminServer
     from sluicegate.net.listening.handover import Offered
+    from sluicegate.net.listening.sockets import Inherited
+    from sluicegate.net.listening.succession import Succession
     from sluicegate.processes.child import WorkerProcess
     from sluicegate.processes.supervisor import Supervisor
 
@@ -100,27 +102,24 @@ def _usable(file: str, opened: Opened) -> list[Finding]:
 
 
 async def _serve(file: str, opened: Opened, drain_s: float | None, *, take_over: bool) -> int:
-    from sluicegate.metrics.http import AdminServer
     from sluicegate.net.listening.succession import Succession
     from sluicegate.processes.child import WorkerFailedError
-    from sluicegate.processes.supervisor import Supervisor
     from sluicegate.runtime.plugins import PluginError
-    from sluicegate.runtime.policies_in_force import PolicyWatch
     from sluicegate.runtime.unraisable import log_unraisable
     from sluicegate.store import StoreError
 
-    config = opened.loaded.config
-    succession = Succession(config.state_dir, replace=take_over)
+    succession = None
     try:
-        watch = PolicyWatch(file, opened.loaded, opened.plugins)
+        succession = Succession(opened.loaded.config.state_dir, replace=take_over)
         own = succession.own()
-        taken = succession.workers([broker.name for broker in config.brokers])
-        supervisor = Supervisor(watch, drain_s, taken, own)
-        admin = AdminServer(supervisor, config.admin.host, config.admin.port, own)
+        supervisor, admin = _open(file, opened, drain_s, succession, own)
     except (StoreError, PluginError, OSError) as error:
-        succession.close()
+        if succession is not None:
+            succession.close()
         return _refused(error)
-    admin.start()
+    is_admin_late = succession.replaces_supervisor  # until this gateway is ready, the previous one answers
+    if not is_admin_late:
+        admin.start()
     log_unraisable()
     successor = Successor()
     stopping = _obey_signals(supervisor, successor)
@@ -128,6 +127,8 @@ async def _serve(file: str, opened: Opened, drain_s: float | None, *, take_over:
     def ready() -> None:
         own.close()
         succession.begin(lambda: _listening(supervisor, admin), stopping.set)
+        if is_admin_late:
+            admin.start()
         _print(_ready(supervisor, admin))
 
     try:
@@ -135,13 +136,28 @@ async def _serve(file: str, opened: Opened, drain_s: float | None, *, take_over:
     except WorkerFailedError as error:
         return _refused(error)
     finally:
+        succession.close()  # another gateway may start while this one drains
         if succession.is_replaced:
             await admin.stop()  # the successor's endpoint serves now
         await supervisor.end()
         await admin.stop()
-        succession.close()
         successor.close()
     return 0
+
+
+def _open(
+    file: str, opened: Opened, drain_s: float | None, succession: "Succession", own: "Inherited"
+) -> "tuple[Supervisor, AdminServer]":
+    """Open the store and the admin port."""
+    from sluicegate.metrics.http import AdminServer
+    from sluicegate.processes.supervisor import Supervisor
+    from sluicegate.runtime.policies_in_force import PolicyWatch
+
+    config = opened.loaded.config
+    watch = PolicyWatch(file, opened.loaded, opened.plugins)
+    taken = succession.workers([broker.name for broker in config.brokers])
+    supervisor = Supervisor(watch, drain_s, taken, own, succession.term)
+    return supervisor, AdminServer(supervisor, config.admin.host, config.admin.port, own)
 
 
 async def _until_stopped(

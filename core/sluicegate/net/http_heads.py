@@ -88,6 +88,7 @@ class Protocol(H11Protocol):
         self._taken_s = taken_s
         self._deadline: asyncio.TimerHandle | None = None
         self._untaken: asyncio.TimerHandle | None = None
+        self._is_stopping = False
 
     @property
     def address(self) -> str:
@@ -117,12 +118,20 @@ class Protocol(H11Protocol):
     def handle_events(self) -> None:
         """A head may be complete now, or the answer before the next one."""
         super().handle_events()
+        if self._is_stopping and self.cycle is not None:
+            self.cycle.keep_alive = False
         if self.transport.is_closing():
             return
         if self.conn.their_state is h11.IDLE or self.conn.our_state is h11.DONE:
             self._waiting.add(self)
         else:
             self._end()
+
+    def shutdown(self) -> None:
+        """The server stops: a client that has just connected is still answered, others at most once more."""
+        self._is_stopping = True
+        if self.cycle is not None:
+            super().shutdown()
 
     def on_response_complete(self) -> None:
         """The rest of a request that was answered before its end is due."""

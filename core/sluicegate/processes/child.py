@@ -12,6 +12,7 @@ from typing import Any
 from sluicegate.children import python_command
 from sluicegate.net.listening import descriptors
 from sluicegate.net.listening.held_listeners import HeldListeners
+from sluicegate.net.listening.latch import Term
 from sluicegate.processes import messages
 from sluicegate.processes.liveness import end_stuck, next_message
 
@@ -39,6 +40,7 @@ class WorkerProcess:
     :param keep_fact: keeps a key and its value for the broker.
     :param held: keeps its listening sockets, so that clients wait during a restart.
     :param timeout_s: a process that is silent for longer is stuck, and ended; 0 for never.
+    :param term: when it accepts clients; always if None.
     """
 
     def __init__(
@@ -48,16 +50,18 @@ class WorkerProcess:
         keep_fact: Callable[[str, str], None],
         held: HeldListeners | None = None,
         timeout_s: float = 0.0,
+        term: Term | None = None,
     ) -> None:
         self.broker = broker
         self._timeout_s = timeout_s
+        self._term = term or Term.begun()
         self.held = held or HeldListeners()
         self.restarts = 0
         self.snapshot: dict[str, Any] | None = None
         """What the process reported last; None until it did, and once it has ended."""
         self.addresses: dict[str, tuple[str, int]] = {}
         self.began: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Done once clients are accepted for the first time; fails with WorkerFailedError."""
+        """Done once clients can be accepted for the first time; fails with WorkerFailedError."""
         self._start_content = start_content
         self._keep_fact = keep_fact
         self._process: asyncio.subprocess.Process | None = None
@@ -109,13 +113,13 @@ class WorkerProcess:
 
     async def _keep_running(self) -> None:
         delay = _FIRST_DELAY_S
-        while not self._ending.is_set():
+        while not self._is_over():
             began_at = monotonic()
             try:
                 code = await self._run_once()
             except OSError as error:  # too many processes or open files; there may be room again soon
                 code, self._failure = None, f"no process can be started: {error.strerror or error}"
-            if self._ending.is_set():
+            if self._is_over():
                 return
             if not self.began.done():
                 self.began.set_exception(WorkerFailedError(self._failure or f"exit code {code}"))
@@ -163,6 +167,10 @@ class WorkerProcess:
             with suppress(ProcessLookupError):
                 process.send_signal(signal.SIGKILL)
 
+    def _is_over(self) -> bool:
+        """Whether no other process is to follow."""
+        return self._ending.is_set() or self._term.ends.is_set
+
     @property
     def _processes(self) -> list[asyncio.subprocess.Process]:
         return [
@@ -188,7 +196,8 @@ class WorkerProcess:
             process.kill()
             return await process.wait()
         self._writer = writer
-        self.tell("start", **self._start_content(), listeners=self._handed)
+        latches = (self._term.begins.fileno(), self._term.ends.fileno())
+        self.tell("start", **self._start_content(), listeners=self._handed, term=latches)
         timeout_s = self._timeout_s and max(self._timeout_s, _START_S)
         try:
             while not self._drains and (message := await next_message(reader, timeout_s)) is not None:
@@ -223,7 +232,13 @@ class WorkerProcess:
                     "sluicegate.processes.worker_main", str(theirs.fileno()), str(reports.fileno())
                 ),
                 stdin=asyncio.subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(), reports.fileno(), *self._handed.values()),
+                pass_fds=(
+                    theirs.fileno(),
+                    reports.fileno(),
+                    self._term.begins.fileno(),
+                    self._term.ends.fileno(),
+                    *self._handed.values(),
+                ),
             )
             opened.pop_all()
         theirs.close()
@@ -273,4 +288,4 @@ class WorkerProcess:
                 self._failure = message["reason"]
             case "draining":
                 self._serving = False
-                self._drains = not self._ending.is_set()
+                self._drains = not self._is_over()

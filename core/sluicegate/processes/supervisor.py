@@ -13,6 +13,7 @@ from sluicegate.model import Level, PolicySet
 from sluicegate.net.background import BackgroundTasks
 from sluicegate.net.listening.handover import Offered
 from sluicegate.net.listening.held_listeners import HeldListeners
+from sluicegate.net.listening.latch import Term
 from sluicegate.net.listening.sockets import Inherited
 from sluicegate.processes.child import WorkerFailedError, WorkerProcess
 from sluicegate.processes.service_watchdog import notify_watchdog
@@ -41,6 +42,7 @@ class Supervisor:
     :param drain_s: longest time for draining; the longest `max_hold` and a little more if None.
     :param taken: listening sockets of the gateway before this one: of its workers, by broker.
     :param own: its others; web sites take theirs from here.
+    :param term: when workers and web sites accept clients; always if None.
     """
 
     def __init__(
@@ -49,7 +51,9 @@ class Supervisor:
         drain_s: float | None = None,
         taken: Mapping[str, Sequence[tuple[str, socket.socket]]] | None = None,
         own: Inherited | None = None,
+        term: Term | None = None,
     ) -> None:
+        self._term = term or Term.begun()
         self._watch = watch
         self._taken = taken or {}
         self._own = own or Inherited()
@@ -77,7 +81,7 @@ class Supervisor:
         return list(self._workers.values())
 
     async def start(self) -> None:
-        """Start all workers; returns once all of them accept clients.
+        """Start all workers; returns once all of them can accept clients.
 
         :raises WorkerFailedError: if one cannot; all are ended then.
         """
@@ -87,7 +91,7 @@ class Supervisor:
             name = broker.name
             held = HeldListeners(self._taken.get(name, ()))
             self._workers[name] = worker = WorkerProcess(
-                name, self._content_for(name), self._keeper(name), held, timeout_s
+                name, self._content_for(name), self._keeper(name), held, timeout_s, self._term
             )
             self._tasks.spawn(worker.keep_running())
         for worker in self.workers:
@@ -97,6 +101,7 @@ class Supervisor:
                 await self.end(0)
                 raise WorkerFailedError(f"broker {worker.broker!r}: {error}") from None
         await self._open_sites()
+        self._term.begins.when_set(self._start_sites)
         self._tasks.spawn(notify_watchdog())
         self._tasks.spawn(self._watch_changes())
         self._tasks.spawn(self._compactor.watch())
@@ -118,8 +123,9 @@ class Supervisor:
             return
         self._ending = True
         seconds = self._drain_s if drain_s is None else drain_s
-        await asyncio.gather(*(site.stop() for site in self.sites))
-        await asyncio.gather(*(worker.end(seconds) for worker in self.workers))
+        await asyncio.gather(
+            *(worker.end(seconds) for worker in self.workers), *(site.stop() for site in self.sites)
+        )
         await self._tasks.cancel()
         for worker in self.workers:
             if worker.began.done() and not worker.began.cancelled():
@@ -165,9 +171,11 @@ class Supervisor:
         }
 
     def not_ready(self) -> list[str]:
-        """Why clients are not all served; empty if they are."""
+        """Why clients are not all served; empty if they are, be it by the next gateway."""
         if self._ending:
             return ["draining"]
+        if self._term.ends.is_set:
+            return []
         return [f"worker of broker {w.broker!r} {w.trouble}" for w in self.workers if w.trouble] or (
             [] if self._workers else ["starting"]
         )
@@ -175,7 +183,11 @@ class Supervisor:
     def brokers(self) -> dict[str, Mapping[str, Any]]:
         """Whether each broker can be reached, by name; values as from `Reachability.snapshot`."""
         return {
-            worker.broker: worker.snapshot["reachability"] if worker.snapshot and worker.ready else _NO_REPORT
+            worker.broker: (
+                worker.snapshot["reachability"]
+                if worker.snapshot and (worker.ready or self._term.ends.is_set)
+                else _NO_REPORT
+            )
             for worker in self.workers
         }
 
@@ -218,7 +230,10 @@ class Supervisor:
                 raise WorkerFailedError(f"broker {broker.name!r}: {text}") from None
             if site is not None:
                 self.sites.append(site)
-                site.start()
+
+    def _start_sites(self) -> None:
+        for site in self.sites:
+            site.start()
 
     # -- workers ----------------------------------------------------------------------------------
 
@@ -231,6 +246,7 @@ class Supervisor:
             return {
                 "config": sent,
                 "broker": broker,
+                "drain_s": self._drain_s,
                 "policies": self._policies[broker],
                 "facts": self._facts[broker],
             }

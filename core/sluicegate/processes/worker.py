@@ -50,6 +50,7 @@ class Worker:
     :param slow_ms: plugin calls that take this long are logged; 0 for never.
     :param inherited: listening sockets of the process before this one; those not used are closed.
     :param announcer: reports which listeners are open.
+    :param accepting: whether clients are accepted from the start on; otherwise from `accept` on.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Worker:
         slow_ms: int = SLOW_MS,
         inherited: Inherited | None = None,
         announcer: Announcer | None = None,
+        accepting: bool = True,
     ) -> None:
         self.config = config
         self._host = EngineHost(
@@ -82,7 +84,7 @@ class Worker:
         self.gates: GateCache = self._host.gates
         self.budget = Budget(config.buffer_budget)
         """Bytes that all sessions may hold together."""
-        self.listeners = Listeners(inherited, announcer)
+        self.listeners = Listeners(inherited, announcer, accepting=accepting)
         self._background = BackgroundTasks("the front")
         self._housekeeping = Housekeeping(self._host, self._front, self.budget, self.listeners, on_tick)
         self._log_stats = log_stats
@@ -145,7 +147,7 @@ class Worker:
     # -- life -------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Begin to serve; returns once clients are accepted.
+        """Begin to serve; returns once clients are accepted, or can be.
 
         :raises OSError: if a listener cannot be opened or a TLS file cannot be read.
         """

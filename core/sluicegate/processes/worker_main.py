@@ -1,7 +1,8 @@
 """A worker process: `python -m sluicegate.processes.worker_main LINE CHANNEL`, started by the supervisor.
 
-Both are descriptors of sockets to the supervisor: for messages, and for listening sockets. Without a
-supervisor the worker keeps its last policies and runs until the next one takes over, or for `orphan_timeout`.
+Both are descriptors of sockets to the supervisor: for messages, and for listening sockets. The worker
+accepts clients during its gateway's term. Without a supervisor it keeps its last policies and runs until the
+next gateway takes over, or for `orphan_timeout`.
 """
 
 import signal
@@ -27,6 +28,7 @@ from sluicegate.config.models import BrokerConfig, GatewayConfig
 from sluicegate.net.limits import raise_descriptor_limit
 from sluicegate.net.listening import handover
 from sluicegate.net.listening.held_listeners import Announcer
+from sluicegate.net.listening.latch import Latch, Term
 from sluicegate.net.listening.sockets import Inherited
 from sluicegate.processes import collecting, messages
 from sluicegate.processes.liveness import LOOKS, show_stack_when_asked
@@ -74,12 +76,11 @@ class WorkerMain:
             silenced=silenced,
             broker=broker.name,
         )
+        self._term = Term(*map(Latch, start["term"]))
+        self._drain_s: float = start["drain_s"]
         self._orphan_s = config.orphan_timeout / 1000
         self._beat_s = config.worker_timeout / 1000 / LOOKS
         self._handovers = handover.directory(config.state_dir)
-        inherited = Inherited(
-            (name, socket.socket(fileno=number)) for name, number in start["listeners"].items()
-        )
         self._log_sink = LogSink(config, broker, plugins, compacting=False)
         self._worker = Worker(
             broker,
@@ -91,12 +92,13 @@ class WorkerMain:
             on_tick=self._report,
             log_stats=self._log_sink.stats,
             slow_ms=config.log.slow_plugin_call,
-            inherited=inherited,
+            inherited=_inherited(start["listeners"]),
             announcer=announcer,
+            accepting=False,
         )
 
     async def run(self, reader: asyncio.StreamReader) -> None:
-        """Serve until the supervisor or a signal ends it.
+        """Serve until the supervisor, the next gateway or a signal ends it.
 
         :raises OSError: if a listener cannot be opened or a TLS file cannot be read.
         """
@@ -110,6 +112,8 @@ class WorkerMain:
             messages.send(self._writer, "ready", addresses=dict(self._worker.listeners.addresses))
             loop.add_signal_handler(signal.SIGTERM, self._drain)
             collecting.begin()
+            self._term.ends.when_set(self._drain)
+            self._term.begins.when_set(self._accept)
             listening = loop.create_task(self._listen(reader))
             await self._drained.wait()
             listening.cancel()
@@ -118,6 +122,10 @@ class WorkerMain:
                 offering.close()
             await self._worker.stop()
             await self._log_sink.close()
+
+    def _accept(self) -> None:
+        if not self._term.ends.is_set:
+            self._worker.listeners.accept()
 
     def _beat(self) -> None:
         """Show that the event loop turns; reports may take longer."""
@@ -155,6 +163,10 @@ class WorkerMain:
             self._go_on_alone()
 
     def _go_on_alone(self) -> None:
+        if not self._term.begins.is_set:
+            log.error("the supervisor has ended before this gateway served; ending")
+            self._drain(0)
+            return
         self._is_alone = True
         bound_s = self._orphan_s
         log.warning(
@@ -171,7 +183,7 @@ class WorkerMain:
 
         def offer() -> handover.Offered | None:
             # Once the line was given up, its number may be that of a client.
-            is_alone = self._is_alone or _is_cut(line)
+            is_alone = self._is_alone or (_is_cut(line) and self._term.begins.is_set)
             if self._draining is not None or not is_alone:
                 return None
             return [
@@ -181,7 +193,7 @@ class WorkerMain:
 
         try:
             name = f"worker-{os.getpid()}"
-            return handover.HandoverServer(self._handovers, name, offer, lambda pid: self._drain())
+            return handover.HandoverServer(self._handovers, name, offer, self._term.ends)
         except OSError as error:
             log.warning("cannot hand over to another supervisor: %s", error)
             return None
@@ -189,13 +201,19 @@ class WorkerMain:
     def _drain(self, deadline_s: float | None = None) -> None:
         if self._draining is None:
             messages.send(self._writer, "draining")
-            self._draining = asyncio.get_running_loop().create_task(self._drain_and_end(deadline_s))
+            seconds = self._drain_s if deadline_s is None else deadline_s
+            self._draining = asyncio.get_running_loop().create_task(self._drain_and_end(seconds))
 
-    async def _drain_and_end(self, deadline_s: float | None) -> None:
+    async def _drain_and_end(self, deadline_s: float) -> None:
         try:
             await self._worker.drain(deadline_s)
         finally:
             self._drained.set()
+
+
+def _inherited(listeners: Mapping[str, int]) -> Inherited:
+    """The listening sockets that the process was started with, by descriptor."""
+    return Inherited((name, socket.socket(fileno=number)) for name, number in listeners.items())
 
 
 def _is_cut(line: int) -> bool:

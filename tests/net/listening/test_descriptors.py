@@ -12,8 +12,8 @@ def test_received_sockets_are_not_inherited_by_children() -> None:
         descriptors.send(here, {}, [bound])
         received = descriptors.receive(there)
         assert received is not None
-        [copy] = received[1]
-        with copy:
+        [descriptor] = received[1]
+        with socket.socket(fileno=descriptor) as copy:
             assert not os.get_inheritable(copy.fileno())
             assert copy.getsockname() == bound.getsockname()
 
@@ -25,6 +25,7 @@ def test_receiving_or_duplicating_keeps_the_owners_socket_non_blocking() -> None
         descriptors.send(here, {}, [bound])
         received = descriptors.receive(there)
         assert received is not None
-        with received[1][0] as copy, descriptors.duplicate(copy) as second:
+        [descriptor] = received[1]
+        with socket.socket(fileno=descriptor) as copy, descriptors.duplicate(copy) as second:
             assert not os.get_inheritable(second.fileno())
             assert not os.get_blocking(bound.fileno())

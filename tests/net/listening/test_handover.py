@@ -1,6 +1,7 @@
 """Hand-over of listening sockets between two ends in this process."""
 
 import asyncio
+import os
 import socket
 from pathlib import Path
 from threading import Thread
@@ -11,6 +12,7 @@ from tests.waiting import until_so
 
 from sluicegate.net.listening import descriptors
 from sluicegate.net.listening.handover import SUPERVISOR, HandoverServer, Offered, Predecessor, predecessors
+from sluicegate.net.listening.latch import Latch
 
 
 class Old:
@@ -18,9 +20,9 @@ class Old:
 
     def __init__(self, place: Path, count: int = 1, name: str = SUPERVISOR) -> None:
         self.sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-        self.retired: list[int] = []
         self.is_willing = True
-        self.server = HandoverServer(place, name, self._offer, self.retired.append)
+        self.ends = Latch()
+        self.server = HandoverServer(place, name, self._offer, self.ends)
 
     def _offer(self) -> Offered | None:
         offered = [("main", f"node-{place}", bound) for place, bound in enumerate(self.sockets)]
@@ -28,6 +30,7 @@ class Old:
 
     def close(self) -> None:
         self.server.close()
+        self.ends.close()
         for bound in self.sockets:
             bound.close()
 
@@ -42,9 +45,7 @@ def is_empty(place: Path) -> bool:
 
 def leave(*found: Predecessor) -> None:
     for one in found:
-        one.leave()
-        for _, _, bound in one.sockets:
-            bound.close()
+        one.release()
 
 
 @on_uvloop
@@ -55,7 +56,8 @@ async def test_the_successor_serves_clients_from_the_listen_queue(tmp_path: Path
     with socket.create_connection(address) as client:
         [found] = await asked(place)
         found.retire()
-        await until_so(lambda: old.retired)
+        assert old.ends.is_set
+        assert old.server.successor_pid == os.getpid()
         old.close()
         [(broker, name, bound)] = found.sockets
         assert (broker, name) == ("main", "node-0")
@@ -64,7 +66,7 @@ async def test_the_successor_serves_clients_from_the_listen_queue(tmp_path: Path
         served.close()
     with socket.create_connection(address):
         pass
-    bound.close()
+    leave(found)
     assert is_empty(place)
 
 
@@ -86,7 +88,7 @@ async def test_a_successor_that_exits_before_it_serves_changes_nothing(tmp_path:
     assert await asked(tmp_path) == [], "one at a time"
     leave(found)
     await until_so(lambda: old.server._successor is None)
-    assert old.retired == []
+    assert not old.ends.is_set
     [again] = await asked(tmp_path)
     leave(again)
     old.close()

@@ -66,7 +66,7 @@ class Acceptor:
         self._loop = connections.loop
         self._spare = os.open(os.devnull, os.O_RDONLY)
         self._rest: asyncio.TimerHandle | None = None
-        self._loop.add_reader(bound, self._ready)
+        self.resume()
 
     @classmethod
     async def open(
@@ -93,6 +93,14 @@ class Acceptor:
         """Host and port of the listening socket, with the actual port in place of 0."""
         host, port, *_ = self.bound.getsockname()
         return host, port
+
+    def pause(self) -> None:
+        """Accept no clients until `resume`: they wait in the socket's queue."""
+        self._loop.remove_reader(self.bound)
+
+    def resume(self) -> None:
+        """Accept clients again."""
+        self._loop.add_reader(self.bound, self._ready)
 
     def close(self) -> None:
         """Stop listening; idempotent."""
@@ -145,12 +153,12 @@ class Acceptor:
             self._connections.descriptors_used_up(error)
         with suppress(OSError):
             self._spare = os.open(os.devnull, os.O_RDONLY)
-        self._loop.remove_reader(self.bound)
+        self.pause()
         self._rest = self._loop.call_later(_REST_S, self._rested)
 
     def _rested(self) -> None:
         self._rest = None
-        self._loop.add_reader(self.bound, self._ready)
+        self.resume()
 
 
 def _probe_when_silent(client: socket.socket) -> None:

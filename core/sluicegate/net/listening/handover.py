@@ -1,21 +1,26 @@
 """Hand-over of listening sockets to the next gateway, through a Unix socket in the state directory.
 
-A supervisor offers what it and its workers listen on to a successor that is started with `--take-over`, and
-drains once the successor serves. A worker whose supervisor was killed offers its own to the next supervisor.
+A supervisor offers what it and its workers listen on to a successor that is started with `--take-over`. A
+worker whose supervisor was killed offers its own to the next supervisor.
 
-The protocol is one exchange: the offer (several messages if there are many sockets), then, once the successor
-accepts clients, `{"serving": its process id}`. A connection that ends without that changes nothing.
+An offer is a message with the latch that ends the offering gateway's term and, from a supervisor, the lock of
+the state directory; then messages with the sockets. The successor sets the latch once it can serve: all
+processes of the old gateway see that, even if the one that made the offer has ended since. A connection that
+ends while the latch is not set changes nothing.
 """
 
 import asyncio
 import logging
 import os
 import socket
+import struct
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from sluicegate.net.listening import descriptors
+from sluicegate.net.listening.latch import Latch
+from sluicegate.net.listening.state_lock import StateLock
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +30,8 @@ _LONGEST_PATH = 100
 """Bytes; a Unix address has room for 107."""
 _PATIENCE_S = 5.0
 """Longest time for an offer."""
+_CREDENTIALS = struct.Struct("3i")
+"""Process, user and group of the other end (SO_PEERCRED)."""
 
 Offered = Sequence[tuple[str, str, socket.socket]]
 """Broker (empty: the supervisor's own), name of the listener, socket."""
@@ -41,15 +48,24 @@ class HandoverServer:
     :param place: directory of the Unix socket; made if it is missing.
     :param name: of the Unix socket; one that is there already is replaced.
     :param offer: gives the sockets; None while they are unavailable.
-    :param retire: called with the successor's process id once it serves.
+    :param ends: what the successor sets once it serves.
+    :param lock: what the successor holds, too; None if this process does not hold it.
     :raises OSError: if the Unix socket cannot be made.
     """
 
     def __init__(
-        self, place: Path, name: str, offer: Callable[[], Offered | None], retire: Callable[[int], None]
+        self,
+        place: Path,
+        name: str,
+        offer: Callable[[], Offered | None],
+        ends: Latch,
+        lock: StateLock | None = None,
     ) -> None:
+        self.successor_pid = 0
+        """Process id of the last one that asked for the sockets."""
         self._offer = offer
-        self._retire = retire
+        self._ends = ends
+        self._lock = lock
         self._path = place / f"{name}{_SUFFIX}"
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._loop = asyncio.get_running_loop()
@@ -92,6 +108,8 @@ class HandoverServer:
                 successor.close()
                 return
             self._successor = successor
+            credentials = successor.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+            self.successor_pid, _, _ = _CREDENTIALS.unpack(credentials)
             self._loop.add_reader(successor, self._hear)
             self._send_offer(successor)
 
@@ -104,33 +122,22 @@ class HandoverServer:
         offered = list(self._offer() or ())
         log.info("handing listening sockets to a successor", extra={"listeners": len(offered)})
         parts = [offered[at : at + descriptors.MOST] for at in range(0, len(offered), descriptors.MOST)]
+        lock = () if self._lock is None else (self._lock,)
         try:
+            descriptors.send(successor, {"pid": os.getpid()}, [self._ends, *lock])
             for part in parts or [[]]:
                 names = [(broker, name) for broker, name, _ in part]
-                message = {
-                    "pid": os.getpid(),
-                    "listeners": names,
-                    "is_last": part is parts[-1] if parts else True,
-                }
+                message = {"listeners": names, "is_last": part is parts[-1] if parts else True}
                 descriptors.send(successor, message, [bound for _, _, bound in part])
         except OSError as error:
             log.error("cannot hand listening sockets over: %s", error)
             self._forget_successor()
 
     def _hear(self) -> None:
-        if self._successor is None:
-            return
-        try:
-            heard = descriptors.receive(self._successor)
-        except BlockingIOError:
-            return
-        except (OSError, ValueError):
-            heard = None
+        """The successor sends nothing: its end of the connection is closed."""
         self._forget_successor()
-        if heard is None or "serving" not in heard[0]:
+        if not self._ends.is_set:
             log.warning("the successor ended before it served; going on")
-        else:
-            self._retire(int(heard[0]["serving"]))
 
     def _forget_successor(self) -> None:
         if self._successor is not None:
@@ -143,22 +150,28 @@ class Predecessor:
     """An earlier process that still accepts clients.
 
     :param pid: its process id.
-    :param sockets: what it listens on.
+    :param ends: ends the term of its gateway.
+    :param lock: of the state directory; None if it is a worker.
+    :param line: to it; while it is open, it offers to nobody else.
     """
 
-    def __init__(self, pid: int, sockets: Offered, line: socket.socket) -> None:
+    def __init__(self, pid: int, ends: Latch, lock: StateLock | None, line: socket.socket) -> None:
         self.pid = pid
-        self.sockets = sockets
+        self.lock = lock
+        self.sockets: list[tuple[str, str, socket.socket]] = []
+        """Broker (empty: the supervisor's own), name of the listener, socket."""
+        self._ends = ends
         self._line = line
 
     def retire(self) -> None:
-        """Make it drain and end: this process accepts clients from now on."""
-        with suppress(OSError):  # it has ended by itself
-            descriptors.send(self._line, {"serving": os.getpid()})
-        self._line.close()
+        """Make all processes of its gateway drain and end, whether it still runs itself or not."""
+        self._ends.set()
 
-    def leave(self) -> None:
-        """Leave it running; does nothing after `retire`."""
+    def release(self) -> None:
+        """Release what it has handed over but the lock; it continues unless it was retired."""
+        for _, _, bound in self.sockets:
+            bound.close()
+        self._ends.close()
         self._line.close()
 
 
@@ -178,29 +191,47 @@ def predecessors(place: Path, *, replace: bool) -> list[Predecessor]:
 
 
 def _ask(path: Path) -> Predecessor | None:
-    line = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    line.settimeout(_PATIENCE_S)
-    sockets: list[tuple[str, str, socket.socket]] = []
-    try:
-        with _address(path) as address:
-            line.connect(address)
-        while (heard := descriptors.receive(line)) is not None:
-            message, part = heard
-            if "refused" in message:
-                log.debug("%s hands nothing over: %s", path, message["refused"])
-                break
-            names: Sequence[tuple[str, str]] = message["listeners"]
-            sockets += [(broker, name, bound) for (broker, name), bound in zip(names, part, strict=True)]
-            if message["is_last"]:
-                return Predecessor(message["pid"], sockets, line)
-    except ConnectionRefusedError:  # its process has ended
-        with suppress(OSError):
-            path.unlink()
-    except (OSError, ValueError, KeyError) as error:
-        log.warning("cannot take over from %s: %s", path, error)
-    line.close()
-    for _, _, bound in sockets:
-        bound.close()
+    with ExitStack() as undo:
+        line = undo.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+        line.settimeout(_PATIENCE_S)
+        try:
+            with _address(path) as address:
+                line.connect(address)
+            found = _receive_offer(line, undo)
+        except ConnectionRefusedError:  # its process has ended
+            with suppress(OSError):
+                path.unlink()
+            return None
+        except (OSError, ValueError, KeyError) as error:
+            log.warning("cannot take over from %s: %s", path, error)
+            return None
+        if found is not None:
+            undo.pop_all()
+        return found
+
+
+def _receive_offer(line: socket.socket, undo: ExitStack) -> Predecessor | None:
+    """Receive what a process offers; None if it offers nothing.
+
+    :param undo: gets what releases a part of an offer.
+    """
+    if (heard := descriptors.receive(line)) is None:
+        return None
+    message, marks = heard
+    if "refused" in message:
+        log.debug("nothing is handed over: %s", message["refused"])
+        return None
+    ends, *lock = marks
+    found = Predecessor(message["pid"], Latch(ends), StateLock(lock[0]) if lock else None, line)
+    undo.callback(found.release)
+    if found.lock is not None:
+        undo.callback(found.lock.release)
+    while (heard := descriptors.receive(line)) is not None:
+        message, received = heard
+        for (broker, name), descriptor in zip(message["listeners"], received, strict=True):
+            found.sockets.append((broker, name, socket.socket(fileno=descriptor)))
+        if message["is_last"]:
+            return found
     return None
 
 

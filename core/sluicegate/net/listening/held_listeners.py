@@ -56,12 +56,12 @@ class HeldListeners:
             if heard is None:
                 self.unfollow()
                 return
-            message, sockets = heard
+            message, opened = heard
             known = self.sockets.pop(str(message["listener"]), None)
             if known is not None:
                 known.close()
-            for bound in sockets:
-                self.sockets[message["listener"]] = bound
+            for descriptor in opened:
+                self.sockets[message["listener"]] = socket.socket(fileno=descriptor)
 
 
 class Announcer:

@@ -19,14 +19,22 @@ class Listeners:
 
     :param inherited: listening sockets of the process before this one; those not used are closed.
     :param announcer: reports which listeners are open.
+    :param accepting: whether clients are accepted already; otherwise from `accept` on.
     """
 
-    def __init__(self, inherited: Inherited | None = None, announcer: Announcer | None = None) -> None:
+    def __init__(
+        self,
+        inherited: Inherited | None = None,
+        announcer: Announcer | None = None,
+        *,
+        accepting: bool = True,
+    ) -> None:
         self._inherited = inherited or Inherited()
         self._announcer = announcer
         self._acceptors: dict[str, Acceptor] = {}
         self._refused: dict[str, Listener] = {}
         """Those whose address was not available."""
+        self._is_accepting = accepting
         self._is_closed = False
 
     async def open(self, listener: Listener, connections: Connections) -> None:
@@ -51,10 +59,18 @@ class Listeners:
             acceptor.close()
             return
         self._acceptors[listener.name] = acceptor
+        if not self._is_accepting:
+            acceptor.pause()
         if self._announcer is not None:
             self._announcer.opened(listener.name, acceptor.bound)
         host, port = acceptor.address
         log.info("listening on %s:%d", host, port, extra={"listener": listener.name})
+
+    def accept(self) -> None:
+        """Accept clients from now on; once at most, and not after `close`."""
+        self._is_accepting = True
+        for acceptor in self._acceptors.values():
+            acceptor.resume()
 
     async def retry(self, connections: Connections) -> None:
         """Open the listeners whose address was not available, as far as it is now.

@@ -1,9 +1,11 @@
 """The hand-over of listening sockets from the previous gateway, and when that one drains."""
 
+import errno
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from socket import AF_UNIX, SOCK_DGRAM, socket
 
 from sluicegate.net.listening.descriptors import duplicate
@@ -15,7 +17,9 @@ from sluicegate.net.listening.handover import (
     directory,
     predecessors,
 )
+from sluicegate.net.listening.latch import Term
 from sluicegate.net.listening.sockets import Inherited, passed_by_systemd
+from sluicegate.net.listening.state_lock import StateLock, holder
 
 log = logging.getLogger(__name__)
 
@@ -26,22 +30,45 @@ class Succession:
     :param state_dir: the directory that all of them share.
     :param replace: True to take over from a gateway that runs; without it only from workers that have lost
         their supervisor.
+    :raises OSError: if another gateway uses the directory and hands nothing over, or if it cannot be locked.
     """
 
     def __init__(self, state_dir: str, *, replace: bool) -> None:
         self._place = directory(state_dir)
-        self._before: list[Predecessor] = predecessors(self._place, replace=replace)
-        self._activated = passed_by_systemd()
+        self._before: list[Predecessor] = []
         self._server: HandoverServer | None = None
+        self._activated = passed_by_systemd()
+        self._lock = self._claim(state_dir, replace=replace)
+        self.term = Term() if self._before else Term.begun()
+        """When the workers of this gateway accept clients: not before the previous ones drain."""
         self.is_replaced = False
         """True once another gateway serves in the place of this one."""
         if self._before:
             pids = [one.pid for one in self._before]
             log.info("taking over listening sockets", extra={"pids": pids, "listeners": self._count})
 
+    def _claim(self, state_dir: str, *, replace: bool) -> StateLock:
+        """Lock the directory, or share the lock of the gateway that hands over."""
+        lock = StateLock.take(self._place)
+        if lock is None and not replace:
+            raise _in_use(state_dir, self._place, "end it first, or replace it with --take-over")
+        self._before = predecessors(self._place, replace=replace)
+        handed = [one.lock for one in self._before if one.lock is not None]
+        lock = lock or (handed[0] if handed else StateLock.take(self._place))  # it may have ended just now
+        if lock is None:
+            self._release()
+            reason = "it hands nothing over: it starts, hands over to another one, or hangs"
+            raise _in_use(state_dir, self._place, f"{reason}. Try again, or end it first")
+        return lock
+
     @property
     def _count(self) -> int:
         return sum(len(one.sockets) for one in self._before)
+
+    @property
+    def replaces_supervisor(self) -> bool:
+        """True while the previous gateway's supervisor answers on the sockets that it has handed over."""
+        return any(one.lock is not None for one in self._before)
 
     def own(self) -> Inherited:
         """Sockets that listeners of the supervisor may use."""
@@ -63,40 +90,56 @@ class Succession:
         return [(f"systemd-{place}", duplicate(bound)) for place, bound in enumerate(self._activated)]
 
     def begin(self, offer: Callable[[], Offered | None], replaced: Callable[[], None]) -> None:
-        """Make the previous processes drain, as this gateway accepts clients now.
+        """Make the previous processes drain, and the workers of this gateway accept clients.
 
         :param offer: gives what this gateway listens on.
         :param replaced: called once another gateway serves in its place.
         """
-        self._finish(Predecessor.retire)
+        for one in self._before:
+            one.retire()
+        self.term.begins.set()
+        self._lock.sign()
+        self._release()
         notify(f"READY=1\nMAINPID={os.getpid()}")
+        try:
+            self._server = server = HandoverServer(self._place, SUPERVISOR, offer, self.term.ends, self._lock)
+        except OSError as error:
+            log.warning("no other gateway can take over from this one: %s", error)
+            return
 
-        def retire(pid: int) -> None:
+        def retire() -> None:
+            pid = server.successor_pid
             log.warning("another gateway serves from now on; draining", extra={"pid": pid})
             self.is_replaced = True
             notify(f"MAINPID={pid}")
             replaced()
 
-        try:
-            self._server = HandoverServer(self._place, SUPERVISOR, offer, retire)
-        except OSError as error:
-            log.warning("no other gateway can take over from this one: %s", error)
+        self.term.ends.when_set(retire)
 
     def close(self) -> None:
-        """Stop offering; previous processes that were not replaced continue."""
-        self._finish(Predecessor.leave)
+        """Make the workers of this gateway drain, and let another one use the directory.
+
+        Previous processes that were not retired continue.
+        """
+        self._release()
         if self._server is not None:
             self._server.close()
+            self.term.ends.ignore()
+        self.term.ends.set()
+        self._lock.release()
 
-    def _finish(self, part: Callable[[Predecessor], None]) -> None:
+    def _release(self) -> None:
         for one in self._before:
-            part(one)
-            for _, _, bound in one.sockets:
-                bound.close()
+            one.release()
         self._before = []
         for bound in self._activated:
             bound.close()
         self._activated = []
+
+
+def _in_use(state_dir: str, place: Path, remedy: str) -> OSError:
+    text = f"another gateway (process {holder(place)}) uses state_dir {state_dir}: {remedy}"
+    return OSError(errno.EBUSY, text)
 
 
 def notify(state: str, flags: int = 0) -> None:
