@@ -11,6 +11,7 @@ import click
 from pydantic_core import PydanticCustomError
 
 from sluicegate.config.units import DURATION
+from sluicegate.output import echo
 from sluicegate.store.metadata.metadata_store import MetadataStore
 from sluicegate.store.policy_store import StoreError
 from sluicegate_danube.failover import keys, runner
@@ -131,7 +132,7 @@ async def _serve(
         await election.refuse_foreign()
         controller = Controller(store, election, grace_ns)
         async with _metrics(controller.figures, listen) as served:
-            click.echo(f"sluicegate danube failover ready: controller {election.controller}{served}")
+            echo(f"sluicegate danube failover ready: controller {election.controller}{served}")
             await runner.run(controller, store, ttl_s, stopping)
     finally:
         await store.close()
