@@ -117,7 +117,7 @@ async def _serve(file: str, opened: Opened, drain_s: float | None, *, take_over:
         own = succession.own()
         taken = succession.workers([broker.name for broker in config.brokers])
         supervisor = Supervisor(watch, drain_s, taken, own)
-        admin = AdminServer(supervisor, config.admin.host, config.admin.port, own)
+        admin = AdminServer(supervisor, config.admin.host, config.admin.port, own, config.admin.allowed_hosts)
     except (StoreError, PluginError, OSError) as error:
         succession.close()
         return _refused(error)
