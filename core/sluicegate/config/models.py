@@ -265,6 +265,10 @@ class BrokerConfig(Strict):
         """
         return ""
 
+    def rule_of_principals(self, name: str) -> str:
+        """How to write a principal that no client of this broker can have; empty if one can have it."""
+        return ""
+
 
 class NodePortsConfig(BrokerConfig):
     """An entry whose broker nodes each have a gateway port of their own, besides the bootstrap port."""

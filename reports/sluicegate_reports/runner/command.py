@@ -224,7 +224,7 @@ def fetch(names: tuple[str, ...]) -> None:
 
 @click.group("compare")
 def compare() -> None:
-    """Compare how the systems keep the same policies."""
+    """Record a comparison: play one scenario against each system."""
     try:
         registry.check()
         _known_doors()
