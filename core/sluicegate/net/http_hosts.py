@@ -28,7 +28,7 @@ class HostCheck:
 
     def __init__(self, app: _App, names: Iterable[str], option: str) -> None:
         self._app = app
-        self._names = {"localhost", *(name.lower() for name in names)}
+        self._names = {"localhost", *(name.removesuffix(".").lower() for name in names)}
         self._option = option
 
     async def __call__(self, scope: _Message, receive: _Receive, send: _Send) -> None:
