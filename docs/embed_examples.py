@@ -5,7 +5,6 @@ that follows holds its text.
 """
 
 import re
-import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -39,7 +38,7 @@ def main() -> None:
         after = embed(before)
         if after != before:
             document.write_text(after)
-            sys.stdout.write(f"updated {document.relative_to(ROOT)}\n")
+            print(f"updated {document.relative_to(ROOT)}")
 
 
 if __name__ == "__main__":

@@ -11,12 +11,12 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 
 from benchmarks.harness.figures import FIGURES
 from benchmarks.harness.jars import ROOT
 from benchmarks.harness.samples import Results, mid
+from sluicegate.output.console import Console
 from sluicegate_reports.runner.machine import machine
 
 _PIPE_WIDTH = 160
@@ -56,9 +56,9 @@ def show(results: Results) -> None:
             table.add_row(*row)
         console.print(table)
     for what, reason in results.skipped.items():
-        console.print(f"skipped {what}: {reason}", markup=False, style="yellow")
+        console.print(f"skipped {what}: {reason}", style="yellow")
     for error in results.failed:
-        console.print(f"failed {error}", markup=False, style="red")
+        console.print(f"failed {error}", style="red")
 
 
 def markdown(results: Results, about: dict[str, str]) -> str:

@@ -6,6 +6,7 @@ import subprocess
 import click
 
 from sluicegate.children import python_command
+from sluicegate.output import echo
 from sluicegate_reports.class_archive import ClassArchive
 from sluicegate_reports.locations import FOLDER
 from sluicegate_reports.places import Place, told
@@ -25,7 +26,7 @@ def archive_classes(directory: Place) -> None:
         archive = spark_classes()
     except ModuleNotFoundError as error:
         raise not_installed(error) from None
-    click.echo(f"comparing {str(directory)!r} to see what Spark loads, which takes about half a minute")
+    echo(f"comparing {str(directory)!r} to see what Spark loads, which takes about half a minute")
     try:
         archive.path.unlink(missing_ok=True)
         archive.make(lambda option: _compare(directory, option))
@@ -60,4 +61,4 @@ def _report(archive: ClassArchive) -> None:
         size = archive.path.stat().st_size
     except OSError:
         raise Unusable("Java wrote no archive; class-data sharing needs HotSpot, as OpenJDK has it") from None
-    click.echo(f"{size / 1e6:.0f} MB are kept in {archive.path}")
+    echo(f"{size / 1e6:.0f} MB are kept in {archive.path}")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def report() -> None:
-    """Compare how systems enforced the same policies."""
+    """Evaluate what was recorded: comparison runs and decision logs."""
     try:
         registry.check()
     except registry.RegistryError as error:

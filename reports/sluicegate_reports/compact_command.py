@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sluicegate.output import echo
 from sluicegate_reports.listing import is_table
 from sluicegate_reports.locations import FOLDER, NEW_FOLDER
 from sluicegate_reports.places import Place, told
@@ -58,10 +59,10 @@ def compact(log: Place, target: Place, before: object, *, delta: bool) -> None:
     except OSError as error:
         raise Unusable(told(error)) from None
     for left in done.left_out:
-        click.echo(f"{left.path} is left out: it {left.reason}", err=True)
-    click.echo(f"{done.rows:,} rows of {len(done.sources):,} files are now in {len(done.written):,} files")
+        echo(f"{left.path} is left out: it {left.reason}", err=True)
+    echo(f"{done.rows:,} rows of {len(done.sources):,} files are now in {len(done.written):,} files")
     if recorded is not None and recorded.files:
-        click.echo(f"the Delta table has {recorded.files:,} files more, in version {recorded.version}")
+        echo(f"the Delta table has {recorded.files:,} files more, in version {recorded.version}")
 
 
 def _recorder() -> "Callable[[Place], Recorded]":

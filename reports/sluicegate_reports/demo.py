@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from sluicegate.children import python_command
@@ -19,6 +18,7 @@ from sluicegate.decisions.reading import read_decisions
 from sluicegate.demo.law import Limit
 from sluicegate.demo.page import Page
 from sluicegate.demo.topic_log import TopicLog
+from sluicegate.output.console import Console
 from sluicegate.runtime.plugins import load_plugins
 from sluicegate_reports.demo_table import clients_table
 from sluicegate_reports.markdown import markdown

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 import click
 
+from sluicegate.output import echo
 from sluicegate_reports.usage import Unusable
 
 if TYPE_CHECKING:
@@ -78,6 +79,6 @@ def end(thresholds: "Sequence[Threshold]") -> None:
     failed = [threshold for threshold in thresholds if not threshold.passed]
     for each in failed:
         measured, bound = quantity(each.measured, each.unit), quantity(each.bound, each.unit)
-        click.echo(f"failed: {each.name} is {measured}, expected at most {bound}", err=True)
+        echo(f"failed: {each.name} is {measured}, expected at most {bound}", err=True)
     if failed:
         raise SystemExit(1)

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from sluicegate.output import echo, echo_document
 from sluicegate_reports import output
 from sluicegate_reports.compact_command import compact
 from sluicegate_reports.locations import FOLDER, NEW_FILE, NEW_FOLDER
@@ -76,13 +77,14 @@ def recommend(
     if policies is not None:
         write(policies, text)
         output.deliver(found.results, out, chosen)
-        click.echo(
-            f"\npolicies written to {policies}: put your brokers in, then `sluicegate check {policies}`"
+        echo(
+            "",
+            f"policies written to {policies}: put your brokers in, then `sluicegate check {policies}`",
         )
         return
     if out is not None:
         write(out, output.rendered(found.results, chosen))
-    click.echo(text, nl=False)
+    echo_document(text)
 
 
 @click.command("follow")

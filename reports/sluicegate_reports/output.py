@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from sluicegate.model import visible_json
+from sluicegate.output import echo, echo_document
 from sluicegate_reports.fail_on import Wanted, decisive, end
 from sluicegate_reports.locations import NEW_FILE
 from sluicegate_reports.places import Place
@@ -73,13 +75,13 @@ def deliver(results: "Results", out: Place | None, form: str, fail_on: Sequence[
     bounded = tuple(deciding.get(threshold.name, threshold) for threshold in results.thresholds)
     results = replace(results, thresholds=bounded)
     if out is None and form != "terminal":
-        click.echo(rendered(results, form), nl=False)
+        echo_document(rendered(results, form))
     else:
         if out is not None:
             write(out, rendered(results, form))
         show(results)
         if out is not None:
-            click.echo(f"\nwritten to {out}")
+            echo("", f"written to {out}")
     end(list(deciding.values()))
 
 
@@ -92,7 +94,7 @@ def rendered(results: "Results", form: str) -> str:
     if form == "json":
         from sluicegate_reports.results import to_json
 
-        return to_json(results).decode() + "\n"
+        return visible_json(to_json(results).decode()) + "\n"
     if form == "markdown":
         from sluicegate_reports.markdown import markdown
 

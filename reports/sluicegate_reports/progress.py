@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -13,6 +12,8 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
+
+from sluicegate.output.console import Console
 
 Told = Callable[[int, int], None]
 """Takes how many parts are done, and of how many."""
@@ -37,7 +38,7 @@ def working(name: str, console: Console | None = None) -> Iterator[None]:
     :param name: what is done, such as `comparing`.
     :param console: where to; by default standard error.
     """
-    console = console or Console(stderr=True, highlight=False, markup=False)
+    console = console or Console(stderr=True)
     if not console.is_terminal:
         yield
         return

@@ -1,31 +1,14 @@
-"""Makes foreign names, such as those of topics, safe to show: invisible characters are spelt out."""
+"""Makes results safe to show: in names that others chose, invisible characters become escape sequences."""
 
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar, cast
 
+from sluicegate.model import visible
 from sluicegate_reports.results import Point, RunFacts
 
 _Shown = TypeVar("_Shown")
-_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-"""Unicode's categories of control and format characters: escapes, newlines, changes of direction."""
 _LINES = "\n\t"
-
-
-def printable(text: str, keep: str = "") -> str:
-    """A text in which control and format characters are spelt as in Python, such as newlines and escapes.
-
-    :param keep: those that stay as they are.
-    """
-    if text.isprintable():
-        return text
-    return "".join(
-        sign.encode("unicode_escape").decode("ascii")
-        if sign not in keep and unicodedata.category(sign) in _HIDDEN
-        else sign
-        for sign in text
-    )
 
 
 def readable(shown: _Shown) -> _Shown:
@@ -35,7 +18,7 @@ def readable(shown: _Shown) -> _Shown:
 
 def _readable(value: Any, keep: str = "") -> Any:
     if type(value) is str:
-        return printable(value, keep)
+        return visible(value, keep)
     if isinstance(value, tuple):
         return tuple(_readable(each, keep) for each in value)
     if isinstance(value, Mapping):

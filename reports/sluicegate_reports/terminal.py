@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from io import StringIO
 
 from rich import box
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table as Grid
 from rich.text import Text
 
+from sluicegate.output.console import Console
 from sluicegate_reports.cells import is_number, left_out, scaled_columns, texts
 from sluicegate_reports.missing import NOTHING, cells, counted, gaps, heading, lead
 from sluicegate_reports.quantities import quantity
@@ -44,9 +45,9 @@ def show(results: Results, console: Console | None = None) -> None:
     :param console: where to; by default standard output, 150 columns wide where that is no terminal.
     """
     if console is None:
-        console = Console(highlight=False, markup=False)
+        console = Console()
         if not console.is_terminal:
-            console = Console(highlight=False, markup=False, width=_WIDTH)
+            console = Console(width=_WIDTH)
     console.print(summary(results, console.width))
 
 
@@ -56,7 +57,7 @@ def as_text(results: Results, width: int = _WIDTH) -> str:
     :param width: columns.
     """
     text = StringIO()
-    show(results, Console(file=text, width=width, no_color=True, highlight=False, markup=False))
+    show(results, Console(file=text, width=width, no_color=True))
     return text.getvalue()
 
 

@@ -9,6 +9,7 @@ import pytest
 from click.testing import Result
 
 from sluicegate.config.tree import parse
+from sluicegate.runtime.plugins import CHOICE
 
 Run = Callable[..., Result]
 
@@ -145,3 +146,61 @@ def test_a_file_that_mentions_inspecting_needs_no_hint(run_in: Run, inspect: str
     text = BROKERS + SIZES.replace("broker:\n", f"broker:\n    inspect: {inspect}\n")
     result = run_in(text, "check", "gateway.yaml")
     assert (result.exit_code, result.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        (
+            "    exempt: {principals: [anna, 'User:eva', ANONYMOUS]}\n",
+            ["brokers.0.exempt.principals.0", "write 'User:anna', as Kafka names the principal of a client"],
+        ),
+        (
+            "    quotas: [{principal: 'User:eva', messages: 1}, {principal: anna, messages: 1}]\n",
+            ["brokers.0.quotas.1.principal", "write 'User:anna'"],
+        ),
+    ],
+)
+def test_principals_that_no_client_of_kafka_has_are_warned_of(
+    run_in: Run, more: str, expected: list[str]
+) -> None:
+    result = run_in(BROKERS + more, "check", "gateway.yaml")
+    assert result.exit_code == 0
+    assert result.stderr.count("warning[config]") == 1
+    for text in expected:
+        assert text in result.stderr
+
+
+def test_pulsars_roles_are_any_names(run_in: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CHOICE, "pulsar")
+    text = BROKERS.replace("kafka", "pulsar") + "    exempt: {principals: [anna]}\n"
+    result = run_in(text, "check", "gateway.yaml")
+    assert (result.exit_code, result.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("policies", "remedy"),
+    [
+        ("broker: {max_publish_rate: 5/s, burst: 5}", "did you mean 'burst_seconds'?"),
+        ("topics: [{name: 'orders\\..*', max_publish_rate: 5/s}]", "'*' stands for any characters"),
+        ("topics: [{name: '^orders$', max_publish_rate: 5/s}]", "all others for themselves; on kafka"),
+        (
+            'topics: [{name: "orders\\..*", max_publish_rate: 5/s}]',
+            "put text with a backslash in single quotes",
+        ),
+    ],
+)
+def test_mistakes_that_suggest_what_was_meant_get_that_remedy(
+    run_in: Run, policies: str, remedy: str
+) -> None:
+    result = run_in(f"{BROKERS}policies:\n  {policies}\n", "check", "gateway.yaml")
+    assert result.exit_code == 1
+    assert remedy in result.stderr
+
+
+def test_what_stands_in_the_wrong_section_is_shown_without_its_secrets(run_in: Run) -> None:
+    quotas = "quotas: [{principal: anna, messages: 5/s}, {principal: eva, password: hunter2}]"
+    result = run_in(f"{BROKERS}{quotas}\nkennwort: hunter3\n", "check", "gateway.yaml")
+    assert "quotas: [{principal: anna, messages: 5/s}, {principal: eva, password: ***" in result.stderr
+    assert "move it to brokers.0" in result.stderr
+    assert "hunter" not in result.output

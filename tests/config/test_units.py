@@ -55,6 +55,9 @@ def test_values_are_read_in_base_units(unit: Unit, text: object, amount: int) ->
     [
         (COUNT, -1, "-1 is negative", "0 for unlimited"),
         (COUNT, "-1", "'-1' is negative", "0 for unlimited"),
+        (COUNT, "unlimited", "'unlimited' is not a whole number", "0 for unlimited"),
+        (MESSAGE_RATE, " Unlimited", "is not a whole number of messages per second", "0 for unlimited"),
+        (DURATION, "none", "'none' is not a whole number of milliseconds", "0 for none"),
         (COUNT, 1.5, "1.5 is not a whole number", "such as 100"),
         (COUNT, 2.0, "2.0 is not a whole number", "such as 100"),
         (COUNT, True, "True is not a whole number", "such as 100"),

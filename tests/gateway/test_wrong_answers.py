@@ -1,5 +1,6 @@
 """Invalid results of plugins are reported and counted, and fail open or closed; clients are served."""
 
+import asyncio
 import math
 from collections.abc import Callable, Iterable
 from decimal import Decimal
@@ -168,13 +169,31 @@ def test_a_check_must_not_be_async(call: Callable[..., Any], fail_open: bool) ->
     assert "async" in lab.faults.last[NAME].error
 
 
-def test_a_check_that_raises_system_exit_does_not_end_the_worker() -> None:
-    def call(op: Operation, now_ns: int) -> None:
-        raise SystemExit(1)
+FATAL = [SystemExit(1), KeyboardInterrupt("1"), GeneratorExit("1"), asyncio.CancelledError("1")]
+"""Exceptions that end an event loop, a task or a generator, or pass through `except Exception`."""
 
-    lab = Lab(Plugin([check(call)]))
+
+@pytest.mark.parametrize("error", FATAL, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("fail_open", [True, False])
+def test_no_exception_of_a_check_ends_the_worker(error: BaseException, fail_open: bool) -> None:
+    def call(op: Operation, now_ns: int) -> None:
+        raise error
+
+    lab = Lab(Plugin([check(call, fail_open=fail_open)]))
+    decision = lab.gate().decide(operation(), NOW)
+    assert (decision is None) == fail_open
+    assert lab.faults.last[NAME].error == f"{type(error).__name__}: 1"
+
+
+@pytest.mark.parametrize("error", FATAL, ids=lambda error: type(error).__name__)
+def test_no_exception_of_a_hook_ends_the_worker(error: BaseException) -> None:
+    def raises() -> None:
+        raise error
+
+    lab = Lab(Plugin(checks=raises, rule=raises))
     assert lab.gate().decide(operation(), NOW) is None
-    assert lab.faults.last[NAME].error == "SystemExit: 1"
+    assert lab.faults.counts == {NAME: 2}
+    assert lab.faults.last[NAME].error == f"{type(error).__name__}: 1"
 
 
 def test_an_exception_with_a_broken_repr_is_a_fault() -> None:

@@ -1,10 +1,12 @@
 import asyncio
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import httpx
 import pytest
 from tests.metrics.status import STATUS
+from tests.waiting import until_so
 
 from sluicegate.metrics.http import AdminServer, make_app
 
@@ -97,3 +99,43 @@ async def test_port_in_use_is_named() -> None:
     with pytest.raises(OSError, match=rf"cannot listen on 127.0.0.1:{port} \(admin\)"):
         AdminServer(Observed(), "127.0.0.1", port)
     await admin.stop()
+
+
+async def test_another_host_is_refused_unless_it_is_allowed() -> None:
+    admin = AdminServer(Observed(), "127.0.0.1", 0, allowed_hosts=["gate.example"])
+    admin.start()
+    host, port = admin.address
+    async with httpx.AsyncClient(base_url=f"http://{host}:{port}") as client:
+        for path in ("/metrics", "/livez", "/readyz?verbose"):
+            evil = await client.get(path, headers={"host": f"evil.example:{port}"})
+            assert (evil.status_code, "admin.allowed_hosts" in evil.text) == (421, True)
+        assert (await client.get("/livez", headers={"host": "gate.example"})).text == "ok\n"
+    await admin.stop()
+
+
+class Counting(Observed):
+    """Waits within each exposition, and counts them."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+        self.go_on = threading.Event()
+
+    def snapshots(self) -> list[dict[str, Any]]:
+        self.begun += 1
+        self.go_on.wait()
+        return []
+
+
+async def test_clients_that_ask_for_metrics_at_once_share_one_exposition() -> None:
+    observed = Counting()
+    transport = httpx.ASGITransport(make_app(observed))
+    async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
+        asking = [asyncio.ensure_future(client.get("/metrics")) for _ in range(50)]
+        await until_so(lambda: observed.begun)
+        assert (await client.get("/livez")).status_code == 200
+        observed.go_on.set()
+        texts = {(await each).text for each in asking}
+        assert observed.begun == 1
+        assert len(texts) == 1
+        await client.get("/metrics")
+        assert observed.begun == 2

@@ -192,15 +192,45 @@ async def test_answered_requests_with_bodies_that_never_end_give_way_to_others()
         assert await answer(made[0]) == b""
 
 
-async def test_an_answer_that_nobody_takes_frees_its_place(deadlines: Deadlines) -> None:
-    app = PlainTextResponse(b"." * (64 << 20) + b"hello")
-    server = HttpServer(app, "127.0.0.1", 0, "test", connections=2, taken_s=TAKEN_S)
+async def large(scope: Any, receive: Any, send: Any) -> None:
+    """Answers with more than sockets buffer, or with little at `/small`."""
+    body = b"hello" if scope["path"] == "/small" else b"." * (8 << 20)
+    await PlainTextResponse(body)(scope, receive, send)
+
+
+SMALL = b"GET /small HTTP/1.1\r\nHost: gate\r\n\r\n"
+
+
+async def test_the_taking_of_an_answer_times_out(deadlines: Deadlines) -> None:
+    server = HttpServer(large, "127.0.0.1", 0, "test", taken_s=TAKEN_S)
     server.start()
-    async with connections(server, 1, WHOLE):
+    async with connections(server, 1, WHOLE) as [slow]:
         await until_so(lambda: deadlines.due)
-        async with connections(server, 1, WHOLE) as [other]:
-            assert (await other[0].readline()).startswith(b"HTTP/1.1 503 ")
         deadlines.due[0]()
-        async with connections(server, 1, WHOLE) as [other]:
-            assert (await other[0].readline()).startswith(b"HTTP/1.1 200 ")
+        with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+            await slow[0].readexactly(8 << 20)
+    await server.stop()
+
+
+async def test_clients_that_do_not_take_their_answers_give_way_to_others(deadlines: Deadlines) -> None:
+    server = HttpServer(large, "127.0.0.1", 0, "test", connections=20, taken_s=TAKEN_S)
+    server.start()
+    async with connections(server, 9, WHOLE) as first:
+        await until_so(lambda: len(deadlines.due) == 9)
+        async with connections(server, 30, WHOLE), connections(server, 1, SMALL) as [other]:
+            assert (await answer(other)).startswith(b"HTTP/1.1 200 ")
+            with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+                await first[0][0].readexactly(8 << 20)
+    await server.stop()
+
+
+async def test_a_client_that_takes_its_answer_late_goes_on(deadlines: Deadlines) -> None:
+    server = HttpServer(large, "127.0.0.1", 0, "test", connections=20, taken_s=TAKEN_S)
+    server.start()
+    async with connections(server, 1, WHOLE) as [slow]:
+        await until_so(lambda: deadlines.due)
+        await slow[0].readuntil(b"\r\n\r\n")
+        await slow[0].readexactly(8 << 20)
+        await until_so(lambda: not deadlines.due)
+        assert (await answer(slow, SMALL)).startswith(b"HTTP/1.1 200 ")
     await server.stop()

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from tests.output import HOSTILE
 
-from sluicegate.model import Action, Decision, Operation, OperationKind, Outcome, Reason
+from sluicegate.model import Action, Decision, Operation, OperationKind, Outcome, Reason, visible
 from sluicegate.runtime import logs
 from sluicegate.runtime.recording import Recording
 from sluicegate.testing import NullSink, build_gate
@@ -117,11 +118,31 @@ def test_text_lines_are_readable() -> None:
 
 
 def test_text_from_clients_cannot_inject_lines() -> None:
-    assert logs.printable("a\nb\x1b[0m ü") == "a\\nb\\x1b[0m ü"
     stream = io.StringIO()
     logs.set_up("info", "text", stream)
     logging.getLogger("sluicegate").warning("cannot list %s", "orders\n2026-01-01 INFO all is well")
     assert len(stream.getvalue().splitlines()) == 1
+
+
+@pytest.mark.parametrize("style", ["json", "text"])
+def test_a_log_does_not_control_the_terminal(style: Literal["json", "text"]) -> None:
+    stream = io.StringIO()
+    logs.set_up("info", style, stream)
+    hostile = HOSTILE.replace("\ud800", "")  # names that reach the log have no halves of characters
+    try:
+        raise ValueError(hostile)
+    except ValueError:
+        logging.getLogger("sluicegate").exception("no %s", hostile, extra={"topic": hostile})
+    text = stream.getvalue()
+    assert visible(text, keep="\n") == text
+    if style == "json":
+        entry = json.loads(text)
+        assert (entry["message"], entry["topic"]) == (f"no {hostile}", hostile)
+    else:
+        first, *traceback = text.splitlines()
+        assert "\\x1b]0;owned" in first
+        assert traceback[0] == "  Traceback (most recent call last):"
+        assert all(line.startswith("  ") for line in traceback)
 
 
 @pytest.mark.parametrize(("level", "shown"), [("info", 0), ("debug", 1)])

@@ -77,7 +77,8 @@ def test_a_task_that_raises_is_counted_logged_and_restarted(
 
     async def bad() -> None:
         runs["bad"] += 1
-        raise SystemExit(3) if runs["bad"] == 2 else ValueError("no disk")
+        errors = SystemExit(3), KeyboardInterrupt(), GeneratorExit(), asyncio.CancelledError()
+        raise dict(zip(range(2, 6), errors, strict=True)).get(runs["bad"], ValueError("no disk"))
 
     async def good() -> None:
         runs["good"] += 1
@@ -85,9 +86,12 @@ def test_a_task_that_raises_is_counted_logged_and_restarted(
     with caplog.at_level(logging.ERROR):
         thread = lab.start(task(bad, name="bad"), task(good, name="good"))
         assert thread.wait_first()
-        until(lambda: runs["bad"] >= 4 and runs["good"] >= 4)
+        until(lambda: runs["bad"] >= 7 and runs["good"] >= 7)
 
     assert ("mine", "task bad: ValueError: no disk") in lab.failures
+    for text in ("raised SystemExit(3)", "raised KeyboardInterrupt()", "raised GeneratorExit()"):
+        assert ("mine", f"task bad: RuntimeError: {text}") in lab.failures
+    assert ("mine", "task bad: RuntimeError: it cancelled itself") in lab.failures
     assert lab.value("sluicegate_task_failures", "bad") >= 3
     assert lab.value("sluicegate_task_failures", "good") == 0
     assert lab.value("sluicegate_task_last_attempt_timestamp_seconds", "bad") > 1e9

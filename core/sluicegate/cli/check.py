@@ -1,6 +1,5 @@
 """`sluicegate check FILE`."""
 
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -11,6 +10,7 @@ from sluicegate.cli.findings import file_findings, policy_warnings, store_findin
 from sluicegate.cli.opening import Opened, counted, plugin_findings
 from sluicegate.config.errors import Finding, by_place, render
 from sluicegate.config.load import Loaded, Reading, plugin_modules, read
+from sluicegate.output import echo, echo_document, echo_json
 from sluicegate.runtime.plugins import PluginError, load_plugins
 
 
@@ -34,7 +34,7 @@ def check(file: str, is_json: bool, no_files: bool) -> None:
     errors = [finding for finding in findings if finding.severity == "error"]
     if is_json:
         report = {"file": file, "ok": not errors, "findings": [finding.as_json() for finding in findings]}
-        click.echo(json.dumps(report, indent=2))
+        echo_json(report)
     else:
         _print(file, findings, reading.loaded if not errors else None)
     sys.exit(1 if errors else 0)
@@ -59,11 +59,11 @@ def _read(file: str, *, with_files: bool) -> tuple[Reading, list[Finding]]:
 
 def _print(file: str, findings: Sequence[Finding], loaded: Loaded | None) -> None:
     if findings:
-        click.echo(render(findings), err=True)
+        echo_document(render(findings), err=True)
     if loaded is None:
-        click.echo(f"\n{file}: {counted(findings)}, nothing applied", err=True)
+        echo("", f"{file}: {counted(findings)}, nothing applied", err=True)
     else:
-        click.echo(f"{file}: ok, {summary(loaded)}")
+        echo(f"{file}: ok, {summary(loaded)}")
 
 
 def summary(loaded: Loaded) -> str:

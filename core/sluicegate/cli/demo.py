@@ -14,6 +14,7 @@ import click
 from sluicegate.children import ChildError
 from sluicegate.demo.gateway_process import GatewayError
 from sluicegate.demo.scene import BrokerDemo, Verdict
+from sluicegate.output import echo
 from sluicegate.runtime.plugins import PluginError, Plugins, load_plugins
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def demo(keep: Path | None, plain: bool, only: tuple[str, ...], report: bool) ->
     except (GatewayError, ChildError, OSError) as error:
         raise click.ClickException(f"the demo cannot run: {error}") from None
     except KeyboardInterrupt:
-        click.echo("the demo was interrupted; all its processes have ended", err=True)
+        echo("the demo was interrupted; all its processes have ended", err=True)
         sys.exit(_ENDED)
     sys.exit(1 if outcome.count(Verdict.DIFFERENT) or problems else 0)
 
@@ -107,9 +108,9 @@ def _demos(plugins: Plugins, only: frozenset[str]) -> Mapping[str, BrokerDemo]:
     for system in offered.keys() - usable.keys():
         extra = offered[system].extra
         libraries = " and ".join(extra.missing())
-        click.echo(f"{system} is not shown: {libraries} not installed; do: {extra.remedy}", err=True)
+        echo(f"{system} is not shown: {libraries} not installed; do: {extra.remedy}", err=True)
     for system, absent in plugins.left_out.items():
-        click.echo(f"{system} is not shown: {absent.explanation}", err=True)
+        echo(f"{system} is not shown: {absent.explanation}", err=True)
     if not usable:
         raise click.ClickException("nothing to show: no installed broker plugin has a demo that can run")
     names = {scene.name for found in usable.values() for scene in found.scenes}

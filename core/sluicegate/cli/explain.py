@@ -1,6 +1,5 @@
 """`sluicegate explain`: the effective policies of a topic, or the reason of a refusal."""
 
-import json
 import os
 import re
 import time
@@ -14,6 +13,7 @@ from sluicegate.cli.following import adaptive_lines, as_json, factor_lines, reme
 from sluicegate.cli.opening import Desk, Opened, config_file, open_file, read_facts
 from sluicegate.config.models import BrokerConfig
 from sluicegate.model import EffectivePolicies
+from sluicegate.output import echo, echo_document, echo_json
 
 _DECISION_ID = re.compile(r"[0-9a-z]{4,}-[0-9a-z]+")
 _PER_GATE = "each gateway process counts limits on its own"
@@ -52,21 +52,21 @@ def explain(subject: str | None, file: str, broker: str | None, client: str | No
     opened = open_file(file, os.environ)
     state_dir = opened.loaded.config.state_dir
     if client is not None:
-        click.echo(_last_refusal(state_dir, client))
+        echo_document(_last_refusal(state_dir, client))
         return
     assert subject is not None  # noqa: S101 - checked above
     refusal = _refusal(state_dir, subject)
     if refusal is not None:
-        click.echo(refusal)
+        echo_document(refusal)
         return
     chosen = _choose(opened, broker)
     effective = effective_policies(opened, chosen, subject)
     lines = shown(opened, chosen, effective)
     facts = read_facts(opened, chosen.name)
     if is_json:
-        click.echo(_as_json(lines, effective, facts))
+        echo_json(_as_json(lines, effective, facts))
     else:
-        click.echo(_as_text(lines, effective, opened, chosen, facts))
+        echo(*_as_text(lines, effective, opened, chosen, facts))
 
 
 def _last_refusal(state_dir: str, client: str) -> str:
@@ -90,7 +90,7 @@ def _refusal(state_dir: str, subject: str) -> str | None:
     except JournalError as error:
         if marked:
             raise click.ClickException(str(error)) from None
-        click.echo(f"note: {error}; explaining it as a topic", err=True)
+        echo(f"note: {error}; explaining it as a topic", err=True)
         return None
 
 
@@ -132,7 +132,7 @@ def shown(opened: Opened, broker: BrokerConfig, effective: EffectivePolicies) ->
     return lines
 
 
-def _as_json(lines: list[Line], effective: EffectivePolicies, facts: Mapping[str, str]) -> str:
+def _as_json(lines: list[Line], effective: EffectivePolicies, facts: Mapping[str, str]) -> dict[str, object]:
     policies = {
         line.field: {
             "value": effective.values[line.field],
@@ -142,7 +142,7 @@ def _as_json(lines: list[Line], effective: EffectivePolicies, facts: Mapping[str
         for line in lines
     }
     found = {"topic": effective.topic, "observe_only": effective.observe_only, "policies": policies}
-    return json.dumps(found | as_json(remembered_factors(facts, effective), facts), indent=2)
+    return found | as_json(remembered_factors(facts, effective), facts)
 
 
 def _as_text(
@@ -151,7 +151,7 @@ def _as_text(
     opened: Opened,
     broker: BrokerConfig,
     facts: Mapping[str, str],
-) -> str:
+) -> list[str]:
     name = opened.plugins.drivers[broker.system].name_of(effective.topic, broker)
     rows = [("policy", "value", "level", "source", "where")]
     rows += [(line.field, line.value, line.level or "-", line.source, _where(line)) for line in lines]
@@ -167,7 +167,7 @@ def _as_text(
     now_ms = time.time_ns() // 1_000_000
     text += factor_lines(remembered_factors(facts, effective), effective, fields, now_ms)
     text += adaptive_lines(facts, effective.topic, now_ms)
-    return "\n".join(text)
+    return text
 
 
 def _where(line: Line) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from sluicegate import __version__
+from sluicegate.model import visible
 
 _COMMANDS = {
     "run": ("Run the gateway for the brokers in a file.", "sluicegate.cli.run:run"),
@@ -66,9 +67,15 @@ class _LazyGroup(click.Group):
 
 @contextmanager
 def _output_errors() -> Iterator[None]:
-    """Report in one line that standard output is full or broken; click itself handles a closed pipe."""
+    """Report in one line that standard output is full or broken; click itself handles a closed pipe.
+
+    click prints errors itself, so what they quote, of files and of what others sent, is escaped here.
+    """
     try:
         yield
+    except click.ClickException as error:
+        error.message = visible(error.message)  # type: ignore[misc] # only its constructor sets it
+        raise
     except OSError as error:
         if error.filename is not None or error.errno not in _NO_OUTPUT:  # an error about a file names it
             raise

@@ -8,6 +8,7 @@ import click
 from sluicegate.config.errors import ConfigErrors, Finding
 from sluicegate.config.load import read_text
 from sluicegate.features.storage_quota.strimzi import import_strimzi
+from sluicegate.output import echo, echo_document
 
 _BAD_FILE = 2
 
@@ -37,13 +38,13 @@ def strimzi(file: str, output: Path | None) -> None:
         if output is not None:
             _write(output, imported.text)
     except ConfigErrors as refused:
-        click.echo(refused.render(), err=True)
-        click.echo(f"\n{file}: nothing written", err=True)
+        echo_document(refused.render(), err=True)
+        echo("", f"{file}: nothing written", err=True)
         sys.exit(_BAD_FILE)
     if output is None:
-        click.echo(imported.text, nl=False)
+        echo_document(imported.text)
     where = "" if output is None else f"{output}: "
-    click.echo(f"{where}{imported.taken} converted, {imported.left_out} not", err=True)
+    echo(f"{where}{imported.taken} converted, {imported.left_out} not", err=True)
 
 
 def _write(output: Path, text: str) -> None:

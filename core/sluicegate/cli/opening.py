@@ -19,6 +19,7 @@ from sluicegate.config.models import BrokerConfig
 from sluicegate.config.tree import parse
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.model import Level, PolicyLayer, PolicyValue
+from sluicegate.output import echo, echo_document
 from sluicegate.runtime.changing import change_store
 from sluicegate.runtime.plugins import PluginError, Plugins, load_plugins
 from sluicegate.store import PolicyStore, StoreError
@@ -42,14 +43,14 @@ def plugin_commands() -> list[click.Command]:
     try:
         implementations = load_plugins(()).implementations("sluicegate_commands")
     except PluginError as error:
-        click.echo(f"warning: {error}", err=True)
+        echo(f"warning: {error}", err=True)
         return []
     found: list[click.Command] = []
     for ask in implementations:
         try:
             found.extend(ask(open_policies=open_desk))
-        except Exception as error:  # noqa: BLE001 - any error of a plugin
-            click.echo(f"warning: plugin {ask.plugin!r}: sluicegate_commands raised {error!r}", err=True)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - any error of a plugin
+            echo(f"warning: plugin {ask.plugin!r}: sluicegate_commands raised {error!r}", err=True)
     return found
 
 
@@ -104,8 +105,8 @@ def plugin_findings(file: str, error: Exception, environ: Mapping[str, str]) -> 
 
 def refuse(file: str, errors: Sequence[Finding]) -> NoReturn:
     """Print errors and exit with code 1."""
-    click.echo(render(errors), err=True)
-    click.echo(f"\n{file}: {counted(errors)}, nothing applied", err=True)
+    echo_document(render(errors), err=True)
+    echo("", f"{file}: {counted(errors)}, nothing applied", err=True)
     sys.exit(1)
 
 

@@ -6,6 +6,7 @@ import click
 
 from sluicegate.cli.aligning import aligned
 from sluicegate.cli.opening import plugins_for
+from sluicegate.output import echo
 from sluicegate.runtime.plugins import PluginInfo
 
 
@@ -31,13 +32,13 @@ def list_(file: str | None) -> None:
     the lines below the table show what it needs and how to install it.
     """
     found = plugins_for(file, os.environ)
-    click.echo(table(found.overview()))
+    echo(*table(found.overview()))
     for absent in found.left_out.values():
-        click.echo(f"left out: {absent.plugin}: {absent.explanation}")
+        echo(f"left out: {absent.plugin}: {absent.explanation}")
 
 
-def table(plugins: list[PluginInfo]) -> str:
-    """Format the plugins as a table, without a final newline."""
+def table(plugins: list[PluginInfo]) -> list[str]:
+    """Format the plugins as the lines of a table."""
     rows = [("plugin", "version", "from", "hooks")]
     rows += [(info.name, info.version or "-", info.origin, ", ".join(info.hooks)) for info in plugins]
-    return "\n".join(aligned(rows))
+    return aligned(rows)

@@ -18,6 +18,7 @@ from sluicegate.cli.opening import Opened, config_file, open_file, refuse
 from sluicegate.cli.successor import TAKE_OVER, Successor
 from sluicegate.config.errors import Finding, by_place
 from sluicegate.config.load import Reading
+from sluicegate.output import echo
 
 log = logging.getLogger(__name__)
 
@@ -157,7 +158,8 @@ def _open(
     watch = PolicyWatch(file, opened.loaded, opened.plugins)
     taken = succession.workers([broker.name for broker in config.brokers])
     supervisor = Supervisor(watch, drain_s, taken, own, succession.term)
-    return supervisor, AdminServer(supervisor, config.admin.host, config.admin.port, own)
+    admin = AdminServer(supervisor, config.admin.host, config.admin.port, own, config.admin.allowed_hosts)
+    return supervisor, admin
 
 
 async def _until_stopped(
@@ -196,7 +198,7 @@ def _ready(supervisor: "Supervisor", admin: "AdminServer") -> str:
 def _print(line: str) -> None:
     """Print a line; a full disk or a closed pipe does not end a gateway that serves."""
     try:
-        click.echo(line)
+        echo(line)
     except OSError as error:
         give_up_output()
         log.warning("cannot write to standard output (%s): %s", error.strerror, line)
@@ -234,5 +236,5 @@ def _place(worker: "WorkerProcess", brokers: Mapping[str, Mapping[str, Any]]) ->
 
 def _refused(error: Exception) -> int:
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    click.echo(f"error: {text}", err=True)
+    echo(f"error: {text}", err=True)
     return 1

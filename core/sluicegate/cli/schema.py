@@ -1,12 +1,12 @@
 """`sluicegate schema`."""
 
-import json
 import os
 
 import click
 
 from sluicegate.cli.opening import plugins_for
 from sluicegate.config.json_schema import json_schema
+from sluicegate.output import echo_json
 
 
 @click.command()
@@ -21,4 +21,4 @@ from sluicegate.config.json_schema import json_schema
 def schema(file: str | None) -> None:
     """Print the JSON Schema (draft 2020-12) of the configuration file, including plugins' fields."""
     plugins = plugins_for(file, os.environ)
-    click.echo(json.dumps(json_schema(plugins.policy_models, plugins.broker_models), indent=2))
+    echo_json(json_schema(plugins.policy_models, plugins.broker_models))

@@ -1,5 +1,6 @@
 """Errors that involve several values: duplicate names, locks on unset fields, fields at the wrong level."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
@@ -14,6 +15,8 @@ LevelNode: TypeAlias = tuple[Path, Node]
 """A mapping of the file that sets policies, after its path."""
 SECTIONS = {"broker": Level.BROKER, "namespaces": Level.NAMESPACE, "topics": Level.TOPIC}
 """The keys of `policies:`."""
+_REGULAR = re.compile(r"[\\^$+?|()\[\]{}]|\.\*")
+"""What shows that a name is meant as a regular expression."""
 
 
 def inconsistencies(root: Node, levels: Sequence[LevelNode], fields: PolicyFields) -> Iterator[Finding]:
@@ -45,8 +48,34 @@ def impossible_names(levels: Iterable[LevelNode], brokers: Sequence[BrokerConfig
         rules = [(broker.system, broker.rule_of_names(level, text)) for broker in brokers if text]
         if rules and all(rule for _, rule in rules):
             remedy = "; ".join(f"on {system} {rule}" for system, rule in dict.fromkeys(rules))
+            if _REGULAR.search(text):
+                remedy = f"'*' stands for any characters, and all others for themselves; {remedy}"
             message = f"no broker of this file can have a {level.label} {text!r}"
             yield name.place.error(path, message, remedy)
+
+
+def impossible_principals(root: Node, brokers: Iterable[tuple[int, BrokerConfig]]) -> Iterator[Finding]:
+    """Find principals that no client can have, so that nothing is exempt, or has the quota.
+
+    :param brokers: entries of the file, each with its place.
+    """
+    for index, broker in brokers:
+        entry = root.listed("brokers")[index]
+        for path, node in _principals(entry):
+            rule = broker.rule_of_principals(node.scalar) if isinstance(node.scalar, str) else ""
+            if rule:
+                message = f"no client of broker {broker.name!r} can have the principal {node.scalar!r}"
+                yield node.place.error(("brokers", index, *path), message, rule, "warning")
+
+
+def _principals(entry: Node) -> Iterator[tuple[Path, Node]]:
+    exempt = entry.child("exempt")
+    for place, node in enumerate(exempt.listed("principals") if exempt is not None else ()):
+        yield ("exempt", "principals", place), node
+    for place, quota in enumerate(entry.listed("quotas")):
+        named = quota.child("principal")
+        if named is not None:
+            yield ("quotas", place, "principal"), named
 
 
 def policy_levels(root: Node) -> Iterator[LevelNode]:

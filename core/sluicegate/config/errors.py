@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Literal, TypeAlias
 
+from sluicegate.model import visible
+
 Severity: TypeAlias = Literal["error", "warning"]
 """A file with an error is rejected; warnings are only reported."""
 
@@ -39,30 +41,33 @@ class Finding:
     def in_a_line(self) -> str:
         """The finding as one line, for a log."""
         where = f"{self.file}:{self.line}:{self.column} ({self.path})" if self.line else self.file
-        return f"{where}: {_shorten(self.message)}: {self.remedy}"
+        return visible(f"{where}: {_shorten(self.message)}: {self.remedy}")
 
     def render(self) -> str:
         """The finding with its source line and a caret, without a final line break."""
+        return "\n".join(map(visible, self._lines()))
+
+    def _lines(self) -> list[str]:
         head = f"{self.severity}[config]: {_shorten(self.message)}"
         if self.line < 1:
-            return head + f"\n  --> {self.file}" + (f"\n  {self.remedy}" if self.remedy else "")
+            return [head, f"  --> {self.file}", *([f"  {self.remedy}"] if self.remedy else [])]
         where = f"  --> {self.file}:{self.line}:{self.column}" + (f"  ({self.path})" if self.path else "")
         if not self.source_line:
-            return "\n".join((head, where, f"  {self.remedy}".rstrip()))
+            return [head, where, f"  {self.remedy}".rstrip()]
         # A window of a very long line keeps the caret on the screen.
         start = max(0, self.column - _MAX_SOURCE // 2) if len(self.source_line) > _MAX_SOURCE else 0
-        shown = _printable(self.source_line[start : start + _MAX_SOURCE])
-        before = self.column - 1 - start
-        carets = "^" * max(1, min(self.length, len(shown) - before))
+        # Escaped before columns are counted, as an escape sequence is longer than its character.
+        before = visible(self.source_line[start : self.column - 1])
+        marked = visible(self.source_line[self.column - 1 : start + _MAX_SOURCE])
+        length = len(visible(self.source_line[self.column - 1 :][: self.length]))
+        carets = "^" * max(1, min(length, len(marked)))
         margin = str(self.line)
-        return "\n".join(
-            (
-                head,
-                where,
-                f"{margin}| {shown}",
-                f"{' ' * len(margin)}| {' ' * before}{carets} {self.remedy}".rstrip(),
-            )
-        )
+        return [
+            head,
+            where,
+            f"{margin}| {before}{marked}",
+            f"{' ' * len(margin)}| {' ' * len(before)}{carets} {self.remedy}".rstrip(),
+        ]
 
 
 class ConfigErrors(Exception):  # noqa: N818 - it carries several errors
@@ -91,9 +96,4 @@ def render(findings: Iterable[Finding]) -> str:
 
 
 def _shorten(text: str) -> str:
-    return _printable(text if len(text) <= _MAX_MESSAGE else text[:_MAX_MESSAGE] + "…")
-
-
-def _printable(text: str) -> str:
-    """Blank out control characters: terminal escapes in a hostile file must not reach the terminal."""
-    return "".join(char if char.isprintable() else " " for char in text)
+    return text if len(text) <= _MAX_MESSAGE else text[:_MAX_MESSAGE] + "…"

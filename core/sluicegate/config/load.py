@@ -14,6 +14,7 @@ from sluicegate.config.consistency import (
     SECTIONS,
     LevelNode,
     impossible_names,
+    impossible_principals,
     inconsistencies,
     policy_levels,
     remove_duplicate_aliases,
@@ -122,6 +123,7 @@ def read(
     findings.extend(port_findings(root, made.admin if made is not None else _valid_admin(root), brokers))
     if made is not None or len(brokers) == len(root.listed("brokers")):
         findings.extend(impossible_names(levels, [broker for _, broker in brokers]))
+    findings.extend(impossible_principals(root, brokers))
     layers = tuple(_layers(levels, made, fields)) if made is not None else ()
     findings.extend(_contradictions(levels, layers, fields))
     warnings = tuple(finding for finding in findings if finding.severity == "warning")

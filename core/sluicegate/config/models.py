@@ -270,6 +270,10 @@ class BrokerConfig(Strict):
         """
         return ""
 
+    def rule_of_principals(self, name: str) -> str:
+        """How to write a principal that no client of this broker can have; empty if one can have it."""
+        return ""
+
 
 class NodePortsConfig(BrokerConfig):
     """An entry whose broker nodes each have a gateway port of their own, besides the bootstrap port."""
@@ -315,6 +319,11 @@ class Admin(Strict):
 
     host: Host = Field(default="127.0.0.1", description="Address to listen on.")
     port: ListenPort = Field(default=9095, description="Port to listen on; 0 takes a free one.")
+    allowed_hosts: tuple[Host, ...] = Field(
+        default=(),
+        description="Names by which clients may ask, besides localhost, `host` and all IP addresses. A "
+        "request by another name gets 421, which keeps foreign web pages out (DNS rebinding).",
+    )
 
 
 class Decisions(Strict):

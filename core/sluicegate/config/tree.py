@@ -283,6 +283,8 @@ def _syntax_problem(error: yaml.MarkedYAMLError, line: int, rest: str) -> tuple[
         problem, remedy = "a tab, '\\t', where only spaces are allowed", "indent with spaces, not with tabs"
     elif "mapping values are not allowed" in problem:
         remedy = "put a value with ': ' in it in quotes, or check the indentation"
+    elif "unknown escape character" in problem:
+        remedy = "put text with a backslash in single quotes"
     elif "a quoted scalar" in problem:
         remedy = "close the quote"
     elif "an alias" in problem:

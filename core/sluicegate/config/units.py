@@ -51,6 +51,10 @@ def refuse(problem: str, remedy: str, sibling: str = "") -> PydanticCustomError:
     return PydanticCustomError("sluicegate", "{problem}", context)
 
 
+_NOTHING = frozenset({"unlimited", "unbounded", "infinite", "infinity", "inf", "none", "off", "no limit"})
+"""Words that are written for 0."""
+
+
 @dataclass(frozen=True, slots=True)
 class Unit:
     """Annotation that parses and validates one kind of quantity."""
@@ -78,8 +82,7 @@ class Unit:
             raise self._invalid(value)
         amount = value if isinstance(value, int) else self._parse_text(value)
         if amount < 0:
-            nothing = "none" if self.noun == DURATION.noun else "unlimited"
-            raise refuse(f"{value!r} is negative", f"write 0 for {nothing}, or remove the field to inherit")
+            raise refuse(f"{value!r} is negative", self._zero)
         if amount > self.maximum:
             raise refuse(
                 f"{value!r} is too large: at most {self.text(self.maximum)}", "write 0 for unlimited"
@@ -103,7 +106,15 @@ class Unit:
 
     def _invalid(self, value: object) -> PydanticCustomError:
         wanted = f"a whole number of {self.noun}" if self.noun else "a whole number"
-        return refuse(f"{shown_value(value)} is not {wanted}", f"write {self.example}")
+        means_zero = isinstance(value, str) and value.strip().lower() in _NOTHING
+        remedy = self._zero if means_zero else f"write {self.example}"
+        return refuse(f"{shown_value(value)} is not {wanted}", remedy)
+
+    @property
+    def _zero(self) -> str:
+        """The remedy for a value that is to limit nothing."""
+        nothing = "none" if self.noun == DURATION.noun else "unlimited"
+        return f"write 0 for {nothing}, or remove the field to inherit"
 
     def _suffix_remedy(self, suffix: str) -> str:
         if not self.suffixes:

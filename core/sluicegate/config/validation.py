@@ -57,14 +57,16 @@ def translate(error: ValidationError, root: Node, model: type[BaseModel]) -> lis
 
 
 def _hide_unknown(detail: ErrorDetails, root: Node, model: type[BaseModel]) -> None:
-    """Hide the value of an unknown key, unless the key is a misspelling of one that is not secret."""
+    """Hide the value of an unknown key, unless the key is misspelt or misplaced and means no secret."""
     if detail["type"] != "extra_forbidden":
         return
     parent, _, path = locate(root, detail["loc"][:-1], model)
     name = str(detail["loc"][-1])
     entry = (parent.entries or {}).get(name)
-    close = difflib.get_close_matches(name[:100], keys_at(model, path, root), n=1)
-    if entry is not None and (not close or resembles_secret(close[0])):
+    meant = _closest(name, keys_at(model, path, root))
+    if not meant and _move(name, path, model, root):
+        meant = name  # it is known elsewhere, so what it holds is, too
+    if entry is not None and (not meant or resembles_secret(meant)):
         entry.hide()
 
 
@@ -274,12 +276,19 @@ def keys_at(model: type[BaseModel], path: Path, root: Node) -> list[str]:
 
 def suggest(name: str, known: Sequence[str]) -> str:
     """A remedy for an unknown name: the closest known name, or all known names if they are few."""
-    close = difflib.get_close_matches(name[:100], known, n=1)
-    if close:
-        return f"did you mean {close[0]!r}?"
+    if close := _closest(name, known):
+        return f"did you mean {close!r}?"
     if 0 < len(known) <= _MANY:
         return f"known here: {', '.join(known)}"
     return "'sluicegate schema' prints all valid names"
+
+
+def _closest(name: str, known: Sequence[str]) -> str:
+    """The known name that is spelt most alike, else the only one that begins with it; empty if none is."""
+    close = difflib.get_close_matches(name[:100], known, n=1)
+    if not close:
+        close = [each for each in known if name and each.startswith(f"{name}_")]
+    return close[0] if len(close) == 1 else ""
 
 
 def _show(value: Any) -> str:

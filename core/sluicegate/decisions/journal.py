@@ -20,7 +20,7 @@ from sluicegate.backoff import Backoff
 from sluicegate.decisions.columns import OPERATION_NAMES
 from sluicegate.decisions.ids import id_in
 from sluicegate.decisions.rows import Row, action_of
-from sluicegate.model import Action, Outcome, Reason
+from sluicegate.model import Action, Outcome, Reason, visible
 from sluicegate.private_files import identity, make_database, make_folder
 from sluicegate.sqlite_wal import use_wal
 
@@ -297,7 +297,7 @@ _OUTCOMES = {
 
 
 def render(refusal: Refusal) -> str:
-    """Format a refusal for a terminal, without a final newline."""
+    """Format a refusal for a terminal, without a final newline; texts of clients are escaped."""
     when = datetime.fromtimestamp(refusal.time_ns / 1e9, UTC).isoformat(timespec="milliseconds")
     operation = refusal.operation.replace("_", " ")
     lines = [
@@ -315,7 +315,7 @@ def render(refusal: Refusal) -> str:
             f"          current {reason.current:.16g}, limit {reason.limit:.16g}",
             f"          {reason.text}",
         ]
-    return "\n".join(lines)
+    return "\n".join(map(visible, lines))
 
 
 def _belongs(row: Row) -> bool:

@@ -4,12 +4,12 @@ import os
 import sys
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from sluicegate.demo.course import Chart
 from sluicegate.demo.drawing import draw
+from sluicegate.output.console import Console
 
 _WIDTH = 150
 """Columns of output that is not printed to a terminal."""
@@ -33,8 +33,6 @@ class Page:
         columns = os.environ.get("COLUMNS", "")
         self.console = Console(
             color_system="auto" if codes and not plain else None,
-            highlight=False,
-            markup=False,
             width=int(columns) if columns.isdigit() and int(columns) else self._default_width(),
         )
 
@@ -52,9 +50,9 @@ class Page:
         """Whether to print lists instead of tables."""
         return self.width < _NARROW
 
-    def say(self, line: str, style: str = "") -> None:
-        """Print a line without markup."""
-        self.console.print(line, style=style or None, soft_wrap=True)
+    def say(self, text: str, style: str = "") -> None:
+        """Print a text, as it is divided into lines."""
+        self.console.print(Text(text), style=style or None, soft_wrap=True)
 
     def table(self, title: str, lines: bool = False) -> Table:
         """Create an empty table."""

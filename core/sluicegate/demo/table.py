@@ -12,6 +12,7 @@ from sluicegate.demo.page import Page
 from sluicegate.demo.runner import Outcome, Played
 from sluicegate.demo.scene import Verdict, by_policy
 from sluicegate.demo.topic_log import Row
+from sluicegate.model import visible
 
 _ROWS = 12
 _ROOMY = 120
@@ -74,7 +75,7 @@ def observations(outcome: Outcome, page: Page) -> Table:
     for played in _in_order(outcome):
         seen = played.observation
         table.add_row(
-            f"{played.scene.name}\n{_policies(played)}",
+            Text(f"{played.scene.name}\n{_policies(played)}"),
             played.system,
             played.scene.expected,
             seen.text,
@@ -92,8 +93,8 @@ def list_observations(outcome: Outcome, page: Page) -> None:
         page.say(f"\n{played.system}: {played.scene.name}", "bold")
         page.say(_policies(played, "  "))
         page.say(f"expected: {played.scene.expected}")
-        page.say(f"observed: {seen.text}")
-        page.say(f"the client's own error: {seen.error or 'none'}")
+        page.say(f"observed: {visible(seen.text)}")
+        page.say(f"the client's own error: {visible(seen.error) or 'none'}")
         page.say(seen.verdict.value, _STYLES[seen.verdict])
 
 
@@ -162,7 +163,7 @@ def list_decisions(rows: Sequence[Row], page: Page) -> None:
         line = f"- {row['action']}: {row['operation']}, {row['topic']}"
         if row["policy"]:
             line += f", by {row['policy']} ({_number(row['current'])} of {_number(row['limit'])})"
-        page.say(f"{line}{'  ' if row['decision_id'] else ''}{_cell(row['decision_id'])}")
+        page.say(visible(f"{line}{'  ' if row['decision_id'] else ''}{_cell(row['decision_id'])}"))
 
 
 def some(rows: Sequence[Row]) -> list[Row]:

@@ -17,8 +17,13 @@ from sluicegate.engine.quota import Quota
 from sluicegate.engine.switch import Switch
 from sluicegate.model import Action, Decision, Operation, OperationKind, Outcome, Reason
 
-CAUGHT = (Exception, SystemExit)
-"""Exceptions of a plugin that do not end the gateway; an interrupt by the user is not the plugin's."""
+CAUGHT = BaseException
+"""Exceptions of a plugin's function that do not end the gateway: all.
+
+`CancelledError` or `KeyboardInterrupt` would end the event loop or a task of others, and nothing cancels a
+function that does not wait. A gateway handles Ctrl-C as a signal; in an embedded engine, one that comes
+within a plugin's call counts as the plugin's.
+"""
 
 _LONGEST_TEXT = 4_096
 """Most characters of a reason: client libraries and protocols bound the length of errors."""
@@ -58,7 +63,7 @@ def shown(value: object) -> str:
         return "a coroutine (the function must not be async)"
     try:
         return _repr.repr(value)
-    except Exception:  # noqa: BLE001 - it is a plugin's
+    except CAUGHT:  # it is a plugin's
         return f"an object of type {type(value).__name__}"
 
 
@@ -66,7 +71,7 @@ def error_text(error: BaseException) -> str:
     """An exception of a plugin, as `TypeName: message`."""
     try:
         text = str(error)
-    except Exception:  # noqa: BLE001 - it is a plugin's
+    except CAUGHT:  # it is a plugin's
         text = "(its text cannot be had)"
     return f"{type(error).__name__}: {text[:_LONGEST_ERROR]}"
 
@@ -177,7 +182,7 @@ def wrong_with_decision(decision: object, op: Operation) -> str:
     """
     try:
         return _wrong_with_decision(decision, op)
-    except Exception as error:  # noqa: BLE001 - numbers and texts of a plugin's own types may raise anything
+    except CAUGHT as error:  # numbers and texts of a plugin's own types may raise anything
         return f"a check gave a Decision that cannot be looked at: {error_text(error)}"
 
 

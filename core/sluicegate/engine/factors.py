@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from numbers import Real
 from typing import Any
 
-from sluicegate.engine.answers import is_name, shown
+from sluicegate.engine.answers import CAUGHT, is_name, shown
 from sluicegate.engine.switch import Switch
 from sluicegate.model import EffectivePolicies
 
@@ -50,7 +50,7 @@ class Factor:
             return self._text
         try:
             found = self._text()
-        except Exception as error:  # noqa: BLE001 - a check that raised would let pass what must be held
+        except CAUGHT as error:  # a check that raised would let pass what must be held
             return f"There is no advice ({type(error).__name__})."
         return found if isinstance(found, str) else f"There is no advice ({shown(found)})."
 

@@ -11,8 +11,10 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from sluicegate.asked_once import AskedOnce
 from sluicegate.metrics.exposition import GatewayCollector, Snapshot, Status
 from sluicegate.net.http import HttpServer
+from sluicegate.net.http_hosts import HostCheck
 from sluicegate.net.listening.sockets import Inherited
 
 
@@ -36,10 +38,16 @@ def make_app(observed: Observed) -> Starlette:
     """Make the application."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(GatewayCollector(observed.snapshots, observed.status))
+    text = b""
+    asked = AskedOnce()  # so that hundreds of clients at once cost one exposition, and not one each
 
-    async def metrics(request: Request) -> Response:
+    async def expose() -> None:
+        nonlocal text
         # Thousands of topics take some milliseconds; the supervisor answers health checks meanwhile.
         text = await asyncio.to_thread(generate_latest, registry)
+
+    async def metrics(request: Request) -> Response:
+        await asked.ask("metrics", expose)
         return Response(text, headers={"content-type": CONTENT_TYPE_LATEST})
 
     async def livez(request: Request) -> Response:
@@ -47,10 +55,10 @@ def make_app(observed: Observed) -> Starlette:
 
     async def readyz(request: Request) -> Response:
         reasons, brokers = list(observed.not_ready()), observed.brokers()
-        asked = request.query_params.getlist("broker")
-        if unknown := [name for name in asked if name not in brokers]:
+        named = request.query_params.getlist("broker")
+        if unknown := [name for name in named if name not in brokers]:
             return PlainTextResponse(f"no broker {unknown[0]!r}; there are {', '.join(brokers)}\n", 404)
-        reasons += [f"broker {_state_of(name, brokers[name])}" for name in asked if not brokers[name]["up"]]
+        reasons += [f"broker {_state_of(name, brokers[name])}" for name in named if not brokers[name]["up"]]
         lines = reasons or ["ok"]
         if "verbose" in request.query_params:
             for name, state in brokers.items():
@@ -79,8 +87,17 @@ class AdminServer(HttpServer):
     :param host: address to listen on.
     :param port: port; 0 takes a free one.
     :param inherited: listening sockets of a process before; the one with this address is used.
+    :param allowed_hosts: names by which clients may ask, see `HostCheck`; `host` is always one.
     :raises OSError: if the address is not available.
     """
 
-    def __init__(self, observed: Observed, host: str, port: int, inherited: Inherited | None = None) -> None:
-        super().__init__(make_app(observed), host, port, "admin", inherited=inherited)
+    def __init__(
+        self,
+        observed: Observed,
+        host: str,
+        port: int,
+        inherited: Inherited | None = None,
+        allowed_hosts: Sequence[str] = (),
+    ) -> None:
+        app = HostCheck(make_app(observed), (host, *allowed_hosts), "admin.allowed_hosts")
+        super().__init__(app, host, port, "admin", inherited=inherited)

@@ -14,6 +14,7 @@ from sluicegate.model.policy import (
     Setting,
     Source,
 )
+from sluicegate.model.visible import visible, visible_json
 
 __all__ = [
     "ANONYMOUS",
@@ -40,5 +41,7 @@ __all__ = [
     "UnknownRule",
     "path_name",
     "shortened",
+    "visible",
+    "visible_json",
     "written_out",
 ]

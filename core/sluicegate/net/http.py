@@ -21,7 +21,7 @@ _CONNECTIONS = 1_000
 class _Server(uvicorn.Server):
     """uvicorn with bounded handshakes and without signal handlers: the supervisor's drain comes first.
 
-    :param waiting: the connections that have no request in progress.
+    :param waiting: the connections that wait for their clients.
     :param handshake_s: longest time for a TLS handshake.
     """
 
@@ -71,7 +71,7 @@ class HttpServer:
     :param name: for errors.
     :param tls: what to speak; plain text if None.
     :param connections: most connections and requests at once; further ones get a 503. Half of them may wait
-        for a request; beyond that, each new one closes a waiting one.
+        for their clients, for a request or to take an answer; beyond that, each new one closes a waiting one.
     :param head_s: longest time for a TLS handshake, for the head of a request, and for the rest of one that
         is answered, seconds.
     :param taken_s: longest time for a client to take what was written to it, seconds.

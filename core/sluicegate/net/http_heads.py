@@ -21,7 +21,7 @@ ones of their own."""
 
 
 class Waiter(TypingProtocol):
-    """A connection that has no request in progress."""
+    """A connection that waits for its client."""
 
     @property
     def address(self) -> str:
@@ -32,7 +32,7 @@ class Waiter(TypingProtocol):
 
 
 class Waiting:
-    """The connections that have no request in progress.
+    """The connections that wait for their clients: for a request, or for them to take an answer.
 
     :param most: connections; above it, the oldest one of the address that has most is closed.
     """
@@ -71,7 +71,7 @@ class Waiting:
 class Protocol(H11Protocol):
     """uvicorn's protocol with bounds on heads, on the rest of answered requests, and on taking answers.
 
-    :param waiting: the server's connections that have no request in progress.
+    :param waiting: the server's connections that wait for their clients.
     """
 
     def __init__(
@@ -96,11 +96,8 @@ class Protocol(H11Protocol):
         return self.client[0] if self.client else ""
 
     def close(self) -> None:
-        """Close the connection, at once if its client has taken all: over TLS it might take no leave."""
-        if self.transport.get_write_buffer_size():
-            self.transport.close()
-        else:
-            self.transport.abort()
+        """Close the connection at once: a client that does not take its answer would take no leave either."""
+        self.transport.abort()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as in uvicorn
         """The head of the first request is due."""
@@ -122,10 +119,9 @@ class Protocol(H11Protocol):
             self.cycle.keep_alive = False
         if self.transport.is_closing():
             return
-        if self.conn.their_state is h11.IDLE or self.conn.our_state is h11.DONE:
-            self._waiting.add(self)
-        else:
+        if not self._is_idle:
             self._end()
+        self._settle()
 
     def shutdown(self) -> None:
         """The server stops: a client that has just connected is still answered, others at most once more."""
@@ -145,23 +141,37 @@ class Protocol(H11Protocol):
         """The client does not take all of an answer."""
         super().pause_writing()
         self._untaken = self.loop.call_later(self._taken_s, self.transport.abort)
+        self._settle()
 
     def resume_writing(self) -> None:
         """The client has taken all."""
         self._taken()
+        self._settle()
         super().resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop counting the connection."""
         self._end()
         self._taken()
+        self._waiting.remove(self)
         super().connection_lost(exc)
+
+    @property
+    def _is_idle(self) -> bool:
+        """Whether it has no request in progress: a head is due, or the rest of a request that is answered."""
+        return self.conn.their_state is h11.IDLE or self.conn.our_state is h11.DONE
+
+    def _settle(self) -> None:
+        """Count the connection as waiting, or no longer."""
+        if self._is_idle or self._untaken is not None:
+            self._waiting.add(self)
+        else:
+            self._waiting.remove(self)
 
     def _begin(self) -> None:
         self._deadline = self.loop.call_later(self._head_s, self.transport.close)
 
     def _end(self) -> None:
-        self._waiting.remove(self)
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None

@@ -131,5 +131,5 @@ class Dynamics:
             for each in found:
                 try:
                     take(ask.plugin, each)
-                except Exception as error:  # noqa: BLE001 - whatever a plugin raises must not stop traffic
+                except CAUGHT as error:  # whatever a plugin raises must not stop traffic
                     self.context.fault(ask.plugin, error)

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from sluicegate.config.models import BrokerConfig, GatewayConfig
 from sluicegate.decisions import DecisionLog, RefusalJournal, Retention
+from sluicegate.engine.answers import CAUGHT, error_text
 from sluicegate.engine.gate import DecisionSink
 from sluicegate.runtime.compacting import log_directory
 from sluicegate.runtime.plugins import Plugins
@@ -33,8 +34,8 @@ class LogSink:
             for watcher in watchers:
                 try:
                     watcher(batch=batch)
-                except Exception as error:  # noqa: BLE001 - the others are to see the batch too
-                    faults.append(RuntimeError(f"plugin {watcher.plugin}: {type(error).__name__}: {error}"))
+                except CAUGHT as error:  # the others are to see the batch too
+                    faults.append(RuntimeError(f"plugin {watcher.plugin}: {error_text(error)}"))
             if faults:
                 raise ExceptionGroup("sluicegate_decisions", faults)
 

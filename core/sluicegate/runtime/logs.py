@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from copy import copy
 from datetime import UTC, datetime
+from textwrap import indent
 from time import monotonic_ns
 from typing import IO, Literal
 
 import orjson
 
+from sluicegate.model import visible, visible_json
 from sluicegate.runtime.repeated_lines import RepeatedLines
 
 _PLAIN = frozenset(vars(logging.LogRecord("", 0, "", 0, "", (), None))) | {"message", "asctime", "taskName"}
@@ -69,11 +71,6 @@ def _time(record: logging.LogRecord) -> str:
     return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
 
 
-def printable(text: str) -> str:
-    """Escape line ends and control characters in text from clients, such as a topic's name."""
-    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
-
-
 class JsonLines(logging.Formatter):
     """One JSON object a line: time, level, logger, message, and the fields given as `extra`."""
 
@@ -92,11 +89,15 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
-        return orjson.dumps(line, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+        return visible_json(orjson.dumps(line, default=str, option=orjson.OPT_NON_STR_KEYS).decode())
 
 
 class TextLines(logging.Formatter):
-    """Lines for people: time, level, message, then the fields as `name=value`."""
+    """Lines for people: time, level, message, then the fields as `name=value`.
+
+    A traceback follows in lines of its own, indented, so that no text of an exception looks like a line of
+    the log.
+    """
 
     def __init__(self, always: dict[str, object]) -> None:
         super().__init__()
@@ -105,8 +106,11 @@ class TextLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Make the line, without its end."""
         tail = "".join(f" {name}={value!r}" for name, value in _fields(record, self._always).items())
-        line = f"{_time(record)} {record.levelname:<7} {printable(record.getMessage())}{tail}"
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        line = visible(f"{_time(record)} {record.levelname:<7} {record.getMessage()}{tail}")
+        if not record.exc_info:
+            return line
+        traceback = visible(self.formatException(record.exc_info), keep="\n")
+        return f"{line}\n{indent(traceback, '  ')}"
 
 
 class LimitedHandler(logging.StreamHandler[IO[str]]):

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from sluicegate.engine.gate import DecisionSink, Gate
 from sluicegate.log_throttle import LineLimiter
 from sluicegate.model import Action, Decision, Operation
-from sluicegate.runtime.logs import printable
 
 log = logging.getLogger("sluicegate.policy")
 
@@ -67,7 +66,7 @@ class Recording:
         if left_out is not None:
             log.warning(
                 "policy violation: %s",
-                printable(reason.text),
+                reason.text,
                 extra={
                     "action": f"would_{decision.action}" if decision.observed else str(decision.action),
                     "policy": reason.policy,

@@ -7,7 +7,7 @@ from math import isfinite
 from threading import Event, Thread
 from time import monotonic_ns
 
-from sluicegate.engine.answers import InvalidAnswerError, shown
+from sluicegate.engine.answers import CAUGHT, InvalidAnswerError, error_text, shown
 from sluicegate.engine.plugin_metrics import Metrics
 from sluicegate.engine.task import Task
 from sluicegate.log_throttle import LineLimiter
@@ -171,8 +171,8 @@ class TaskThread:
             if not (isinstance(interval_ms, int | float) and isfinite(interval_ms)):
                 raise InvalidAnswerError(f"it is {shown(interval_ms)}, expected milliseconds")
             return max(_LEAST_INTERVAL_S, interval_ms / 1000)
-        except Exception as error:  # noqa: BLE001 - whatever a plugin raises
-            self._fail(supervised, f"interval: {type(error).__name__}: {error}", error)
+        except CAUGHT as error:
+            self._fail(supervised, f"interval: {error_text(error)}", error)
             return _FALLBACK_INTERVAL_S
 
     async def _run_once(self, supervised: _Supervised, began_ns: int) -> None:
@@ -183,7 +183,7 @@ class TaskThread:
         try:
             await self._bounded(supervised)
         except Exception as error:  # noqa: BLE001 - whatever a plugin raises
-            self._fail(supervised, f"{type(error).__name__}: {error}", error)
+            self._fail(supervised, error_text(error), error)
         else:
             self._success.set(self._wall_ms() / 1000, name)
         finally:
@@ -210,6 +210,9 @@ class TaskThread:
             raise TimeoutError(f"took longer than {supervised.limit_s:g} s")
         if run.cancelled():
             raise RuntimeError("it cancelled itself")
+        error = run.exception()
+        if error is not None and not isinstance(error, Exception):
+            raise RuntimeError(f"raised {error!r}") from error
         run.result()
 
     def _fail(self, supervised: _Supervised, text: str, error: BaseException | None) -> None:

@@ -17,7 +17,7 @@ from sluicegate.config.models import (
     Strict,
 )
 from sluicegate.config.units import Count, Duration, HostPort, Size, refuse
-from sluicegate.model import Level
+from sluicegate.model import ANONYMOUS, Level
 from sluicegate_kafka.codec.request_sizes import API_KEYS
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{0,249}")
@@ -136,6 +136,12 @@ class KafkaConfig(NodePortsConfig):
         yield from super().tls_sections()
         if self.identity is not None and self.identity.tls is not None:
             yield ("identity", "tls"), self.identity.tls
+
+    def rule_of_principals(self, name: str) -> str:
+        """Kafka's principals begin with their type, and clients that log in are users."""
+        if name.startswith("User:") or name == ANONYMOUS:
+            return ""
+        return f"write {f'User:{name}'!r}, as Kafka names the principal of a client"
 
     def rule_of_names(self, level: Level, name: str) -> str:
         """Kafka's names have few characters, and the separator ends the namespace."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from sluicegate.output import echo, echo_document
 from sluicegate_reports import registry
 from sluicegate_reports.repetitions import repetition
 from sluicegate_reports.runner.brokers.jars import SHIPPED, folder
@@ -184,10 +185,10 @@ def run(
     for number in range(1, repeat + 1):
         of_one = directory
         if repeat > 1:
-            click.echo(f"repetition {number} of {repeat}")
+            echo(f"repetition {number} of {repeat}")
             of_one = _directory(repetition(directory, number))
         played = bool(_play(loaded, arms, of_one, plugins, given, embedded)) and played
-    click.echo(f"\nrun in {directory}; now: sluicegate report compare {shlex.quote(str(directory))}")
+    echo("", f"run in {directory}; now: sluicegate report compare {shlex.quote(str(directory))}")
     sys.exit(0 if played else 1)
 
 
@@ -199,7 +200,7 @@ def scenarios() -> None:
     plugins = load_plugins(())
     for name in shipped():
         loaded = _load(name, plugins)
-        click.echo(f"{name:20} {loaded.scenario.duration_ms / 1000:5.0f} s  {loaded.scenario.title}")
+        echo(f"{name:20} {loaded.scenario.duration_ms / 1000:5.0f} s  {loaded.scenario.title}")
 
 
 @click.command("fetch")
@@ -215,15 +216,15 @@ def fetch(names: tuple[str, ...]) -> None:
     from sluicegate_reports.runner.brokers.fetching import fetch_all
 
     wanted = [each for each in SHIPPED if not names or each.name in names]
-    if not fetch_all(wanted, click.echo):
+    if not fetch_all(wanted, echo):
         sys.exit(1)
     for each in wanted:
-        click.echo(f"{each.name}: {folder(each)}")
+        echo(f"{each.name}: {folder(each)}")
 
 
 @click.group("compare")
 def compare() -> None:
-    """Compare how the systems keep the same policies."""
+    """Record a comparison: play one scenario against each system."""
     try:
         registry.check()
         _known_doors()
@@ -252,8 +253,8 @@ def _load(scenario: str, plugins: "Plugins") -> "LoadedScenario":
         return load_scenario(file, plugins.policy_models)
     except ConfigErrors as refused:
         count = len(refused.errors)
-        click.echo(refused.render(), err=True)
-        click.echo(f"\n{file}: {count} error{'' if count == 1 else 's'}, nothing was started", err=True)
+        echo_document(refused.render(), err=True)
+        echo("", f"{file}: {count} error{'' if count == 1 else 's'}, nothing was started", err=True)
         sys.exit(_USAGE)
 
 
@@ -312,8 +313,7 @@ def _play(
     embedded: bool,
 ) -> int:
     """Play; returns how many arms were."""
-    from rich.console import Console
-
+    from sluicegate.output.console import Console
     from sluicegate_reports.runner.shown import play_shown
 
     command = " ".join(["sluicegate", *map(shlex.quote, sys.argv[1:])])

@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 from typing import Self
 
-from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from sluicegate.model import visible
+from sluicegate.output.console import Console
 
 _SHOWN = {
     "attached": "attached",
@@ -27,10 +29,10 @@ class Bars:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._progress = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
             TimeElapsedColumn(),
-            TextColumn("{task.fields[counts]}"),
+            TextColumn("{task.fields[counts]}", markup=False),
             console=console,
             disable=not console.is_terminal,
         )
@@ -46,7 +48,7 @@ class Bars:
 
     def say(self, text: str) -> None:
         """A line."""
-        self._console.print(escape(text), highlight=False, soft_wrap=True, markup=True)
+        self._console.print(text, soft_wrap=True)
 
     def begin(self, arm: str, seconds: float) -> None:
         """See `running.Progress`."""
@@ -66,5 +68,5 @@ class Bars:
         if self._task is not None:
             self._progress.remove_task(self._task)
             self._task = None
-        mark, text = ("[yellow]missing[/]", missing) if missing else ("[green]played[/]", self._counts)
-        self._console.print(f"{mark}  {arm}: {escape(text)}", highlight=False, soft_wrap=True, markup=True)
+        mark, text = (("missing", "yellow"), missing) if missing else (("played", "green"), self._counts)
+        self._console.print(Text.assemble(mark, f"  {arm}: {visible(text)}"), soft_wrap=True)

@@ -6,8 +6,7 @@ from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
+from sluicegate.output.console import Console
 from sluicegate_reports.runner.progress import Bars
 from sluicegate_reports.runner.running import Comparison, estimate_s, tidy
 
@@ -40,7 +39,7 @@ def play_shown(
     """
     starts = not embedded and not all(system in given for system in ("kafka", "pulsar"))
     seconds = estimate_s(loaded, arms, starts_brokers=starts)
-    console.print(f"{loaded.scenario.name}: {len(arms)} arms, about {_minutes(seconds)}", highlight=False)
+    console.print(f"{loaded.scenario.name}: {len(arms)} arms, about {_minutes(seconds)}")
     with Bars(console) as bars:
         comparison: Comparison = Comparison(loaded, arms, directory, plugins, bars, command, given, embedded)
         try:

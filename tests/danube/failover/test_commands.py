@@ -13,10 +13,12 @@ from typing import Any, TypeVar
 import pytest
 from click.testing import CliRunner, Result
 from tests.danube.failover.world import World, entries
+from tests.output import HOSTILE
 from tests.waiting import LONG_S, until
 
 from sluicegate.cli import main
 from sluicegate.http_get import http_get
+from sluicegate.model import visible
 from sluicegate.store import sqlite_file
 from sluicegate.store.metadata.sqlite import SqliteMetadata
 from sluicegate_danube.failover import keys
@@ -108,6 +110,17 @@ def test_status_lists_brokers_topics_and_problems(stored: StoredWorld) -> None:
         "/default/a: has no policy",
         "/cluster/register/x: expected /cluster/register/{broker}",
     ]
+
+
+def test_names_in_the_store_do_not_control_the_terminal(stored: StoredWorld) -> None:
+    name = HOSTILE.replace("\ud800", "").replace("/", "")
+    stored.use(lambda world: world.provide(f"/default/{name}", 3))
+    for command in (["status"], ["reassign", "--dry-run"], ["run", "--dry-run"]):
+        for form in ([], ["--json"]):
+            output = call(stored, *command, *form).output
+            assert visible(output, keep="\n") == output
+            assert "forged line" in output or command == ["status"]
+            assert not any(line.startswith("forged") for line in output.splitlines())
 
 
 def test_a_dry_run_prints_the_moves_and_makes_none(stored: StoredWorld) -> None:

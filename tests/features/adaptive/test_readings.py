@@ -33,7 +33,7 @@ class Source:
         except asyncio.CancelledError:
             self.given_up += 1
             raise
-        if isinstance(self.value, Exception):
+        if isinstance(self.value, BaseException):
             raise self.value
         return self.value  # type: ignore[return-value]
 
@@ -54,6 +54,10 @@ def readings(*sources: Source) -> Readings:
     [
         (None, "is unknown"),
         (OSError("gone"), "OSError: gone"),
+        (SystemExit("gone"), "SystemExit: gone"),
+        (KeyboardInterrupt("gone"), "KeyboardInterrupt: gone"),
+        (GeneratorExit("gone"), "GeneratorExit: gone"),
+        (asyncio.CancelledError(), "it cancelled itself"),
         (float("nan"), "expected a share of 0 or more, got nan"),
         (float("inf"), "got inf"),
         (-0.1, "got -0.1"),

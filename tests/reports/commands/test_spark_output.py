@@ -18,7 +18,7 @@ def test_spark_output_is_hidden(capfd: pytest.CaptureFixture[str], monkeypatch: 
     monkeypatch.delenv(ASKED, raising=False)
     with quiet():
         say()
-    sys.stderr.write("own")
+    print("own", end="", file=sys.stderr)
     assert capfd.readouterr().err == "own"
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
-from rich.console import Console
 from tests.reports import recorded
 
+from sluicegate.output.console import Console
 from sluicegate_reports.jobs.compare import compare_run
 from sluicegate_reports.markdown import markdown
 from sluicegate_reports.missing import gaps

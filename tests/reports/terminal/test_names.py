@@ -5,12 +5,12 @@ from io import StringIO
 
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
 from tests.reports.page.reading import read
 
+from sluicegate.model import visible
+from sluicegate.output.console import Console
 from sluicegate_reports.markdown import markdown
 from sluicegate_reports.page import page
-from sluicegate_reports.readable import printable
 from sluicegate_reports.results import (
     Arm,
     Cell,
@@ -73,7 +73,7 @@ def controls(text: str) -> list[str]:
 
 
 def console(text: StringIO) -> Console:
-    return Console(file=text, width=400, no_color=True, highlight=False, markup=False)
+    return Console(file=text, width=400, no_color=True)
 
 
 @given(_NAMES)
@@ -83,7 +83,7 @@ def test_a_page_shows_any_name_as_text(name: str) -> None:
     assert controls(text) == []
     shown = read(text)
     assert shown.all("b") == []
-    assert " ".join(printable(name).split()) in shown.all("h1")[0].text
+    assert " ".join(visible(name).split()) in shown.all("h1")[0].text
 
 
 @given(_NAMES)

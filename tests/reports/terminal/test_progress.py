@@ -2,8 +2,7 @@
 
 from io import StringIO
 
-from rich.console import Console
-
+from sluicegate.output.console import Console
 from sluicegate_reports.progress import tell, working
 
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 from io import StringIO
 
 import pytest
-from rich.console import Console
 from tests.reports.results.example import example
 
+from sluicegate.output.console import Console
 from sluicegate_reports.markdown import markdown
 from sluicegate_reports.missing import NOTHING
 from sluicegate_reports.registry.arms import REFERENCE_LABEL
@@ -18,7 +18,7 @@ from sluicegate_reports.verdict import Verdict
 
 def printed(results: Results, width: int) -> str:
     text = StringIO()
-    show(results, Console(file=text, width=width, highlight=False, markup=False))
+    show(results, Console(file=text, width=width))
     return text.getvalue()
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any
 
+from sluicegate.engine.answers import error_text
 from sluicegate.engine.bucket import SECOND_NS
 from sluicegate.engine.pressure import Backlog, PressureSource
 from sluicegate.features.adaptive.logs import EVERY_NS
@@ -48,17 +49,26 @@ class SourceReading:
             self._started_ns = now_ns
         await asyncio.wait((self._pending,), timeout=patience_s)
         if self._pending.done():
+            self._end(self._pending)
             self._pending = None
         elif now_ns - self._started_ns >= limit_ns:
             self._pending.cancel()
             self._pending = None
             self._failed(f"no answer within {limit_ns / SECOND_NS:g} s")
 
+    def _end(self, reading: "asyncio.Task[Any]") -> None:
+        """Name what a source raised that `_read` cannot catch, as it might as well come from outside."""
+        if reading.cancelled():
+            self._failed("it cancelled itself")
+        elif (error := reading.exception()) is not None:
+            self._failed(error_text(error))
+
     async def _read(self) -> None:
         try:
             self._take(await self.source.read())
-        except Exception as error:  # noqa: BLE001 - after any error of a source its last value stays
-            self._failed(f"{type(error).__name__}: {error}")
+        # An exit or an interrupt would end the thread of all tasks.
+        except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - the last value stays
+            self._failed(error_text(error))
         else:
             if self.known:
                 self.problem = ""

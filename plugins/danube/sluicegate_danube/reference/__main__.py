@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 import grpc.aio
 
 from sluicegate.config.errors import ConfigErrors
+from sluicegate.output import echo, echo_document
 from sluicegate.store.metadata import MetadataStore, open_metadata
 from sluicegate.store.policy_store import StoreError
 from sluicegate_danube.method_map import METHOD_MAP
@@ -102,8 +103,7 @@ async def _run(given: argparse.Namespace) -> None:
         loop.add_signal_handler(each, stopped.set)
     with _policies(given.policies) as interceptors:
         async with _brokers(given, interceptors) as urls:
-            sys.stdout.write(f"{LABEL}, in memory, no Danube: {' '.join(urls)}\n")
-            sys.stdout.flush()
+            echo(f"{LABEL}, in memory, no Danube: {' '.join(urls)}")
             await stopped.wait()
 
 
@@ -115,13 +115,13 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         asyncio.run(_run(_arguments(arguments)))
     except OSError as error:
-        sys.stderr.write(f"cannot listen: {error}\n")
+        echo(f"cannot listen: {error}", err=True)
         return 2
     except StoreError as error:
-        sys.stderr.write(f"{error}\n")
+        echo(str(error), err=True)
         return 2
     except ConfigErrors as error:
-        sys.stderr.write(f"{error.render()}\n")
+        echo_document(error.render(), err=True)
         return 2
     return 0
 

@@ -4,7 +4,6 @@ They change the gateway's own store, found by its configuration file, as `sluice
 not contact the broker, and anyone who may write the store may use them.
 """
 
-import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from sluicegate.config.units import DELAY, DURATION, Unit
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.hooks import PolicyDesk
 from sluicegate.model import Level, PolicyValue, TopicName
+from sluicegate.output import echo, echo_json
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.names import topic_name
 
@@ -163,7 +163,7 @@ def _set(kind: _Kind, open_policies: OpenPolicies) -> click.Command:
         _refuse_locked(desk, _one_broker(desk, broker), kind, topic, changes)
         desk.change(kind.level, kind.name(topic), changes)
         said = ", ".join(f"{_FIELDS[field]} {desk.text(field, value)}" for field, value in changes.items())
-        click.echo(f"{kind.name(topic)}: {said}")
+        echo(f"{kind.name(topic)}: {said}")
 
     return command
 
@@ -183,13 +183,13 @@ def _get(kind: _Kind, open_policies: OpenPolicies) -> click.Command:
         found = _applied(kind, topic, resolver) if applied else _set_here(kind, topic, resolver)
         if as_json:
             said = {_JSON_NAMES[field]: value for field, (value, _) in found.items()}
-            click.echo(json.dumps(said, indent=2))
+            echo_json(said)
             return
         for field, (value, where) in found.items():
-            click.echo(f"{_FIELDS[field]}: {desk.text(field, value)} ({where})")
+            echo(f"{_FIELDS[field]}: {desk.text(field, value)} ({where})")
         if not found:
             hint = "" if applied else "; --applied shows what is inherited"
-            click.echo(f"{kind.name(topic)}: nothing set{hint}")
+            echo(f"{kind.name(topic)}: nothing set{hint}")
 
     return command
 
@@ -224,7 +224,7 @@ def _remove(kind: _Kind, open_policies: OpenPolicies) -> click.Command:
         desk = open_policies(file)
         _one_broker(desk, broker)
         desk.change(kind.level, kind.name(topic), dict.fromkeys(_FIELDS))
-        click.echo(f"{kind.name(topic)}: removed")
+        echo(f"{kind.name(topic)}: removed")
 
     return command
 

@@ -5,6 +5,7 @@ import asyncio
 import signal
 import sys
 
+from sluicegate.output import echo
 from sluicegate_pulsar.reference import LABEL, ReferenceBroker, Settings
 
 
@@ -29,9 +30,7 @@ async def _run(given: argparse.Namespace) -> None:
     async with ReferenceBroker(
         settings, host=given.host, port=given.port, admin_port=given.admin_port
     ) as broker:
-        line = f"{LABEL}, in memory, not Pulsar: {broker.service_url} {broker.admin_url}\n"
-        sys.stdout.write(line)
-        sys.stdout.flush()
+        echo(f"{LABEL}, in memory, not Pulsar: {broker.service_url} {broker.admin_url}")
         await stopped.wait()
 
 
@@ -43,7 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         asyncio.run(_run(_arguments(arguments)))
     except OSError as error:
-        sys.stderr.write(f"cannot listen: {error.strerror}\n")
+        echo(f"cannot listen: {error.strerror}", err=True)
         return 2
     return 0
 

@@ -1,7 +1,6 @@
 """What the commands of failover share: their options, the store, and how moves are printed."""
 
 import asyncio
-import json
 import secrets
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import asdict
@@ -9,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from sluicegate.output import echo, echo_json
 from sluicegate.store.metadata.metadata_store import MetadataStore
 from sluicegate.store.metadata.opening import open_metadata
 from sluicegate.store.policy_store import StoreError
@@ -75,10 +75,9 @@ def new_id() -> int:
 def show(said: Any, lines: Iterable[str], *, as_json: bool) -> None:
     """Print a result."""
     if as_json:
-        click.echo(json.dumps(said, indent=2))
-        return
-    for line in lines:
-        click.echo(line)
+        echo_json(said)
+    else:
+        echo(*lines)
 
 
 def show_plan(planned: Iterable[Planned], *, as_json: bool) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import signal
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from time import monotonic_ns
 
@@ -11,6 +11,7 @@ import click
 from pydantic_core import PydanticCustomError
 
 from sluicegate.config.units import DURATION
+from sluicegate.output import echo
 from sluicegate.store.metadata.metadata_store import MetadataStore
 from sluicegate.store.policy_store import StoreError
 from sluicegate_danube.failover import keys, runner
@@ -77,6 +78,14 @@ def _address(ctx: click.Context, param: click.Parameter, value: str | None) -> t
     help="Serve Prometheus metrics at /metrics; port 0 takes a free one.",
 )
 @click.option(
+    "--allowed-host",
+    "allowed_hosts",
+    multiple=True,
+    metavar="NAME",
+    help="A name by which clients may ask for metrics, besides localhost, the HOST of --metrics and all IP "
+    "addresses; may be given several times.",
+)
+@click.option(
     "--take-over",
     is_flag=True,
     help="Lead although another load manager does, or did within the last minute. Danube's own load managers "
@@ -89,6 +98,7 @@ def run(
     ttl: int,
     grace: int,
     listen: tuple[str, int] | None,
+    allowed_hosts: tuple[str, ...],
     take_over: bool,
     dry_run: bool,
     as_json: bool,
@@ -106,7 +116,7 @@ def run(
 
     logs.set_up("info", "json" if as_json else "text")
     try:
-        asyncio.run(_serve(url, ttl, grace * _MS, listen, take_over=take_over))
+        asyncio.run(_serve(url, ttl, grace * _MS, listen, allowed_hosts, take_over=take_over))
     except ForeignLoadManagerError as error:
         raise click.ClickException(f"{error}; stop it, or lead in its place with --take-over") from None
     except (StoreError, OSError) as error:
@@ -119,7 +129,13 @@ async def _plan(store: MetadataStore) -> list[Planned]:
 
 
 async def _serve(
-    url: str, ttl_s: int, grace_ns: int, listen: tuple[str, int] | None, *, take_over: bool
+    url: str,
+    ttl_s: int,
+    grace_ns: int,
+    listen: tuple[str, int] | None,
+    allowed_hosts: Sequence[str],
+    *,
+    take_over: bool,
 ) -> None:
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -130,23 +146,27 @@ async def _serve(
         election = Election(store, new_id(), ttl_s, monotonic_ns, about, take_over=take_over)
         await election.refuse_foreign()
         controller = Controller(store, election, grace_ns)
-        async with _metrics(controller.figures, listen) as served:
-            click.echo(f"sluicegate danube failover ready: controller {election.controller}{served}")
+        async with _metrics(controller.figures, listen, allowed_hosts) as served:
+            echo(f"sluicegate danube failover ready: controller {election.controller}{served}")
             await runner.run(controller, store, ttl_s, stopping)
     finally:
         await store.close()
 
 
 @asynccontextmanager
-async def _metrics(figures: Figures, listen: tuple[str, int] | None) -> AsyncIterator[str]:
+async def _metrics(
+    figures: Figures, listen: tuple[str, int] | None, allowed_hosts: Sequence[str]
+) -> AsyncIterator[str]:
     """Serve metrics within the block, if anybody wants them; gives where, for the ready line."""
     if listen is None:
         yield ""
         return
     from sluicegate.net.http import HttpServer
+    from sluicegate.net.http_hosts import HostCheck
     from sluicegate_danube.failover.exposition import make_app
 
-    server = HttpServer(make_app(figures), *listen, "failover metrics")
+    app = HostCheck(make_app(figures), (listen[0], *allowed_hosts), "--allowed-host")
+    server = HttpServer(app, *listen, "failover metrics")
     server.start()
     host, port = server.address
     try:
