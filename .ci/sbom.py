@@ -1,4 +1,4 @@
-"""List what a release is made of and brings with it, in CycloneDX: `python .ci/sbom.py WHEEL OUTPUT.cdx.json`.
+"""List what a release consists of and brings, in CycloneDX: `python .ci/sbom.py WHEEL OUTPUT.cdx.json`.
 
 The list is that of an environment with the wheel and all that requirements/all.txt locks.
 """

@@ -1,4 +1,4 @@
-"""What a release uploads: sdist, wheel and list of parts, made, checked, installed; run by `tox run -e release`.
+"""What a release uploads: sdist, wheel and list of parts, made, checked, installed: `tox run -e release`.
 
 The name of this file keeps it out of the other tests: it needs a package index, and minutes.
 """
