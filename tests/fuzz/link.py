@@ -94,6 +94,11 @@ class Slow(NamedTuple):
     """0 for a turn of the event loop."""
 
 
+def limit_ns(bytes_in_thread: int) -> int:
+    """CPU time that a turn may take, or a thread for a request of so many bytes."""
+    return LIMIT_NS + THREAD_NS_PER_BYTE * bytes_in_thread
+
+
 class Meter:
     """CPU time of turns, and of what threads do."""
 
@@ -132,7 +137,7 @@ class Meter:
         began_ns = time.thread_time_ns()
         result = call(*arguments)
         took_ns = time.thread_time_ns() - began_ns
-        if took_ns > LIMIT_NS + THREAD_NS_PER_BYTE * nbytes:
+        if took_ns > limit_ns(nbytes):
             self.slow[self.turns] = Slow(took_ns, what, nbytes)
         if self.turns in self.watched:
             self.watched[self.turns] = took_ns
