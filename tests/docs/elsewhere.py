@@ -56,8 +56,10 @@ ELSEWHERE = (
         Elsewhere(f"tox run -e {name}", "downloads", ".github/workflows/versions.yml", f"tox run -e {name}")
         for name in ("lowest", "py313", "release")
     ),
-    Elsewhere("python -m build", "downloads", "tests/install/release.py", '"-m", "build"'),
-    Elsewhere("twine check", "is about the one before", "tests/install/release.py", '"twine", "check"'),
+    Elsewhere(
+        "python -m pip install --require", "downloads", "tests/install/release.py", '"--require-hashes"'
+    ),
+    Elsewhere("python -m pip install --no-deps", "downloads", "tests/install/release.py", "--no-deps"),
     Elsewhere("sluicegate compare fetch", "downloads", "Makefile", "brokers.fetching"),
     Elsewhere("sluicegate compare run", "takes minutes", "tests/reports/runner/test_runs.py", "record("),
     Elsewhere("sluicegate report compare", _SPARK, "tests/reports/commands/test_comparing.py", "compare("),
