@@ -93,12 +93,13 @@ def test_each_is_installed_from_nothing_and_works(built: Built, kind: str, tmp_p
 
 
 def test_what_is_locked_is_enough(built: Built, tmp_path: Path) -> None:
-    """As docs/operations.md says to install it."""
+    """As docs/maintenance.md says to install it."""
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
     python = tmp_path / "venv/bin/python"
-    for what in (["--require-hashes", "-r", _ROOT / "requirements/kafka.txt"], ["--no-deps", built.wheel]):
-        subprocess.run([python, "-m", "pip", "--quiet", "install", *what], check=True)
     fresh = Fresh("kafka", python, tmp_path)
+    for what in (("--require-hashes", "-r", _ROOT / "requirements/kafka.txt"), ("--no-deps", built.wheel)):
+        done = fresh.run("-m", "pip", "--quiet", "install", *what)
+        assert done.returncode == 0, done.stdout
     assert fresh.run("-m", "pip", "check").returncode == 0
     checked = fresh.sluicegate("check", _ROOT / "examples/gateway.yaml")
     assert checked.returncode == 0, checked.stdout
