@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 GO ?= $(or $(shell command -v go),$(wildcard /usr/local/go/bin/go))
 
-.PHONY: help test demo check broker mutants extras bench jars grpc-go pulsar-go docs clean
+.PHONY: help test demo check broker mutants extras fuzz lock bench jars grpc-go pulsar-go docs clean
 
 help:
 	@echo "make test    lint, types, all tests; those on real brokers too where Java and Maven are there"
@@ -14,8 +14,9 @@ help:
 	@echo "make broker  only the tests on real brokers     make check  lint and types alone"
 	@echo "make extras  install each extra alone and use it"
 	@echo "make mutants OF=NAME  change the code in small ways and list the changes that no test notices"
+	@echo "make fuzz FRAMES=5000000  play damaged sessions of each protocol, an hour for some four million frames"
 	@echo "make bench   compare with other proxies         make docs   check documents"
-	@echo "make clean   remove what these commands made"
+	@echo "make lock    write requirements/ anew            make clean   remove what these commands made"
 
 test: $(VENV)/bin/tox jars grpc-go pulsar-go
 	$(VENV)/bin/tox run -e lint,all
@@ -32,6 +33,16 @@ mutants: $(VENV)/bin/tox
 
 extras: $(VENV)/bin/tox
 	$(VENV)/bin/tox run -e extras
+
+# For example UPGRADE=--upgrade, for the newest versions; without it what is locked stays.
+lock: $(VENV)/bin/tox
+	$(VENV)/bin/tox run -e lock -- $(UPGRADE)
+
+# FUZZ="kafka" takes one protocol of the three.
+FRAMES ?= 1000000
+FUZZ ?= kafka pulsar danube
+fuzz: $(VENV)/bin/tox
+	$(VENV)/bin/tox run -e fuzz -- $(FUZZ) --frames $(FRAMES)
 
 docs: $(VENV)/bin/tox
 	$(VENV)/bin/tox run -e docs

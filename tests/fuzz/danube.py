@@ -6,9 +6,10 @@ from random import Random
 
 from hpack import Encoder
 from tests.fuzz import foreign
+from tests.fuzz.bombs import header_block
 from tests.fuzz.link import FoundError
 from tests.fuzz.mutating import Framing
-from tests.fuzz.services import AnyFuzz, now
+from tests.fuzz.services import LONG, AnyFuzz, now
 from tests.grpc.proxy.splice.oracle import service
 from tests.grpc.proxy.splice.oracle.reshape import (
     ACK,
@@ -30,7 +31,7 @@ from sluicegate_danube.config import DanubeConfig
 from sluicegate_danube.front import DanubeFront
 from sluicegate_danube.method_map import BROKER_HEADER, CONSUMERS, EDGE, PRODUCERS, TOPIC_LOOKUP
 
-TOPICS = ("/default/a", "/default/b", "/default/c-part-0", "/other/d")
+TOPICS = ("/default/a", "/default/b", "/default/c-part-0", "/other/d", f"/default/{LONG}")
 _CREATE, _SEND = PRODUCERS + "CreateProducer", PRODUCERS + "SendMessage"
 _SUBSCRIBE, _RECEIVE, _ACK = (CONSUMERS + each for each in ("Subscribe", "ReceiveMessages", "Ack"))
 _HEALTH, _REPLICATE = "/danube.HealthCheck/HealthCheck", EDGE + "ReplicateData"
@@ -41,6 +42,9 @@ _ROLES = (_PRODUCER, _PRODUCER, _CONSUMER, _CONSUMER, (*_PRODUCER, *_CONSUMER), 
 _WINDOWS = frame(WINDOW_UPDATE, 0, 0, (1 << 30).to_bytes(4))
 _WINDOW_SETTING = frame(SETTINGS, 0, 0, b"\0\4" + (1 << 24).to_bytes(4))
 _LARGEST = 4 * 1024 * 1024
+_BOMB = 4
+"""The variant of a request's headers that unpacks to 2 MB."""
+_VARIANTS = (0, 0, 0, 1, 2, 3) * 30 + (_BOMB,)
 
 
 def resized(data: bytes) -> bytes:
@@ -54,7 +58,8 @@ def _block(path: str, variant: int) -> bytes:
     encoder = Encoder()
     encoder.header_table_size = 0
     more = [("authorization", "Bearer x"), (BROKER_HEADER, "http://b:6650"), ("grpc-encoding", "gzip")]
-    return encoder.encode(service.request(path, *more[: variant % 4]))
+    block = encoder.encode(service.request(path, *more[: variant % 4]))
+    return header_block(block) if variant == _BOMB else block
 
 
 @cache
@@ -143,7 +148,12 @@ class DanubeEnds:
         self._stream += 2
         stream, message = self._stream, _request(path, chance)
         self._open.append(stream)
-        headers = frame(HEADERS, END_HEADERS, stream, _block(path, chance.choice((0, 0, 0, 1, 2, 3))))
+        headers = frame(
+            HEADERS,
+            END_HEADERS,
+            stream,
+            _block(path, chance.choice(_VARIANTS)),
+        )
         if chance.random() < 0.8:
             return [headers, frame(DATA, END_STREAM, stream, message)]
         cut = chance.randrange(len(message))
@@ -253,6 +263,9 @@ class DanubeEnds:
 
     def broker_sent(self, frames: list[bytes], damaged: bool) -> None:
         pass
+
+    def in_thread(self, question: object) -> int:
+        return 0
 
     def answer(self, question: object, now_ns: int) -> object:
         chance, topic = self._chance, getattr(question, "topic", None)

@@ -12,6 +12,8 @@ from types import NoneType
 from typing import Any, get_args, get_origin
 
 from kio.schema.errors import ErrorCode
+from tests.fuzz import bombs
+from tests.fuzz.services import LONG
 from tests.kafka.codec.entities import (
     known_versions,
     request_frame,
@@ -24,7 +26,7 @@ from tests.kafka.session.messages import batch, subscription
 from sluicegate_kafka.codec.api_keys import READ
 from sluicegate_kafka.codec.primitives import with_length
 
-TOPICS = ("a", "ns.b", "ns.c", "other.d", "e")
+TOPICS = ("a", "ns.b", "ns.c", "other.d", "e", f"ns.{LONG}")
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _VARIANTS = 6
 _TEXTS = {
@@ -67,6 +69,7 @@ def batches() -> tuple[bytes, ...]:
         _packed(),
         batch(b"a") + batch(b"b", offset=1) * 5,
         b"",
+        *bombs.kafka_batches(),
     )
 
 

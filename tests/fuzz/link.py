@@ -7,7 +7,7 @@ a later turn; a client that is paused is not read from; behind a Close nothing c
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from sluicegate.broker import (
     PASS,
@@ -26,6 +26,11 @@ from sluicegate.broker import (
 
 LIMIT_NS = 5_000_000
 """CPU time for which one turn may hold the loop."""
+THREAD_NS_PER_BYTE = 20_000
+"""CPU time that a thread may spend on each byte of a request, besides `LIMIT_NS`.
+
+To unpack what is packed as tightly as can be, a thousandfold, takes a fifth of that.
+"""
 _HELD_PER_BYTE = 64
 _HELD_AT_LEAST = 256 * 1024
 """Most that `held_bytes` may be: this base, plus `_HELD_PER_BYTE` for each received byte, for requests in
@@ -73,37 +78,70 @@ class Ends(Protocol):
         :raises FoundError: if they are out of order.
         """
 
+    def in_thread(self, question: object) -> int:
+        """Bytes of the request that a thread works on to answer a question; 0 if none does."""
+
     def answer(self, question: object, now_ns: int) -> object:
         """What the front says to a question of the session's."""
 
 
+class Slow(NamedTuple):
+    """Work that took longer than it may."""
+
+    took_ns: int
+    what: str
+    bytes_in_thread: int
+    """0 for a turn of the event loop."""
+
+
+def limit_ns(bytes_in_thread: int) -> int:
+    """CPU time that a turn may take, or a thread for a request of so many bytes."""
+    return LIMIT_NS + THREAD_NS_PER_BYTE * bytes_in_thread
+
+
 class Meter:
-    """CPU time of turns."""
+    """CPU time of turns, and of what threads do."""
 
     def __init__(self) -> None:
         self.turns = 0
+        """Turns, and pieces of work in threads."""
         self.longest_ns = 0
-        self.slow: dict[int, tuple[int, str]] = {}
-        """Turns over the limit by their number: CPU time and what they did."""
+        """The longest turn."""
+        self.thread_ns = self.thread_bytes = 0
+        """What threads did, and the bytes of the requests that they did it for."""
+        self.slow: dict[int, Slow] = {}
+        """What was over its limit, by its number."""
         self.watched: dict[int, int] = {}
-        """CPU time of turns that are measured again."""
+        """CPU time of what is measured again, by its number."""
         self.last = ""
         """The turn at hand."""
 
     def turn(self, what: str, call: Callable[..., Any], *arguments: Any) -> Any:
         """Have the session do one thing, and measure it."""
+        result, took_ns = self._measured(what, 0, call, arguments)
+        self.longest_ns = max(self.longest_ns, took_ns)
+        return result
+
+    def in_thread(self, what: str, nbytes: int, call: Callable[..., Any], *arguments: Any) -> Any:
+        """Do what the gateway does in a thread for a request of so many bytes, and measure it."""
+        result, took_ns = self._measured(what, nbytes, call, arguments)
+        self.thread_ns += took_ns
+        self.thread_bytes += nbytes
+        return result
+
+    def _measured(
+        self, what: str, nbytes: int, call: Callable[..., Any], arguments: tuple[Any, ...]
+    ) -> tuple[Any, int]:
         self.last = what
         self.turns += 1
         began_ns = time.thread_time_ns()
         result = call(*arguments)
         took_ns = time.thread_time_ns() - began_ns
-        if took_ns > self.longest_ns:
-            self.longest_ns = took_ns
-        if took_ns > LIMIT_NS:
-            self.slow[self.turns] = (took_ns, what)
+        if took_ns > limit_ns(nbytes):
+            self.slow[self.turns] = Slow(took_ns, what, nbytes)
         if self.turns in self.watched:
             self.watched[self.turns] = took_ns
-        return result
+        return result, took_ns
 
 
 class Link:
@@ -125,7 +163,7 @@ class Link:
         """Bytes of both sides."""
         self.has_broker = not ends.dials
         self._is_dialling = False
-        self._meter = meter
+        self.meter = meter
         self._backlog: deque[bytes] = deque()
         self._backlog_bytes = 0
 
@@ -147,7 +185,7 @@ class Link:
 
     def _receive(self, data: bytes, now_ns: int) -> None:
         self.received += len(data)
-        commands = self._meter.turn(
+        commands = self.meter.turn(
             f"{len(data)} bytes of the client", self.session.receive_client, data, now_ns
         )
         self._carry_out([ToUpstream(data)] if commands is PASS else commands, now_ns)
@@ -164,7 +202,7 @@ class Link:
             self._do(f"{skipped} bytes unread", now_ns, passed.passed, skipped, now_ns)
             data = data[skipped:]
         if data and not self.is_closed:
-            commands = self._meter.turn(
+            commands = self.meter.turn(
                 f"{len(data)} bytes of the broker", self.session.receive_upstream, data, now_ns
             )
             self._carry_out([ToClient(data)] if commands is PASS else commands, now_ns)
@@ -175,7 +213,7 @@ class Link:
             return False
         if self.questions:
             question = self.questions.popleft()
-            answer = None if isinstance(question, NextTurn) else self.ends.answer(question, now_ns)
+            answer = self._answered(question, now_ns)
             what = f"the answer to {type(question).__name__}"
             self._do(what, now_ns, self.session.answered, question, answer, now_ns)
         elif self._is_dialling:
@@ -190,6 +228,14 @@ class Link:
         else:
             return False
         return True
+
+    def _answered(self, question: object, now_ns: int) -> object:
+        if isinstance(question, NextTurn):
+            return None
+        if not (nbytes := self.ends.in_thread(question)):
+            return self.ends.answer(question, now_ns)
+        what = f"{type(question).__name__} of {nbytes} bytes in a thread"
+        return self.meter.in_thread(what, nbytes, self.ends.answer, question, now_ns)
 
     def refuse_dialling(self, now_ns: int) -> bool:
         """Tell the session that no broker is there; False if it asked for none."""
@@ -219,13 +265,13 @@ class Link:
         if self.is_closed:
             return
         self.is_closed = True
-        self._meter.turn("closing", self.session.closed, now_ns)
+        self.meter.turn("closing", self.session.closed, now_ns)
         if self.session.held_bytes:
             raise FoundError(f"{self.session.held_bytes} bytes are held by a connection that has ended")
 
     def _do(self, what: str, now_ns: int, call: Callable[..., Any], *arguments: Any) -> None:
         if not self.is_closed:
-            self._carry_out(self._meter.turn(what, call, *arguments), now_ns)
+            self._carry_out(self.meter.turn(what, call, *arguments), now_ns)
 
     def _carry_out(self, commands: Sequence[Command], now_ns: int) -> None:
         if commands is PASS:

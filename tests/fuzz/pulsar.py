@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 from tests.fuzz import foreign
+from tests.fuzz.bombs import pulsar_batch
 from tests.fuzz.kafka_frames import whole_frames
 from tests.fuzz.link import FoundError
 from tests.fuzz.mutating import Framing
@@ -59,10 +60,13 @@ _ADMIN = (
 )
 _ROLES = (_PRODUCER, _PRODUCER, _CONSUMER, _CONSUMER, _TRANSACTIONAL, (*_PRODUCER, *_CONSUMER), _ADMIN)
 
+_BATCHED = {2: 5, 3: 300, 4: 5}
+"""Messages of the payloads that are batches."""
+
 
 @cache
 def _payload(kind: int) -> bytes:
-    return (b"hello", b"x" * 120, batch(5), batch(300), b"")[kind]
+    return (b"hello", b"x" * 120, batch(5), batch(300), pulsar_batch(5), b"")[kind]
 
 
 class PulsarEnds:
@@ -98,10 +102,10 @@ class PulsarEnds:
         holder = chance.randrange(3)
         if kind == "send":
             sequence = self._sequences[holder] = self._sequences.get(holder, -1) + 1
-            shape = chance.randrange(5)
+            shape = chance.randrange(6)
             more: dict[str, Any] = {}
-            if shape in (2, 3):
-                more["num_messages_in_batch"] = (5, 300)[shape - 2]
+            if shape in _BATCHED:
+                more["num_messages_in_batch"] = _BATCHED[shape]
             elif chance.random() < 0.1:
                 more = {"uuid": "u", "num_chunks_from_msg": 3, "total_chunk_msg_size": 360}
                 more["chunk_id"] = chance.randrange(3)
@@ -159,6 +163,9 @@ class PulsarEnds:
 
     def client_hears(self, data: bytes) -> None:
         pass
+
+    def in_thread(self, question: object) -> int:
+        return 0
 
     def answer(self, question: object, now_ns: int) -> object:
         chance, shared = self._chance, self._front.front._started

@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from tests.fuzz.services import LONG
 from tests.pulsar.session import messages
 from tests.pulsar.session.deliveries import message
 
@@ -18,6 +19,7 @@ TOPICS = (
     "public/default/c",
     "d",
     "non-persistent://public/other/e",
+    f"persistent://public/default/{LONG}",
 )
 _TYPES = messages.TYPES
 _TEXTS = {

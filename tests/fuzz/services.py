@@ -41,6 +41,10 @@ POLICIES: Mapping[str, tuple[PolicyValue, ...]] = {
     "on_limit.max_dispatch_rate": ("delay", "drop"),
     "on_unknown.max_subscriptions_per_topic": ("open", "pause", "last"),
 }
+PATTERNS = ("*", "*a*", "*-*-*-*-*z", "*-*.*/*-*-z*", "*x*x*x*x*x*")
+"""Names of topics in policies; several stars have many ways through a name such as LONG."""
+LONG = "-" * 60 + "x"
+"""A name that nearly matches."""
 
 
 class Bench(AnyBench):
@@ -55,13 +59,13 @@ class Bench(AnyBench):
         work.close()
 
     def draw(self, chance: Random, topics: tuple[str, ...], without: frozenset[str]) -> None:
-        """Put a few policies in force for all topics, and others for one of them.
+        """Put a few policies in force for all topics, and others for one of them or for those of a pattern.
 
         :param without: policies that the broker's driver does not have.
         """
         self.set(_drawn(chance, without, chance.choice((0, 1, 3, 8))))
         if chance.random() < 0.5:
-            self.set_topic(chance.choice(topics), **dict(_drawn(chance, without, 2)))
+            self.set_topic(chance.choice((*topics, *PATTERNS)), **dict(_drawn(chance, without, 2)))
 
 
 def _drawn(chance: Random, without: frozenset[str], count: int) -> Mapping[str, PolicyValue]:

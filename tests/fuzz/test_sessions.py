@@ -5,11 +5,17 @@ import tracemalloc
 from random import Random, SystemRandom
 
 import pytest
+from hpack import Decoder
 from tests.bench import START
+from tests.fuzz import bombs
 from tests.fuzz.epoch import Epoch, Front
 from tests.fuzz.link import Link, Meter
 from tests.fuzz.memory import check_memory
 from tests.fuzz.protocols import PROTOCOLS
+from tests.kafka.session.messages import produce
+
+from sluicegate_kafka.codec.compression import unpacked
+from sluicegate_kafka.codec.records import COMPRESSION_MASK, walk_batches, walk_records
 
 _FRAMES = 3_000
 _MOST_KEPT = 1024 * 1024
@@ -84,3 +90,34 @@ def test_two_gib_announced_anywhere_in_a_frame_are_not_kept(protocol: str) -> No
                 tracemalloc.stop()
             assert link.session.held_bytes < _MOST_KEPT
             link.hang_up(START)
+
+
+@pytest.mark.parametrize("packed", bombs.kafka_batches(), ids=lambda packed: f"{len(packed)}-bytes")
+def test_a_batch_that_asks_for_much_work_is_whole(packed: bytes) -> None:
+    """Else it would be refused before it is unpacked."""
+    [header] = walk_batches(packed, 0, len(packed))
+    records, codec = packed[bombs.FRAMED :], header.attributes & COMPRESSION_MASK
+    if codec:
+        records = unpacked(codec, records, 1 << 20)
+        assert len(records) > 20 * len(packed)
+    count, _ = walk_records(records, 0, len(records), header.record_count)
+    assert count == header.record_count
+
+
+def test_a_block_of_headers_that_asks_for_much_work_unpacks_to_much() -> None:
+    block = bombs.header_block(b"")
+    headers = Decoder(1 << 30).decode(block, raw=True)
+    assert sum(len(value) for _, value in headers) > 500 * len(block)
+
+
+def test_what_a_thread_does_for_a_request_is_measured() -> None:
+    front = PROTOCOLS["kafka"](Random(1))
+    front.bench.set(max_message_size=1_000, inspect=True)
+    link = logged_in(front, 0)
+    meter = link.meter
+    request = produce({"a": bombs.kafka_batches()[0]})
+    say(link, [request])
+    while link.go_on(START):
+        pass
+    assert meter.thread_bytes == len(request)
+    assert meter.thread_ns > 0

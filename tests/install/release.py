@@ -1,8 +1,9 @@
-"""What a release uploads: the sdist and the wheel, built, checked and installed; run by `tox run -e release`.
+"""What a release uploads: sdist, wheel and list of parts, made, checked, installed: `tox run -e release`.
 
 The name of this file keeps it out of the other tests: it needs a package index, and minutes.
 """
 
+import json
 import re
 import shutil
 import subprocess
@@ -13,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.install.conftest import installed
+from packaging.utils import canonicalize_name
+from tests.install.conftest import Fresh, installed
 
 pytestmark = pytest.mark.timeout(1200)
 
@@ -88,3 +90,32 @@ def test_each_is_installed_from_nothing_and_works(built: Built, kind: str, tmp_p
     checked = fresh.sluicegate("check", _ROOT / "examples/gateway.yaml")
     assert checked.returncode == 0, checked.stdout
     assert ": ok, broker main (kafka); " in checked.stdout
+
+
+def test_what_is_locked_is_enough(built: Built, tmp_path: Path) -> None:
+    """As docs/maintenance.md says to install it."""
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
+    python = tmp_path / "venv/bin/python"
+    fresh = Fresh("kafka", python, tmp_path)
+    for what in (("--require-hashes", "-r", _ROOT / "requirements/kafka.txt"), ("--no-deps", built.wheel)):
+        done = fresh.run("-m", "pip", "--quiet", "install", *what)
+        assert done.returncode == 0, done.stdout
+    assert fresh.run("-m", "pip", "check").returncode == 0
+    checked = fresh.sluicegate("check", _ROOT / "examples/gateway.yaml")
+    assert checked.returncode == 0, checked.stdout
+
+
+def test_the_list_of_parts_names_what_is_locked(built: Built, tmp_path: Path) -> None:
+    output = tmp_path / "sluicegate.cdx.json"
+    subprocess.run([sys.executable, _ROOT / ".ci/sbom.py", built.wheel, output], check=True)
+    listed = json.loads(output.read_text())
+    [version] = _VERSION
+    assert listed["bomFormat"] == "CycloneDX"
+    assert (listed["metadata"]["component"]["name"], listed["metadata"]["component"]["version"]) == (
+        "sluicegate",
+        version,
+    )
+    parts = {f"{canonicalize_name(each['name'])}=={each['version']}" for each in listed["components"]}
+    locked = re.findall(r"^[a-z0-9-]+==[a-z0-9.]+(?= \\)", (_ROOT / "requirements/all.txt").read_text(), re.M)
+    assert len(locked) > 30
+    assert set(locked) <= parts
