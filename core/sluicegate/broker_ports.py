@@ -4,13 +4,13 @@ Addresses come from brokers (answers to lookups) and clients (metadata). If the 
 them, it could be made to connect anywhere; so only brokers that the operator names are known.
 """
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol, TypeAlias
 
 from sluicegate.broker import UNIQUE_FACT, Listener
 from sluicegate.config import units
 from sluicegate.config.models import Listen, Ports
+from sluicegate.model import Glob
 
 Address: TypeAlias = tuple[str, int]
 """Host, in lower case, and port."""
@@ -67,10 +67,7 @@ class BrokerPorts:
     ) -> None:
         self._config = config
         self._address_of = address_of
-        self._patterns = [
-            re.compile(".*".join(re.escape(part) for part in name.split("*")), re.IGNORECASE)
-            for name in config.known_brokers
-        ]
+        self._globs = [Glob(name.lower()) for name in config.known_brokers]
         self._places: dict[Address, int] = {}
         self.on_new: Callable[[str, str, Listener], None] = lambda key, value, listener: None
         """Called for each new broker, with a fact to keep (key and value) and a listener to open."""
@@ -91,9 +88,7 @@ class BrokerPorts:
 
     def is_known(self, address: Address) -> bool:
         """Whether clients may be sent to a broker."""
-        return address in self._config.addresses or any(
-            pattern.fullmatch(shown(address)) for pattern in self._patterns
-        )
+        return address in self._config.addresses or any(glob.matches(shown(address)) for glob in self._globs)
 
     def target(self, url: str) -> Address | None:
         """The address of the broker in a URL or `host:port`, if that broker is known."""
