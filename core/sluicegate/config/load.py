@@ -1,8 +1,10 @@
 """Reads the configuration file: reports every error in one pass and returns its policies."""
 
+import gc
 import hashlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path as FilePath
@@ -59,6 +61,23 @@ class Loaded:
 
 
 @dataclass(frozen=True, slots=True)
+class Parsed:
+    """A configuration file as a tree, before any of its values is checked."""
+
+    text: str
+    root: Node
+    """Overrides applied."""
+    findings: tuple[Finding, ...]
+    """Errors that did not stop the parser."""
+
+    @property
+    def plugin_modules(self) -> tuple[str, ...]:
+        """The readable names under `plugins:`. They must be imported before the file can be validated."""
+        names = (node.scalar for node in self.root.listed("plugins"))
+        return tuple(name for name in names if isinstance(name, str))
+
+
+@dataclass(frozen=True, slots=True)
 class Reading:
     """The result of reading a file, with or without errors."""
 
@@ -82,16 +101,23 @@ def load(
     policy_models: Iterable[type[PolicyModel]],
     broker_models: Iterable[type[BrokerConfig]],
     environ: Mapping[str, str],
+    *,
+    parsed: Parsed | None = None,
+    known: Loaded | None = None,
 ) -> Loaded:
     """Read and check a configuration file.
 
-    :param path: the file, at most 1 MiB of UTF-8.
+    :param path: the file, at most 16 MiB of UTF-8.
     :param policy_models: policy fields of all plugins.
     :param broker_models: configuration models of all broker drivers.
     :param environ: environment; variables that begin with `SLUICEGATE__` override the file.
+    :param parsed: the file's `parse_file`, which may be used only once.
+    :param known: an earlier result with the same plugins, which is returned if nothing has changed since.
     :raises ConfigErrors: with every error that was found; nothing is applied.
     """
-    reading = read(path, policy_models, broker_models, environ)
+    if known is not None and known.text_digest == _digest(read_text(os.fspath(path)), environ):
+        return known
+    reading = read(path, policy_models, broker_models, environ, parsed)
     if reading.loaded is None:
         raise ConfigErrors([finding for finding in reading.findings if finding.severity == "error"])
     return reading.loaded
@@ -102,18 +128,55 @@ def read(
     policy_models: Iterable[type[PolicyModel]],
     broker_models: Iterable[type[BrokerConfig]],
     environ: Mapping[str, str],
+    parsed: Parsed | None = None,
 ) -> Reading:
     """Read a configuration file as far as its errors allow; the parameters are those of `load`."""
+    with _no_collection():
+        try:
+            found = parsed or parse_file(path, environ)
+        except ConfigErrors as refused:
+            return Reading(tuple(refused.errors), None)
+        return _checked(found, PolicyFields.of(policy_models), tuple(broker_models), environ)
+
+
+def parse_file(path: str | os.PathLike[str], environ: Mapping[str, str]) -> Parsed:
+    """Read a configuration file without checking its values; the parameters are those of `load`.
+
+    :raises ConfigErrors: if it cannot be read, or is not YAML.
+    """
     file = os.fspath(path)
     findings: list[Finding] = []
-    fields = PolicyFields.of(policy_models)
-    models = tuple(broker_models)
-    try:
+    with _no_collection():
         text = read_text(file)
         root = override(parse(text, file, findings), environ, findings)
-    except ConfigErrors as refused:
-        return Reading(tuple(refused.errors), None)
-    variables = overrides(environ)
+    return Parsed(text, root, tuple(findings))
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Pause the garbage collector, which would look at the growing tree again and again."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _digest(text: str, environ: Mapping[str, str]) -> str:
+    digest = hashlib.sha256(text.encode())
+    digest.update(repr(overrides(environ)).encode(errors="surrogateescape"))
+    return digest.hexdigest()
+
+
+def _checked(
+    parsed: Parsed,
+    fields: PolicyFields,
+    models: tuple[type[BrokerConfig], ...],
+    environ: Mapping[str, str],
+) -> Reading:
+    root, findings = parsed.root, list(parsed.findings)
     levels = tuple(policy_levels(root))
     findings.extend(remove_duplicate_aliases(levels, fields))
     made = _validate(root, file_model(fields, models), findings)
@@ -128,10 +191,8 @@ def read(
     if made is None or len(warnings) < len(findings):
         return Reading(tuple(findings), None, root, brokers)
     sections = {name: getattr(made, name) for name in GatewayConfig.model_fields}
-    digest = hashlib.sha256(text.encode())
-    digest.update(repr(variables).encode(errors="surrogateescape"))
     config = GatewayConfig.model_construct(**sections)
-    loaded = Loaded(config, layers, digest.hexdigest(), fields, root, warnings)
+    loaded = Loaded(config, layers, _digest(parsed.text, environ), fields, root, warnings)
     return Reading(warnings, loaded, root, brokers)
 
 
@@ -144,19 +205,6 @@ def entry_policies(entry: BrokerConfig, layers: tuple[PolicyLayer, ...], version
         exempt_principals=frozenset(entry.exempt.principals),
         exempt_policies=frozenset(entry.exempt.policies),
     )
-
-
-def plugin_modules(path: str | os.PathLike[str], environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The modules that `plugins:` lists. They must be imported before `load` can validate the file.
-
-    :return: the readable names; `load` reports errors.
-    """
-    try:
-        root = override(parse(read_text(os.fspath(path)), os.fspath(path), []), environ, [])
-    except ConfigErrors:
-        return ()
-    names = (node.scalar for node in root.listed("plugins"))
-    return tuple(name for name in names if isinstance(name, str))
 
 
 def file_model(fields: PolicyFields, broker_models: Iterable[type[BrokerConfig]]) -> type[GatewayConfig]:
@@ -195,7 +243,7 @@ def _file_model(
 
 
 def read_text(file: str) -> str:
-    """Read a file of at most 1 MiB of UTF-8.
+    """Read a file of at most 16 MiB of UTF-8.
 
     :raises ConfigErrors: if it cannot be read, is too large, or is not UTF-8.
     """
@@ -296,10 +344,11 @@ def _contradictions(
 
 def _settings(level: Any, node: Node, fields: PolicyFields) -> dict[str, Setting]:
     places = _places(node, fields)
+    written = level.model_fields_set
     settings = {
         name: Setting(value, Source.FILE, locate_text(places.get(name, node.place)), name in level.locked)
         for name in fields.infos
-        if (value := getattr(level, name)) is not None
+        if name in written and (value := getattr(level, name)) is not None
     }
     entries = node.entries or {}
     for option in OPTIONS:
@@ -340,4 +389,7 @@ def _places(node: Node, fields: PolicyFields) -> dict[str, Place]:
 def locate_text(place: Place) -> str:
     """Format the location of a setting for provenance: `gateway.yaml:12`, or the variable's name."""
     name = place.source.name
-    return name if name.startswith(PREFIX) else f"{os.path.basename(name)}:{place.line + 1}"
+    return name if name.startswith(PREFIX) else f"{_base_name(name)}:{place.line + 1}"
+
+
+_base_name = lru_cache(os.path.basename)

@@ -1,5 +1,6 @@
 """Models of the configuration file. Broker rooms subclass `BrokerConfig`, plugins `PolicyModel`."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, NamedTuple, Self, TypeAlias
@@ -222,9 +223,8 @@ class BrokerConfig(Strict):
     @field_validator("quotas")
     @classmethod
     def _unique_principals(cls, quotas: tuple[NamedQuota, ...]) -> tuple[NamedQuota, ...]:
-        names = [quota.principal for quota in quotas]
-        for name in names:
-            if names.count(name) > 1:
+        for name, count in Counter(quota.principal for quota in quotas).items():
+            if count > 1:
                 raise refuse(f"principal {name!r} has two quotas", "keep one of them")
         return quotas
 
