@@ -199,6 +199,12 @@ class BrokerConfig(Strict):
         gt=0,
         description="Bytes that all connections of this broker may hold back together.",
     )
+    gate_memory: Size = Field(
+        default=268_435_456,
+        ge=1_048_576,
+        description="Memory for the compiled policies of topics in use, 8 KiB for each; policies of further "
+        "topics are compiled again at each use.",
+    )
     loop_hold_warning: Duration = Field(
         default=100,
         description="A callback that blocks the worker's event loop for this long is reported in the log "
