@@ -343,12 +343,10 @@ def _contradictions(
 
 
 def _settings(level: Any, node: Node, fields: PolicyFields) -> dict[str, Setting]:
-    places = _places(node, fields)
-    written = level.model_fields_set
     settings = {
-        name: Setting(value, Source.FILE, locate_text(places.get(name, node.place)), name in level.locked)
-        for name in fields.infos
-        if name in written and (value := getattr(level, name)) is not None
+        name: Setting(value, Source.FILE, locate_text(place), name in level.locked)
+        for name, place in _places(node, fields).items()
+        if name in fields.infos and (value := getattr(level, name)) is not None
     }
     entries = node.entries or {}
     for option in OPTIONS:

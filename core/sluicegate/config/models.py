@@ -82,7 +82,7 @@ class PolicyModel(Strict):
     @model_validator(mode="before")
     @classmethod
     def _take_aliases(cls, data: object) -> object:
-        if not isinstance(data, dict):
+        if not isinstance(data, dict) or cls.aliases.keys().isdisjoint(data):
             return data
         renamed = dict(data)
         for alias, name in cls.aliases.items():
