@@ -179,9 +179,12 @@ def test_many_topics_are_looked_at_in_turn(monkeypatch: pytest.MonkeyPatch) -> N
         state.producers.attach("p", "c")
     looks: list[str] = []
     look = topics.samples._look
-    monkeypatch.setattr(
-        topics.samples, "_look", lambda topic, state: (looks.append(topic), look(topic, state))[1]
-    )
+
+    def counted(topic: str, state: TopicState) -> object:
+        looks.append(topic)
+        return look(topic, state)
+
+    monkeypatch.setattr(topics.samples, "_look", counted)
 
     seen = []
     for _ in range(4):

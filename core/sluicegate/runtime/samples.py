@@ -7,7 +7,7 @@ grows, whichever topics change places.
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from heapq import nlargest
 from operator import add, sub
@@ -96,13 +96,15 @@ class TopicSamples:
         """
         states = gates.states
         if not self._ahead:
-            self._forget(self._seen.keys() - states.keys())
-            self._ahead = list(states)[::-1]
-        self._forget(self._named - states.keys())
+            self._ahead = [*states, *(self._seen.keys() - states.keys())][::-1]
+        for topic in self._named - states.keys():
+            self._forget(topic)
         for place in range(min(_PER_SAMPLE, len(self._ahead))):
             topic = self._ahead.pop()
             if (state := states.get(topic)) is not None:
                 self._take(topic, state)
+            elif topic in self._seen:
+                self._forget(topic)
             if place % _SLICE == _SLICE - 1:
                 await asyncio.sleep(0)
         latest: dict[str, dict[str, Any]] = {}
@@ -127,7 +129,8 @@ class TopicSamples:
     def _look(self, topic: str, state: TopicState) -> _Seen:
         seen = self._seen.get(topic)
         if seen is None or seen.state is not state:
-            self._forget([topic] if seen is not None and topic not in self._named else ())
+            if seen is not None and topic not in self._named:
+                self._forget(topic)
             seen = self._seen[topic] = _Seen(state)
         operations = state.allowed_ops + state.rejected + state.delayed + state.dropped
         seen.recent += operations - seen.operations
@@ -178,14 +181,14 @@ class TopicSamples:
             "named": dict(self._other_named),
         }
 
-    def _forget(self, evicted: Iterable[str]) -> None:
-        for topic in evicted:
-            seen = self._seen.pop(topic)
-            if topic in self._named:
-                self._named.discard(topic)
-            else:  # what it did since it was looked at
-                self._add_to_other(seen)
-                self._attach(seen, (0, 0))
+    def _forget(self, topic: str) -> None:
+        """Forget an evicted topic, once what it did since the last look is counted."""
+        seen = self._seen.pop(topic)
+        if topic in self._named:
+            self._named.discard(topic)
+        else:
+            self._add_to_other(seen)
+            self._attach(seen, (0, 0))
 
     def _give_name(self, topic: str) -> None:
         self._named.add(topic)
