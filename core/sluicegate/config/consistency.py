@@ -51,8 +51,8 @@ def impossible_names(levels: Iterable[LevelNode], brokers: Sequence[BrokerConfig
 
 def policy_levels(root: Node) -> Iterator[LevelNode]:
     """Every mapping of the file that sets policies, with its path."""
-    policies = root.child("policies")
-    entries = (policies.entries if policies is not None else None) or {}
+    policies = (root.entries or {}).get("policies")
+    entries = (policies.node.entries if policies is not None else None) or {}
     for section in SECTIONS:
         if section not in entries:
             continue

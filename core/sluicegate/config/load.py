@@ -3,12 +3,11 @@
 import gc
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, wraps
 from pathlib import Path as FilePath
-from typing import Annotated, Any
+from typing import Annotated, Any, ParamSpec, TypeVar
 
 from pydantic import Field, ValidationError, create_model
 
@@ -28,6 +27,9 @@ from sluicegate.config.port_conflicts import port_findings
 from sluicegate.config.tree import MAX_BYTES, Node, Place, Plain, parse
 from sluicegate.config.validation import translate
 from sluicegate.model import Level, PolicyLayer, PolicySet, Setting, Source
+
+Building = ParamSpec("Building")
+Built = TypeVar("Built")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,8 @@ class Loaded:
 class Parsed:
     """A configuration file as a tree, before any of its values is checked."""
 
-    text: str
+    digest: str
+    """Equal iff the file and the overriding variables are unchanged."""
     root: Node
     """Overrides applied."""
     findings: tuple[Finding, ...]
@@ -115,8 +118,11 @@ def load(
     :param known: an earlier result with the same plugins, which is returned if nothing has changed since.
     :raises ConfigErrors: with every error that was found; nothing is applied.
     """
-    if known is not None and known.text_digest == _digest(read_text(os.fspath(path)), environ):
-        return known
+    if known is not None:
+        text, digest = _text_and_digest(path, environ)
+        if digest == known.text_digest:
+            return known
+        parsed = _parse(os.fspath(path), text, digest, environ)
     reading = read(path, policy_models, broker_models, environ, parsed)
     if reading.loaded is None:
         raise ConfigErrors([finding for finding in reading.findings if finding.severity == "error"])
@@ -131,12 +137,11 @@ def read(
     parsed: Parsed | None = None,
 ) -> Reading:
     """Read a configuration file as far as its errors allow; the parameters are those of `load`."""
-    with _no_collection():
-        try:
-            found = parsed or parse_file(path, environ)
-        except ConfigErrors as refused:
-            return Reading(tuple(refused.errors), None)
-        return _checked(found, PolicyFields.of(policy_models), tuple(broker_models), environ)
+    try:
+        found = parsed or parse_file(path, environ)
+    except ConfigErrors as refused:
+        return Reading(tuple(refused.errors), None)
+    return _checked(found, policy_models, broker_models)
 
 
 def parse_file(path: str | os.PathLike[str], environ: Mapping[str, str]) -> Parsed:
@@ -144,39 +149,47 @@ def parse_file(path: str | os.PathLike[str], environ: Mapping[str, str]) -> Pars
 
     :raises ConfigErrors: if it cannot be read, or is not YAML.
     """
-    file = os.fspath(path)
-    findings: list[Finding] = []
-    with _no_collection():
-        text = read_text(file)
-        root = override(parse(text, file, findings), environ, findings)
-    return Parsed(text, root, tuple(findings))
+    return _parse(os.fspath(path), *_text_and_digest(path, environ), environ)
 
 
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Pause the garbage collector, which would look at the growing tree again and again."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
-def _digest(text: str, environ: Mapping[str, str]) -> str:
+def _text_and_digest(path: str | os.PathLike[str], environ: Mapping[str, str]) -> tuple[str, str]:
+    text = read_text(os.fspath(path))
     digest = hashlib.sha256(text.encode())
     digest.update(repr(overrides(environ)).encode(errors="surrogateescape"))
-    return digest.hexdigest()
+    return text, digest.hexdigest()
 
 
+def _without_collections(build: Callable[Building, Built]) -> Callable[Building, Built]:
+    """Pause the garbage collector, which would look at a growing tree again and again."""
+
+    @wraps(build)
+    def call(*arguments: Building.args, **options: Building.kwargs) -> Built:
+        was_enabled = gc.isenabled()
+        gc.disable()
+        try:
+            return build(*arguments, **options)
+        finally:
+            if was_enabled:
+                gc.enable()
+
+    return call
+
+
+@_without_collections
+def _parse(file: str, text: str, digest: str, environ: Mapping[str, str]) -> Parsed:
+    findings: list[Finding] = []
+    root = override(parse(text, file, findings), environ, findings)
+    return Parsed(digest, root, tuple(findings))
+
+
+@_without_collections
 def _checked(
     parsed: Parsed,
-    fields: PolicyFields,
-    models: tuple[type[BrokerConfig], ...],
-    environ: Mapping[str, str],
+    policy_models: Iterable[type[PolicyModel]],
+    broker_models: Iterable[type[BrokerConfig]],
 ) -> Reading:
     root, findings = parsed.root, list(parsed.findings)
+    fields, models = PolicyFields.of(policy_models), tuple(broker_models)
     levels = tuple(policy_levels(root))
     findings.extend(remove_duplicate_aliases(levels, fields))
     made = _validate(root, file_model(fields, models), findings)
@@ -192,7 +205,7 @@ def _checked(
         return Reading(tuple(findings), None, root, brokers)
     sections = {name: getattr(made, name) for name in GatewayConfig.model_fields}
     config = GatewayConfig.model_construct(**sections)
-    loaded = Loaded(config, layers, _digest(parsed.text, environ), fields, root, warnings)
+    loaded = Loaded(config, layers, parsed.digest, fields, root, warnings)
     return Reading(warnings, loaded, root, brokers)
 
 
