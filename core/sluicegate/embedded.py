@@ -17,7 +17,7 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field
 
 from sluicegate.broker import BrokerFront
-from sluicegate.config.load import entry_policies, load, plugin_modules
+from sluicegate.config.load import entry_policies, load, parse_file
 from sluicegate.config.models import BrokerConfig, GatewayConfig, Listen
 from sluicegate.config.units import HostPort
 from sluicegate.engine.gate import DecisionSink, Gate
@@ -127,8 +127,9 @@ class PolicyEngine:
         :raises StoreError: if the store cannot be read.
         :raises KeyError: if there is no such broker.
         """
-        found = load_plugins(plugin_modules(path, environ), (*plugins, _ServicePlugin()))
-        loaded = load(path, found.policy_models, found.broker_models, environ)
+        parsed = parse_file(path, environ)
+        found = load_plugins(parsed.plugin_modules, (*plugins, _ServicePlugin()))
+        loaded = load(path, found.policy_models, found.broker_models, environ, parsed=parsed)
         make_folder(Path(loaded.config.state_dir))
         watch = PolicyWatch(path, loaded, found, environ)
         engine = cls.__new__(cls)

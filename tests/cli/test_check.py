@@ -1,14 +1,19 @@
 """`sluicegate check` and `sluicegate schema`."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import jsonschema
 import pytest
 from click.testing import Result
 
-from sluicegate.config.tree import parse
+from sluicegate.cli import findings
+from sluicegate.config import load
+from sluicegate.config.errors import Finding
+from sluicegate.config.tree import Node, parse
+from sluicegate.engine.hierarchy import Resolver
+from sluicegate.model import EffectivePolicies, Level, PolicySet, PolicyValue, TopicName
 from sluicegate.runtime.plugins import CHOICE
 
 Run = Callable[..., Result]
@@ -33,6 +38,38 @@ def test_a_good_file_is_summed_up_in_a_line(run_in: Run) -> None:
 def test_the_example_is_good(run_in: Run) -> None:
     result = run_in(None, "check", str(EXAMPLE))
     assert (result.exit_code, result.stderr) == (0, "")
+
+
+def test_many_topics_cost_one_parse_and_one_resolver(run_in: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[str] = []
+    resolvers: list[PolicySet] = []
+    resolved: list[TopicName] = []
+
+    class CountedResolver(Resolver):
+        def __init__(self, policies: PolicySet, defaults: Mapping[str, PolicyValue]) -> None:
+            resolvers.append(policies)
+            super().__init__(policies, defaults)
+
+        def resolve(self, topic: TopicName, level: Level = Level.TOPIC) -> EffectivePolicies:
+            resolved.append(topic)
+            return super().resolve(topic, level)
+
+    def counted(text: str, name: str, errors: list[Finding]) -> Node:
+        parsed.append(name)
+        return parse(text, name, errors)
+
+    monkeypatch.setattr(load, "parse", counted)
+    monkeypatch.setattr(findings, "Resolver", CountedResolver)
+    topics = "".join(f"    - {{name: t.{n}, max_publish_rate: {n}}}\n" for n in range(1, 1_000))
+
+    result = run_in(
+        f"{BROKERS}policies:\n  broker: {{ceiling: {{max_publish_rate: 998}}}}\n  topics:\n{topics}",
+        *("check", "gateway.yaml"),
+    )
+
+    assert result.stdout.endswith("; 1000 policy settings in 1000 places\n")
+    assert "max_publish_rate 999/s is above the broker ceiling" in result.stderr
+    assert (len(parsed), len(resolvers), len(resolved)) == (1, 1, 1)
 
 
 @pytest.mark.seed("S1-013")

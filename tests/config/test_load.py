@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from sluicegate.config.errors import ConfigErrors, Finding
-from sluicegate.config.load import Loaded, load, plugin_modules
+from sluicegate.config.load import Loaded, load, parse_file
+from sluicegate.config.tree import MAX_BYTES
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.model import Level, PolicyLayer, Setting, Source, TopicName
 from sluicegate.store.sqlite_file import sqlite_path
@@ -295,7 +296,7 @@ def test_terminal_escapes_are_not_printed() -> None:
     ("data", "message"),
     [
         (b"a: 1\n\xff\xfe", "is not UTF-8 (byte 5 is 0xff)"),
-        (b"#" * 1_048_577, "is larger than 1048576 bytes"),
+        (b"#" * (MAX_BYTES + 1), f"is larger than {MAX_BYTES} bytes"),
         (b"- a\n", "expected a mapping (key: value)"),
         (b"just text\n", "expected a mapping (key: value)"),
     ],
@@ -312,14 +313,13 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigErrors) as refused:
         load(tmp_path / "none.yaml", (), (), {})
     assert "No such file" in refused.value.render()
-    assert plugin_modules(tmp_path / "none.yaml", {}) == ()
 
 
 def test_plugin_modules_are_found_before_the_file_is_checked(tmp_path: Path) -> None:
     file = tmp_path / "gateway.yaml"
     file.write_text("plugins: [acme.policies, 5]\nnonsense: 1\n")
-    assert plugin_modules(file, {}) == ("acme.policies",)
-    assert plugin_modules(file, {"SLUICEGATE__PLUGINS": "[other]"}) == ("other",)
+    assert parse_file(file, {}).plugin_modules == ("acme.policies",)
+    assert parse_file(file, {"SLUICEGATE__PLUGINS": "[other]"}).plugin_modules == ("other",)
 
 
 def test_the_digest_changes_with_text_and_environment(load_text: LoadText) -> None:

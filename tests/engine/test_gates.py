@@ -269,3 +269,15 @@ def test_a_gate_that_refuses_as_much_as_it_allows_is_in_use(counter: str) -> Non
     assert list(cache.drop_unused()) == []
 
     assert cache.live == {"t": gate}
+
+
+def test_each_eviction_looks_at_the_gates_behind_those_of_the_one_before() -> None:
+    """To begin anew each time means to skip all that were evicted, more of them in a larger cache."""
+    cache = Compiler(200).cache
+    gates = [cache.get(f"t{number}", False, 0) for number in range(200)]
+    for gate in gates:
+        use(gate)
+    for number in range(3):
+        cache.get(f"new {number}", False, 0)
+    assert [number for number in range(200) if f"t{number}" not in cache.live] == [63, 127, 191]
+    assert sum(gate.seen_ops > 0 for gate in gates) == 3 * 64

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from sluicegate.engine.hierarchy import DISABLED_BY_ZERO, Resolver
 from sluicegate.model import (
     EffectivePolicies,
+    Glob,
     Level,
     PolicyLayer,
     PolicySet,
@@ -338,3 +339,20 @@ def test_only_the_broker_level_sets_what_all_its_topics_share() -> None:
 
     assert found.values == {"a": 5, "b": 4, "c": 1}
     assert (found.level("a"), found.level("b")) == ("broker", "broker")
+
+
+def test_a_name_is_compared_only_with_patterns_of_its_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[str] = []
+    matches = Glob.matches
+
+    def counted(glob: Glob, name: str) -> bool:
+        compared.append(glob.prefix)
+        return matches(glob, name)
+
+    monkeypatch.setattr(Glob, "matches", counted)
+    patterns = [topic({"a": number}, name=f"/team-{number}/*") for number in range(1, 1_000)]
+
+    found = merged(*patterns, topic({"b": 1}, name="*"), topic=TopicName("/team-77/orders", "team-77"))
+
+    assert (found.number("a"), found.number("b")) == (77, 1)
+    assert sorted(compared) == ["", "/team-77/"]

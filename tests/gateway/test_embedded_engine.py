@@ -87,6 +87,14 @@ def test_policies_and_exempt_principals_of_a_file_apply(tmp_path: Path) -> None:
         assert engine.max_hold_ns == 10_000_000_000
 
 
+def test_gate_memory_bounds_the_gates() -> None:
+    config = GatewayConfig(brokers=(ServiceConfig(name="shop", system="service", gate_memory=1 << 20),))
+    with PolicyEngine(config, (), sink=RecordingSink()) as engine:
+        for number in range(300):
+            engine.gate(f"t{number}", False, 0)
+        assert len(engine.gates.live) == 128
+
+
 def test_periodic_work_that_raises_does_not_block_other_work(tmp_path: Path) -> None:
     def raising(_: int) -> bool:
         raise RuntimeError("each second")

@@ -156,3 +156,17 @@ def test_a_restart_is_asked_for_only_while_something_waits_for_it(
     lab.write(size="200")
     assert told() == []
     lab.watch.close()
+
+
+def test_a_file_whose_text_is_the_same_is_not_parsed_again(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("parsed")
+
+    with monkeypatch.context() as forbidden:
+        forbidden.setattr("sluicegate.config.load.parse", refuse)
+        assert lab.watch.check() is False
+        assert lab.watch.check(force=True) is False
+    assert lab.watch.successful is True
+    lab.write(size="200")
+    assert lab.watch.check() is True
+    lab.watch.close()

@@ -1,8 +1,11 @@
 import asyncio
 
+import pytest
+
 from sluicegate.engine.gates import GateCache
 from sluicegate.engine.state import TopicState
 from sluicegate.model import OperationKind, TopicName
+from sluicegate.runtime import samples
 from sluicegate.runtime.samples import OTHER, TopicSamples
 
 
@@ -166,3 +169,45 @@ def test_subscriptions_and_limiters_are_reported() -> None:
     assert len(sample["consumers"]) == 51
     assert sample["consumers"][OTHER] == 10
     assert sample["utilization"] == {"publish": 25.0, "subscription": 50.0}
+
+
+def test_many_topics_are_looked_at_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(samples, "_PER_SAMPLE", 10)
+    topics = Topics()
+    for number in range(35):
+        state = topics.publish(f"t{number:02}", 1)
+        state.producers.attach("p", "c")
+    looks: list[str] = []
+    look = topics.samples._look
+
+    def counted(topic: str, state: TopicState) -> object:
+        looks.append(topic)
+        return look(topic, state)
+
+    monkeypatch.setattr(topics.samples, "_look", counted)
+
+    seen = []
+    for _ in range(4):
+        topics.refresh()
+        seen.append((len(looks), topics.allowed(OTHER), topics.samples.latest[OTHER]["producers"]))
+        looks.clear()
+
+    assert seen == [(12, 8, 8), (12, 18, 18), (12, 28, 28), (7, 33, 33)]
+    topics.publish("t00", 100)
+    topics.publish("t34", 100)
+    topics.gates.states["t34"].producers.detach("p", "c")
+    topics.refresh()
+    assert (topics.allowed("t00"), topics.allowed(OTHER)) == (101, 33)
+    topics.refresh(3)
+    assert (topics.allowed(OTHER), topics.samples.latest[OTHER]["producers"]) == (133, 32)
+
+
+def test_what_an_evicted_topic_did_after_the_last_look_is_counted() -> None:
+    topics = Topics()
+    for number in range(3):
+        topics.publish(f"t{number}", 10).producers.attach("p", "c")
+    topics.refresh()
+    topics.publish("t2", 5)
+    del topics.gates.states["t2"]
+    topics.refresh()
+    assert (topics.allowed(OTHER), topics.samples.latest[OTHER]["producers"]) == (15, 0)

@@ -8,8 +8,8 @@ import click
 
 from sluicegate.cli.findings import file_findings, policy_warnings, store_findings
 from sluicegate.cli.opening import Opened, counted, plugin_findings
-from sluicegate.config.errors import Finding, by_place, render
-from sluicegate.config.load import Loaded, Reading, plugin_modules, read
+from sluicegate.config.errors import ConfigErrors, Finding, by_place, render
+from sluicegate.config.load import Loaded, Reading, parse_file, read
 from sluicegate.output import echo, echo_document, echo_json
 from sluicegate.runtime.plugins import PluginError, load_plugins
 
@@ -43,8 +43,11 @@ def check(file: str, is_json: bool, no_files: bool) -> None:
 def _read(file: str, *, with_files: bool) -> tuple[Reading, list[Finding]]:
     """Read a file as far as possible, and check the files and plugins that it refers to."""
     try:
-        plugins = load_plugins(plugin_modules(file, os.environ))
-        reading = read(file, plugins.policy_models, plugins.broker_models, os.environ)
+        parsed = parse_file(file, os.environ)
+        plugins = load_plugins(parsed.plugin_modules)
+        reading = read(file, plugins.policy_models, plugins.broker_models, os.environ, parsed)
+    except ConfigErrors as refused:
+        return Reading(tuple(refused.errors), None), []
     except (PluginError, ValueError) as error:  # ValueError: two plugins declare the same field
         return Reading(tuple(plugin_findings(file, error, os.environ)), None), []
     more: list[Finding] = []

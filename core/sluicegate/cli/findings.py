@@ -1,6 +1,6 @@
 """Findings of `check` and `run` besides the file's own errors: policies without effect, unusable files."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path as FilePath
@@ -16,12 +16,13 @@ from sluicegate.config.files import (
     tls_sections,
 )
 from sluicegate.config.load import Reading
+from sluicegate.config.models import BrokerConfig
 from sluicegate.config.secrets import shown_value
 from sluicegate.config.tree import Place
 from sluicegate.config.validation import Path
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.features.storage_quota.quota_fields import LIMITS
-from sluicegate.model import Level, PolicyLayer, Setting, TopicName
+from sluicegate.model import Level, PolicyLayer, PolicyValue, Setting, TopicName
 from sluicegate.runtime.plugins import PluginError
 from sluicegate.store import StoreError
 from sluicegate.store.sqlite_file import is_missing, sqlite_path
@@ -47,13 +48,19 @@ class _Written:
 
 def policy_warnings(opened: Opened) -> Iterator[Finding]:
     """Find policies that have no effect, or an unexpected one."""
+    loaded = opened.loaded
+    uninspected = _first_uninspected(loaded.policy_layers)
+    lowest = _lowest_ceilings(loaded.policy_layers)
+    resolvers = [
+        (each, Resolver(loaded.policies((), 1, each.name), loaded.fields.defaults_with(each.policy_defaults)))
+        for each in loaded.config.brokers
+    ]
     for written in _settings(opened):
-        found = [
-            *_not_applicable(opened, written),
-            *_unread(opened, written),
-            *_uninspected(opened, written),
-            *_clamped(opened, written),
-        ]
+        found = [*_not_applicable(opened, written), *_unread(opened, written)]
+        if written.name == MESSAGE_SIZE and written.layer is uninspected:
+            found += _uninspected(opened, written)
+        if _may_exceed(written.setting.value, lowest.get(written.name)):
+            found += _clamped(opened, resolvers, written)
         yield from dict.fromkeys(found)  # several brokers may have the same findings
 
 
@@ -135,15 +142,17 @@ def _unread(opened: Opened, written: _Written) -> Iterator[Finding]:
             )
 
 
-def _uninspected(opened: Opened, written: _Written) -> Iterator[Finding]:
-    """Find a size limit that does not apply to messages in compressed batches, unless `inspect` is set."""
-    if written.name != MESSAGE_SIZE or written.setting.value == 0:
-        return
-    layers = opened.loaded.policy_layers
+def _first_uninspected(layers: Sequence[PolicyLayer]) -> PolicyLayer | None:
+    """The first layer with a size limit, which is reported once; None if `inspect` is set anywhere."""
     if any(INSPECT in layer.settings for layer in layers):
+        return None
+    return next((layer for layer in layers if MESSAGE_SIZE in layer.settings), None)
+
+
+def _uninspected(opened: Opened, written: _Written) -> Iterator[Finding]:
+    """Find a size limit that does not apply to messages in compressed batches."""
+    if written.setting.value == 0:
         return
-    if written.layer is not next(layer for layer in layers if MESSAGE_SIZE in layer.settings):
-        return  # report it once
     for broker in opened.loaded.config.brokers:
         if opened.capabilities(broker.system).get(INSPECT, "not applicable") != "not applicable":
             yield written.warning(
@@ -153,15 +162,28 @@ def _uninspected(opened: Opened, written: _Written) -> Iterator[Finding]:
             )
 
 
-def _clamped(opened: Opened, written: _Written) -> Iterator[Finding]:
+def _lowest_ceilings(layers: Iterable[PolicyLayer]) -> dict[str, float]:
+    """The lowest ceiling of each field, at any level."""
+    lowest: dict[str, float] = {}
+    for layer in layers:
+        for name, ceiling in layer.ceilings.items():
+            if isinstance(ceiling.value, int | float):
+                lowest[name] = min(ceiling.value, lowest.get(name, ceiling.value))
+    return lowest
+
+
+def _may_exceed(value: PolicyValue, lowest: float | None) -> bool:
+    """Whether some ceiling can tighten a value; 0 is unlimited, or always lowest."""
+    return lowest is not None and isinstance(value, int | float) and not 0 < value <= lowest
+
+
+def _clamped(
+    opened: Opened, resolvers: Iterable[tuple[BrokerConfig, Resolver]], written: _Written
+) -> Iterator[Finding]:
     """Find a value that a ceiling of the file always overrides, as `explain` would show."""
     fields = opened.loaded.fields
     layer, name, setting = written.layer, written.name, written.setting
-    if name not in {ceiling for each in opened.loaded.policy_layers for ceiling in each.ceilings}:
-        return
-    for broker in opened.loaded.config.brokers:
-        policies = opened.loaded.policies((), 1, broker.name)
-        resolver = Resolver(policies, fields.defaults_with(broker.policy_defaults))
+    for broker, resolver in resolvers:
         # If the broker level has the ceiling, any name that matches the pattern is representative.
         sample = layer.name.replace("*", "x")
         topic = TopicName("", sample)

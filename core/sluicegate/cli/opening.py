@@ -5,7 +5,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import NoReturn, cast
 
@@ -14,7 +14,7 @@ import click
 from sluicegate.broker import OptionalDriver, PolicyRefusedError, PolicyUnavailableError
 from sluicegate.config.environment import override
 from sluicegate.config.errors import ConfigErrors, Finding, render
-from sluicegate.config.load import Loaded, load, plugin_modules, read_text
+from sluicegate.config.load import Loaded, load, parse_file, read_text
 from sluicegate.config.models import BrokerConfig
 from sluicegate.config.tree import parse
 from sluicegate.engine.hierarchy import Resolver
@@ -68,9 +68,12 @@ class Opened:
 
 
 def plugins_for(file: str | None, environ: Mapping[str, str]) -> Plugins:
-    """Load the installed plugins and those that a file lists; exit if one cannot be used."""
+    """Load the installed plugins and those that a file lists, if it is YAML; exit if one cannot be used."""
+    modules: tuple[str, ...] = ()
+    with suppress(ConfigErrors):
+        modules = parse_file(file, environ).plugin_modules if file is not None else ()
     try:
-        return load_plugins(plugin_modules(file, environ) if file is not None else ())
+        return load_plugins(modules)
     except PluginError as error:
         raise click.ClickException(str(error)) from None
 
@@ -78,8 +81,9 @@ def plugins_for(file: str | None, environ: Mapping[str, str]) -> Plugins:
 def open_file(file: str, environ: Mapping[str, str]) -> Opened:
     """Load the plugins that a file lists, then the file. Print errors and exit with code 1."""
     try:
-        plugins = load_plugins(plugin_modules(file, environ))
-        loaded = load(file, plugins.policy_models, plugins.broker_models, environ)
+        parsed = parse_file(file, environ)
+        plugins = load_plugins(parsed.plugin_modules)
+        loaded = load(file, plugins.policy_models, plugins.broker_models, environ, parsed=parsed)
     except ConfigErrors as refused:
         refuse(file, refused.errors)
     except (PluginError, ValueError) as error:  # ValueError: two plugins declare the same field

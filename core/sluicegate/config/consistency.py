@@ -80,8 +80,8 @@ def _principals(entry: Node) -> Iterator[tuple[Path, Node]]:
 
 def policy_levels(root: Node) -> Iterator[LevelNode]:
     """Every mapping of the file that sets policies, with its path."""
-    policies = root.child("policies")
-    entries = (policies.entries if policies is not None else None) or {}
+    policies = (root.entries or {}).get("policies")
+    entries = (policies.node.entries if policies is not None else None) or {}
     for section in SECTIONS:
         if section not in entries:
             continue
@@ -126,9 +126,10 @@ def remove_duplicate_aliases(levels: Iterable[LevelNode], fields: PolicyFields) 
     The level's other values can be checked in the same pass only after one of the two is removed.
     """
     for path, level in levels:
-        for alias, name in fields.aliases.items():
-            entries = level.entries or {}
-            if alias in entries and name in entries:
+        entries = level.entries or {}
+        for alias in sorted(entries.keys() & fields.aliases.keys()):
+            name = fields.aliases[alias]
+            if name in entries:
                 message = f"{alias!r} and {name!r} are the same field"
                 yield entries.pop(alias).key.error((*path, alias), message, "keep one of them")
 

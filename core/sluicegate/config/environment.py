@@ -34,7 +34,7 @@ def override(root: Node, environ: Mapping[str, str], errors: list[Finding]) -> N
             continue
         try:
             value = _read(text, name, root.place.source.secrets, errors, is_secret=hides(steps))
-            root = _put(root, steps, value, replace(value.place, line=0, column=0, length=max(1, len(text))))
+            root = _put(root, steps, value, value.place._replace(line=0, column=0, length=max(1, len(text))))
         except ConfigErrors as refused:
             errors.extend(refused.errors)
     return root

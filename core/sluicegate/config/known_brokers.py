@@ -1,9 +1,9 @@
 """Addresses of brokers as the file names them, with `*` for any characters."""
 
-import re
 from collections.abc import Iterable
 
 from sluicegate.config.units import Address
+from sluicegate.model import Glob
 
 
 class AddressPatterns:
@@ -13,12 +13,9 @@ class AddressPatterns:
     """
 
     def __init__(self, patterns: Iterable[str]) -> None:
-        self._patterns = [
-            re.compile(".*".join(re.escape(part) for part in pattern.split("*")), re.IGNORECASE)
-            for pattern in patterns
-        ]
+        self._globs = [Glob(pattern.lower()) for pattern in patterns]
 
     def match(self, host: str, port: int) -> bool:
         """Whether one of them matches an address."""
-        address = str(Address(host, port))
-        return any(pattern.fullmatch(address) for pattern in self._patterns)
+        address = str(Address(host, port)).lower()
+        return any(glob.matches(address) for glob in self._globs)

@@ -1,12 +1,13 @@
 """Reads the configuration file: reports every error in one pass and returns its policies."""
 
+import gc
 import hashlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, wraps
 from pathlib import Path as FilePath
-from typing import Annotated, Any
+from typing import Annotated, Any, ParamSpec, TypeVar
 
 from pydantic import Field, ValidationError, create_model
 
@@ -27,6 +28,9 @@ from sluicegate.config.port_conflicts import port_findings
 from sluicegate.config.tree import MAX_BYTES, Node, Place, Plain, parse
 from sluicegate.config.validation import translate
 from sluicegate.model import Level, PolicyLayer, PolicySet, Setting, Source
+
+Building = ParamSpec("Building")
+Built = TypeVar("Built")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,24 @@ class Loaded:
 
 
 @dataclass(frozen=True, slots=True)
+class Parsed:
+    """A configuration file as a tree, before any of its values is checked."""
+
+    digest: str
+    """Equal iff the file and the overriding variables are unchanged."""
+    root: Node
+    """Overrides applied."""
+    findings: tuple[Finding, ...]
+    """Errors that did not stop the parser."""
+
+    @property
+    def plugin_modules(self) -> tuple[str, ...]:
+        """The readable names under `plugins:`. They must be imported before the file can be validated."""
+        names = (node.scalar for node in self.root.listed("plugins"))
+        return tuple(name for name in names if isinstance(name, str))
+
+
+@dataclass(frozen=True, slots=True)
 class Reading:
     """The result of reading a file, with or without errors."""
 
@@ -83,16 +105,26 @@ def load(
     policy_models: Iterable[type[PolicyModel]],
     broker_models: Iterable[type[BrokerConfig]],
     environ: Mapping[str, str],
+    *,
+    parsed: Parsed | None = None,
+    known: Loaded | None = None,
 ) -> Loaded:
     """Read and check a configuration file.
 
-    :param path: the file, at most 1 MiB of UTF-8.
+    :param path: the file, at most 16 MiB of UTF-8.
     :param policy_models: policy fields of all plugins.
     :param broker_models: configuration models of all broker drivers.
     :param environ: environment; variables that begin with `SLUICEGATE__` override the file.
+    :param parsed: the file's `parse_file`, which may be used only once.
+    :param known: an earlier result with the same plugins, which is returned if nothing has changed since.
     :raises ConfigErrors: with every error that was found; nothing is applied.
     """
-    reading = read(path, policy_models, broker_models, environ)
+    if known is not None:
+        text, digest = _text_and_digest(path, environ)
+        if digest == known.text_digest:
+            return known
+        parsed = _parse(os.fspath(path), text, digest, environ)
+    reading = read(path, policy_models, broker_models, environ, parsed)
     if reading.loaded is None:
         raise ConfigErrors([finding for finding in reading.findings if finding.severity == "error"])
     return reading.loaded
@@ -103,18 +135,62 @@ def read(
     policy_models: Iterable[type[PolicyModel]],
     broker_models: Iterable[type[BrokerConfig]],
     environ: Mapping[str, str],
+    parsed: Parsed | None = None,
 ) -> Reading:
     """Read a configuration file as far as its errors allow; the parameters are those of `load`."""
-    file = os.fspath(path)
-    findings: list[Finding] = []
-    fields = PolicyFields.of(policy_models)
-    models = tuple(broker_models)
     try:
-        text = read_text(file)
-        root = override(parse(text, file, findings), environ, findings)
+        found = parsed or parse_file(path, environ)
     except ConfigErrors as refused:
         return Reading(tuple(refused.errors), None)
-    variables = overrides(environ)
+    return _checked(found, policy_models, broker_models)
+
+
+def parse_file(path: str | os.PathLike[str], environ: Mapping[str, str]) -> Parsed:
+    """Read a configuration file without checking its values; the parameters are those of `load`.
+
+    :raises ConfigErrors: if it cannot be read, or is not YAML.
+    """
+    return _parse(os.fspath(path), *_text_and_digest(path, environ), environ)
+
+
+def _text_and_digest(path: str | os.PathLike[str], environ: Mapping[str, str]) -> tuple[str, str]:
+    text = read_text(os.fspath(path))
+    digest = hashlib.sha256(text.encode())
+    digest.update(repr(overrides(environ)).encode(errors="surrogateescape"))
+    return text, digest.hexdigest()
+
+
+def _without_collections(build: Callable[Building, Built]) -> Callable[Building, Built]:
+    """Pause the garbage collector, which would look at a growing tree again and again."""
+
+    @wraps(build)
+    def call(*arguments: Building.args, **options: Building.kwargs) -> Built:
+        was_enabled = gc.isenabled()
+        gc.disable()
+        try:
+            return build(*arguments, **options)
+        finally:
+            if was_enabled:
+                gc.enable()
+
+    return call
+
+
+@_without_collections
+def _parse(file: str, text: str, digest: str, environ: Mapping[str, str]) -> Parsed:
+    findings: list[Finding] = []
+    root = override(parse(text, file, findings), environ, findings)
+    return Parsed(digest, root, tuple(findings))
+
+
+@_without_collections
+def _checked(
+    parsed: Parsed,
+    policy_models: Iterable[type[PolicyModel]],
+    broker_models: Iterable[type[BrokerConfig]],
+) -> Reading:
+    root, findings = parsed.root, list(parsed.findings)
+    fields, models = PolicyFields.of(policy_models), tuple(broker_models)
     levels = tuple(policy_levels(root))
     findings.extend(remove_duplicate_aliases(levels, fields))
     made = _validate(root, file_model(fields, models), findings)
@@ -130,10 +206,8 @@ def read(
     if made is None or len(warnings) < len(findings):
         return Reading(tuple(findings), None, root, brokers)
     sections = {name: getattr(made, name) for name in GatewayConfig.model_fields}
-    digest = hashlib.sha256(text.encode())
-    digest.update(repr(variables).encode(errors="surrogateescape"))
     config = GatewayConfig.model_construct(**sections)
-    loaded = Loaded(config, layers, digest.hexdigest(), fields, root, warnings)
+    loaded = Loaded(config, layers, parsed.digest, fields, root, warnings)
     return Reading(warnings, loaded, root, brokers)
 
 
@@ -146,19 +220,6 @@ def entry_policies(entry: BrokerConfig, layers: tuple[PolicyLayer, ...], version
         exempt_principals=frozenset(entry.exempt.principals),
         exempt_policies=frozenset(entry.exempt.policies),
     )
-
-
-def plugin_modules(path: str | os.PathLike[str], environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The modules that `plugins:` lists. They must be imported before `load` can validate the file.
-
-    :return: the readable names; `load` reports errors.
-    """
-    try:
-        root = override(parse(read_text(os.fspath(path)), os.fspath(path), []), environ, [])
-    except ConfigErrors:
-        return ()
-    names = (node.scalar for node in root.listed("plugins"))
-    return tuple(name for name in names if isinstance(name, str))
 
 
 def file_model(fields: PolicyFields, broker_models: Iterable[type[BrokerConfig]]) -> type[GatewayConfig]:
@@ -197,7 +258,7 @@ def _file_model(
 
 
 def read_text(file: str) -> str:
-    """Read a file of at most 1 MiB of UTF-8.
+    """Read a file of at most 16 MiB of UTF-8.
 
     :raises ConfigErrors: if it cannot be read, is too large, or is not UTF-8.
     """
@@ -297,11 +358,10 @@ def _contradictions(
 
 
 def _settings(level: Any, node: Node, fields: PolicyFields) -> dict[str, Setting]:
-    places = _places(node, fields)
     settings = {
-        name: Setting(value, Source.FILE, locate_text(places.get(name, node.place)), name in level.locked)
-        for name in fields.infos
-        if (value := getattr(level, name)) is not None
+        name: Setting(value, Source.FILE, locate_text(place), name in level.locked)
+        for name, place in _places(node, fields).items()
+        if name in fields.infos and (value := getattr(level, name)) is not None
     }
     entries = node.entries or {}
     for option in OPTIONS:
@@ -342,4 +402,7 @@ def _places(node: Node, fields: PolicyFields) -> dict[str, Place]:
 def locate_text(place: Place) -> str:
     """Format the location of a setting for provenance: `gateway.yaml:12`, or the variable's name."""
     name = place.source.name
-    return name if name.startswith(PREFIX) else f"{os.path.basename(name)}:{place.line + 1}"
+    return name if name.startswith(PREFIX) else f"{_base_name(name)}:{place.line + 1}"
+
+
+_base_name = lru_cache(os.path.basename)

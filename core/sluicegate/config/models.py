@@ -1,5 +1,6 @@
 """Models of the configuration file. Broker rooms subclass `BrokerConfig`, plugins `PolicyModel`."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, NamedTuple, Self, TypeAlias
@@ -82,7 +83,7 @@ class PolicyModel(Strict):
     @model_validator(mode="before")
     @classmethod
     def _take_aliases(cls, data: object) -> object:
-        if not isinstance(data, dict):
+        if not isinstance(data, dict) or cls.aliases.keys().isdisjoint(data):
             return data
         renamed = dict(data)
         for alias, name in cls.aliases.items():
@@ -199,6 +200,12 @@ class BrokerConfig(Strict):
         gt=0,
         description="Bytes that all connections of this broker may hold back together.",
     )
+    gate_memory: Size = Field(
+        default=268_435_456,
+        ge=1_048_576,
+        description="Memory for the compiled policies of topics in use, 8 KiB for each; policies of further "
+        "topics are compiled again at each use.",
+    )
     loop_hold_warning: Duration = Field(
         default=100,
         description="A callback that blocks the worker's event loop for this long is reported in the log "
@@ -223,9 +230,8 @@ class BrokerConfig(Strict):
     @field_validator("quotas")
     @classmethod
     def _unique_principals(cls, quotas: tuple[NamedQuota, ...]) -> tuple[NamedQuota, ...]:
-        names = [quota.principal for quota in quotas]
-        for name in names:
-            if names.count(name) > 1:
+        for name, count in Counter(quota.principal for quota in quotas).items():
+            if count > 1:
                 raise refuse(f"principal {name!r} has two quotas", "keep one of them")
         return quotas
 

@@ -24,10 +24,10 @@ from sluicegate.config.secrets import (
     without,
 )
 
-MAX_BYTES = 1_048_576
+MAX_BYTES = 16 * 1024 * 1024
 """Largest file that is read."""
 MAX_DEPTH = 32
-MAX_NODES = 100_000
+MAX_NODES = 1_000_000
 """Most values that a file may hold after its aliases are expanded."""
 
 Scalar: TypeAlias = str | int | float | bool | None
@@ -47,6 +47,8 @@ _WORDS: dict[str, Scalar] = {
     ".inf": float("inf"),
     "-.inf": float("-inf"),
 }
+_FIRST_OF_NO_TEXT = frozenset(["", *"~nNtTfF.+-0123456789"])
+"""First characters of the scalars that can be something else than text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +80,7 @@ class SourceText:
         return line[: min(cuts)] + HIDDEN if column < min(cuts) else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """The location of a key or a value; line and column are counted from 0."""
 
     source: SourceText
@@ -202,6 +203,8 @@ class _FatalError(Exception):
 
 def resolve_scalar(text: str) -> Scalar:
     """Read a plain (unquoted) scalar by the YAML 1.2 core rules."""
+    if text[:1] not in _FIRST_OF_NO_TEXT:
+        return text
     if text in _WORDS or (text.lower() in _WORDS and text in (text.lower(), text.title(), text.upper())):
         return _WORDS[text.lower()]
     if _INT.fullmatch(text):
@@ -333,19 +336,20 @@ class _Composer:
     def node(self, event: Any, path: tuple[str | int, ...], depth: int, is_secret: bool) -> Node:
         if depth > MAX_DEPTH:
             raise self.fatal(event, path, *_DEEP)
-        if isinstance(event, yaml.AliasEvent):
+        kind = type(event)
+        if kind is yaml.AliasEvent:
             return self.alias(event, path, is_secret)
         self.count(event, path, 1)
         if event.tag is not None:
             raise self.tag(event, path, is_secret)
         node = Node(self.place(event))
-        if isinstance(event, yaml.MappingStartEvent):
-            self.mapping(node, path, depth, is_secret)
-        elif isinstance(event, yaml.SequenceStartEvent):
-            self.sequence(node, path, depth, is_secret)
-        else:
+        if kind is yaml.ScalarEvent:
             node.scalar = resolve_scalar(event.value) if event.implicit[0] else event.value
             self.last_line = event.end_mark.line
+        elif kind is yaml.MappingStartEvent:
+            self.mapping(node, path, depth, is_secret)
+        else:
+            self.sequence(node, path, depth, is_secret)
         node.last_line = self.last_line
         if is_secret:
             self.keep_secret(node)
@@ -426,7 +430,7 @@ class _Composer:
     def place(self, event: Any) -> Place:
         start, end = event.start_mark, event.end_mark
         length = end.column - start.column if end.line == start.line else 1
-        return Place(self.source, start.line, start.column, max(1, length))
+        return Place(self.source, start.line, start.column, length if length > 0 else 1)
 
     def fatal(self, event: yaml.Event, path: tuple[str | int, ...], message: str, remedy: str) -> _FatalError:
         return _FatalError(_Mistake(self.place(event), path, message, remedy))

@@ -1,6 +1,6 @@
 """Compiled gates by topic: a bounded cache over states that outlive them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.state import COUNTERS, TopicState
@@ -10,6 +10,10 @@ _LOOKED_AT = 64
 """Gates or states to examine when making room for one more."""
 _PER_SLICE = 500
 """Gates to examine in one slice of a sweep."""
+MAX_GATES = 10_000
+"""Bound where no memory is configured."""
+BYTES_PER_GATE = 8192
+"""Memory of one topic in use, roughly: its gate with some policies, and its share of the states."""
 
 
 class GateCache:
@@ -22,7 +26,7 @@ class GateCache:
     :param max_gates: bound on gates, and on states that nothing depends on.
     """
 
-    def __init__(self, compile: Callable[[str, bool, int], Gate], max_gates: int = 10_000) -> None:  # noqa: A002
+    def __init__(self, compile: Callable[[str, bool, int], Gate], max_gates: int = MAX_GATES) -> None:  # noqa: A002
         self._compile = compile
         self.compiled = 0
         """Gates that were compiled so far, which takes long: sessions do few of them in a turn."""
@@ -38,6 +42,8 @@ class GateCache:
         self.states: dict[str, TopicState] = {}
         self.retired = dict.fromkeys(COUNTERS, 0)
         """Sums of the counters of evicted states, so that totals never decrease."""
+        self._gate_rounds = (_Round(self.live), _Round(self.exempt))
+        self._state_round = _Round(self.states)
         self._replaced: list[Gate] = []
         """Gates of former policies that can no longer be looked up; taken apart in slices."""
 
@@ -57,7 +63,7 @@ class GateCache:
             self.compiled += 1
             _was_used(gate)
             if len(gates) >= self.max_gates:
-                self._evict(gates, now_ns)
+                self._evict(gates, self._gate_rounds[exempt], now_ns)
             gates[topic] = gate
         return gate
 
@@ -101,44 +107,53 @@ class GateCache:
             del self._replaced[-_PER_SLICE:]
             yield
 
-    def _evict(self, gates: dict[str, Gate], now_ns: int) -> None:
-        """Make room for one gate: the first that was not used since the last look at it (CLOCK).
+    def _evict(self, gates: dict[str, Gate], topics: "_Round", now_ns: int) -> None:
+        """Make room for one gate: the next that was not used since the last look at it (CLOCK).
 
-        A gate that was used is put behind the others. If the first few all were, one of them is evicted
-        anyway: scanning thousands would take longer than compiling one again.
+        If the next few all were, one of them is evicted anyway: scanning thousands would take longer than
+        compiling one again.
         """
         for _ in range(min(len(gates), _LOOKED_AT)):
-            topic = next(iter(gates))
-            gate = gates.pop(topic)
-            if not _was_used(gate):
+            topic = topics.next()
+            if not _was_used(gates[topic]):
                 break
-            gates[topic] = gate
-        else:
-            topic = next(iter(gates))
-            gate = gates.pop(topic)
+        gate = gates.pop(topic)
         if topic not in self.live and topic not in self.exempt and gate.state.is_evictable(now_ns):
             self._forget(topic)
 
     def _evict_states(self, now_ns: int) -> None:
-        """Forget those of the first few states that are at rest and have no gate; others go to the end.
+        """Forget those of the next few states that are at rest and have no gate.
 
         More of them than one state needs, so that states become fewer wherever some are at rest.
         """
         states = self.states
         for _ in range(min(len(states), _LOOKED_AT)):
-            topic = next(iter(states))
-            state = states[topic]
-            if topic not in self.live and topic not in self.exempt and state.is_evictable(now_ns):
+            topic = self._state_round.next()
+            if topic not in self.live and topic not in self.exempt and states[topic].is_evictable(now_ns):
                 self._forget(topic)
-            else:
-                del states[topic]
-                states[topic] = state
 
     def _forget(self, topic: str) -> None:
         state = self.states.pop(topic, None)
         if state is not None:
             for counter in COUNTERS:
                 self.retired[counter] += getattr(state, counter)
+
+
+class _Round:
+    """Goes round the keys of a dict that changes meanwhile; a step takes the same time in a large one."""
+
+    def __init__(self, keys: Mapping[str, object]) -> None:
+        self._keys = keys
+        self._ahead: list[str] = []
+
+    def next(self) -> str:
+        """The next key; the dict must not be empty."""
+        while True:
+            if not self._ahead:
+                self._ahead = list(self._keys)[::-1]
+            key = self._ahead.pop()
+            if key in self._keys:
+                return key
 
 
 def _was_used(gate: Gate) -> bool:

@@ -5,12 +5,12 @@ highest source. The store cannot override a field that the file locks, at that l
 Ceilings are found in the same way at each level, and the lowest of them holds.
 """
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from sluicegate.model import (
     EffectivePolicies,
+    Glob,
     Level,
     PolicyLayer,
     PolicySet,
@@ -54,12 +54,15 @@ class Resolver:
         self._broker_only = broker_only
         self._levels = sorted({layer.level for layer in policy_set.layers})
         self._exact: dict[tuple[Level, str], list[int]] = {}
-        self._patterns: list[tuple[Level, re.Pattern[str], int]] = []
+        self._globs: dict[tuple[Level, str], list[tuple[Glob, int]]] = {}
+        """Patterns by their level and prefix, so that a name is compared with few of many."""
+        self._prefix_lengths: dict[Level, set[int]] = {}
         self._merged: dict[tuple[int, ...], _Merged] = {}
         for index, layer in enumerate(policy_set.layers):
             if "*" in layer.name:
-                pattern = ".*".join(re.escape(part) for part in layer.name.split("*"))
-                self._patterns.append((layer.level, re.compile(pattern, re.DOTALL), index))
+                glob = Glob(layer.name)
+                self._globs.setdefault((layer.level, glob.prefix), []).append((glob, index))
+                self._prefix_lengths.setdefault(layer.level, set()).add(len(glob.prefix))
             else:
                 self._exact.setdefault((layer.level, layer.name), []).append(index)
 
@@ -92,13 +95,20 @@ class Resolver:
         return None
 
     def _applying(self, topic: TopicName) -> Iterator[int]:
-        names = {level: _names(topic, level) for level in self._levels}
-        for level, known in names.items():
-            for name in known:
+        for level in self._levels:
+            names = _names(topic, level)
+            for name in names:
                 yield from self._exact.get((level, name), ())
-        for level, pattern, index in self._patterns:
-            if any(pattern.fullmatch(name) for name in names[level]):
-                yield index
+            yield from sorted(self._matching(level, names))
+
+    def _matching(self, level: Level, names: Sequence[str]) -> set[int]:
+        return {
+            index
+            for name in names
+            for length in self._prefix_lengths.get(level, ())
+            for glob, index in self._globs.get((level, name[:length]), ())
+            if glob.matches(name)
+        }
 
     def _merge(self, layers: Sequence[PolicyLayer]) -> _Merged:
         values = dict(self._defaults)

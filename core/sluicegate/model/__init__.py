@@ -1,6 +1,7 @@
 """The words of the product: operations, decisions, policies. Standard library only."""
 
 from sluicegate.model.decision import Action, Decision, Outcome, Reason
+from sluicegate.model.glob import Glob
 from sluicegate.model.identifiers import ANONYMOUS, TopicName, path_name, shortened, written_out
 from sluicegate.model.methods import Method, MethodMap, Path, Role, SizeOf, UnknownRule
 from sluicegate.model.operation import Operation, OperationKind
@@ -21,6 +22,7 @@ __all__ = [
     "Action",
     "Decision",
     "EffectivePolicies",
+    "Glob",
     "Level",
     "Method",
     "MethodMap",

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from sluicegate.config.load import Loaded, entry_policies, load, plugin_modules
+from sluicegate.config.load import Loaded, entry_policies, load, parse_file
 from sluicegate.config.models import BrokerConfig, GatewayConfig
 from sluicegate.engine.gate import DecisionSink
 from sluicegate.model import PolicyLayer, PolicySet
@@ -59,8 +59,9 @@ class EmbeddedGateway:
         :raises PluginError: if a plugin cannot be loaded.
         """
         extra = tuple(plugins)
-        found = load_plugins(plugin_modules(path, environ), extra)
-        loaded: Loaded = load(path, found.policy_models, found.broker_models, environ)
+        parsed = parse_file(path, environ)
+        found = load_plugins(parsed.plugin_modules, extra)
+        loaded: Loaded = load(path, found.policy_models, found.broker_models, environ, parsed=parsed)
         return cls(loaded.config, loaded.policy_layers, plugins=extra, make_sink=make_sink)
 
     async def __aenter__(self) -> Self:

@@ -12,7 +12,7 @@ from sluicegate.engine.check import Check
 from sluicegate.engine.delivery_time import DelayRule
 from sluicegate.engine.faults import Fault, GateFaults
 from sluicegate.engine.gate import DecisionSink, Gate, compile_gate
-from sluicegate.engine.gates import GateCache
+from sluicegate.engine.gates import MAX_GATES, GateCache
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.engine.state import TopicState
 from sluicegate.engine.topic_context import TopicContext
@@ -40,6 +40,7 @@ class GateCompiler:
     :param faults: counts what plugins raise.
     :param defaults: values of unset fields on this kind of broker.
     :param slow_ms: plugin calls that take this long are logged; 0 for never.
+    :param max_gates: how many topics keep their gates.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class GateCompiler:
         defaults: Mapping[str, PolicyValue] = MappingProxyType({}),
         *,
         slow_ms: int = SLOW_MS,
+        max_gates: int = MAX_GATES,
     ) -> None:
         fields = PolicyFields.of(plugins.policy_models)
         self._defaults = fields.defaults_with(defaults)
@@ -70,7 +72,7 @@ class GateCompiler:
         self._own = frozenset(info.name for info in plugins.overview() if info.origin == "built in")
         self.policies = policies
         self._resolver = Resolver(policies, self._defaults, self._broker_only)
-        self.gates = GateCache(self._compile)
+        self.gates = GateCache(self._compile, max_gates)
         self.context: TopicContext | None = None
         """Set in the state of each topic, so that checks reach factors and quotas."""
         self.slow = SlowCalls(slow_ms, lambda: self.context.metrics if self.context is not None else None)

@@ -8,6 +8,7 @@ from sluicegate.config.models import BrokerConfig
 from sluicegate.engine.answers import CAUGHT, error_text
 from sluicegate.engine.faults import Fault, GateFaults
 from sluicegate.engine.gate import DecisionSink
+from sluicegate.engine.gates import BYTES_PER_GATE
 from sluicegate.log_throttle import LineLimiter
 from sluicegate.model import PolicySet, TopicName
 from sluicegate.net.tls import TlsFiles
@@ -63,6 +64,7 @@ class EngineHost:
             self.faults,
             config.policy_defaults,
             slow_ms=slow_ms,
+            max_gates=config.gate_memory // BYTES_PER_GATE,
         )
         self.gates = self.compiler.gates
         """Compiled gates by topic."""

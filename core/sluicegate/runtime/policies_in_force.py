@@ -205,7 +205,13 @@ class PolicyWatch:
         # A further change within one tick of the kernel's clock may leave the mark as it is.
         self._mark, self._again_ns = mark, now_ns + _NS if is_new else inf
         try:
-            loaded = load(self._path, self.plugins.policy_models, self.plugins.broker_models, self._environ)
+            loaded = load(
+                self._path,
+                self.plugins.policy_models,
+                self.plugins.broker_models,
+                self._environ,
+                known=self.loaded,
+            )
             self._refuse_removed(loaded)
             self._refuse_unusable(loaded)
         except (ConfigErrors, ValueError) as error:

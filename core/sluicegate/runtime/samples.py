@@ -1,13 +1,15 @@
 """Bounded samples of topics: the busiest are named, all others are summed up as `other`.
 
-Taking them never needs a lock and is done in slices, as it runs on the relay's event loop. What is added up
-as `other` only ever grows, whichever topics change places.
+Taking them never needs a lock and is done in slices, as it runs on the relay's event loop. Of many topics
+each sample takes those with a name and some of the others, in turn. What is added up as `other` only ever
+grows, whichever topics change places.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from heapq import nlargest
 from operator import add, sub
 from typing import Any
 
@@ -25,6 +27,8 @@ SUBSCRIPTIONS = 50
 _LONGEST = 300
 """Characters of a label. Longer names, which brokers refuse mostly, would make each scrape large."""
 _SLICE = 256
+_PER_SAMPLE = 4_096
+"""Topics that one sample looks at, besides those with a name."""
 _REVIEW = 60
 """Samples between two looks at which topics are the busiest."""
 RATE_TYPES = {
@@ -51,6 +55,8 @@ class _Seen:
     violations: dict[tuple[str, str, str], int] = field(default_factory=dict)
     named: dict[str, int] = field(default_factory=dict)
     holds: dict[tuple[str, int], int] = field(default_factory=dict)
+    attached: tuple[int, int] = (0, 0)
+    """Producers and consumers that are summed up in `other`."""
 
     def keep(self) -> None:
         """Keep the topic's totals until now."""
@@ -77,6 +83,9 @@ class TopicSamples:
         self._other_violations: Counter[tuple[str, str, str]] = Counter()
         self._other_named: Counter[str] = Counter()
         self._other_holds: Counter[tuple[str, int]] = Counter()
+        self._other_attached = (0, 0)
+        self._ahead: list[str] = []
+        """Topics that this round has not looked at yet."""
         self._samples = 0
 
     async def refresh(self, gates: GateCache, now_ns: int) -> None:
@@ -85,33 +94,43 @@ class TopicSamples:
         :param gates: the worker's gates, with the states of its topics.
         :param now_ns: monotonic time.
         """
-        latest: dict[str, dict[str, Any]] = {}
-        hidden = False
-        producers = consumers = 0
-        states = tuple(gates.states.items())
-        self._forget(gates.states.keys())
-        for place, (topic, state) in enumerate(states):
-            seen = self._look(topic, state)
-            if topic in self._named or len(self._named) < self._limit:
-                self._named.add(topic)
-                latest[_label(topic)] = _sample(state, now_ns)
-            else:
-                hidden = True
-                self._add_to_other(seen)
-                producers += len(state.producers)
-                consumers += state.consumer_count
+        states = gates.states
+        if not self._ahead:
+            self._ahead = [*states, *(self._seen.keys() - states.keys())][::-1]
+        for topic in self._named - states.keys():
+            self._forget(topic)
+        for place in range(min(_PER_SAMPLE, len(self._ahead))):
+            topic = self._ahead.pop()
+            if (state := states.get(topic)) is not None:
+                self._take(topic, state)
+            elif topic in self._seen:
+                self._forget(topic)
             if place % _SLICE == _SLICE - 1:
                 await asyncio.sleep(0)
-        if hidden or any(self._other_numbers):
-            latest[OTHER] = self._other(producers, consumers)
+        latest: dict[str, dict[str, Any]] = {}
+        for topic in sorted(self._named & states.keys()):
+            self._look(topic, states[topic])
+            latest[_label(topic)] = _sample(states[topic], now_ns)
+        if len(states) > len(latest) or any(self._other_numbers):
+            latest[OTHER] = self._other()
         self._samples += 1
         if self._samples % _REVIEW == 0:
-            self._review()
+            await self._review()
         self.latest = latest
+
+    def _take(self, topic: str, state: TopicState) -> None:
+        """Look at a topic: name it while names are free, else add it to `other`."""
+        seen = self._look(topic, state)
+        if len(self._named) < self._limit:
+            self._give_name(topic)
+        if topic not in self._named:
+            self._add_to_other(seen)
 
     def _look(self, topic: str, state: TopicState) -> _Seen:
         seen = self._seen.get(topic)
         if seen is None or seen.state is not state:
+            if seen is not None and topic not in self._named:
+                self._forget(topic)
             seen = self._seen[topic] = _Seen(state)
         operations = state.allowed_ops + state.rejected + state.delayed + state.dropped
         seen.recent += operations - seen.operations
@@ -137,8 +156,18 @@ class TopicSamples:
             for slot, count in holds.items():
                 self._other_holds[slot] += count - seen.holds.get(slot, 0)
             seen.holds = holds
+        self._attach(seen, (len(state.producers), state.consumer_count))
 
-    def _other(self, producers: int, consumers: int) -> dict[str, Any]:
+    def _attach(self, seen: _Seen, attached: tuple[int, int]) -> None:
+        (producers, consumers), (were_producers, were_consumers) = self._other_attached, seen.attached
+        self._other_attached = (
+            producers + attached[0] - were_producers,
+            consumers + attached[1] - were_consumers,
+        )
+        seen.attached = attached
+
+    def _other(self) -> dict[str, Any]:
+        producers, consumers = self._other_attached
         return {
             "counters": self._other_numbers[: len(COUNTERS)],
             "sizes": self._other_numbers[len(COUNTERS) : -SIZE_SLOTS],
@@ -152,24 +181,36 @@ class TopicSamples:
             "named": dict(self._other_named),
         }
 
-    def _forget(self, present: Set[str]) -> None:
-        for topic in self._seen.keys() - present:
-            del self._seen[topic]
+    def _forget(self, topic: str) -> None:
+        """Forget an evicted topic, once what it did since the last look is counted."""
+        seen = self._seen.pop(topic)
+        if topic in self._named:
             self._named.discard(topic)
+        else:
+            self._add_to_other(seen)
+            self._attach(seen, (0, 0))
 
-    def _review(self) -> None:
+    def _give_name(self, topic: str) -> None:
+        self._named.add(topic)
+        self._attach(self._seen[topic], (0, 0))
+
+    async def _review(self) -> None:
         """Give names to topics that are now twice as busy as the quietest that have one."""
-        quiet = sorted(self._named, key=lambda topic: self._seen[topic].recent)
-        busy = sorted(self._seen.keys() - self._named, key=lambda topic: -self._seen[topic].recent)
-        for loser, winner in zip(quiet, busy, strict=False):
-            if self._seen[winner].recent <= 2 * self._seen[loser].recent:
+        quiet: list[tuple[int, str]] = []
+        busy: list[tuple[int, str]] = []
+        for place, (topic, seen) in enumerate(tuple(self._seen.items())):
+            (quiet if topic in self._named else busy).append((seen.recent, topic))
+            seen.recent = 0
+            if place % _SLICE == _SLICE - 1:
+                busy = nlargest(self._limit, busy)
+                await asyncio.sleep(0)
+        for (least, loser), (most, winner) in zip(sorted(quiet), nlargest(self._limit, busy), strict=False):
+            if most <= 2 * least:
                 break
             self._named.discard(loser)
-            self._named.add(winner)
+            self._give_name(winner)
             # From here on it counts in `other`; its earlier operations were published under its own name.
             self._seen[loser].keep()
-        for seen in self._seen.values():
-            seen.recent = 0
 
 
 def _label(name: str) -> str:

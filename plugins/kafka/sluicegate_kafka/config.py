@@ -17,7 +17,7 @@ from sluicegate.config.models import (
     Strict,
 )
 from sluicegate.config.units import Count, Duration, HostPort, Size, refuse
-from sluicegate.model import ANONYMOUS, Level
+from sluicegate.model import ANONYMOUS, Glob, Level
 from sluicegate_kafka.codec.request_sizes import API_KEYS
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{0,249}")
@@ -149,7 +149,7 @@ class KafkaConfig(NodePortsConfig):
         is_legal = _TOPIC.fullmatch(name.replace("*", "")) is not None
         if level is Level.TOPIC:
             return "" if is_legal else _TOPICS
-        if re.fullmatch(".*".join(map(re.escape, name.split("*"))), _DEFAULT):
+        if Glob(name).matches(_DEFAULT):
             return ""
         if not separator:
             return f"all topics are in {_DEFAULT!r}, as 'namespace_separator' is empty"

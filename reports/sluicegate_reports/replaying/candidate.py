@@ -105,9 +105,9 @@ def read_candidate(path: Path, environ: Mapping[str, str] = os.environ) -> Candi
     :raises CandidateError: if it has mistakes, each of which is reported with its place and remedy.
     """
     try:
-        modules = loading.plugin_modules(path, environ)
-        plugins = load_plugins(modules)
-        loaded = loading.load(path, plugins.policy_models, plugins.broker_models, environ)
+        parsed = loading.parse_file(path, environ)
+        plugins = load_plugins(parsed.plugin_modules)
+        loaded = loading.load(path, plugins.policy_models, plugins.broker_models, environ, parsed=parsed)
     except ConfigErrors as refused:
         raise CandidateError(
             f"{refused.render()}\n{path}: fix it, `sluicegate check` reports the same"
@@ -118,7 +118,7 @@ def read_candidate(path: Path, environ: Mapping[str, str] = os.environ) -> Candi
     notes = tuple(_notes([policies for _, policies in sets]))
     by_topic = tuple(Entry(broker, _applied(policies, across=False)) for broker, policies in sets)
     attaching = tuple(Entry(broker, _applied(policies, across=True)) for broker, policies in sets)
-    return Candidate(path.name, by_topic, tuple(modules), notes, attaching, tuple(_left_out(sets)))
+    return Candidate(path.name, by_topic, parsed.plugin_modules, notes, attaching, tuple(_left_out(sets)))
 
 
 def _left_out(sets: list[tuple[BrokerConfig, PolicySet]]) -> Iterator[str]:
