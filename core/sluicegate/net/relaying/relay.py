@@ -106,6 +106,12 @@ class ClientSide(PausableReading):
         return str(getattr(self.session, "principal", ANONYMOUS))
 
     @property
+    def user(self) -> str:
+        """Whose memory and turns it takes: the principal, or the host of a client without one."""
+        principal = self.principal
+        return self.address if principal == ANONYMOUS else principal
+
+    @property
     def name(self) -> str:
         """Identifies this client in log lines."""
         return self.session.client if self.session is not None else self.peer
@@ -288,7 +294,8 @@ class ClientSide(PausableReading):
         if self._transport is not None:
             self._close_client(self._transport)
         if self.session is not None:
-            part(self.session, now_ns, self._turns, partial(self.connections.session_failed, self))
+            queue = partial(self._turns.queue, self.user)
+            part(self.session, now_ns, queue, partial(self.connections.session_failed, self))
 
     def abort(self) -> None:
         """Close both sides without sending queued bytes."""
