@@ -83,7 +83,6 @@ class ClientSide(PausableReading):
         self.connections = connections
         self.peer = peer
         self.address = peer.rpartition(":")[0]
-        """The client's host."""
         self.session: Session | None = None
         """None until the broker is connected."""
         self.last_ns = monotonic_ns()
@@ -104,12 +103,6 @@ class ClientSide(PausableReading):
     def principal(self) -> str:
         """The principal that the broker has accepted; `ANONYMOUS` if there is none."""
         return str(getattr(self.session, "principal", ANONYMOUS))
-
-    @property
-    def user(self) -> str:
-        """Whose memory and turns it takes: the principal, or the host of a client without one."""
-        principal = self.principal
-        return self.address if principal == ANONYMOUS else principal
 
     @property
     def name(self) -> str:
@@ -294,8 +287,8 @@ class ClientSide(PausableReading):
         if self._transport is not None:
             self._close_client(self._transport)
         if self.session is not None:
-            queue = partial(self._turns.queue, self.user)
-            part(self.session, now_ns, queue, partial(self.connections.session_failed, self))
+            failed = partial(self.connections.session_failed, self)
+            part(self.session, now_ns, partial(self._turns.queue, self.user), failed)
 
     def abort(self) -> None:
         """Close both sides without sending queued bytes."""

@@ -24,8 +24,8 @@ from sluicegate_kafka.codec.records import (
 )
 from sluicegate_kafka.codec.slices import Slices
 
-RECORDS_PER_SLICE: Final = 10_000
-"""Records passed over in one slice: about a millisecond. It is the unit of `Walk.work` as well."""
+RECORDS_PER_SLICE: Final = 4_000
+"""Records passed over in one slice: half a millisecond. It is the unit of `Walk.work` as well."""
 LOOK: Final = 64
 """Looking into a record takes as long as passing over so many."""
 HEADER: Final = 4

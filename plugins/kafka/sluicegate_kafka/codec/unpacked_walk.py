@@ -7,8 +7,8 @@ from sluicegate_kafka.codec.record_walk import MAX_OVERHEAD, Walk, misfit
 from sluicegate_kafka.codec.records import SMALLEST_RECORD, read_varint
 from sluicegate_kafka.codec.slices import Slices
 
-PIECE: Final = 256 * 1024
-"""Bytes that are unpacked at a time: less than a millisecond, whatever the codec."""
+PIECE: Final = 128 * 1024
+"""Bytes that are unpacked at a time: less than half a millisecond, whatever the codec."""
 _VARINT_BYTES = 10
 _PIECE_WORK: Final = 100
 _BYTES_SHIFT: Final = 5
