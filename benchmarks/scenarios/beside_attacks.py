@@ -15,6 +15,7 @@ from benchmarks.harness import kafka_bytes, procfs
 from benchmarks.harness.arms import Bench
 from benchmarks.harness.brokers import start_stand_in
 from benchmarks.harness.kafka_bytes import connect, times_ms
+from benchmarks.harness.kafka_long_bytes import TINY
 from benchmarks.harness.names import DIRECT, SLUICEGATE
 from benchmarks.harness.processes import Child, start_module
 from benchmarks.harness.proxies import Gate
@@ -47,6 +48,16 @@ def _kafka(stack: ExitStack, _: Bench, directory: Path, arm: str) -> Place:
     return Place(gate.address, _worker(gate.child))
 
 
+def _inspecting(stack: ExitStack, _: Bench, directory: Path, _arm: str) -> Place:
+    """A gate that inspects compressed batches."""
+    upstream, policies = (
+        start_stand_in(stack, directory),
+        {"broker": {"inspect": True, "max_message_size": "1KiB"}},
+    )
+    gate = Gate(stack, directory / "gateway", "kafka", [upstream], policies).wait()
+    return Place(gate.address, _worker(gate.child))
+
+
 def _grpc(_: ExitStack, bench: Bench, _directory: Path, arm: str) -> Place:
     """A gate before the gRPC server that speaks Danube's API, or that server alone."""
     way = bench.grpc.fresh_arm(arm)
@@ -75,6 +86,15 @@ def _kafka_client(address: str) -> Iterator[Ask]:
 
 
 @contextmanager
+def _gzip_client(address: str) -> Iterator[Ask]:
+    """A client that sends small gzip batches; the request behind each shows when it has been inspected."""
+    request = kafka_bytes.produce_packed("v", TINY * 10, 10, "gzip") + kafka_bytes.API_VERSIONS_V0
+    with ExitStack() as stack:
+        connection = connect(stack, address)
+        yield lambda: kafka_bytes.answer(connection, request)
+
+
+@contextmanager
 def _grpc_client(address: str) -> Iterator[Ask]:
     with grpc.insecure_channel(address) as channel:
         call: Any = channel.unary_unary(_HEALTH)
@@ -95,7 +115,7 @@ def _web_client(address: str) -> Iterator[Ask]:
     yield ask
 
 
-_CLIENTS = {_kafka: _kafka_client, _grpc: _grpc_client, _web: _web_client}
+_CLIENTS = {_kafka: _kafka_client, _inspecting: _gzip_client, _grpc: _grpc_client, _web: _web_client}
 Start = Callable[[ExitStack, Bench, Path, str], Place]
 
 
@@ -141,7 +161,7 @@ def _scenario(attack: str, summary: str, clients: int, start: Start = _kafka) ->
     def measure(bench: Bench, arm: str, quick: bool) -> dict[str, float]:
         return _measure(attack, start, clients, bench, arm, quick)
 
-    arms = (SLUICEGATE,) if start is _web else (DIRECT, SLUICEGATE)
+    arms = (SLUICEGATE,) if start in {_web, _inspecting} else (DIRECT, SLUICEGATE)
     return Scenario(f"beside-{attack}", summary, arms, measure, rounds=1, cold_round=False)
 
 
@@ -153,6 +173,9 @@ SCENARIOS = (
     _scenario("idle", "p99 beside 9,000 clients that asked once and are idle", 9000),
     _scenario("silent", "p99 beside 2,000 clients that have said nothing", 2000),
     _scenario("dribbling", "p99 beside 100 clients that send a byte each 0.1 s", 100),
+    _scenario(
+        "inspection", "p99 of gzip batches beside 4 clients that send 50 M headers in 9 kB", 4, _inspecting
+    ),
     _scenario("churning", "p99 beside 4 threads that connect, ask and hang up", 4),
     _scenario(
         "window-updates", "p99 beside 10 HTTP/2 clients that send WINDOW_UPDATE without end", 10, _grpc

@@ -17,7 +17,7 @@ from sluicegate_kafka.codec.produce_requests import scan_produce
 from sluicegate_kafka.codec.slices import at_once
 from sluicegate_kafka.config import KafkaConfig
 from sluicegate_kafka.front import KafkaFront
-from sluicegate_kafka.session.producing.inspecting import Inspection
+from sluicegate_kafka.session.producing.unpacking import Unpacking
 from sluicegate_kafka.session.requests.connection import INJECTED
 
 _GREETING = (ApiKey.API_VERSIONS, ApiKey.METADATA)
@@ -173,11 +173,11 @@ class KafkaEnds:
                 raise FoundError(f"the client hears {frame[4:8].hex()} out of order")
 
     def in_thread(self, question: object) -> int:
-        return len(next(iter(question._topics.values())).frame) if isinstance(question, Inspection) else 0
+        return len(question._packed) if isinstance(question, Unpacking) else 0
 
     def answer(self, question: object, now_ns: int) -> object:
         chance, shared = self._chance, self._front.front._started
-        if isinstance(question, Inspection):
+        if isinstance(question, Unpacking):
             question.run()
             return None
         if chance.random() < 0.1:

@@ -261,7 +261,7 @@ class Connections:
     def ask(self, client: ClientSide, question: object) -> None:
         """Have the front answer a session's question, unless it only asks for a turn."""
         if isinstance(question, NextTurn):
-            self.turns.slice(partial(client.answered, question, None))
+            self.turns.slice(client.user, partial(client.answered, question, None))
             return
         self._tasks.spawn(self._answer(client, question))
 
@@ -316,8 +316,7 @@ class Connections:
         kept = []
         for place, client in enumerate(clients):
             if size := measure(client):
-                principal = client.principal
-                kept.append((size, client.address if principal == ANONYMOUS else principal, client))
+                kept.append((size, client.user, client))
             if place % _SLICE == _SLICE - 1:
                 await asyncio.sleep(0)
         return kept

@@ -11,7 +11,7 @@ from sluicegate.broker import UNIQUE_FACT, Listener, Services
 from sluicegate_kafka.cluster.nodes import NODE, Nodes
 from sluicegate_kafka.cluster.upstream import BackingOffError, Upstream
 from sluicegate_kafka.config import KafkaConfig
-from sluicegate_kafka.session.producing.inspecting import Inspection
+from sluicegate_kafka.session.producing.unpacking import Unpacking
 from sluicegate_kafka.session.session import KafkaSession
 from sluicegate_kafka.session.shared.listing import ListGroups
 from sluicegate_kafka.session.shared.shared import Shared
@@ -43,7 +43,7 @@ class KafkaFront:
         self._groups_unknown = False
         """True once it is logged that the broker does not list its groups, until it does."""
         self._inspectors = ThreadPoolExecutor(1, "sluicegate-inspect")
-        """Unpacks compressed batches, one request at a time; the thread starts with the first."""
+        """Unpacks compressed batches, a piece at a time; the thread starts with the first."""
 
     async def start(self, services: Services) -> None:
         """Listen for the bootstrap address and for the nodes known from before."""
@@ -116,11 +116,11 @@ class KafkaFront:
 
     async def answer(self, question: object) -> object:
         """Answer a session's question; a broker that does not respond counts as an answer too."""
-        if isinstance(question, Inspection):
+        if isinstance(question, Unpacking):
             await asyncio.get_running_loop().run_in_executor(self._inspectors, question.run)
             return None
         if not isinstance(question, ListGroups):
-            raise TypeError(f"expected ListGroups or an Inspection, got {question!r}")
+            raise TypeError(f"expected ListGroups or an Unpacking, got {question!r}")
         await self._asked.ask(question, self._list_groups)
         return None
 

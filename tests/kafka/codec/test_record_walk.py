@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kio.records.schema import NewRecordBatch
-from tests.kafka.codec.entities import BATCHES, write_record_batch
+from tests.kafka.codec.entities import BATCHES, record_size, write_record_batch
 
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.record_walk import RECORDS_PER_SLICE, largest_message
-from sluicegate_kafka.codec.records import BATCH_OVERHEAD, largest_record
+from sluicegate_kafka.codec.records import BATCH_OVERHEAD, MAX_HEADERS
 from sluicegate_kafka.codec.slices import at_once
 
 TINY = b"\x0c\0\0\0\x01\x01\0"
@@ -55,10 +55,10 @@ def turns(raw: bytes, limit: int) -> int:
 
 
 @given(st.lists(BATCHES, min_size=1, max_size=3), st.integers(1, 300))
-def test_slices_give_the_same_decision_as_the_whole(batches: list[NewRecordBatch], limit: int) -> None:
+def test_the_walk_decides_as_the_largest_message_does(batches: list[NewRecordBatch], limit: int) -> None:
     buffer = b"".join(map(write_record_batch, batches))
     found = largest(buffer, limit)
-    exact = largest_record(buffer, 0, len(buffer))
+    exact = max(record_size(record) for batch in batches for record in batch.records)
     assert (found > limit) == (exact > limit)
     assert found <= exact
 
@@ -130,7 +130,7 @@ def test_a_smaller_record_is_not_measured_again() -> None:
     assert largest(stored(TINY, garbage, TINY * 2, count=4), 5) == 0
 
 
-def test_small_records_take_a_slice_for_each_ten_thousand() -> None:
+def test_small_records_take_a_slice_for_each_four_thousand() -> None:
     count = 10 * RECORDS_PER_SLICE
     # The first slice also looks into the first record, which takes as long as 64 others.
     assert turns(stored(TINY * count, count=count), 1_000) == 9
@@ -139,6 +139,32 @@ def test_small_records_take_a_slice_for_each_ten_thousand() -> None:
     assert turns(stored(TINY * exact, TINY * 2, count=exact + 2), 10) == 1
 
 
-def test_headers_take_as_long_as_sixteen_records_each() -> None:
-    headers = 600  # 9,600, and 64 for the record: the second of each slice uses it up
+def test_headers_take_as_long_as_four_records_each() -> None:
+    headers = 600  # 2,400, and 65 for the record: the second of each slice uses it up
     assert turns(stored(*[record(0, headers)] * 100), 900) == 49
+
+
+def test_a_record_with_too_many_headers_counts_whole() -> None:
+    for headers, counted in ((MAX_HEADERS, 0), (MAX_HEADERS + 1, 5 + 2 + 2 * 1_001)):
+        assert largest(stored(record(0, headers)), 1_900) == counted
+
+
+@pytest.mark.parametrize(
+    ("records", "reason"),
+    [
+        (b"\x0c\0\0\0\x08ab", "a field of 4 bytes where 2 remain"),
+        (b"\x0c\0\0\0\x01\x01\x05", "-3 headers"),
+        (b"\x0c\0\0\0\x01\x01\x7f", "-64 headers"),
+        (b"\x0e\0\0\0\x01\x01\x00z", "1 bytes left over in a record"),
+        (b"\x0c\0\x80\x80\x80\x80\x80", "^a varint that does not end$"),
+    ],
+)
+def test_malformed_records_are_refused(records: bytes, reason: str) -> None:
+    with pytest.raises(ProtocolError, match=reason):
+        largest(stored(records), 1)
+
+
+def test_records_without_size_are_refused_at_once() -> None:
+    """Megabytes of zeros compress to nothing; walking each of them would take minutes."""
+    with pytest.raises(ProtocolError, match="a record of 0 bytes"):
+        largest(stored(bytes(1 << 20), count=1 << 20), 1)

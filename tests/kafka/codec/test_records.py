@@ -6,22 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kio.records.schema import NewRecordBatch
-from tests.kafka.codec.entities import BATCHES, record_size, write_record_batch
+from tests.kafka.codec.entities import BATCHES, write_record_batch
 
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.records import (
     BATCH_OVERHEAD,
     CONTROL,
     MAX_BATCHES,
-    MAX_HEADERS,
     Batch,
     batch_payload_size,
-    largest_record,
+    headers_size,
     measure_records,
     read_varint,
-    record_payload,
+    record_head,
     walk_batches,
-    walk_records,
 )
 
 
@@ -68,19 +66,6 @@ def test_a_record_set_is_measured(batches: list[NewRecordBatch]) -> None:
 def test_an_empty_record_set_holds_nothing() -> None:
     assert measure_records(b"abc", 1, 1) == (0, 0, -1, -1)
     assert walk_batches(b"abc", 1, 1) == []
-    assert largest_record(b"abc", 1, 1) == 0
-
-
-@given(st.lists(BATCHES, max_size=3))
-def test_the_largest_message_is_key_value_and_headers(batches: list[NewRecordBatch]) -> None:
-    buffer = b"".join(map(write_record_batch, batches))
-    expected = max((record_size(record) for batch in batches for record in batch.records), default=0)
-    assert largest_record(buffer, 0, len(buffer)) == expected
-
-
-@pytest.mark.parametrize("codec", [1, 2, 3, 4])
-def test_a_compressed_batch_counts_whole(codec: int) -> None:
-    assert largest_record(_batch(b"z" * 500, 10, codec), 0, BATCH_OVERHEAD + 500) == 500
 
 
 @given(BATCHES, st.data())
@@ -103,7 +88,6 @@ def test_messages_older_than_batches_are_one_unit(magic: int) -> None:
         (len(new), len(old), magic),
     ]
     assert batch_payload_size(found[1]) == len(old)
-    assert largest_record(old, 0, len(old)) == len(old)
 
 
 def test_a_batch_without_records_has_no_payload() -> None:
@@ -165,12 +149,6 @@ def test_a_batch_that_claims_more_than_its_record_set_is_refused(start: int, mor
         measure_records(raw, start, len(raw))
 
 
-def test_the_largest_record_of_all_batches_counts() -> None:
-    large, small = _batch(b"\x10\0\0\0\x01\x04ab\0"), _batch(b"\x0e\0\0\0\x01\x02a\0")
-    for raw in (large + small, small + large):
-        assert largest_record(b"x" + raw, 1, 1 + len(raw)) == 2
-
-
 def test_a_record_set_that_ends_within_a_header_is_refused() -> None:
     with pytest.raises(ProtocolError, match="a batch of 60 bytes"):
         measure_records(_batch(size=48) + b"x", 0, BATCH_OVERHEAD)
@@ -206,80 +184,24 @@ def test_a_record_set_stays_within_its_frame() -> None:
         walk_batches(_batch(), 0, 62)
 
 
-@pytest.mark.parametrize(
-    ("payload", "reason"),
-    [
-        (b"\x03", "a record of -2 bytes"),
-        (b"\x20ab", "a record of 16 bytes where 2 remain"),
-        (b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", "^a varint that does not end$"),
-        (b"\x80", "^a varint that does not end$"),
-        (b"\x0c\0\0\0\x08ab", "a field of 4 bytes where 2 remain"),
-        (b"\x0c\0\0\0\x01\x01\x05", "-3 headers"),
-        (b"\x0c\0\0\0\x01\x01\x7f", "-64 headers"),
-        (b"\x0e\0\0\0\x01\x01\x00z", "1 bytes left over in a record"),
-        (b"\x0c\0\x80\x80\x80\x80\x80", "^a varint that does not end$"),
-        (b"\x0a\0\0\0\x01\x01", "a record of 5 bytes"),
-    ],
-)
-def test_records_that_do_not_fill_their_batch_are_refused(payload: bytes, reason: str) -> None:
-    raw = _batch(payload)
-    with pytest.raises(ProtocolError, match=reason):
-        largest_record(raw, 0, len(raw))
-
-
-def test_records_without_size_are_refused_at_once() -> None:
-    """Megabytes of zeros compress to nothing; walking each of them would take minutes."""
-    raw = _batch(bytes(1 << 20), count=1 << 20)
-    with pytest.raises(ProtocolError, match="a record of 0 bytes"):
-        largest_record(raw, 0, len(raw))
-
-
-def test_the_walk_stops_at_more_records_than_claimed() -> None:
-    record = b"\x0c\0\0\0\x01\x01\0"
-    whole = _batch(record * 3, count=3)
-    assert largest_record(whole, 0, len(whole)) == 0
-    raw = _batch(record * 2 + b"never reached", count=2)
-    with pytest.raises(ProtocolError, match="more records in a batch than the 2 that it claims"):
-        largest_record(raw, 0, len(raw))
-
-
-TINY = b"\x0c\0\0\0\x01\x01\0"
-"""A record without key, value and headers."""
-
-
-def test_records_are_counted() -> None:
-    assert walk_records(TINY * 3, 0, 21, 5) == (3, 0)
-    assert walk_records(b"x" + TINY * 3, 8, 22, 2) == (2, 0)
-    assert walk_records(b"", 0, 0, 0) == (0, 0)
-
-
-def test_only_records_that_could_be_larger_are_parsed() -> None:
-    garbage = b"\x0c" + b"\xff" * 6
-    assert walk_records(garbage, 0, 7, 1, largest=6) == (1, 6)
-    with pytest.raises(ProtocolError, match=r"^a varint that does not end$"):
-        walk_records(garbage, 0, 7, 1, largest=5)
-    assert walk_records(b"\x10\0\0\0\x01\x04ab\0", 0, 9, 1, largest=1) == (1, 2)
-    assert walk_records(b"\x10\0\0\0\x01\x04ab\0", 0, 9, 1, largest=3) == (1, 3)
+def payload(raw: bytes) -> tuple[int, int]:
+    """Bytes of key, value and headers of a record between other bytes, and how many headers it has."""
+    end = 1 + len(raw)
+    size, headers, at = record_head(b"x" + raw + b"y", 1, end)
+    return size + headers_size(b"x" + raw + b"y", at, end, headers), headers
 
 
 def test_key_value_and_headers_add_up() -> None:
     header = b"\x02h\x06val"
     raw = b"\0\0\0\x04ke\x0avalue" + b"\x04" + header + b"\x00\x01"
-    assert record_payload(b"x" + raw + b"y", 1, 1 + len(raw)) == (2 + 5 + 4, 2)
-
-
-def test_a_record_with_too_many_headers_counts_whole() -> None:
-    for headers, counted in ((MAX_HEADERS, (0, MAX_HEADERS)), (MAX_HEADERS + 1, (5 + 2 + 2 * 1_001, 0))):
-        count = bytes((2 * headers & 0x7F | 0x80, 2 * headers >> 7))
-        raw = b"\0\0\0\x01\x01" + count + bytes(2 * headers)
-        assert record_payload(b"x" + raw, 1, 1 + len(raw)) == counted
+    assert payload(raw) == (2 + 5 + 4, 2)
 
 
 def test_a_header_takes_at_least_a_byte() -> None:
     with pytest.raises(ProtocolError, match=r"^a varint that does not end$"):
-        record_payload(b"\0\0\0\x01\x01\x02\0", 0, 7)
+        payload(b"\0\0\0\x01\x01\x02\0")
     with pytest.raises(ProtocolError, match="2 headers in a record with 1 bytes left"):
-        record_payload(b"\0\0\0\x01\x01\x04\0", 0, 7)
+        payload(b"\0\0\0\x01\x01\x04\0")
 
 
 def test_signed_varints_have_up_to_ten_bytes() -> None:

@@ -1,6 +1,7 @@
 """A session with many resources ends in slices, and its exceptions affect no others."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from sluicegate.net.relaying.parting import part
@@ -56,7 +57,7 @@ def ended(session: Any) -> tuple[Loop, list[Exception]]:
     """Have a session end; the loop, and what was raised."""
     loop: Any = Loop()
     failures: list[Exception] = []
-    part(session, 1, Turns(loop), failures.append)
+    part(session, 1, partial(Turns(loop).queue, "a"), failures.append)
     return loop, failures
 
 

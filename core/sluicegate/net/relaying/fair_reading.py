@@ -102,6 +102,11 @@ class PacedReading(asyncio.Protocol):
 
     # -- pieces and turns ---------------------------------------------------------------------------
 
+    @property
+    @abstractmethod
+    def user(self) -> str:
+        """Whose turns it takes: the principal, or the host of a client without one."""
+
     @abstractmethod
     def _hand_on(self, data: bytes, now_ns: int) -> None:
         """Pass bytes to the session and run its commands."""
@@ -163,7 +168,7 @@ class PacedReading(asyncio.Protocol):
 
     def _await_turn(self) -> None:
         self.hold_back_reading()
-        self._turns.queue(self._take_turn)
+        self._turns.queue(self.user, self._take_turn)
 
     def _take_turn(self) -> int:
         """Hand on pieces of the buffered bytes for at most a slice; `TURN` stays set until all are handed on.

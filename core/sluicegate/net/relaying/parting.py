@@ -1,17 +1,20 @@
 """Ends a session: releases what it holds, in turns of the event loop if that is much."""
 
 from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
 from sluicegate.broker import Session
-from sluicegate.net.relaying.turns import Turns
+
+Queue: TypeAlias = Callable[[Callable[[], object]], None]
+"""Schedules work for a turn of the event loop."""
 
 
-def part(session: Session, now_ns: int, turns: Turns, failed: Callable[[Exception], None]) -> None:
+def part(session: Session, now_ns: int, queue: Queue, failed: Callable[[Exception], None]) -> None:
     """End a session whose connection is closed.
 
     :param session: the caller must not use it afterwards.
     :param now_ns: monotonic time.
-    :param turns: the queue for slices after the first.
+    :param queue: schedules the slices after the first.
     :param failed: called with what the session raises.
     """
     try:
@@ -19,18 +22,18 @@ def part(session: Session, now_ns: int, turns: Turns, failed: Callable[[Exceptio
         if slices is None:
             session.closed(now_ns)
             return
-        _go_on(slices(now_ns), turns, failed)
+        _go_on(slices(now_ns), queue, failed)
     except Exception as error:  # noqa: BLE001 - must not keep others from being served
         failed(error)
 
 
-def _go_on(slices: Iterator[None], turns: Turns, failed: Callable[[Exception], None]) -> None:
+def _go_on(slices: Iterator[None], queue: Queue, failed: Callable[[Exception], None]) -> None:
     def turn() -> None:
         try:
-            _go_on(slices, turns, failed)
+            _go_on(slices, queue, failed)
         except Exception as error:  # noqa: BLE001 - must not keep others from being served
             failed(error)
 
     for _ in slices:
-        turns.queue(turn)
+        queue(turn)
         return

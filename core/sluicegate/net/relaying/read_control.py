@@ -4,6 +4,7 @@ import asyncio
 import select
 from abc import abstractmethod
 
+from sluicegate.model import ANONYMOUS
 from sluicegate.net.relaying.fair_reading import TURN, PacedReading
 from sluicegate.net.relaying.turns import Turns
 
@@ -37,10 +38,24 @@ class PausableReading(PacedReading):
 
     __slots__ = ("_descriptor", "_eof")
 
+    address: str
+    """The client's host."""
+
     def __init__(self, turns: Turns, descriptor: int) -> None:
         super().__init__(turns, DIALLING)
         self._descriptor = descriptor
         self._eof = False
+
+    @property
+    @abstractmethod
+    def principal(self) -> str:
+        """The principal that the broker has accepted; `ANONYMOUS` if there is none."""
+
+    @property
+    def user(self) -> str:
+        """Whose memory and turns it takes: the principal, or the host of a client without one."""
+        principal = self.principal
+        return self.address if principal == ANONYMOUS else principal
 
     @abstractmethod
     def _go_on(self) -> None:

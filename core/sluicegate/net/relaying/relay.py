@@ -83,7 +83,6 @@ class ClientSide(PausableReading):
         self.connections = connections
         self.peer = peer
         self.address = peer.rpartition(":")[0]
-        """The client's host."""
         self.session: Session | None = None
         """None until the broker is connected."""
         self.last_ns = monotonic_ns()
@@ -288,7 +287,8 @@ class ClientSide(PausableReading):
         if self._transport is not None:
             self._close_client(self._transport)
         if self.session is not None:
-            part(self.session, now_ns, self._turns, partial(self.connections.session_failed, self))
+            failed = partial(self.connections.session_failed, self)
+            part(self.session, now_ns, partial(self._turns.queue, self.user), failed)
 
     def abort(self) -> None:
         """Close both sides without sending queued bytes."""

@@ -32,6 +32,10 @@ class Downstream(Protocol):
     unanswered: bool
 
     @property
+    def user(self) -> str:
+        """Whose turns it takes."""
+
+    @property
     def connections(self) -> Owner[Any]:
         """What owns all connections of the broker."""
 
@@ -135,6 +139,11 @@ class UpstreamSide(PacedReading):
                 client.carry_out(commands)
         except Exception as error:  # noqa: BLE001 - whatever a session raises ends its own client only
             client.failed(error)
+
+    @property
+    def user(self) -> str:
+        """That of the client."""
+        return self._client.user
 
     def _is_stopped(self) -> bool:
         return False  # what was read goes on; back-pressure ends reading

@@ -4,9 +4,11 @@ import struct
 import sys
 from collections.abc import Iterator
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from sluicegate_kafka.codec.errors import ProtocolError
+
+Bytes: TypeAlias = bytes | bytearray
 
 COMPRESSION_MASK: Final = 0x07
 LOG_APPEND_TIME: Final = 0x08
@@ -124,57 +126,8 @@ def _measure_many(buffer: bytes, start: int, end: int) -> tuple[int, int, int, i
     )
 
 
-def largest_record(buffer: bytes, start: int, end: int) -> int:
-    """The size of the largest message in a record set, in bytes of key, value and headers.
-
-    Compressed batches are not opened: there the whole payload of the batch counts, as it does for brokers.
-
-    :param buffer: what holds the record set.
-    :param start: its first byte.
-    :param end: the offset after it.
-    :raises ProtocolError: when records do not fill their batch exactly.
-    """
-    largest = 0
-    for batch in walk_batches(buffer, start, end):
-        if batch.magic != MAGIC or batch.attributes & COMPRESSION_MASK:
-            largest = max(largest, batch_payload_size(batch))
-        else:
-            first, end = batch.offset + BATCH_OVERHEAD, batch.offset + batch.size
-            _, largest = walk_records(buffer, first, end, batch.record_count, largest)
-    return largest
-
-
-def walk_records(buffer: bytes, at: int, end: int, claimed: int, largest: int = 0) -> tuple[int, int]:
-    """Walk uncompressed records; only those that could be larger are parsed.
-
-    :param buffer: what holds the records.
-    :param at: where the first of them starts.
-    :param end: the offset after the last.
-    :param claimed: how many there are by the batch's header; the walk ends at the first beyond that.
-    :param largest: size of the largest message so far, in bytes of key, value and headers.
-    :return: how many records there are, and the size of the largest message.
-    :raises ProtocolError: when they do not fill the space exactly, or are more than claimed.
-    """
-    count = 0
-    while at < end:
-        count += 1
-        if count > claimed:
-            raise ProtocolError(f"more records in a batch than the {claimed} that it claims")
-        size, at = read_varint(buffer, at, end)
-        if not SMALLEST_RECORD <= size <= end - at:
-            raise ProtocolError(f"a record of {size} bytes where {end - at} remain in its batch")
-        if size > largest:
-            largest = max(largest, record_payload(buffer, at, at + size)[0])
-        at += size
-    return count, largest
-
-
-def record_payload(buffer: bytes, at: int, end: int) -> tuple[int, int]:
-    """Bytes of key, value and headers of the record between two offsets, and how many headers it has.
-
-    A record with more than `MAX_HEADERS` counts whole: to add them all up would take too long.
-    """
-    size = end - at
+def record_head(buffer: Bytes, at: int, end: int) -> tuple[int, int, int]:
+    """Bytes of key and value of the record between two offsets, how many headers it has, and their offset."""
     at += 1  # attributes
     _, at = read_varint(buffer, at, end)  # timestamp delta
     _, at = read_varint(buffer, at, end)  # offset delta
@@ -183,18 +136,26 @@ def record_payload(buffer: bytes, at: int, end: int) -> tuple[int, int]:
     headers, at = read_varint(buffer, at, end)
     if not 0 <= headers <= end - at:
         raise ProtocolError(f"{headers} headers in a record with {end - at} bytes left")
-    if headers > MAX_HEADERS:
-        return size, 0
-    total = key + value
+    return key + value, headers, at
+
+
+def headers_size(buffer: Bytes, at: int, end: int, headers: int) -> int:
+    """Bytes of the names and values of so many headers, which fill the space between two offsets."""
+    total = 0
     for _ in range(2 * headers):
-        size, at = _field(buffer, at, end)
+        size = buffer[at] if at < end else _VARINT_FLAG
+        if size < _VARINT_FLAG and not size & 1 and size >> 1 < end - at:  # as `_field`, without the calls
+            size >>= 1
+            at += 1 + size
+        else:
+            size, at = _field(buffer, at, end)
         total += size
     if at != end:
         raise ProtocolError(f"{end - at} bytes left over in a record")
-    return total, headers
+    return total
 
 
-def _field(buffer: bytes, at: int, end: int) -> tuple[int, int]:
+def _field(buffer: Bytes, at: int, end: int) -> tuple[int, int]:
     """Size of a key, a value or a part of a header (null counts 0), and the offset after it."""
     size, at = read_varint(buffer, at, end)
     size = max(size, 0)
@@ -203,7 +164,7 @@ def _field(buffer: bytes, at: int, end: int) -> tuple[int, int]:
     return size, at + size
 
 
-def read_varint(buffer: bytes, at: int, end: int) -> tuple[int, int]:
+def read_varint(buffer: Bytes, at: int, end: int) -> tuple[int, int]:
     """A zigzag varint of up to 64 bits that ends before `end`, and the offset after it."""
     value = shift = 0
     for place in range(at, min(end, at + _MAX_VARLONG_BYTES)):

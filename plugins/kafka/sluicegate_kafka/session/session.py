@@ -101,6 +101,7 @@ class KafkaSession(ResponseStream):
     def held_bytes(self) -> int:
         """Bytes kept for this connection."""
         requests = self._partial_request.size + self._suspended_bytes + self._ahead.size
+        requests += self.connection.unpacked_bytes
         return requests + self._partial_response.size + self.outstanding.held_bytes
 
     @property

@@ -1,21 +1,37 @@
 """Compressed batches under `inspect: true` are judged by the messages that they hold."""
 
 import asyncio
+import os
+import threading
+from collections.abc import Iterator
+from functools import partial
 
 import pytest
 from tests.kafka.codec.packing import FORMS, packed_batch
 from tests.kafka.session.messages import batch, outcome, produce, produced, throttle_ms, topics_of
-from tests.kafka.session.wire import Bench, Wire
+from tests.kafka.session.wire import SECOND, Bench, Wire
+from tests.waiting import until_so
 
+from sluicegate.broker import Ask
 from sluicegate.model import PolicyValue
-from sluicegate_kafka.codec import compression
-from sluicegate_kafka.codec.compression import unpacked as compression_unpacked
+from sluicegate.net.relaying.turns import Turns
+from sluicegate_kafka.codec import compression, record_walk
+from sluicegate_kafka.codec.compression import unpacked
+from sluicegate_kafka.codec.record_walk import HEADER, RECORDS_PER_SLICE
+from sluicegate_kafka.codec.records import Bytes, headers_size
+from sluicegate_kafka.codec.unpacked_walk import PIECE
 from sluicegate_kafka.config import KafkaConfig
 from sluicegate_kafka.front import KafkaFront
 from sluicegate_kafka.session.producing import inspecting
-from sluicegate_kafka.session.producing.inspecting import Inspection
+from sluicegate_kafka.session.producing.unpacking import Unpacking
 
 LIMIT = 1_000
+
+
+@pytest.fixture(autouse=True)
+def loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small batches are unpacked at once, as in a gateway that has unpacked one before."""
+    monkeypatch.setattr(Unpacking, "is_loaded", True)
 
 
 def inspecting_wire(**options: PolicyValue) -> Wire:
@@ -24,12 +40,44 @@ def inspecting_wire(**options: PolicyValue) -> Wire:
     return Wire(Bench(**(policies | options)))
 
 
-def inspect(wire: Wire) -> None:
-    """What the front does: have a thread look, then tell the session."""
-    question = wire.asked[-1]
-    assert isinstance(question, Inspection)
-    question.run()
-    wire.carry_out(wire.session.answered(question, None, wire.now))
+def inspect(wire: Wire, most: int = 10_000) -> int:
+    """Give a session up to `most` turns and answers, while it asks for any; how many it took."""
+    for taken in range(most):
+        asked = [command for command in wire.commands if isinstance(command, Ask)]
+        if not asked:
+            return taken
+        wire.commands.remove(asked[0])
+        if isinstance(asked[0].question, Unpacking):
+            asked[0].question.run()
+        wire.front_answers(asked[0].question)
+    return most
+
+
+def zlib_batch(records: bytes, count: int) -> bytes:
+    """A gzip batch of these records, most of which repeat."""
+    return packed_batch(claiming(batch(b"")[:61], count) + records, "gzip")
+
+
+def tiny_records(count: int) -> bytes:
+    """A small batch of so many records of seven bytes."""
+    return zlib_batch(b"\x0c\0\0\0\x01\x01\0" * count, count)
+
+
+def headers_record(count: int) -> bytes:
+    """A record of so many empty headers, more than 63."""
+    varint = bytes((2 * count & 0x7F | 0x80, 2 * count >> 7))
+    rest = b"\0\0\0\x01\x01" + varint + bytes(2 * count)
+    return bytes((2 * len(rest) & 0x7F | 0x80, 2 * len(rest) >> 7)) + rest
+
+
+def headers_bomb() -> bytes:
+    """Records of a thousand empty headers, each of them large enough to be over the limit."""
+    return packed_batch(claiming(batch(b"")[:61], 50_000) + headers_record(1_000) * 50_000, "zstd")
+
+
+def large_batch() -> bytes:
+    """A batch that is too large to be unpacked in the event loop."""
+    return packed_batch(batch(*(os.urandom(900) for _ in range(40))), "lz4")
 
 
 def claiming(records: bytes, count: int) -> bytes:
@@ -42,7 +90,6 @@ def test_the_largest_message_of_a_compressed_batch_is_limited(form: str) -> None
     wire = inspecting_wire()
     fits = packed_batch(batch(*[b"x" * LIMIT] * 50), form)
     wire.client_sends(produce({"t": fits}))
-    assert wire.forwarded() == []
     inspect(wire)
     (forwarded,) = wire.forwarded()
     assert topics_of(forwarded) == ["t"]
@@ -76,7 +123,7 @@ def test_uncompressed_batches_do_not_wait() -> None:
 
 def test_later_requests_wait_in_order_behind_an_inspection() -> None:
     wire = inspecting_wire()
-    first, second = packed_batch(batch(b"1"), "lz4"), batch(b"2")
+    first, second = large_batch(), batch(b"2")
     wire.client_sends(produce({"t": first}) + produce({"t": second}, correlation_id=2))
     assert wire.forwarded() == []
     inspect(wire)
@@ -125,11 +172,11 @@ def test_a_decompression_bomb_is_refused_at_its_bound() -> None:
 
 
 def test_many_decompression_bombs_cost_no_more_than_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
+    limits: list[int] = []
 
-    def counted(codec: int, packed: bytes, limit: int) -> bytes:
-        asked.append(limit)
-        return compression_unpacked(codec, packed, limit)
+    def counted(codec: int, packed: bytes, limit: int) -> Iterator[bytes]:
+        limits.append(limit)
+        return unpacked(codec, packed, limit)
 
     monkeypatch.setattr(compression, "unpacked", counted)
     wire = Wire(Bench(max_message_size=0, inspect=True), max_frame_bytes="1MiB")
@@ -137,8 +184,8 @@ def test_many_decompression_bombs_cost_no_more_than_one(monkeypatch: pytest.Monk
     wire.client_sends(produce({"a": half, "b": bomb, "c": bomb, "d": bomb}))
     inspect(wire)
     assert wire.forwarded() != []
-    assert len(asked) == 2
-    assert asked[1] <= (1 << 20) - 600_000
+    assert len(limits) == 2
+    assert limits[1] <= (1 << 20) - 600_000
 
 
 def test_a_batch_with_too_many_records_is_refused_unread(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,46 +237,182 @@ def test_observe_only_refuses_no_batch() -> None:
 @pytest.mark.parametrize("acks", [-1, 0])
 def test_a_failed_inspection_gets_a_retriable_code(acks: int) -> None:
     wire = inspecting_wire()
-    wire.client_sends(produce({"t": packed_batch(batch(b"x"), "zstd")}, acks=acks))
+    wire.client_sends(produce({"t": large_batch()}, acks=acks))
     question = wire.asked[-1]
+    assert isinstance(question, Unpacking)
     wire.carry_out(wire.session.answered(question, TimeoutError(), wire.now))
     assert wire.forwarded() == []
     assert [outcome(frame)["t", 0][0] for frame in wire.answered()] == ([19] if acks else [])
     assert wire.shared.counters()["inspection_failed"] == 1
+    assert wire.shared.budget.used == 0
     assert not wire.shared.listing.fresh("t", wire.now)
+
+
+def test_an_inspection_lasts_no_longer_than_a_hold() -> None:
+    wire = Wire(Bench(inspect=True), max_hold="5s")
+    wire.client_sends(produce({"t": tiny_records(200_000)}))
+    inspect(wire, 3)
+    wire.now += 5 * SECOND + 1
+    inspect(wire)
+    assert outcome(wire.answered()[0])["t", 0][0] == 19
 
 
 def test_an_exhausted_budget_gets_a_retriable_code() -> None:
     bench = Bench(inspect=True)
     wire = Wire(bench)
     assert bench.budget.take(64 * 1024 * 1024)
-    wire.client_sends(produce({"t": packed_batch(batch(b"x"), "zstd")}))
+    wire.client_sends(produce({"t": large_batch()}))
     assert wire.asked == []
     assert outcome(wire.answered()[0])["t", 0][0] == 19
 
 
+def test_inspections_leave_a_quarter_of_the_budget_to_others() -> None:
+    bench = Bench(inspect=True, max_message_size=0)
+    wire = Wire(bench)
+    relief: list[None] = []
+    bench.budget.on_pressure = lambda: relief.append(None)
+    assert bench.budget.take(bench.budget.limit * 3 // 4 - 100_000)
+    wire.client_sends(produce({"t": packed_batch(batch(bytes(300_000)), "zstd")}))
+    assert outcome(wire.answered()[0])["t", 0][0] == 19
+    wire.client_sends(produce({"t": packed_batch(batch(bytes(30_000)), "zstd")}))
+    assert len(wire.forwarded()) == 1
+    assert relief == []
+
+
 def test_requests_of_a_closed_client_are_not_forwarded() -> None:
     wire = inspecting_wire()
-    wire.client_sends(produce({"t": packed_batch(batch(b"x"), "zstd")}))
+    wire.client_sends(produce({"t": large_batch()}))
     wire.session.closed(wire.now)
     assert wire.shared.budget.used == 0
     inspect(wire)
     assert wire.forwarded() == []
 
 
-def test_the_front_inspects_in_a_thread() -> None:
+def test_an_inspection_ends_with_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    pieces: list[int] = []
+
+    def counted(codec: int, packed: bytes, limit: int) -> Iterator[bytes]:
+        for piece in unpacked(codec, packed, limit):
+            pieces.append(len(piece))
+            yield piece
+
+    monkeypatch.setattr(compression, "unpacked", counted)
+    wire = inspecting_wire()
+    wire.client_sends(produce({"t": tiny_records(900_000)}))
+    inspect(wire, 10)
+    before = len(pieces)
+    assert 0 < before < 900_000 * 7 // PIECE
+    assert wire.session.held_bytes > PIECE
+    wire.session.closed(wire.now)
+    assert wire.shared.budget.used == 0
+    assert inspect(wire, 10) <= 1
+    assert len(pieces) == before
+
+
+def test_a_record_costs_its_headers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """50,000 records of 1,000 empty headers each are 9 kB on the wire, and minutes of work."""
+    wire = inspecting_wire()
+    wire.client_sends(produce({"t": headers_bomb()}))
+    most = inspecting.MAX_WORK // RECORDS_PER_SLICE
+    assert inspect(wire) < most * 1.2
+    assert wire.forwarded() == []
+    ((code, text),) = outcome(wire.answered()[0]).values()
+    assert code == 44
+    assert "more small pieces or headers in a request than are inspected" in str(text)
+
+
+def test_headers_are_counted_before_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+
+    def counted(buffer: Bytes, at: int, end: int, headers: int) -> int:
+        read.append(headers)
+        return headers_size(buffer, at, end, headers)
+
+    monkeypatch.setattr(record_walk, "headers_size", counted)
+    monkeypatch.setattr(inspecting, "MAX_WORK", 50_000)
+    wire = inspecting_wire()
+    wire.client_sends(produce({"t": headers_bomb()}))
+    inspect(wire)
+    assert outcome(wire.answered()[0])["t", 0][0] == 44
+    assert 0 < sum(read) * HEADER < 50_000
+
+
+def test_records_that_cannot_be_over_the_limit_are_not_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inspecting, "MAX_WORK", 50_000)
+    wire = inspecting_wire(max_message_size=2_100)
+    few = zlib_batch(headers_record(1_000) * 500, 500)
+    wire.client_sends(produce({"t": few}))
+    inspect(wire)
+    assert len(wire.forwarded()) == 1
+
+
+def test_many_small_batches_yield_to_others() -> None:
+    wire = inspecting_wire()
+    small = packed_batch(batch(b"x"), "gzip")
+    wire.client_sends(produce({f"t{number}": small for number in range(1_000)}))
+    assert inspect(wire) >= 1_000 * 100 // RECORDS_PER_SLICE
+    assert len(wire.forwarded()) == 1
+
+
+async def test_four_attackers_leave_a_fifth_of_the_turns() -> None:
+    """A client beside four attackers waits for four slices at a time, not for four batches."""
+    order: list[str] = []
+    turns = Turns(asyncio.get_running_loop())
+    bench = Bench(inspect=True)
+    wires = {name: Wire(bench, peer=f"10.0.0.{name}:1") for name in "12345"}
+
+    def schedule(name: str) -> None:
+        wire = wires[name]
+        while wire.commands:
+            command = wire.commands.pop()
+            if isinstance(command, Ask):
+                turns.slice(name, partial(step, name, command.question))
+
+    def step(name: str, question: object) -> None:
+        order.append(name)
+        wires[name].front_answers(question)
+        schedule(name)
+
+    for name, wire in wires.items():
+        wire.client_sends(produce({"t": tiny_records(100_000 if name == "5" else 900_000)}))
+        schedule(name)
+    await until_so(lambda: bool(wires["5"].upstream))
+    for wire in wires.values():
+        wire.session.closed(wire.now)
+    rounds = order.count("5")
+    assert rounds >= 10
+    assert order[: 5 * rounds] == list("12345") * rounds
+
+
+def test_a_thread_loads_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Unpacking, "is_loaded", False)
     wire = inspecting_wire()
     wire.client_sends(produce({"t": packed_batch(batch(b"x"), "zstd")}))
+    assert isinstance(wire.asked[0], Unpacking)
+    inspect(wire)
+    assert len(wire.forwarded()) == 1
+    wire.client_sends(produce({"t": packed_batch(batch(b"x"), "zstd")}, correlation_id=2))
+    assert len(wire.forwarded()) == 1
+
+
+async def test_the_front_unpacks_large_batches_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    wire = inspecting_wire()
+    wire.client_sends(produce({"t": large_batch()}))
     (question,) = wire.asked
-    assert isinstance(question, Inspection)
+    assert isinstance(question, Unpacking)
+    threads: list[str] = []
+    run = Unpacking.run
+
+    def noted(unpacking: Unpacking) -> None:
+        threads.append(threading.current_thread().name)
+        run(unpacking)
+
+    monkeypatch.setattr(Unpacking, "run", noted)
     entry = {"name": "k", "system": "kafka", "bootstrap": ["b:9092"], "listen": {"port": 19_000}}
-
-    async def ask() -> None:
-        front = KafkaFront(KafkaConfig.model_validate(entry))
-        await front.answer(question)
-        await front.stop()
-
-    asyncio.run(ask())
-    assert question.found is not None
-    assert question.found[0].problem == ""
-    assert question.found[0].largest == 1
+    front = KafkaFront(KafkaConfig.model_validate(entry))
+    await front.answer(question)
+    await front.stop()
+    wire.commands.clear()
+    wire.front_answers(question)
+    assert threads == ["sluicegate-inspect_0"]
+    assert len(wire.forwarded()) == 1

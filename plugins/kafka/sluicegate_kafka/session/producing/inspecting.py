@@ -1,48 +1,66 @@
 """Measures compressed batches, where a policy says `inspect: true`.
 
-Unpacking takes time, so a thread does it, and the request waits as for any other answer of the front.
+The work is done in slices, which take turns with those of all other clients, and it ends with its connection.
+A small batch is unpacked in the event loop, a larger one in a thread. Records are always walked in the loop:
+Python code in a thread would keep the loop waiting for longer.
 """
 
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Generator
+from dataclasses import dataclass
 from functools import partial
+from typing import TypeAlias, TypeVar
 
 from sluicegate.engine.gate import Gate
 from sluicegate_kafka.codec import errors
 from sluicegate_kafka.codec.errors import ProtocolError
-from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.produce_requests import Inspected, ProduceRequest, ProduceTopic
 from sluicegate_kafka.codec.produce_responses import refusal_response
+from sluicegate_kafka.codec.record_walk import RECORDS_PER_SLICE, largest_message
 from sluicegate_kafka.codec.records import (
     BATCH_OVERHEAD,
     COMPRESSION_MASK,
     Batch,
-    largest_record,
+    batch_payload_size,
     walk_batches,
-    walk_records,
 )
+from sluicegate_kafka.codec.unpacked_walk import UnpackedWalk
+from sluicegate_kafka.session.producing.unpacking import Unpacking
 from sluicegate_kafka.session.requests.connection import Connection
-from sluicegate_kafka.session.requests.suspended import Suspended
+from sluicegate_kafka.session.requests.sliced import Sliced
 from sluicegate_kafka.session.shared.shared import Shared
 
 MAX_RECORDS = 1_000_000
-"""Records of one request that are measured, at about half a microsecond each."""
+"""Records of one request that are measured."""
+MAX_WORK = 8_000_000
+"""What measuring one request may cost, in records passed over: about a second, or two million headers."""
+_AT_ONCE = 16 * 1024
+"""Packed bytes that are unpacked in the loop: a millisecond, even if they are nothing but empty frames."""
+_SPARE_PARTS = 4
+"""Inspections leave such a part of the budget to all that is not one."""
+
+_Result = TypeVar("_Result")
+Inspecting: TypeAlias = Generator[Unpacking | None, None, _Result]
+"""Yields for the next turn, or for a thread to unpack."""
 
 
+class NotNowError(Exception):
+    """There is no memory or time to inspect a request."""
+
+
+@dataclass(slots=True)
 class Allowance:
-    """The bytes that one request may unpack: many batches may not cost more than one large one.
+    """What one request may still cost: many batches may not cost more than one large one."""
 
-    :param nbytes: bytes of records.
-    """
-
-    __slots__ = ("nbytes", "records")
-
-    def __init__(self, nbytes: int) -> None:
-        self.nbytes = nbytes
-        self.records = MAX_RECORDS
+    nbytes: int
+    """Bytes of records."""
+    records: int
+    work: int
+    """In records passed over."""
 
     def use_up(self) -> None:
         """Use up the allowance: a failed batch may have cost anything up to the bound."""
-        self.nbytes = self.records = 0
+        self.nbytes = self.records = self.work = 0
 
 
 def inspects(gate: Gate) -> bool:
@@ -51,95 +69,113 @@ def inspects(gate: Gate) -> bool:
 
 
 class Inspection:
-    """Asks the front to measure the compressed batches of a request.
+    """Measures the compressed batches of one request.
 
-    :param topics: those topics, by their places in the request.
-    :param limit: bytes that they may unpack to together.
+    :param turn: the turn that the first slice runs in.
     """
 
-    __slots__ = ("_limit", "_topics", "found")
+    def __init__(self, shared: Shared, connection: Connection, turn: Sliced) -> None:
+        self._shared = shared
+        self._connection = connection
+        self._turn = turn
+        self._until_ns = turn.now_ns + shared.max_hold_ns
+        self._allowance = Allowance(shared.max_frame_bytes, MAX_RECORDS, MAX_WORK)
+        self._slice_end = MAX_WORK - RECORDS_PER_SLICE
+        """What is left of the work when this slice ends."""
 
-    def __init__(self, topics: Mapping[int, ProduceTopic], limit: int) -> None:
-        self._topics = topics
-        self._limit = limit
-        self.found: dict[int, Inspected] | None = None
-        """The answer by place; None before `run` has ended."""
+    def of(self, request: ProduceRequest) -> Inspecting[bool]:
+        """Measure the topics whose policies say so.
 
-    def run(self) -> None:
-        """Unpack and measure; to be called in a thread."""
-        allowance = Allowance(self._limit)
-        self.found = {place: inspected(topic, allowance) for place, topic in self._topics.items()}
-
-
-def inspected(topic: ProduceTopic, allowance: Allowance) -> Inspected:
-    """Measure all batches of a topic in a request.
-
-    :param allowance: what may still be unpacked of the request.
-    """
-    largest = 0
-    try:
-        for start, end in topic.records:
-            for batch in walk_batches(topic.frame, start, end):
-                largest = max(largest, _largest(topic.frame, batch, allowance))
-    except ProtocolError as error:
-        allowance.use_up()
-        return Inspected(largest, error.reason)
-    return Inspected(largest, "")
-
-
-def _largest(frame: bytes, batch: Batch, allowance: Allowance) -> int:
-    end = batch.offset + batch.size
-    codec = batch.attributes & COMPRESSION_MASK
-    if not codec:
-        return largest_record(frame, batch.offset, end)
-    if not allowance.nbytes:
-        raise ProtocolError("the batches of this request exceed what is unpacked")
-    if batch.record_count > allowance.records:
-        raise ProtocolError(
-            f"{batch.record_count} records in a batch, but at most {allowance.records} more of its request "
-            "are inspected"
-        )
-    from sluicegate_kafka.codec.compression import unpacked  # only gates that need it load pyarrow for it
-
-    records = unpacked(codec, frame[batch.offset + BATCH_OVERHEAD : end], allowance.nbytes)
-    allowance.nbytes -= len(records)
-    allowance.records -= batch.record_count
-    count, largest = walk_records(records, 0, len(records), batch.record_count)
-    if count != batch.record_count:
-        raise ProtocolError(f"{count} records in a batch that claims {batch.record_count}")
-    return largest
-
-
-Go = Callable[[ProduceRequest, int], bool | Suspended]
-"""`(request with the sizes of its compressed batches, now_ns)`: decides a Produce request."""
-
-
-def after_inspection(
-    shared: Shared, connection: Connection, request: ProduceRequest, go: Go, now_ns: int
-) -> Suspended | None:
-    """Make a request wait for an inspection; None if none is needed.
-
-    :param go: decides the request once its content is known.
-    :param now_ns: monotonic time.
-    """
-    topics = {
-        place: topic
-        for place, topic in enumerate(request.topics)
-        if inspects(shared.gate(topic.name, connection.exempt, now_ns)) and _is_compressed(topic)
-    }
-    if not topics:
-        return None
-    inspection = Inspection(topics, shared.max_frame_bytes)
-    refuse = partial(refuse_for_now, shared, connection, request)
-
-    def retry(frame: bytes, head: RequestHead, now_ns: int) -> bool | Suspended:
-        if inspection.found is None:
-            refuse(now_ns)
+        :return: False if the request was refused, as it cannot be inspected now.
+        """
+        shared, turn = self._shared, self._turn
+        refuse = turn.refuse = partial(refuse_for_now, shared, self._connection, request)
+        try:
+            was_needed = False
+            for place, topic in enumerate(request.topics):
+                gate = shared.gate(topic.name, self._connection.exempt, turn.now_ns)
+                if inspects(gate) and _is_compressed(topic):
+                    limit = int(gate.policies.number("max_message_size")) or sys.maxsize
+                    found = yield from self._inspected(topic, limit)
+                    request.topics[place] = topic._replace(inspected=found)
+                    was_needed = True
+        except NotNowError:
+            refuse(turn.now_ns)
             return False
-        shared.counts["produce_inspected"] += 1
-        return go(with_findings(request, inspection.found), now_ns)
+        shared.counts["produce_inspected"] += was_needed
+        return True
 
-    return Suspended(retry, request.frame, request.head, question=inspection, refuse=refuse)
+    def _inspected(self, topic: ProduceTopic, limit: int) -> Inspecting[Inspected]:
+        """Measure all batches of a topic."""
+        largest = 0
+        try:
+            for start, end in topic.records:
+                for batch in walk_batches(topic.frame, start, end):
+                    largest = max(largest, (yield from self._largest(topic.frame, batch, limit)))
+                    if self._allowance.work < self._slice_end:  # several small batches make a slice
+                        self._slice_end = self._allowance.work - RECORDS_PER_SLICE
+                        yield None
+        except ProtocolError as error:
+            self._allowance.use_up()
+            return Inspected(largest, error.reason)
+        return Inspected(largest, "")
+
+    def _largest(self, frame: bytes, batch: Batch, limit: int) -> Inspecting[int]:
+        size = batch_payload_size(batch)
+        if not batch.attributes & COMPRESSION_MASK:
+            if size <= limit:
+                return size
+            return (yield from largest_message(frame, [(batch.offset, batch.offset + batch.size)], limit))
+        allowance = self._allowance
+        if not allowance.nbytes:
+            raise ProtocolError("the batches of this request exceed what is unpacked")
+        if batch.record_count > allowance.records:
+            raise ProtocolError(
+                f"{batch.record_count} records in a batch, but at most {allowance.records} more of its "
+                "request are inspected"
+            )
+        walk = UnpackedWalk(limit, batch.record_count, allowance.work, allowance.nbytes)
+        yield from self._walk(frame, batch, walk)
+        allowance.nbytes -= walk.nbytes
+        allowance.records -= batch.record_count
+        allowance.work = walk.work
+        return walk.largest
+
+    def _walk(self, frame: bytes, batch: Batch, walk: UnpackedWalk) -> Inspecting[None]:
+        """Unpack a batch piece by piece; the memory that this takes counts as the connection's."""
+        packed = frame[batch.offset + BATCH_OVERHEAD : batch.offset + batch.size]
+        unpacking = Unpacking(batch.attributes & COMPRESSION_MASK, packed, self._allowance.nbytes)
+        budget, connection = self._shared.budget, self._connection
+        try:
+            while not unpacking.is_done:
+                yield from self._next_piece(unpacking, in_loop=len(packed) <= _AT_ONCE)
+                needed = unpacking.memory(walk.nbytes) + walk.kept_bytes - connection.unpacked_bytes
+                if needed > 0:
+                    if not budget.take(needed, spare=budget.limit // _SPARE_PARTS):
+                        raise NotNowError
+                    connection.unpacked_bytes += needed
+                yield from walk.over_piece(unpacking.piece)
+                if walk.largest > walk.limit:
+                    return
+                if not unpacking.is_done:
+                    yield None
+            yield from walk.end()
+        finally:
+            budget.give(connection.unpacked_bytes)
+            connection.unpacked_bytes = 0
+
+    def _next_piece(self, unpacking: Unpacking, *, in_loop: bool) -> Inspecting[None]:
+        if self._turn.now_ns > self._until_ns:
+            raise NotNowError
+        if in_loop and Unpacking.is_loaded:
+            unpacking.run()
+        else:
+            unpacking.is_waiting = True
+            yield unpacking
+        if unpacking.problem:
+            raise ProtocolError(unpacking.problem)
+        if unpacking.is_waiting:
+            raise NotNowError
 
 
 def refuse_for_now(shared: Shared, connection: Connection, request: ProduceRequest, now_ns: int) -> None:
@@ -159,12 +195,3 @@ def _is_compressed(topic: ProduceTopic) -> bool:
         for span in topic.records
         for batch in walk_batches(topic.frame, *span)
     )
-
-
-def with_findings(request: ProduceRequest, found: Mapping[int, Inspected]) -> ProduceRequest:
-    """The same request, with the measured sizes of its topics."""
-    topics = [
-        topic._replace(inspected=found[place]) if place in found else topic
-        for place, topic in enumerate(request.topics)
-    ]
-    return request._replace(topics=topics)

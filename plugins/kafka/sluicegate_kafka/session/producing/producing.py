@@ -31,7 +31,7 @@ from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices, at_once
 from sluicegate_kafka.session.producing.appends import Appends, Unheard, awaited_appends
 from sluicegate_kafka.session.producing.attached import Attached
 from sluicegate_kafka.session.producing.exchange import Exchange
-from sluicegate_kafka.session.producing.inspecting import after_inspection, refuse_for_now, with_findings
+from sluicegate_kafka.session.producing.inspecting import Inspection, refuse_for_now
 from sluicegate_kafka.session.producing.repeated import Repeated, is_repeatable
 from sluicegate_kafka.session.requests.connection import (
     TOPIC_BYTES,
@@ -40,7 +40,7 @@ from sluicegate_kafka.session.requests.connection import (
     check_topics,
 )
 from sluicegate_kafka.session.requests.pending import Expected, Glance, Owed
-from sluicegate_kafka.session.requests.sliced import Deciding, Handle, Sliced
+from sluicegate_kafka.session.requests.sliced import Asking, Deciding, Handle, Sliced
 from sluicegate_kafka.session.requests.suspended import Suspended
 from sluicegate_kafka.session.shared.plain_producers import PlainProducer
 from sluicegate_kafka.session.shared.sequences import Sequences
@@ -115,28 +115,23 @@ class Producing:
             return True
         return Exchange(self._shared, self._connection, self, request).start([decision], now_ns)
 
-    def _slices(self, turn: Sliced, frame: bytes, head: RequestHead) -> Deciding:
+    def _slices(self, turn: Sliced, frame: bytes, head: RequestHead) -> Asking:
         request = yield from scan_slices(frame, head)
-        if self._shared.inspects:
-            waiting = after_inspection(self._shared, self._connection, request, self._inspected, turn.now_ns)
-            if waiting is not None:
-                self.repeated = self._last = None
-                return waiting
+        if self._shared.inspects and not (
+            yield from Inspection(self._shared, self._connection, turn).of(request)
+        ):
+            return False
         return (yield from self._decide_all(turn, request))
-
-    def _inspected(self, request: ProduceRequest, now_ns: int) -> bool | Suspended:
-        """Resume a request once its compressed batches are measured (`inspecting.Go`)."""
-        turn = Sliced(request.frame, request.head, now_ns)
-        return turn.begin(self._decide_all(turn, request))
 
     def _decide_all(self, turn: Sliced, request: ProduceRequest) -> Deciding:
         repeated, self.repeated = self.repeated, None
         original = request.frame
         sequences = self._sequences
         if sequences is not None:
-            found = [topic.inspected for topic in request.topics]
+            inspected = [topic.inspected for topic in request.topics]
             request = sequences.mend(request)
-            request = with_findings(request, {place: each for place, each in enumerate(found) if each})
+            pairs = zip(request.topics, inspected, strict=True)
+            request.topics[:] = [topic._replace(inspected=each) for topic, each in pairs]
             if not sequences.gaps:
                 self._shared.sequences.pop(self._connection.identity, None)
         topics = request.topics

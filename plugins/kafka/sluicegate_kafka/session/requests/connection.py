@@ -67,6 +67,7 @@ class Connection:
         "produced_ns",
         "questions",
         "software",
+        "unpacked_bytes",
     )
 
     def __init__(self, peer: str, node: str, now_ns: int, budget: Budget) -> None:
@@ -91,6 +92,8 @@ class Connection:
         """What goes upstream in place of the request at hand."""
         self.injected: list[bytes] = []
         """The gateway's own requests, which go upstream between the client's."""
+        self.unpacked_bytes = 0
+        """Memory that the inspection of a compressed batch takes."""
         self.questions: Questions[OnAnswer] = Questions()
         """Questions to the front."""
 

@@ -1,6 +1,6 @@
 """Requests and responses that take long to read or to decide: a slice in each turn of the event loop."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Hashable
 from typing import TypeAlias
 
 from sluicegate.broker import Buffer, NextTurn
@@ -11,6 +11,8 @@ from sluicegate_kafka.session.requests.suspended import Retry, Suspended
 
 Deciding: TypeAlias = Slices["bool | Suspended"]
 """Returns what a handler returns."""
+Asking: TypeAlias = Generator[Hashable | None, None, "bool | Suspended"]
+"""The same; yields a question to the front, or None for the next turn."""
 Made: TypeAlias = Buffer | Held | None
 """What is made of a response; see `Handle`."""
 Making: TypeAlias = Slices[Made]
@@ -49,9 +51,9 @@ class Sliced(Turn):
         """Answers the request if there is no room to keep it; None while that is not possible yet."""
         self._frame = frame
         self._head = head
-        self._slices: Deciding | None = None
+        self._slices: Asking | None = None
 
-    def begin(self, slices: Deciding) -> bool | Suspended:
+    def begin(self, slices: Asking) -> bool | Suspended:
         """Run the first slice.
 
         :return: the result, or a placeholder for the rest.
@@ -64,13 +66,12 @@ class Sliced(Turn):
         if self._slices is None:
             raise RuntimeError("a request that was given up is resumed")
         try:
-            next(self._slices)
+            question = next(self._slices)
         except StopIteration as ended:
             result: bool | Suspended = ended.value
             return result
-        return Suspended(
-            self._go_on, frame, head, question=NextTurn(), leave=self._give_up, refuse=self.refuse
-        )
+        question = NextTurn() if question is None else question
+        return Suspended(self._go_on, frame, head, question=question, leave=self._give_up, refuse=self.refuse)
 
     def _give_up(self, now_ns: int) -> None:
         """The client has disconnected: skip the rest."""
