@@ -2,6 +2,7 @@
 
 import struct
 from functools import cache
+from random import Random
 
 from tests.grpc.proxy.splice.oracle.service import varint
 from tests.kafka.codec.packing import FORMS, packed_batch
@@ -51,6 +52,11 @@ def kafka_batches() -> tuple[bytes, ...]:
         packed_batch(large, "zstd"),
         _of_records(_record(headers=_HEADERS), 5),
     )
+
+
+def kafka_batch_for_a_thread() -> bytes:
+    """A batch that is not unpacked in the event loop, as it is not small."""
+    return packed_batch(_of_records(_record(Random(1).randbytes(32 * 1024)), 1), "gzip")
 
 
 @cache

@@ -2,6 +2,7 @@
 
 import logging
 import tracemalloc
+from collections import deque
 from random import Random, SystemRandom
 
 import pytest
@@ -15,7 +16,8 @@ from tests.fuzz.protocols import PROTOCOLS
 from tests.kafka.session.messages import produce
 
 from sluicegate_kafka.codec.compression import unpacked
-from sluicegate_kafka.codec.records import COMPRESSION_MASK, walk_batches, walk_records
+from sluicegate_kafka.codec.record_walk import Walk
+from sluicegate_kafka.codec.records import COMPRESSION_MASK, walk_batches
 
 _FRAMES = 3_000
 _MOST_KEPT = 1024 * 1024
@@ -98,10 +100,11 @@ def test_a_batch_that_asks_for_much_work_is_whole(packed: bytes) -> None:
     [header] = walk_batches(packed, 0, len(packed))
     records, codec = packed[bombs.FRAMED :], header.attributes & COMPRESSION_MASK
     if codec:
-        records = unpacked(codec, records, 1 << 20)
+        records = b"".join(unpacked(codec, records, 1 << 20))
         assert len(records) > 20 * len(packed)
-    count, _ = walk_records(records, 0, len(records), header.record_count)
-    assert count == header.record_count
+    walk = Walk(1 << 20, header.record_count)
+    deque(walk.over(records, 0, len(records)), maxlen=0)
+    assert walk.left == 0
 
 
 def test_a_block_of_headers_that_asks_for_much_work_unpacks_to_much() -> None:
@@ -115,9 +118,9 @@ def test_what_a_thread_does_for_a_request_is_measured() -> None:
     front.bench.set(max_message_size=1_000, inspect=True)
     link = logged_in(front, 0)
     meter = link.meter
-    request = produce({"a": bombs.kafka_batches()[0]})
-    say(link, [request])
+    packed = bombs.kafka_batch_for_a_thread()
+    say(link, [produce({"a": packed})])
     while link.go_on(START):
         pass
-    assert meter.thread_bytes == len(request)
+    assert meter.thread_bytes == len(packed) - bombs.FRAMED
     assert meter.thread_ns > 0

@@ -41,7 +41,7 @@ class Program(Child):
 
     def __init__(self, name: str, argv: Sequence[str], log: Path) -> None:
         super().__init__(name, "", (), log)
-        self.argv = tuple(argv)
+        self.argv = list(argv)
         self._numbers = count(1)
         self._waiting: dict[int, asyncio.Future[Mapping[str, Any]]] = {}
         self._reading: asyncio.Task[None] | None = None

@@ -59,9 +59,9 @@ def impossible_principals(root: Node, brokers: Iterable[tuple[int, BrokerConfig]
 
     :param brokers: entries of the file, each with its place.
     """
+    entries = _items(_value(root, "brokers"))
     for index, broker in brokers:
-        entry = root.listed("brokers")[index]
-        for path, node in _principals(entry):
+        for path, node in _principals(entries[index]):
             rule = broker.rule_of_principals(node.scalar) if isinstance(node.scalar, str) else ""
             if rule:
                 message = f"no client of broker {broker.name!r} can have the principal {node.scalar!r}"
@@ -69,25 +69,34 @@ def impossible_principals(root: Node, brokers: Iterable[tuple[int, BrokerConfig]
 
 
 def _principals(entry: Node) -> Iterator[tuple[Path, Node]]:
-    exempt = entry.child("exempt")
-    for place, node in enumerate(exempt.listed("principals") if exempt is not None else ()):
+    for place, node in enumerate(_items(_value(_value(entry, "exempt"), "principals"))):
         yield ("exempt", "principals", place), node
-    for place, quota in enumerate(entry.listed("quotas")):
-        named = quota.child("principal")
+    for place, quota in enumerate(_items(_value(entry, "quotas"))):
+        named = _value(quota, "principal")
         if named is not None:
             yield ("quotas", place, "principal"), named
 
 
+def _value(node: Node | None, key: str) -> Node | None:
+    """What a mapping has under a key; None if it is none, or has not."""
+    entry = (node.entries or {}).get(key) if node is not None else None
+    return entry.node if entry is not None else None
+
+
+def _items(node: Node | None) -> Sequence[Node]:
+    """The items of a list; none if it is none."""
+    return (node.items or ()) if node is not None else ()
+
+
 def policy_levels(root: Node) -> Iterator[LevelNode]:
     """Every mapping of the file that sets policies, with its path."""
-    policies = (root.entries or {}).get("policies")
-    entries = (policies.node.entries if policies is not None else None) or {}
+    policies = _value(root, "policies")
     for section in SECTIONS:
-        if section not in entries:
+        path, node = ("policies", section), _value(policies, section)
+        if node is None:
             continue
-        path, node = ("policies", section), entries[section].node
         if section != "broker":
-            items = enumerate(node.items or ())
+            items = enumerate(_items(node))
             yield from (((*path, index), item) for index, item in items if item.entries is not None)
         elif node.entries is not None:
             yield path, node
@@ -96,9 +105,9 @@ def policy_levels(root: Node) -> Iterator[LevelNode]:
 def _names(nodes: Iterable[LevelNode]) -> Iterator[tuple[Path, Node, str]]:
     """The names of entries, each after its path and the value itself."""
     for path, node in nodes:
-        name = (node.entries or {}).get("name")
-        if name is not None and isinstance(name.node.scalar, str):
-            yield (*path, "name"), name.node, name.node.scalar
+        name = _value(node, "name")
+        if name is not None and isinstance(name.scalar, str):
+            yield (*path, "name"), name, name.scalar
 
 
 def _duplicate_names(nodes: Iterable[LevelNode]) -> Iterator[Finding]:
