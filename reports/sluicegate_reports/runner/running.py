@@ -172,7 +172,7 @@ class Comparison:
         directory = self.directory / "arms" / f"{arm.system}-{arm.door}"
         directory.mkdir(parents=True, exist_ok=True)
         file = directory / "policies.yaml"
-        entry: dict[str, Any] = {"name": "compare", "system": arm.client, "bootstrap": ["127.0.0.1:1"]}
+        entry: dict[str, Any] = {"name": "compare", "system": arm.client, "bootstrap": ["broker.invalid:1"]}
         entry["listen"] = {"port": _UNUSED_PORT}
         write_file(file, entry, self.loaded.policies, directory / "state")
         read = load(file, self.plugins.policy_models, self.plugins.broker_models, {})
