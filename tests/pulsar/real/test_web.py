@@ -68,7 +68,7 @@ def test_a_namespaces_fixed_delay_and_a_topics_own_maximum(
 ) -> None:
     namespace = new_namespace()
     topic = new_topic(namespace=namespace, partitions=2)
-    web.set_policy(topic, POLICY, NATIVE)
+    web.post(policy_path(topic, POLICY), NATIVE | {"fixedDeliveryDelayInMillis": None})
     until(lambda: admin.policy(topic, POLICY) == NATIVE, "the broker has the topic's policy")
 
     web.set_policy(namespace, POLICY, FIXED)

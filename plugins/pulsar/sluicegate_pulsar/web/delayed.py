@@ -189,9 +189,9 @@ class DelayedDelivery:
         """The fixed delay that applies at this level after the change, in ms; 0 for none."""
         resolver = self._services.resolver
         effective = resolver.resolve(place.topic, place.level)
-        if wanted.names_fixed and wanted.fixed_ms is None:
+        if wanted.fixed_ms is None:
             effective = resolver.resolve(place.topic, Level(place.level - 1))
-        elif wanted.fixed_ms is not None:
+        else:
             effective = replace(effective, values={**effective.values, FIXED: wanted.fixed_ms})
         return applied_ms(effective)
 
