@@ -48,6 +48,22 @@ def test_a_topics_fixed_delay(admin: Admin, web: Admin, new_topic: NewTopic) -> 
     until(lambda: admin.policy(topic, POLICY) is None, "the broker has no policy left")
 
 
+@pytest.mark.seed("S2-007", "S2-011")
+def test_a_field_that_is_left_out_is_zero_at_the_broker_and_here(
+    admin: Admin, web: Admin, new_topic: NewTopic
+) -> None:
+    own, left_out = new_topic(), {"active": True, "tickTime": 200}
+    admin.set_policy(own, POLICY, NATIVE)
+    admin.post(policy_path(own, POLICY), left_out)
+    zero = left_out | {"maxDeliveryDelayInMillis": 0}
+    until(lambda: admin.policy(own, POLICY) == zero, "the broker has replaced the whole policy")
+
+    topic = new_topic()
+    web.set_policy(topic, POLICY, NATIVE | FIXED)
+    web.post(policy_path(topic, POLICY), left_out)
+    assert web.policy(topic, POLICY)["fixedDeliveryDelayInMillis"] == 0
+
+
 @pytest.mark.seed("S2-003", "S2-006", "S2-011")
 def test_a_fixed_delay_is_in_force_once_the_request_returns(
     gate: Gate, web: Admin, new_topic: NewTopic, family: Family

@@ -58,7 +58,7 @@ async def test_a_fixed_delay_clears_the_maximum_at_the_broker(lab: Lab) -> None:
 @pytest.mark.seed("S2-007", "S2-011", "S2-012")
 @pytest.mark.parametrize("path", [TOPIC, NAMESPACE])
 async def test_a_field_that_is_left_out_is_zero(lab: Lab, path: str) -> None:
-    """As Pulsar's own longest delay is, which `real/test_native.py` measures."""
+    """As Pulsar's own longest delay is, which `real/test_web.py` measures."""
     await lab.set(path, {**NATIVE, "fixedDeliveryDelayInMillis": 5000})
     await lab.set(path, {"active": True, "tickTime": 100})
     expected = {**NATIVE, "maxDeliveryDelayInMillis": 0, "fixedDeliveryDelayInMillis": 0}
