@@ -82,6 +82,12 @@ class Resolver:
         chosen = _choose(layers, lambda layer: layer.settings)
         return {name: by_level[level] for name, by_level in chosen.items() if level in by_level}
 
+    def names(self, level: Level, source: Source) -> Iterator[str]:
+        """The names for which a source sets something at a level."""
+        for layer in self._policy_set.layers:
+            if layer.level is level and any(each.source is source for each in layer.settings.values()):
+                yield layer.name
+
     def lock(self, topic: TopicName, level: Level, field: str) -> Setting | None:
         """The setting that keeps the store from setting a field at a level; None if it may."""
         for index in self._applying(topic):

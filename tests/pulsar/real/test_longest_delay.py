@@ -48,7 +48,7 @@ def test_a_fixed_delay_above_the_brokers_longest_fails_each_message_once(
     if family.name == "java":
         assert all(f"{LONGEST_MS} milliseconds" in one.text for one in published)
         assert all(f"{FIXED_MS} milliseconds" in one.text for one in published)
-    assert limited.admin.stats(topic)["msgInCounter"] == 0
+    assert limited.admin.stats(topic)["msgInCounter"] == len(values), "none is sent twice"
 
 
 def test_a_message_above_its_topics_size_fails_alone(

@@ -17,7 +17,7 @@ from sluicegate_pulsar.web import document, global_policy
 from sluicegate_pulsar.web.document import FIELDS, FIXED, Wanted
 from sluicegate_pulsar.web.http_errors import WebError
 from sluicegate_pulsar.web.passing import Asked
-from sluicegate_pulsar.web.routes import Delayed
+from sluicegate_pulsar.web.routes import Delayed, Deletable
 from sluicegate_pulsar.web.topics import TopicsOfNamespace, applied_ms, too_short
 from sluicegate_pulsar.web.upstream import Answer, Upstream
 
@@ -25,7 +25,7 @@ _LOOK_AGAIN_S = 0.1
 
 
 class DelayedDelivery:
-    """Serves the `delayedDelivery` paths.
+    """Serves the `delayedDelivery` paths, and the removal of what has such a policy.
 
     :param services: the policies of the gateway.
     :param upstream: the broker.
@@ -71,7 +71,7 @@ class DelayedDelivery:
         if wanted is None:
             return await self._unset(request, place, "POST", body)
         self._refuse_locked(place, wanted)
-        async with self._alone(place):
+        async with self._alone(place.topic.namespace):
             before = await self._native(request)
             if isinstance(before, Answer):
                 return before
@@ -84,7 +84,7 @@ class DelayedDelivery:
                 async with self._undoing(request, place, before):
                     if fixed_ms:
                         await self._refuse_ineffective(request, place, fixed_ms)
-                    await self._change(request, place, wanted.changes())
+                    await self._change(request, place.level, place.name, wanted.changes())
                     await self._settle(request, place, wanted.native)
             return answer
 
@@ -105,11 +105,27 @@ class DelayedDelivery:
         """
         return await self._unset(request, place, "DELETE", None)
 
+    async def delete_owner(self, request: Asked, owner: Deletable) -> Answer:
+        """Delete a topic, a namespace or a tenant, and here its policies, as the broker does there.
+
+        :return: the broker's answer.
+        :raises WebError: if the store cannot be written.
+        """
+        async with self._alone(owner.namespace):
+            answer = await self._call(request, "DELETE")
+            if answer.accepted:
+                resolver = self._services.resolver
+                for level in (Level.TOPIC, Level.NAMESPACE):
+                    for name in resolver.names(level, Source.STORE):
+                        if owner.holds(level, name):
+                            await self._change(request, level, name, dict.fromkeys(FIELDS))
+            return answer
+
     async def _unset(self, request: Asked, place: Delayed, method: str, body: bytes | None) -> Answer:
-        async with self._alone(place):
+        async with self._alone(place.topic.namespace):
             answer = await self._call(request, method, body)
             if answer.accepted:
-                await self._change(request, place, dict.fromkeys(FIELDS))
+                await self._change(request, place.level, place.name, dict.fromkeys(FIELDS))
                 await self._settle(request, place, None)
             return answer
 
@@ -142,7 +158,9 @@ class DelayedDelivery:
                 else:
                     await self._call(request, "POST", json.dumps(before).encode())
             with suppress(WebError):
-                await self._change(request, place, {field: stored.get(field) for field in FIELDS})
+                await self._change(
+                    request, place.level, place.name, {field: stored.get(field) for field in FIELDS}
+                )
             raise
 
     async def _refuse_ineffective(self, request: Asked, place: Delayed, fixed_ms: int) -> None:
@@ -202,19 +220,19 @@ class DelayedDelivery:
             if lock is not None and value != lock.value:
                 raise WebError(409, f"{field} is locked in the gateway's configuration ({lock.location})")
 
-    async def _change(self, request: Asked, place: Delayed, changes: Mapping[str, object]) -> None:
+    async def _change(self, request: Asked, level: Level, name: str, changes: Mapping[str, object]) -> None:
         actor = f"web client {request.client}"
         try:
-            await self._services.change(place.level, place.name, changes, actor)
+            await self._services.change(level, name, changes, actor)
         except PolicyRefusedError as error:
             raise WebError(412, str(error)) from None
         except PolicyUnavailableError as error:
             raise WebError(503, "the policy store cannot be written now: try again", str(error)) from None
 
     @asynccontextmanager
-    async def _alone(self, place: Delayed) -> AsyncIterator[None]:
+    async def _alone(self, namespace: str) -> AsyncIterator[None]:
         """Serialize changes in each namespace, or broker and store could diverge."""
-        lock, users = self._locks.setdefault(place.topic.namespace, (asyncio.Lock(), []))
+        lock, users = self._locks.setdefault(namespace, (asyncio.Lock(), []))
         users.append(None)
         try:
             async with lock:
@@ -222,4 +240,4 @@ class DelayedDelivery:
         finally:
             users.pop()
             if not users:
-                del self._locks[place.topic.namespace]
+                del self._locks[namespace]

@@ -14,7 +14,7 @@ from sluicegate_pulsar.web.http_errors import WebError
 from sluicegate_pulsar.web.lookups import rewritten
 from sluicegate_pulsar.web.passing import Asked, ClientGone, answer_with, asked, pass_on, read_body
 from sluicegate_pulsar.web.rewritten_addresses import Translate, WebAddresses, translation
-from sluicegate_pulsar.web.routes import Delayed, Lookup, route
+from sluicegate_pulsar.web.routes import Delayed, Lookup, Deletable, route
 from sluicegate_pulsar.web.upstream import Upstream
 
 log = logging.getLogger("sluicegate.pulsar.web")
@@ -93,6 +93,8 @@ class PulsarSite:
                 await answer_with(await self._delayed.set_global(request, about, body), send)
             else:
                 await pass_on(request, self._upstream, self._timeout_s, receive, send)
+        elif isinstance(about, Deletable) and request.method == "DELETE":
+            await answer_with(await self._delayed.delete_owner(request, about), send)
         elif isinstance(about, Lookup) and request.method == "GET":
             await self._look_up(request, send)
         else:
