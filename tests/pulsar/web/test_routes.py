@@ -4,7 +4,7 @@ import pytest
 
 from sluicegate.model import Level
 from sluicegate_pulsar.web.http_errors import WebError
-from sluicegate_pulsar.web.routes import Deletable, Delayed, Lookup, Other, route
+from sluicegate_pulsar.web.routes import Delayed, Deletable, Lookup, Other, route
 
 
 @pytest.mark.parametrize(

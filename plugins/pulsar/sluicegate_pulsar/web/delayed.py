@@ -6,6 +6,7 @@ what it could not do there. Only then the gateway's store changes.
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -20,6 +21,8 @@ from sluicegate_pulsar.web.passing import Asked
 from sluicegate_pulsar.web.routes import Delayed, Deletable
 from sluicegate_pulsar.web.topics import TopicsOfNamespace, applied_ms, too_short
 from sluicegate_pulsar.web.upstream import Answer, Upstream
+
+log = logging.getLogger("sluicegate.pulsar.web")
 
 _LOOK_AGAIN_S = 0.1
 
@@ -120,6 +123,34 @@ class DelayedDelivery:
                         if owner.holds(level, name):
                             await self._change(request, level, name, dict.fromkeys(FIELDS))
             return answer
+
+    async def has_policy(self, request: Asked) -> bool | None:
+        """Whether the broker has a policy at this level; None if its answer does not tell.
+
+        :param request: a GET of it.
+        :raises WebError: if the broker cannot be reached.
+        """
+        answer = await self._call(request, "GET")
+        if answer.status == 404:
+            return False if b'"reason"' in answer.content else None  # else it is not Pulsar that answers
+        if not answer.accepted:
+            return None
+        if document.read_native(answer.content) is not None:
+            return True
+        # Brokers always know what applies; what else answers with nothing does not.
+        applied = await self._call(replace(request, query="applied=true"), "GET")
+        return False if applied.accepted and document.read_native(applied.content) else None
+
+    async def forget_without_policy(self, request: Asked, place: Delayed) -> None:
+        """Remove a policy from the store, if the broker has none beside it.
+
+        :param request: a GET of it.
+        :raises WebError: if the broker cannot be reached, or the store cannot be written.
+        """
+        async with self._alone(place.topic.namespace):
+            if await self.has_policy(request) is False:
+                await self._change(request, place.level, place.name, dict.fromkeys(FIELDS))
+                log.info("%s was deleted at the broker: its delayed-delivery policy is removed", place.name)
 
     async def _unset(self, request: Asked, place: Delayed, method: str, body: bytes | None) -> Answer:
         async with self._alone(place.topic.namespace):
