@@ -19,8 +19,8 @@ LONGEST_MS, FIXED_MS, SIZE = 5_000, 9_000, 1_000
 def limited(pulsar_libs: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PulsarBroker]:
     """One node that refuses longer delays."""
     directory = tmp_path_factory.mktemp("limited") / "node"
-    settings = {"delayedDeliveryMaxDelayInMillis": str(LONGEST_MS)}
-    with PulsarBroker(directory, **settings) as broker, closing(broker.admin):
+    node = PulsarBroker(directory, delayedDeliveryMaxDelayInMillis=str(LONGEST_MS))
+    with closing(node.admin), node as broker:
         yield broker
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.pulsar.real.conftest import NewNamespace, NewTopic
-from tests.pulsar.real.support.admin import Admin, AdminError, policy_path
+from tests.pulsar.real.support.admin import Admin, AdminError, policy_path, topic_path
 from tests.pulsar.real.support.broker import PulsarBroker, archived_pulsar
 from tests.pulsar.real.support.family import ANSWER_S, Family, collect, numbered
 from tests.pulsar.real.support.gate import Gate
@@ -94,6 +94,23 @@ def test_a_namespaces_fixed_delay_and_a_topics_own_maximum(
 
     web.remove_policy(namespace, POLICY)
     until(lambda: admin.policy(topic, POLICY) == NATIVE, "the broker has the longest delay again")
+
+
+@pytest.mark.parametrize("is_topic", [True, False])
+def test_a_fixed_delay_is_gone_with_what_it_was_set_for(
+    admin: Admin, web: Admin, new_namespace: NewNamespace, new_topic: NewTopic, is_topic: bool
+) -> None:
+    namespace = new_namespace()
+    topic = new_topic(namespace=namespace)
+    target, path = (topic, topic_path(topic)) if is_topic else (namespace, f"/namespaces/{namespace}")
+    web.set_policy(target, POLICY, NATIVE | FIXED)
+    if not is_topic:
+        web.delete(topic_path(topic), force="true")
+    web.delete(path)
+
+    (admin.create_topic if is_topic else admin.create_namespace)(target)
+    assert web.policy(target, POLICY) is None
+    assert "fixedDeliveryDelayInMillis" not in web.policy(target, POLICY, applied=True)
 
 
 def test_a_namespace_delay_above_a_maximum_set_at_the_broker_is_refused(

@@ -119,7 +119,8 @@ async def test_what_comes_back_starts_anew(lab: Lab, gone: GonePolicies) -> None
 async def test_a_delay_without_a_policy_at_the_broker_stays(lab: Lab, gone: GonePolicies) -> None:
     """The command line sets it, maybe before there is a topic."""
     await lab.services.change(Level.TOPIC, TOPIC_NAME, {"fixed_delivery_delay": 5_000}, "command line")
-    for answer in (TOPIC_GONE, (204, {}, b"")):
+    answers: list[Answer] = [TOPIC_GONE, (204, {}, b"")]
+    for answer in answers:
         lab.admin.fixed[TOPIC] = answer
         for _ in range(3):
             await gone.look()
@@ -131,7 +132,7 @@ async def test_a_delay_without_a_policy_at_the_broker_stays(lab: Lab, gone: Gone
     [(404, {}, b"<h1>Not found</h1>"), (200, {}, b""), (401, {}, b'{"reason": "who?"}'), (500, {}, b"")],
 )
 async def test_what_is_no_answer_of_a_broker_removes_nothing(
-    lab: Lab, gone: GonePolicies, answer: tuple[int, dict[str, str], bytes]
+    lab: Lab, gone: GonePolicies, answer: Answer
 ) -> None:
     """Such as that of a load balancer: the delay would be gone, and messages early."""
     await set_all(lab)
