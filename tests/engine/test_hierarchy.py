@@ -338,3 +338,15 @@ def test_only_the_broker_level_sets_what_all_its_topics_share() -> None:
 
     assert found.values == {"a": 5, "b": 4, "c": 1}
     assert (found.level("a"), found.level("b")) == ("broker", "broker")
+
+
+def test_the_names_for_which_a_source_sets_one_of_some_fields() -> None:
+    layers = (
+        layer(Level.TOPIC, "b", {"x": 1}, source=Source.STORE),
+        layer(Level.TOPIC, "a", {"x": 1, "y": 2}, source=Source.STORE),
+        layer(Level.TOPIC, "c", {"z": 1}, source=Source.STORE),
+        layer(Level.TOPIC, "d", {"x": 1}),
+        layer(Level.NAMESPACE, "e", {"x": 1}, source=Source.STORE),
+    )
+    resolver = Resolver(PolicySet(1, layers), {})
+    assert resolver.names(Level.TOPIC, Source.STORE, ("x", "y")) == ["a", "b"]

@@ -6,7 +6,7 @@ Ceilings are found in the same way at each level, and the lowest of them holds.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from sluicegate.model import (
@@ -82,11 +82,16 @@ class Resolver:
         chosen = _choose(layers, lambda layer: layer.settings)
         return {name: by_level[level] for name, by_level in chosen.items() if level in by_level}
 
-    def names(self, level: Level, source: Source) -> Iterator[str]:
-        """The names for which a source sets something at a level."""
-        for layer in self._policy_set.layers:
-            if layer.level is level and any(each.source is source for each in layer.settings.values()):
-                yield layer.name
+    def names(self, level: Level, source: Source, fields: Collection[str]) -> list[str]:
+        """The names for which a source sets any of some fields at a level, sorted."""
+        return sorted(
+            {
+                layer.name
+                for layer in self._policy_set.layers
+                if layer.level is level
+                and any(layer.settings[name].source is source for name in fields if name in layer.settings)
+            }
+        )
 
     def lock(self, topic: TopicName, level: Level, field: str) -> Setting | None:
         """The setting that keeps the store from setting a field at a level; None if it may."""

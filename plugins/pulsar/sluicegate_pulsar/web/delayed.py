@@ -119,7 +119,7 @@ class DelayedDelivery:
             if answer.accepted:
                 resolver = self._services.resolver
                 for level in (Level.TOPIC, Level.NAMESPACE):
-                    for name in resolver.names(level, Source.STORE):
+                    for name in resolver.names(level, Source.STORE, FIELDS):
                         if owner.holds(level, name):
                             await self._change(request, level, name, dict.fromkeys(FIELDS))
             return answer

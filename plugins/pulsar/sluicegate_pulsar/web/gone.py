@@ -15,6 +15,7 @@ from sluicegate.model import Level, Source, TopicName
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.names import topic_name
 from sluicegate_pulsar.web.delayed import DelayedDelivery
+from sluicegate_pulsar.web.document import FIELDS
 from sluicegate_pulsar.web.http_errors import WebError
 from sluicegate_pulsar.web.passing import Asked
 from sluicegate_pulsar.web.routes import Delayed
@@ -81,9 +82,9 @@ class GonePolicies:
 
     def _places(self) -> Iterator[Delayed]:
         resolver = self._services.resolver
-        for namespace in sorted(set(resolver.names(Level.NAMESPACE, Source.STORE))):
+        for namespace in resolver.names(Level.NAMESPACE, Source.STORE, FIELDS):
             yield Delayed(Level.NAMESPACE, TopicName("", namespace))
-        for name in sorted(set(resolver.names(Level.TOPIC, Source.STORE))):
+        for name in resolver.names(Level.TOPIC, Source.STORE, FIELDS):
             try:
                 yield Delayed(Level.TOPIC, topic_name(name))
             except ProtocolError:

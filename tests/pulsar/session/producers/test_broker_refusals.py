@@ -89,6 +89,15 @@ def test_the_gateways_own_refusals_keep_their_place_among_the_brokers() -> None:
     assert told(wire) == [("send_receipt", 0), ("send_error", 1), ("send_error", 2)]
 
 
+def test_a_batch_is_known_by_its_highest_sequence_id() -> None:
+    wire = opened(Bench(fixed_delivery_delay=9_000))
+    wire.client_sends(
+        send(0, publish_time=NOW), send(1, command={"highest_sequence_id": 5}, publish_time=NOW)
+    )
+    wire.broker_sends(refusal(5), receipt(0))
+    assert told(wire) == [("send_receipt", 0), ("send_error", 5)]
+
+
 @pytest.mark.parametrize("last", [receipt, refusal])
 def test_a_chunked_message_fails_once_whatever_becomes_of_its_last_chunk(last: Any) -> None:
     wire = opened(Bench(fixed_delivery_delay=9_000), version=JAVA)
