@@ -124,7 +124,7 @@ class DelayedDelivery:
                             await self._change(request, level, name, dict.fromkeys(FIELDS))
             return answer
 
-    async def has_policy(self, request: Asked) -> bool | None:
+    async def has_policy(self, request: Asked, place: Delayed) -> bool | None:
         """Whether the broker has a policy at this level; None if its answer does not tell.
 
         :param request: a GET of it.
@@ -137,9 +137,10 @@ class DelayedDelivery:
             return None
         if document.read_native(answer.content) is not None:
             return True
-        # Brokers always know what applies; what else answers with nothing does not.
-        applied = await self._call(replace(request, query="applied=true"), "GET")
-        return False if applied.accepted and document.read_native(applied.content) else None
+        # What answers with nothing is a broker if it knows the applied policy, or the namespace's others.
+        about = request.path if place.level is Level.TOPIC else request.path.removesuffix("/delayedDelivery")
+        whole = await self._call(replace(request, path=about, query="applied=true"), "GET")
+        return False if whole.accepted and document.read_native(whole.content) else None
 
     async def forget_without_policy(self, request: Asked, place: Delayed) -> None:
         """Remove a policy from the store, if the broker has none beside it.
@@ -148,7 +149,7 @@ class DelayedDelivery:
         :raises WebError: if the broker cannot be reached, or the store cannot be written.
         """
         async with self._alone(place.topic.namespace):
-            if await self.has_policy(request) is False:
+            if await self.has_policy(request, place) is False:
                 await self._change(request, place.level, place.name, dict.fromkeys(FIELDS))
                 log.info("%s was deleted at the broker: its delayed-delivery policy is removed", place.name)
 

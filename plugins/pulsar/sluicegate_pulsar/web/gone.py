@@ -72,7 +72,7 @@ class GonePolicies:
         self._at += _MOST
         for place in chosen:
             request = self._request(place)
-            has_policy = await self._delayed.has_policy(request)
+            has_policy = await self._delayed.has_policy(request, place)
             if has_policy:
                 self._missing[place] = 0
             elif has_policy is not None and place in self._missing:

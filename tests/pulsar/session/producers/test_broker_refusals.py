@@ -130,20 +130,18 @@ def test_each_topic_is_reported_once() -> None:
 
 def test_nothing_is_kept_of_messages_that_are_answered() -> None:
     rewritten = Rewritten()
-    for number in range(1, 5):
-        rewritten.add(number, 10 + number, completes=True)
-    assert rewritten.stored(2) == b""
-    assert [one.number for one in rewritten.messages] == [3, 4]
+    rewritten.messages.extend((number, 10 + number, True) for number in range(1, 5))
+    assert rewritten.answered(2) == b""
+    assert [number for number, _, _ in rewritten.messages] == [3, 4]
     assert not rewritten.refuse(11, b"", b"")
     assert rewritten.refuse(13, b"error", b"")
     assert rewritten.pop_refused(3) == b"error"
-    assert rewritten.stored(4) == b""
-    assert not rewritten.messages
+    assert rewritten.answered(4) == b""
+    assert [*rewritten.messages, *rewritten._answers, *rewritten._refused] == []
 
 
 def test_what_is_kept_of_one_producer_is_bounded() -> None:
     rewritten = Rewritten()
-    for number in range(20_000):
-        rewritten.add(number, number, completes=True)
+    rewritten.messages.extend((number, number, True) for number in range(20_000))
     assert len(rewritten.messages) == 10_000
-    assert not rewritten.refuse(15_000, b"error", b"")
+    assert not rewritten.refuse(5_000, b"error", b"")

@@ -132,7 +132,7 @@ class Producing:
         producer.answered += 1
         if not (producer.refusals or producer.rewritten.messages) and producer.overflow is None:
             return True
-        answer = producer.rewritten.stored(producer.answered) or memoryview(data)[start:stop]
+        answer = producer.rewritten.answered(producer.answered) or memoryview(data)[start:stop]
         self._connection.down.extend((answer, *self._publishing.answered(producer)))
         self._reopening.close_if_done(producer, now_ns)
         return False

@@ -267,9 +267,9 @@ class Publishing:
         if metadata.deliver_at is not None:
             gate.state.count(DELAY_OVERRIDDEN, metadata.num_messages_in_batch)
         producer.sent += 1
-        head = sent.head
         completes = not metadata.is_chunk or metadata.is_last_chunk
-        producer.rewritten.add(producer.sent, max(head.sequence_id, head.highest_sequence_id), completes)
+        answered_as = max(sent.head.sequence_id, sent.head.highest_sequence_id)
+        producer.rewritten.messages.append((producer.sent, answered_as, completes))
         self._connection.up.extend(rewritten)
         return True
 
