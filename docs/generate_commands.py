@@ -22,6 +22,7 @@ MORE = {
     "import": "storage-quotas.md#coming-from-strimzis-plug-in",
     "plugins": "operations.md#plugins",
     "topics": "pulsar.md#commands",
+    "topicPolicies": "pulsar.md#commands",
     "namespaces": "pulsar.md#commands",
     "danube": "failover.md#commands",
     "report": "reports.md",
@@ -36,8 +37,9 @@ when a command has done what it was asked for, 1 when it could not, and 2 for wr
 `import` and `report` also end with 2 for a file that they cannot use. `sluicegate --version` shows the
 version.
 
-`topics` and `namespaces` come with the room for Pulsar, `danube` with that for Danube, `report` and `compare`
-with that for reports. Plugins may add [commands of their own](hooks.md#sluicegate_commandsopen_policies).
+`topics`, `topicPolicies` and `namespaces` come with the room for Pulsar, `danube` with that for Danube,
+`report` and `compare` with that for reports. Plugins may add
+[commands of their own](hooks.md#sluicegate_commandsopen_policies).
 """
 
 

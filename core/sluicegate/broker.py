@@ -353,6 +353,9 @@ class WebSite(Protocol):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
 
+    async def watch(self) -> None:
+        """Do what it does by itself, until cancelled; may return at once."""
+
     async def close(self) -> None:
         """Close its connections to the broker."""
 

@@ -356,3 +356,15 @@ def test_a_name_is_compared_only_with_patterns_of_its_prefix(monkeypatch: pytest
 
     assert (found.number("a"), found.number("b")) == (77, 1)
     assert sorted(compared) == ["", "/team-77/"]
+
+
+def test_the_names_for_which_a_source_sets_one_of_some_fields() -> None:
+    layers = (
+        layer(Level.TOPIC, "b", {"x": 1}, source=Source.STORE),
+        layer(Level.TOPIC, "a", {"x": 1, "y": 2}, source=Source.STORE),
+        layer(Level.TOPIC, "c", {"z": 1}, source=Source.STORE),
+        layer(Level.TOPIC, "d", {"x": 1}),
+        layer(Level.NAMESPACE, "e", {"x": 1}, source=Source.STORE),
+    )
+    resolver = Resolver(PolicySet(1, layers), {})
+    assert resolver.names(Level.TOPIC, Source.STORE, ("x", "y")) == ["a", "b"]

@@ -37,6 +37,9 @@ class Site:
         await send({"type": "http.response.start", "status": status, "headers": []})
         await send({"type": "http.response.body", "body": body})
 
+    async def watch(self) -> None:
+        pass
+
     async def close(self) -> None:
         pass
 

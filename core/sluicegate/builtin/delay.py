@@ -24,7 +24,8 @@ TIMESTAMP_AHEAD = "max_timestamp_ahead"
 TIMESTAMP_BEHIND = "max_timestamp_behind"
 _DELAYS = (FIXED_DELAY, MAX_DELAY)
 DEFAULT_AHEAD_MS = 3_600_000
-DEFAULT_BEHIND_MS = 60_000
+DEFAULT_BEHIND_MS = 5_000
+"""As a producer with an old time stamp skips that much of a delay that it must not override (PIP-437)."""
 
 
 class DelayPolicies(PolicyModel):
@@ -72,7 +73,7 @@ class DelayPolicies(PolicyModel):
     )
     max_timestamp_behind: Duration | None = Field(
         default=None,
-        description="How far before arrival timestamps can be on topics with a fixed delay; 1min if unset. "
+        description="How far before arrival timestamps can be on topics with a fixed delay; 5s if unset. "
         "The delay of a message with an earlier timestamp counts from its arrival.",
     )
 

@@ -20,7 +20,7 @@ class DelayRule:
     """Longest delay that a producer may request, in ms; 0 for any."""
     tick_ms: int = 0
     """How exactly the broker keeps to a delivery time, in ms; 0 if no policy says."""
-    max_behind_ms: int = 60_000
+    max_behind_ms: int = 5_000
     """How long before its arrival a message may be stamped before its time stamp is no longer believed."""
 
 

@@ -5,7 +5,7 @@ highest source. The store cannot override a field that the file locks, at that l
 Ceilings are found in the same way at each level, and the lowest of them holds.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from sluicegate.model import (
@@ -84,6 +84,17 @@ class Resolver:
         layers = [self._policy_set.layers[index] for index in self._applying(topic)]
         chosen = _choose(layers, lambda layer: layer.settings)
         return {name: by_level[level] for name, by_level in chosen.items() if level in by_level}
+
+    def names(self, level: Level, source: Source, fields: Collection[str]) -> list[str]:
+        """The names for which a source sets any of some fields at a level, sorted."""
+        return sorted(
+            {
+                layer.name
+                for layer in self._policy_set.layers
+                if layer.level is level
+                and any(layer.settings[name].source is source for name in fields if name in layer.settings)
+            }
+        )
 
     def lock(self, topic: TopicName, level: Level, field: str) -> Setting | None:
         """The setting that keeps the store from setting a field at a level; None if it may."""

@@ -82,7 +82,7 @@ class WebListener:
         name = f"web of broker {config.name!r}"
         self.server = HttpServer(site, host, port, name, shown, inherited=inherited)
         self._secure = shown is not None
-        self._watching: asyncio.Task[None] | None = None
+        self._watching: list[asyncio.Task[None]] = []
 
     @property
     def url(self) -> str:
@@ -93,7 +93,8 @@ class WebListener:
     def start(self) -> None:
         """Begin to serve."""
         self.server.start()
-        self._watching = asyncio.get_running_loop().create_task(self._tls.watch())
+        loop = asyncio.get_running_loop()
+        self._watching = [loop.create_task(self._tls.watch()), loop.create_task(self._site.watch())]
 
     def renew_tls(self) -> None:
         """Read the TLS files now, even if they look unchanged."""
@@ -101,8 +102,8 @@ class WebListener:
 
     async def stop(self) -> None:
         """Stop serving."""
-        if self._watching is not None:
-            self._watching.cancel()
+        for watching in self._watching:
+            watching.cancel()
         await self.server.stop()
         await self._site.close()
 

@@ -11,6 +11,7 @@ from sluicegate.broker import Listener, Services
 from sluicegate.broker_ports import FACT
 from sluicegate_pulsar.cluster.admin import AdminApi, AdminApiError
 from sluicegate_pulsar.cluster.brokers import Brokers
+from sluicegate_pulsar.cluster.long_delays import LONGEST_DELAY, LongDelays
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.frames import frame_of
 from sluicegate_pulsar.config import PulsarConfig
@@ -48,6 +49,7 @@ class PulsarFront:
         """False if the last request for the list of brokers failed."""
         self._asks_again = False
         """True if the last request for their delay settings failed."""
+        self._long_delays = LongDelays()
 
     async def start(self, services: Services) -> None:
         """Listen."""
@@ -70,7 +72,7 @@ class PulsarFront:
         self._backoff.reset()
         if self._services is not None:
             self._services.spawn(self._ask_for_brokers())
-            self._services.spawn(self._ask_for_strictness())
+            self._services.spawn(self._ask_how_brokers_delay())
 
     @property
     def _started(self) -> Shared:
@@ -101,21 +103,23 @@ class PulsarFront:
             log.log(level, "cannot list the brokers (%s); only those in the file are known", error)
             self._is_listed = False
 
-    async def _ask_for_strictness(self) -> None:
-        """Whether a tick must be added to fixed delays, so that nothing is ever early."""
+    async def _ask_how_brokers_delay(self) -> None:
+        """Learn whether a tick must be added to fixed delays, so that nothing is early, and their limit."""
         strict, tick_ms = self._config.strict, self._config.tick
         if strict == "auto":
             strict = "no"
-            if self._admin is not None:
-                try:
-                    told = await self._admin.configuration()
+        if self._admin is not None:
+            try:
+                told = await self._admin.configuration()
+                if self._config.strict == "auto":
                     strict = "yes" if told.get("isDelayedDeliveryDeliverAtTimeStrict") == "true" else "no"
                     tick_ms = int(told.get("delayedDeliveryTickTimeMillis", tick_ms))
-                    self._asks_again = False
-                except Exception as error:  # noqa: BLE001 - unknown means: take care
-                    level = logging.DEBUG if self._asks_again else logging.INFO
-                    log.log(level, "cannot read whether the brokers are strict about deliverAt (%s)", error)
-                    self._asks_again = True
+                self._long_delays.longest_ms = int(told.get(LONGEST_DELAY, 0))
+                self._asks_again = False
+            except Exception as error:  # noqa: BLE001 - unknown means: take care
+                level = logging.DEBUG if self._asks_again else logging.INFO
+                log.log(level, "cannot read how the brokers delay (%s)", error)
+                self._asks_again = True
         self._started.added_delay_ms = 0 if strict == "yes" else tick_ms
 
     def session(self, listener: Listener, peer: str, now_ns: int) -> PulsarSession:
@@ -162,14 +166,17 @@ class PulsarFront:
         return found
 
     def tick(self, now_ns: int) -> None:
-        """Once a second: list the brokers now and then."""
+        """Once a second: log what brokers refuse, or will; list the brokers now and then."""
         if self._services is None:
             return
+        self._long_delays.warn(self._services.policies)
+        for topic, text in self._started.reports.take():
+            log.warning("the broker refuses messages of %s: %s", topic, text)
         self._ticks += 1
         if self._ticks % _BROKERS_TICKS == 0:
             self._services.spawn(self._ask_for_brokers())
             if self._asks_again:
-                self._services.spawn(self._ask_for_strictness())
+                self._services.spawn(self._ask_how_brokers_delay())
 
     def counters(self) -> Mapping[str, int]:
         """Event counters."""

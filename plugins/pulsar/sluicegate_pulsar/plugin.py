@@ -97,7 +97,7 @@ def sluicegate_pressure_sources(context: BrokerContext) -> Sequence[PressureSour
 
 @hookimpl
 def sluicegate_commands(open_policies: Callable[[str], PolicyDesk]) -> "Sequence[click.Command]":
-    """Offer `sluicegate topics` and `sluicegate namespaces`."""
+    """Offer `sluicegate topics`, `sluicegate topicPolicies` and `sluicegate namespaces`."""
     from sluicegate_pulsar.commands.delayed import groups
 
     return groups(open_policies)

@@ -76,6 +76,14 @@ def test_a_topics_delays_are_set_shown_and_removed(run: Run, option: str) -> Non
     assert "nothing set; --applied" in run("topics", "get-delayed-delivery", "orders").stdout
 
 
+@pytest.mark.seed("S2-014")
+def test_the_name_of_the_proposal_is_the_same_command(run: Run) -> None:
+    assert run("topicPolicies", "set-delayed-delivery", "orders", "-fd", "30s").exit_code == 0
+    assert run("topics", "get-delayed-delivery", "orders").stdout == "fixed delay: 30s (store version 1)\n"
+    assert run("topicPolicies", "remove-delayed-delivery", "orders").exit_code == 0
+    assert stored() == {}
+
+
 @pytest.mark.seed("S2-014", "S2-007")
 def test_a_namespaces_delays_are_inherited_unless_a_topic_disables_them(run: Run) -> None:
     assert (

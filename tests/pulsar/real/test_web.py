@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.pulsar.real.conftest import NewNamespace, NewTopic
-from tests.pulsar.real.support.admin import Admin, AdminError, policy_path
+from tests.pulsar.real.support.admin import Admin, AdminError, policy_path, topic_path
 from tests.pulsar.real.support.broker import PulsarBroker, archived_pulsar
 from tests.pulsar.real.support.family import ANSWER_S, Family, collect, numbered
 from tests.pulsar.real.support.gate import Gate
@@ -48,6 +48,22 @@ def test_a_topics_fixed_delay(admin: Admin, web: Admin, new_topic: NewTopic) -> 
     until(lambda: admin.policy(topic, POLICY) is None, "the broker has no policy left")
 
 
+@pytest.mark.seed("S2-007", "S2-011")
+def test_a_field_that_is_left_out_is_zero_at_the_broker_and_here(
+    admin: Admin, web: Admin, new_topic: NewTopic
+) -> None:
+    own, left_out = new_topic(), {"active": True, "tickTime": 200}
+    admin.set_policy(own, POLICY, NATIVE)
+    admin.post(policy_path(own, POLICY), left_out)
+    zero = left_out | {"maxDeliveryDelayInMillis": 0}
+    until(lambda: admin.policy(own, POLICY) == zero, "the broker has replaced the whole policy")
+
+    topic = new_topic()
+    web.set_policy(topic, POLICY, NATIVE | FIXED)
+    web.post(policy_path(topic, POLICY), left_out)
+    assert web.policy(topic, POLICY)["fixedDeliveryDelayInMillis"] == 0
+
+
 @pytest.mark.seed("S2-003", "S2-006", "S2-011")
 def test_a_fixed_delay_is_in_force_once_the_request_returns(
     gate: Gate, web: Admin, new_topic: NewTopic, family: Family
@@ -68,7 +84,7 @@ def test_a_namespaces_fixed_delay_and_a_topics_own_maximum(
 ) -> None:
     namespace = new_namespace()
     topic = new_topic(namespace=namespace, partitions=2)
-    web.set_policy(topic, POLICY, NATIVE)
+    web.post(policy_path(topic, POLICY), NATIVE | {"fixedDeliveryDelayInMillis": None})
     until(lambda: admin.policy(topic, POLICY) == NATIVE, "the broker has the topic's policy")
 
     web.set_policy(namespace, POLICY, FIXED)
@@ -78,6 +94,23 @@ def test_a_namespaces_fixed_delay_and_a_topics_own_maximum(
 
     web.remove_policy(namespace, POLICY)
     until(lambda: admin.policy(topic, POLICY) == NATIVE, "the broker has the longest delay again")
+
+
+@pytest.mark.parametrize("is_topic", [True, False])
+def test_a_fixed_delay_is_gone_with_what_it_was_set_for(
+    admin: Admin, web: Admin, new_namespace: NewNamespace, new_topic: NewTopic, is_topic: bool
+) -> None:
+    namespace = new_namespace()
+    topic = new_topic(namespace=namespace)
+    target, path = (topic, topic_path(topic)) if is_topic else (namespace, f"/namespaces/{namespace}")
+    web.set_policy(target, POLICY, NATIVE | FIXED)
+    if not is_topic:
+        web.delete(topic_path(topic), force="true")
+    web.delete(path)
+
+    (admin.create_topic if is_topic else admin.create_namespace)(target)
+    assert web.policy(target, POLICY) is None
+    assert "fixedDeliveryDelayInMillis" not in (web.policy(target, POLICY, applied=True) or {})
 
 
 def test_a_namespace_delay_above_a_maximum_set_at_the_broker_is_refused(

@@ -10,6 +10,8 @@ from tests.pulsar.web.lab import NAMESPACE, TOPIC, TOPIC_NAME, FakeServices, Lab
 from sluicegate.model import Level, PolicyLayer, Setting, Source
 
 NATIVE = {"active": True, "tickTime": 100, "maxDeliveryDelayInMillis": 2000}
+INHERITS = {**NATIVE, "fixedDeliveryDelayInMillis": None}
+"""Has a longest delay of its own, and the namespace's fixed one."""
 OTHER = "/admin/v2/persistent/public/default/other/delayedDelivery"
 
 
@@ -49,16 +51,24 @@ async def test_a_fixed_delay_clears_the_maximum_at_the_broker(lab: Lab) -> None:
     await lab.set(TOPIC, {**NATIVE, "fixedDeliveryDelayInMillis": 5000})
     assert lab.admin.policies[TOPIC] == {**NATIVE, "maxDeliveryDelayInMillis": 0}
 
-    # A client that knows no fixed delay sets what it knows, and leaves the other alone.
-    await lab.set(TOPIC, {**NATIVE, "maxDeliveryDelayInMillis": 3000})
-    assert lab.admin.policies[TOPIC]["maxDeliveryDelayInMillis"] == 0
-    assert (await lab.get(TOPIC)).json() == {
-        **NATIVE,
-        "maxDeliveryDelayInMillis": 3000,
-        "fixedDeliveryDelayInMillis": 5000,
-    }
-
     await lab.set(TOPIC, {**NATIVE, "fixedDeliveryDelayInMillis": 0})
+    assert lab.admin.policies[TOPIC] == NATIVE
+
+
+@pytest.mark.seed("S2-007", "S2-011", "S2-012")
+@pytest.mark.parametrize("path", [TOPIC, NAMESPACE])
+async def test_a_field_that_is_left_out_is_zero(lab: Lab, path: str) -> None:
+    """As Pulsar's own longest delay is, which `real/test_web.py` measures."""
+    await lab.set(path, {**NATIVE, "fixedDeliveryDelayInMillis": 5000})
+    await lab.set(path, {"active": True, "tickTime": 100})
+    expected = {**NATIVE, "maxDeliveryDelayInMillis": 0, "fixedDeliveryDelayInMillis": 0}
+    assert (await lab.get(path)).json() == expected
+
+
+async def test_a_topics_document_without_the_field_takes_it_out_of_its_namespaces_delay(lab: Lab) -> None:
+    await lab.set(NAMESPACE, {"active": True, "fixedDeliveryDelayInMillis": 5000})
+    await lab.set(TOPIC, NATIVE)
+    assert (await lab.get(TOPIC, params={"applied": "true"})).json()["fixedDeliveryDelayInMillis"] == 0
     assert lab.admin.policies[TOPIC] == NATIVE
 
 
@@ -82,7 +92,7 @@ async def test_without_a_fixed_delay_requests_pass_as_native(lab: Lab) -> None:
 
     assert json.loads(lab.admin.seen[-1].body) == NATIVE
     assert lab.admin.policies[TOPIC] == NATIVE
-    assert (await lab.get(TOPIC)).json() == NATIVE
+    assert (await lab.get(TOPIC)).json() == {**NATIVE, "fixedDeliveryDelayInMillis": 0}
     assert (await lab.get(OTHER, params={"applied": "true"})).json() == {
         "active": True,
         "tickTime": 1000,
@@ -186,8 +196,8 @@ async def test_a_namespace_delay_above_a_topics_maximum_is_refused(
 
 async def test_the_gateway_keeps_a_topics_maximum_while_its_namespace_has_a_fixed_delay(lab: Lab) -> None:
     lab.admin.topics = [TOPIC_NAME, "persistent://public/default/other"]
-    await lab.set(TOPIC, NATIVE)
-    await lab.set(OTHER, NATIVE | {"fixedDeliveryDelayInMillis": 0})
+    await lab.set(TOPIC, INHERITS)
+    await lab.set(OTHER, NATIVE)
 
     assert (await lab.set(NAMESPACE, {"fixedDeliveryDelayInMillis": 5000})).status_code == 204
     assert lab.admin.policies[TOPIC] == {**NATIVE, "maxDeliveryDelayInMillis": 0}
@@ -206,7 +216,7 @@ async def test_a_namespace_may_have_very_many_topics(lab: Lab) -> None:
 
 async def test_a_partial_failure_is_rolled_back(lab: Lab) -> None:
     lab.admin.topics = [TOPIC_NAME]
-    await lab.set(TOPIC, NATIVE)
+    await lab.set(TOPIC, INHERITS)
     await lab.set(NAMESPACE, {**NATIVE, "fixedDeliveryDelayInMillis": 0})
     before = lab.services.stored(Level.NAMESPACE, "public/default")
     lab.admin.failing.add(("POST", TOPIC))

@@ -4,7 +4,7 @@ import pytest
 
 from sluicegate.model import Level
 from sluicegate_pulsar.web.http_errors import WebError
-from sluicegate_pulsar.web.routes import Delayed, Lookup, Other, route
+from sluicegate_pulsar.web.routes import Delayed, Deletable, Lookup, Other, route
 
 
 @pytest.mark.parametrize(
@@ -33,12 +33,26 @@ def test_a_namespaces_policy() -> None:
 
 
 @pytest.mark.parametrize(
+    ("path", "level", "name"),
+    [
+        ("/admin/v2/persistent/t/n/x", Level.TOPIC, "persistent://t/n/x"),
+        ("/admin/v2/persistent/t/n/delayedDelivery", Level.TOPIC, "persistent://t/n/delayedDelivery"),
+        ("/admin/v2/non-persistent/t/n/a%2Fb/partitions", Level.TOPIC, "non-persistent://t/n/a/b"),
+        ("/admin/v2/namespaces/t/n", Level.NAMESPACE, "t/n"),
+        ("/admin/v2/tenants/t", Level.BROKER, "t"),
+    ],
+)
+def test_what_can_be_deleted(path: str, level: Level, name: str) -> None:
+    assert route(path) == Deletable(level, name)
+
+
+@pytest.mark.parametrize(
     "path",
     [
         "/",
-        "/admin/v2/persistent/t/n/x",
+        "/admin/v2/persistent/t/n/x-partition-3",
+        f"/admin/v2/persistent/t/n/{'x' * 1025}",
         "/admin/v2/persistent/t/n/x/delayedDelivery/more",
-        "/admin/v2/persistent/t/n/delayedDelivery",
         "/admin/v2/other/t/n/x/delayedDelivery",
         "/admin/v2/namespaces/t/c/n/delayedDelivery",
         "/admin/v2/delayedDelivery",

@@ -78,6 +78,8 @@ class _Kind:
     """Topics or namespaces."""
 
     level: Level
+    names: tuple[str, ...]
+    """Names of the group; `topicPolicies` is pulsar-admin's (PIP-437)."""
     plural: str
     metavar: str
     read: Callable[[str], TopicName]
@@ -103,8 +105,8 @@ def _read_namespace(text: str) -> TopicName:
 
 
 _KINDS = (
-    _Kind(Level.TOPIC, "topics", "TOPIC", _read_topic),
-    _Kind(Level.NAMESPACE, "namespaces", "NAMESPACE", _read_namespace),
+    _Kind(Level.TOPIC, ("topics", "topicPolicies"), "topics", "TOPIC", _read_topic),
+    _Kind(Level.NAMESPACE, ("namespaces",), "namespaces", "NAMESPACE", _read_namespace),
 )
 
 
@@ -115,11 +117,12 @@ def groups(open_policies: OpenPolicies) -> list[click.Command]:
     """
     made: list[click.Command] = []
     for kind in _KINDS:
-        group = click.Group(kind.plural, help=f"Policies of {kind.plural}, set in the gateway's store.")
-        group.add_command(_set(kind, open_policies))
-        group.add_command(_get(kind, open_policies))
-        group.add_command(_remove(kind, open_policies))
-        made.append(group)
+        commands = [make(kind, open_policies) for make in (_set, _get, _remove)]
+        for name in kind.names:
+            group = click.Group(name, help=f"Policies of {kind.plural}, set in the gateway's store.")
+            for command in commands:
+                group.add_command(command)
+            made.append(group)
     return made
 
 

@@ -6,6 +6,7 @@ what it could not do there. Only then the gateway's store changes.
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -17,15 +18,17 @@ from sluicegate_pulsar.web import document, global_policy
 from sluicegate_pulsar.web.document import FIELDS, FIXED, Wanted
 from sluicegate_pulsar.web.http_errors import WebError
 from sluicegate_pulsar.web.passing import Asked
-from sluicegate_pulsar.web.routes import Delayed
+from sluicegate_pulsar.web.routes import Delayed, Deletable
 from sluicegate_pulsar.web.topics import TopicsOfNamespace, applied_ms, too_short
 from sluicegate_pulsar.web.upstream import Answer, Upstream
+
+log = logging.getLogger("sluicegate.pulsar.web")
 
 _LOOK_AGAIN_S = 0.1
 
 
 class DelayedDelivery:
-    """Serves the `delayedDelivery` paths.
+    """Serves the `delayedDelivery` paths, and the removal of what has such a policy.
 
     :param services: the policies of the gateway.
     :param upstream: the broker.
@@ -71,7 +74,7 @@ class DelayedDelivery:
         if wanted is None:
             return await self._unset(request, place, "POST", body)
         self._refuse_locked(place, wanted)
-        async with self._alone(place):
+        async with self._alone(place.topic.namespace):
             before = await self._native(request)
             if isinstance(before, Answer):
                 return before
@@ -84,7 +87,7 @@ class DelayedDelivery:
                 async with self._undoing(request, place, before):
                     if fixed_ms:
                         await self._refuse_ineffective(request, place, fixed_ms)
-                    await self._change(request, place, wanted.changes())
+                    await self._change(request, place.level, place.name, wanted.changes())
                     await self._settle(request, place, wanted.native)
             return answer
 
@@ -105,11 +108,56 @@ class DelayedDelivery:
         """
         return await self._unset(request, place, "DELETE", None)
 
+    async def delete_owner(self, request: Asked, owner: Deletable) -> Answer:
+        """Delete a topic, a namespace or a tenant, and here its policies, as the broker does there.
+
+        :return: the broker's answer.
+        :raises WebError: if the store cannot be written.
+        """
+        async with self._alone(owner.namespace):
+            answer = await self._call(request, "DELETE")
+            if answer.accepted:
+                resolver = self._services.resolver
+                for level in (Level.TOPIC, Level.NAMESPACE):
+                    for name in resolver.names(level, Source.STORE, FIELDS):
+                        if owner.holds(level, name):
+                            await self._change(request, level, name, dict.fromkeys(FIELDS))
+            return answer
+
+    async def has_policy(self, request: Asked, place: Delayed) -> bool | None:
+        """Whether the broker has a policy at this level; None if its answer does not tell.
+
+        :param request: a GET of it.
+        :raises WebError: if the broker cannot be reached.
+        """
+        answer = await self._call(request, "GET")
+        if answer.status == 404:
+            return False if b'"reason"' in answer.content else None  # else it is not Pulsar that answers
+        if not answer.accepted:
+            return None
+        if document.read_native(answer.content) is not None:
+            return True
+        # What answers with nothing is a broker if it knows the applied policy, or the namespace's others.
+        about = request.path if place.level is Level.TOPIC else request.path.removesuffix("/delayedDelivery")
+        whole = await self._call(replace(request, path=about, query="applied=true"), "GET")
+        return False if whole.accepted and document.read_native(whole.content) else None
+
+    async def forget_without_policy(self, request: Asked, place: Delayed) -> None:
+        """Remove a policy from the store, if the broker has none beside it.
+
+        :param request: a GET of it.
+        :raises WebError: if the broker cannot be reached, or the store cannot be written.
+        """
+        async with self._alone(place.topic.namespace):
+            if await self.has_policy(request, place) is False:
+                await self._change(request, place.level, place.name, dict.fromkeys(FIELDS))
+                log.info("%s was deleted at the broker: its delayed-delivery policy is removed", place.name)
+
     async def _unset(self, request: Asked, place: Delayed, method: str, body: bytes | None) -> Answer:
-        async with self._alone(place):
+        async with self._alone(place.topic.namespace):
             answer = await self._call(request, method, body)
             if answer.accepted:
-                await self._change(request, place, dict.fromkeys(FIELDS))
+                await self._change(request, place.level, place.name, dict.fromkeys(FIELDS))
                 await self._settle(request, place, None)
             return answer
 
@@ -142,7 +190,9 @@ class DelayedDelivery:
                 else:
                     await self._call(request, "POST", json.dumps(before).encode())
             with suppress(WebError):
-                await self._change(request, place, {field: stored.get(field) for field in FIELDS})
+                await self._change(
+                    request, place.level, place.name, {field: stored.get(field) for field in FIELDS}
+                )
             raise
 
     async def _refuse_ineffective(self, request: Asked, place: Delayed, fixed_ms: int) -> None:
@@ -189,9 +239,9 @@ class DelayedDelivery:
         """The fixed delay that applies at this level after the change, in ms; 0 for none."""
         resolver = self._services.resolver
         effective = resolver.resolve(place.topic, place.level)
-        if wanted.names_fixed and wanted.fixed_ms is None:
+        if wanted.fixed_ms is None:
             effective = resolver.resolve(place.topic, Level(place.level - 1))
-        elif wanted.fixed_ms is not None:
+        else:
             effective = replace(effective, values={**effective.values, FIXED: wanted.fixed_ms})
         return applied_ms(effective)
 
@@ -202,19 +252,19 @@ class DelayedDelivery:
             if lock is not None and value != lock.value:
                 raise WebError(409, f"{field} is locked in the gateway's configuration ({lock.location})")
 
-    async def _change(self, request: Asked, place: Delayed, changes: Mapping[str, object]) -> None:
+    async def _change(self, request: Asked, level: Level, name: str, changes: Mapping[str, object]) -> None:
         actor = f"web client {request.client}"
         try:
-            await self._services.change(place.level, place.name, changes, actor)
+            await self._services.change(level, name, changes, actor)
         except PolicyRefusedError as error:
             raise WebError(412, str(error)) from None
         except PolicyUnavailableError as error:
             raise WebError(503, "the policy store cannot be written now: try again", str(error)) from None
 
     @asynccontextmanager
-    async def _alone(self, place: Delayed) -> AsyncIterator[None]:
+    async def _alone(self, namespace: str) -> AsyncIterator[None]:
         """Serialize changes in each namespace, or broker and store could diverge."""
-        lock, users = self._locks.setdefault(place.topic.namespace, (asyncio.Lock(), []))
+        lock, users = self._locks.setdefault(namespace, (asyncio.Lock(), []))
         users.append(None)
         try:
             async with lock:
@@ -222,4 +272,4 @@ class DelayedDelivery:
         finally:
             users.pop()
             if not users:
-                del self._locks[place.topic.namespace]
+                del self._locks[namespace]

@@ -30,8 +30,6 @@ class Wanted:
 
     native: Mapping[str, Any]
     """What the broker understands of it; fields that are left out are false or 0 there."""
-    names_fixed: bool
-    """Whether it says anything of the fixed delay; clients that know none leave the one that is set alone."""
     fixed_ms: int | None
     """The fixed delay; 0 for none, None to inherit it."""
 
@@ -42,12 +40,12 @@ class Wanted:
 
     def changes(self) -> dict[str, object]:
         """The resulting changes to the store."""
-        made: dict[str, object] = {
+        return {
+            FIXED: self.fixed_ms,
             MAX: self.max_ms,
             ACTIVE: bool(self.native.get("active")),
             TICK: int(self.native.get("tickTime") or 0),
         }
-        return {FIXED: self.fixed_ms, **made} if self.names_fixed else made
 
 
 def parse(body: bytes) -> Wanted | None:
@@ -66,14 +64,14 @@ def parse(body: bytes) -> Wanted | None:
     if not isinstance(found, dict):
         raise WebError(400, "expected a JSON object such as " + '{"active": true, "tickTime": 1000}')
     native = dict(found)
-    names_fixed = _FIXED_KEY in native
-    fixed_ms = _milliseconds(_FIXED_KEY, native.pop(_FIXED_KEY, None))
+    # Pulsar replaces the whole document: a longest delay that is left out is 0 there.
+    fixed_ms = _milliseconds(_FIXED_KEY, native.pop(_FIXED_KEY, 0))
     for key in (_MAX_KEY, "tickTime"):
         if key in native:
             native[key] = _milliseconds(key, native[key]) or 0
     if not isinstance(native.get("active", False), bool | None):
         raise WebError(400, f"active: expected true or false, got {json.dumps(native['active'])[:100]}")
-    return Wanted(native, names_fixed, fixed_ms)
+    return Wanted(native, fixed_ms)
 
 
 def completed(wanted: Wanted, present: Mapping[str, Any] | None) -> Wanted:
@@ -83,7 +81,7 @@ def completed(wanted: Wanted, present: Mapping[str, Any] | None) -> Wanted:
     """
     known = present or {}
     defaults = {"active": True, "tickTime": known.get("tickTime") or _DEFAULT_TICK_MS}
-    return Wanted({**defaults, **wanted.native}, wanted.names_fixed, wanted.fixed_ms)
+    return Wanted({**defaults, **wanted.native}, wanted.fixed_ms)
 
 
 def with_max(native: Mapping[str, Any], max_ms: int) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Routes requests by their paths, which are read as the broker reads them."""
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeAlias
 from urllib.parse import unquote, unquote_plus
@@ -36,6 +37,28 @@ class Delayed:
 
 
 @dataclass(frozen=True, slots=True)
+class Deletable:
+    """A topic, a namespace or a tenant itself, which a DELETE removes with its policies."""
+
+    level: Level
+    """`BROKER` for a tenant."""
+    name: str
+    """The topic's full name, `tenant/namespace`, or the tenant."""
+
+    @property
+    def namespace(self) -> str:
+        """Whose changes it shares a lock with."""
+        return topic_name(self.name).namespace if self.level is Level.TOPIC else self.name
+
+    def holds(self, level: Level, name: str) -> bool:
+        """Whether a topic or a namespace goes with it."""
+        if self.level is Level.TOPIC:
+            return level is Level.TOPIC and name == self.name
+        path = name.partition("://")[2] if level is Level.TOPIC else name
+        return f"{path}/".startswith(f"{self.name}/")
+
+
+@dataclass(frozen=True, slots=True)
 class Lookup:
     """Which broker serves a topic."""
 
@@ -45,7 +68,7 @@ class Other:
     """Everything that the gateway does not handle."""
 
 
-Route: TypeAlias = Delayed | Lookup | Other
+Route: TypeAlias = Delayed | Lookup | Deletable | Other
 
 
 def route(path: str) -> Route:
@@ -72,7 +95,23 @@ def route(path: str) -> Route:
             return Delayed(Level.TOPIC, _topic(steps[2], steps[3], steps[4], unquote_plus(raw[5])))
         if steps[2] == "namespaces" and len(steps) == 6:
             return Delayed(Level.NAMESPACE, TopicName("", f"{steps[3]}/{steps[4]}"))
-    return Other()
+    return _deletable(steps, raw) or Other()
+
+
+def _deletable(steps: list[str], raw: list[str]) -> Deletable | None:
+    if steps[:2] != ["admin", "v2"]:
+        return None
+    match steps[2:]:
+        case ["tenants", tenant]:
+            return Deletable(Level.BROKER, tenant)
+        case ["namespaces", tenant, namespace]:
+            return Deletable(Level.NAMESPACE, f"{tenant}/{namespace}")
+        case [domain, tenant, namespace, _] | [domain, tenant, namespace, _, "partitions"]:
+            local = unquote_plus(raw[5])
+            if domain in _DOMAINS and not _PARTITION.search(local):  # a partition has no policies of its own
+                with suppress(WebError):  # no name of a topic: the broker says so
+                    return Deletable(Level.TOPIC, _topic(domain, tenant, namespace, local).full)
+    return None
 
 
 def whole_topic(name: str) -> TopicName:

@@ -10,11 +10,12 @@ from sluicegate_pulsar.config import PulsarConfig, Web
 from sluicegate_pulsar.web.delayed import DelayedDelivery
 from sluicegate_pulsar.web.document import MAX_BODY
 from sluicegate_pulsar.web.global_policy import is_global
+from sluicegate_pulsar.web.gone import GonePolicies
 from sluicegate_pulsar.web.http_errors import WebError
 from sluicegate_pulsar.web.lookups import rewritten
 from sluicegate_pulsar.web.passing import Asked, ClientGone, answer_with, asked, pass_on, read_body
 from sluicegate_pulsar.web.rewritten_addresses import Translate, WebAddresses, translation
-from sluicegate_pulsar.web.routes import Delayed, Lookup, route
+from sluicegate_pulsar.web.routes import Delayed, Deletable, Lookup, route
 from sluicegate_pulsar.web.upstream import Upstream
 
 log = logging.getLogger("sluicegate.pulsar.web")
@@ -48,12 +49,19 @@ class PulsarSite:
         self._translate = translate or translation(config, services.recall)
         self._upstream = Upstream(self._addresses, services.broker_tls, timeout_s)
         self._delayed = DelayedDelivery(services, self._upstream, settling_s)
+        self._gone = GonePolicies(
+            services, self._delayed, self._addresses.first, config.admin.token if config.admin else None
+        )
         self._timeout_s = timeout_s
 
     @property
     def address(self) -> tuple[str, int]:
         """Host and port to listen on."""
         return self._web.listen.host, self._web.listen.port
+
+    async def watch(self) -> None:
+        """Remove policies of topics and namespaces that are deleted at the broker, until cancelled."""
+        await self._gone.watch()
 
     async def close(self) -> None:
         """Close the connections to the admin API."""
@@ -93,6 +101,8 @@ class PulsarSite:
                 await answer_with(await self._delayed.set_global(request, about, body), send)
             else:
                 await pass_on(request, self._upstream, self._timeout_s, receive, send)
+        elif isinstance(about, Deletable) and request.method == "DELETE":
+            await answer_with(await self._delayed.delete_owner(request, about), send)
         elif isinstance(about, Lookup) and request.method == "GET":
             await self._look_up(request, send)
         else:

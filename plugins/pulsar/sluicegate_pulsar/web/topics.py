@@ -60,7 +60,7 @@ class TopicsOfNamespace:
             max_ms = 0 if fixed_ms else int(own.value)
             if document.max_of(native) != max_ms:
                 given = json.dumps(document.with_max(native, max_ms)).encode()
-                answer = await self._call("POST", _path(topic, "/delayedDelivery"), given)
+                answer = await self._call("POST", path_of(topic, "/delayedDelivery"), given)
                 if not answer.accepted:
                     raise WebError(409, f"the broker answered {answer.status} for the policy of {topic.full}")
 
@@ -74,7 +74,7 @@ class TopicsOfNamespace:
         for start in range(0, len(topics), _AT_ONCE):
             some = topics[start : start + _AT_ONCE]
             answers = await asyncio.gather(
-                *(self._call("GET", _path(topic, "/delayedDelivery")) for topic in some)
+                *(self._call("GET", path_of(topic, "/delayedDelivery")) for topic in some)
             )
             for topic, answer in zip(some, answers, strict=True):
                 native = document.read_native(answer.content) if answer.accepted else None
@@ -118,7 +118,11 @@ def too_short(name: str, max_ms: int, fixed_ms: int) -> WebError:
     )
 
 
-def _path(topic: TopicName, rest: str) -> str:
+def path_of(topic: TopicName, rest: str) -> str:
+    """Where something of a topic is in the admin API.
+
+    :param rest: behind the topic's own path.
+    """
     domain, _, path = topic.full.partition("://")
     namespace, local = topic.namespace, path.removeprefix(f"{topic.namespace}/")
     return f"/admin/v2/{domain}/{quote(namespace)}/{quote(local, safe='')}{rest}"

@@ -117,11 +117,21 @@ def test_the_tolerance_can_be_set(behind_ms: int) -> None:
     assert (play.reader.received[0] - begin_ms >= 3_000) == (behind_ms == 60_000)
 
 
+def test_a_time_stamp_older_than_five_seconds_skips_nothing_by_default() -> None:
+    play = Play({"fixed_delivery_delay": 30_000})
+    play.read(1)
+    begin_ms = play.wall_ms
+    play.publish(True, begin_ms - 5_100)
+    play.read(31)
+    assert 0 <= play.reader.received[0] - begin_ms - 30_000 <= POLL_MS
+    assert play.producer.shared.counters()["produce_back_dated"] == 1
+
+
 def test_a_time_stamp_within_the_tolerance_is_used() -> None:
     play = Play({"fixed_delivery_delay": 3_000})
     play.read(1)
     begin_ms = play.wall_ms
-    play.publish(True, begin_ms - 50_000)
+    play.publish(True, begin_ms - 4_900)
     play.read(2)
     assert play.reader.received[0] - begin_ms < 1_000
 

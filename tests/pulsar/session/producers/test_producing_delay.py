@@ -101,7 +101,7 @@ class TestFixedDelay:
 
     @pytest.mark.parametrize(
         ("behind_ms", "counts_from"),
-        [(60_000, NOW - 60_000), (60_001, NOW), (3_600_000, NOW), (NOW, NOW)],
+        [(5_000, NOW - 5_000), (5_001, NOW), (3_600_000, NOW), (NOW, NOW)],
     )
     def test_a_backdated_publish_time_is_ignored(self, behind_ms: int, counts_from: int) -> None:
         wire = opened(Bench(fixed_delivery_delay=1_500))
@@ -274,7 +274,7 @@ def test_rewritten_messages_are_never_early_or_damaged(
         assert sent == []
         assert len(wire.sent_down()) == 1
     else:
-        start = publish_time if publish_time >= NOW - 60_000 else NOW
+        start = publish_time if publish_time >= NOW - 5_000 else NOW
         assert metadata(sent[0]).deliver_at_time == start + 1_500
         assert sent[0].endswith(payload)
 

@@ -10,6 +10,7 @@ from sluicegate.model import Operation
 from sluicegate.sessions.timers import Timer
 from sluicegate_pulsar.session.producer_state.assembly import Assembly, Stall
 from sluicegate_pulsar.session.producer_state.chunks import ChunkSizes
+from sluicegate_pulsar.session.producer_state.rewritten import Rewritten
 
 
 class Queued(NamedTuple):
@@ -62,6 +63,7 @@ class Producer:
         "refusals",
         "refused_chunk",
         "refused_text",
+        "rewritten",
         "sent",
         "size_limit",
         "stall",
@@ -94,6 +96,7 @@ class Producer:
         """Sequence id of the last message with a refused chunk; its other chunks are useless."""
         self.refused_text = ""
         """The refusal's text."""
+        self.rewritten = Rewritten()
         self.chunk_sizes = ChunkSizes()
         self.assembly: Assembly | None = None
         """Messages that left the queue, and wait for the last chunk of a message."""

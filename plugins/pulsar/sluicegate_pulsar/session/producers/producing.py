@@ -79,7 +79,7 @@ class Producing:
         """Handlers of the broker's commands."""
         return {
             _TYPES.SEND_RECEIPT: self._answer,
-            _TYPES.SEND_ERROR: self._answer,
+            _TYPES.SEND_ERROR: self._refused,
             _TYPES.CLOSE_PRODUCER: self._closed_by_broker,
             _TYPES.PING: self._ping,
         }
@@ -130,9 +130,20 @@ class Producing:
         if producer is None:
             return True
         producer.answered += 1
-        if not producer.refusals and producer.overflow is None:
+        if not (producer.refusals or producer.rewritten.messages) and producer.overflow is None:
             return True
-        self._connection.down.extend((memoryview(data)[start:stop], *self._publishing.answered(producer)))
+        answer = producer.rewritten.answered(producer.answered) or memoryview(data)[start:stop]
+        self._connection.down.extend((answer, *self._publishing.answered(producer)))
+        self._reopening.close_if_done(producer, now_ns)
+        return False
+
+    def _refused(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+        """The broker has refused a message."""
+        producer_id = producer_of(data, start, stop)
+        producer = self._live.get(producer_id) or self._leaving.get(producer_id)
+        if producer is None or not self._publishing.refused_by_broker(producer, data, start, stop):
+            return self._answer(data, start, stop, now_ns)
+        self._connection.down.extend(self._publishing.answered(producer))
         self._reopening.close_if_done(producer, now_ns)
         return False
 

@@ -34,6 +34,7 @@ from sluicegate_pulsar.session.producers.assembling import Assembling
 from sluicegate_pulsar.session.producers.publish_queues import PublishQueues
 from sluicegate_pulsar.session.producers.reopening import Reopening
 from sluicegate_pulsar.session.requests.connection import Connection
+from sluicegate_pulsar.session.shared.broker_refusals import explained
 from sluicegate_pulsar.session.shared.refusals import send_code, send_text
 from sluicegate_pulsar.session.shared.shared import Shared
 
@@ -266,6 +267,9 @@ class Publishing:
         if metadata.deliver_at is not None:
             gate.state.count(DELAY_OVERRIDDEN, metadata.num_messages_in_batch)
         producer.sent += 1
+        completes = not metadata.is_chunk or metadata.is_last_chunk
+        answered_as = max(sent.head.sequence_id, sent.head.highest_sequence_id)
+        producer.rewritten.messages.append((producer.sent, answered_as, completes))
         self._connection.up.extend(rewritten)
         return True
 
@@ -337,15 +341,42 @@ class Publishing:
             self.refuse(producer, head, *refusal)
 
     def answered(self, producer: Producer, *, all_of_it: bool = False) -> list[bytes]:
-        """The refusals that are due now.
+        """The refusals that are due now, the broker's among them.
 
         :param all_of_it: True if no more responses of the broker will arrive.
         """
         due = []
         refusals = producer.refusals
-        while refusals and (all_of_it or refusals[0][0] <= producer.answered):
-            due.append(self._queues.popleft_refusal(producer))
-        return due
+        while True:
+            while refusals and (all_of_it or refusals[0][0] <= producer.answered):
+                due.append(self._queues.popleft_refusal(producer))
+            refused = producer.rewritten.pop_refused(producer.answered + 1)
+            if not refused:
+                return due
+            producer.answered += 1
+            due.append(refused)
+
+    def refused_by_broker(self, producer: Producer, data: bytes, start: int, stop: int) -> bool:
+        """Answer in its turn a message that the broker refuses for what the gateway did to it.
+
+        :return: False if the broker's answer passes as it is.
+        """
+        if not producer.rewritten.messages:
+            return False
+        error = parse_command(data, start, stop).send_error
+        found = explained(error.message, producer.gate)
+        if found is None:
+            return False
+        code = send_code(self._connection.client_version)
+        refused = producer.rewritten.refuse(
+            error.sequence_id,
+            send_error(producer.id, error.sequence_id, code, found.text),
+            no_receipt(producer.id, error.sequence_id),
+        )
+        if refused:
+            self._shared.count(found.event)
+            self._shared.reports.add((producer.topic, found.text))
+        return refused
 
     # -- waiting --------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from sluicegate_pulsar.cluster.brokers import Brokers
 from sluicegate_pulsar.config import PulsarConfig
 from sluicegate_pulsar.session.producer_state.chunks import RefusedMessages
 from sluicegate_pulsar.session.producer_state.publish_memory import PublishMemory
+from sluicegate_pulsar.session.shared.broker_refusals import Reports
 from sluicegate_pulsar.session.shared.sizes import advertised_size
 from sluicegate_pulsar.session.shared.subscriptions import Subscriptions
 
@@ -38,6 +39,8 @@ class Shared:
         self.added_delay_ms = 0
         """What fixed delays grow by, so that brokers that are not strict about deliverAt are never early."""
         self.counts: Counter[str] = Counter()
+        self.reports = Reports()
+        """Refusals by the broker that are to be logged."""
         self.sessions = 0
         """Connections open now."""
         self.wall_ms = services.wall_ms
