@@ -118,9 +118,13 @@ class Shared:
         for connection in self.releases:
             connection.exempt = connection.principal != ANONYMOUS and self.is_exempt(connection.principal)
 
-    def sequences_of(self, identity: Identity) -> Sequences:
-        """The gaps of a client that is refused now; those of clients refused long ago give way."""
-        found = self.sequences.pop(identity, None) or Sequences(self._gap_count)
+    def sequences_of(self, identity: Identity, software: str) -> Sequences:
+        """The gaps of a client that is refused now; those of clients refused long ago give way.
+
+        :param software: the client library, by its own claim. One without a claim is aiokafka or kafkajs,
+            which send one batch of a partition at a time, or older than Kafka 2.4.
+        """
+        found = self.sequences.pop(identity, None) or Sequences(self._gap_count, renumbers=not software)
         self.sequences[identity] = found
         while len(self.sequences) > _MAX_CLIENTS_WITH_GAPS or self._gap_count.gaps > _MAX_GAPS:
             self.sequences.pop(next(iter(self.sequences))).clear()
