@@ -74,9 +74,9 @@ class KafkaConfig(NodePortsConfig):
     )
     known_brokers: tuple[str, ...] = Field(
         default=(),
-        description="The only brokers, besides `bootstrap`, that clients are led to: host:port, `*` for any "
-        "part of a name. If unset, brokers may be anywhere but at link-local addresses, and at loopback only "
-        "if `bootstrap` is.",
+        description="The only brokers, besides `bootstrap`, that clients are led to, and that the gateway's "
+        "own requests go to: host:port, `*` for any part of a name. If unset, brokers may be anywhere but at "
+        "link-local addresses, and at loopback only if `bootstrap` is.",
     )
     max_nodes: Count = Field(
         default=1_000,

@@ -19,7 +19,7 @@ from sluicegate_kafka.codec import (
 )
 from sluicegate_kafka.codec.api_keys import ApiKey, Versions
 from sluicegate_kafka.codec.frames import RequestHead, parse_request_head
-from sluicegate_kafka.codec.record_walk import largest_message
+from sluicegate_kafka.codec.record_walk import Slice, largest_message
 from sluicegate_kafka.codec.records import walk_batches
 from sluicegate_kafka.codec.slices import Slices, at_once
 
@@ -56,7 +56,7 @@ def _produce(frame: bytes, head: RequestHead) -> object:
     kept = produce_requests.subset_produce(request, range(len(request.topics)))
     for topic in request.topics:
         for start, end in topic.records:
-            assert at_once(largest_message(frame, [(start, end)], 1)) <= end - start
+            assert at_once(largest_message(frame, [(start, end)], 1, Slice())) <= end - start
     return kept
 
 

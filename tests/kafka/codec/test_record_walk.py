@@ -9,7 +9,7 @@ from kio.records.schema import NewRecordBatch
 from tests.kafka.codec.entities import BATCHES, record_size, write_record_batch
 
 from sluicegate_kafka.codec.errors import ProtocolError
-from sluicegate_kafka.codec.record_walk import RECORDS_PER_SLICE, largest_message
+from sluicegate_kafka.codec.record_walk import RECORDS_PER_SLICE, Slice, largest_message
 from sluicegate_kafka.codec.records import BATCH_OVERHEAD, MAX_HEADERS
 from sluicegate_kafka.codec.slices import at_once
 
@@ -46,12 +46,12 @@ def stored(*records: bytes, count: int | None = None, attributes: int = 0, magic
 
 
 def largest(raw: bytes, limit: int) -> int:
-    return at_once(largest_message(raw, [(0, len(raw))], limit))
+    return at_once(largest_message(raw, [(0, len(raw))], limit, Slice()))
 
 
 def turns(raw: bytes, limit: int) -> int:
     """How often a walk lets others have their turn."""
-    return sum(1 for _ in largest_message(raw, [(0, len(raw))], limit))
+    return sum(1 for _ in largest_message(raw, [(0, len(raw))], limit, Slice()))
 
 
 @given(st.lists(BATCHES, min_size=1, max_size=3), st.integers(1, 300))
@@ -74,10 +74,10 @@ def test_the_largest_of_several_record_sets_counts() -> None:
     sets = [stored(record(30)), stored(record(50)), stored(record(40))]
     buffer, ends = b"".join(sets), [sum(map(len, sets[: number + 1])) for number in range(3)]
     spans = list(zip([0, *ends], ends, strict=False))
-    assert at_once(largest_message(buffer, spans, 50)) == 50
-    assert at_once(largest_message(buffer, spans, 39)) == 50
-    assert at_once(largest_message(buffer, spans, 30)) == 50
-    assert at_once(largest_message(buffer, [], 10)) == 0
+    assert at_once(largest_message(buffer, spans, 50, Slice())) == 50
+    assert at_once(largest_message(buffer, spans, 39, Slice())) == 50
+    assert at_once(largest_message(buffer, spans, 30, Slice())) == 50
+    assert at_once(largest_message(buffer, [], 10, Slice())) == 0
 
 
 @pytest.mark.parametrize(("attributes", "magic"), [(1, 2), (4, 2), (7, 2), (0, 1)])

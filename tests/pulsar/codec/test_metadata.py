@@ -213,7 +213,7 @@ def _walk(frame: bytes, limit: int) -> tuple[int, int]:
         try:
             next(slices)
         except StopIteration as ended:
-            return ended.value, turns
+            return ended.value.largest, turns
         turns += 1
 
 

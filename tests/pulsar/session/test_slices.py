@@ -17,6 +17,7 @@ from tests.pulsar.session.messages import frame, producer, producer_success, sen
 from tests.pulsar.session.wire import Bench, Wire
 
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
+from sluicegate_pulsar.codec.metadata import MESSAGES_PER_SLICE
 from sluicegate_pulsar.codec.varints import write_uvarint
 from sluicegate_pulsar.session.requests.stream import MESSAGE_WORK, WORK_PER_TURN
 
@@ -67,8 +68,21 @@ def test_a_batch_of_many_messages_over_the_limit_is_walked_in_slices() -> None:
     turns = 0
     while wire.take_turn():
         turns += 1
-    assert turns == 4
+    assert turns == 5  # the producer's attaching and the last slice are a turn together
     assert sequences(wire) == [0, 10_000]
+    assert (wire.shared.budget.used, wire.session.held_bytes) == (0, 0)
+
+
+def test_batches_that_are_walked_share_the_turns_of_their_connection() -> None:
+    wire = publishing(Bench(max_message_size=100))
+    size = MESSAGES_PER_SLICE // 2 + 20  # the last 100 bytes are not walked
+    walked = [send(number, batch(size), num_messages_in_batch=size) for number in range(6)]
+    wire.client_sends(*walked, send(6, b"behind"))
+    seen = [sequences(wire)]
+    wire.client_sends(send(7, b"later"))
+    while wire.take_turn():
+        seen.append(sequences(wire))
+    assert seen == [[0, 1], [2, 3], [4, 5], [6, 7]]
     assert (wire.shared.budget.used, wire.session.held_bytes) == (0, 0)
 
 

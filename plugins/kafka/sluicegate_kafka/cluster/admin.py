@@ -18,6 +18,7 @@ from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.protocol.types import Array, Boolean, Int32, Schema, String
 
 from sluicegate_kafka.cluster.log_dirs import AskLogDirs, LogDir, Partition, log_dirs
+from sluicegate_kafka.cluster.own_clients import own_client
 from sluicegate_kafka.codec import errors
 
 _METADATA = 3
@@ -70,9 +71,9 @@ class _AskRights(Request[_RightsRequest]):  # type: ignore[misc]
 
 
 class Admin(AIOKafkaAdminClient):  # type: ignore[misc]
-    """An `AIOKafkaAdminClient` with the further requests that the gateway needs.
+    """An `AIOKafkaAdminClient` with the further requests that the gateway needs; see `own_client`.
 
-    :param options: as `login_options` makes them.
+    :param options: those of aiokafka.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -192,7 +193,7 @@ async def admin_client(options: Mapping[str, Any]) -> AsyncIterator[Admin]:
     :param options: as `login_options` makes them.
     :raises aiokafka.errors.KafkaError: if no broker can be reached.
     """
-    admin = Admin(**options)
+    admin = own_client(Admin, options)
     try:
         await admin.start()
         yield admin

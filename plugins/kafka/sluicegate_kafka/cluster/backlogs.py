@@ -14,6 +14,7 @@ from sluicegate.engine.pressure import Backlog, PressureSource
 from sluicegate.features.pressure.pacing import Paced
 from sluicegate.hooks import BrokerContext
 from sluicegate_kafka.cluster.login import login_options
+from sluicegate_kafka.cluster.own_clients import own_client
 from sluicegate_kafka.config import KafkaConfig
 
 MOST_TOPICS = 1_000
@@ -135,7 +136,7 @@ async def _logs(
     wanted = [TopicPartition(topic, number) for topic, number in partitions if (topic, number) in sizes]
     if not wanted:
         return {}
-    consumer = AIOKafkaConsumer(**options, enable_auto_commit=False)
+    consumer = own_client(AIOKafkaConsumer, options, enable_auto_commit=False)
     try:
         await consumer.start()
         begins = await consumer.beginning_offsets(wanted)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sluicegate.config.models import BrokerTls
+from sluicegate_kafka.cluster.own_clients import REFUSAL, refusal_of
 from sluicegate_kafka.config import KafkaConfig
 
 _TIMEOUT_MS = 5_000
@@ -13,7 +14,7 @@ _RETRY_MS = 1_000
 
 
 def login_options(config: KafkaConfig, tls_for: Callable[[BrokerTls], ssl.SSLContext]) -> dict[str, Any]:
-    """Options for aiokafka's clients.
+    """Options for `own_client`, which makes aiokafka's clients.
 
     :param config: the cluster; its `identity`, if any, has the gateway's login and
         address.
@@ -32,6 +33,7 @@ def login_options(config: KafkaConfig, tls_for: Callable[[BrokerTls], ssl.SSLCon
         "request_timeout_ms": _TIMEOUT_MS,
         "retry_backoff_ms": _RETRY_MS,
         "ssl_context": tls,
+        REFUSAL: refusal_of(config),
         "security_protocol": ("SASL_" if by_password else "") + ("SSL" if tls else "PLAINTEXT"),
     }
     if identity is not None and by_password:

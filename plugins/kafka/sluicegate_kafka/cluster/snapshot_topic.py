@@ -15,6 +15,7 @@ from sluicegate.features.storage_quota.snapshot import (
     write_snapshot,
 )
 from sluicegate.features.storage_quota.usage_tracker import FUTURE_MS, MAX_BROKERS, MAX_VOLUMES
+from sluicegate_kafka.cluster.own_clients import own_client
 
 _POLL_MS = 500
 _AT_ONCE = 100
@@ -72,7 +73,9 @@ class SnapshotTopic:
                 f"there is no topic {self._topic!r}; a gateway with publish_snapshots creates it"
             )
         # Offsets are kept here and not in the broker, as each gateway has to see all snapshots.
-        consumer = AIOKafkaConsumer(**options, enable_auto_commit=False, auto_offset_reset="earliest")
+        consumer = own_client(
+            AIOKafkaConsumer, options, enable_auto_commit=False, auto_offset_reset="earliest"
+        )
         try:
             await consumer.start()
             await self._read_on(consumer, numbers)
@@ -165,7 +168,7 @@ class SnapshotPublisher:
             # And with an existing topic no right to create it is needed.
             if not await admin.partitions_of([self._topic]):
                 await admin.make_compacted(self._topic)
-        producer = AIOKafkaProducer(**options, acks="all")
+        producer = own_client(AIOKafkaProducer, options, acks="all")
         try:
             await producer.start()
             sent = [

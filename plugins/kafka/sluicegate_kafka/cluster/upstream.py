@@ -11,6 +11,7 @@ from sluicegate.backoff import Backoff
 from sluicegate.config.models import BrokerTls
 from sluicegate.config.tls import context_for_broker
 from sluicegate_kafka.cluster.login import login_options
+from sluicegate_kafka.cluster.own_clients import own_client
 from sluicegate_kafka.config import KafkaConfig
 
 _FIRST_WAIT_NS = 1_000_000_000
@@ -91,7 +92,7 @@ class Upstream:
         if self._admin is None:
             from sluicegate_kafka.cluster.admin import Admin
 
-            admin = Admin(**login_options(self._config, self.tls_for))
+            admin = own_client(Admin, login_options(self._config, self.tls_for))
             try:
                 await admin.start()
             except BaseException:

@@ -37,17 +37,35 @@ _FEWEST_BITS = 2 * SMALLEST_RECORD
 """The length of the shortest record, as it is written: one byte, a zigzag number."""
 
 
+class Slice:
+    """What is left of a slice; many short walks, one after the other, are as long as a long one."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = RECORDS_PER_SLICE
+        """In records passed over; 0 or less once others should have their turn."""
+
+    def end(self) -> Slices[None]:
+        """Let others have their turn if nothing is left."""
+        if self.left <= 0:
+            self.left = RECORDS_PER_SLICE
+            yield
+
+
 class Walk:
     """What a walk over the records of one batch knows, and what it may still cost.
 
     :param limit: of one message, in bytes.
     :param claimed: how many records there are by the batch's header; the walk ends at the first beyond that.
+    :param current: the slice that it begins in.
     :param work: what it may cost, in records passed over.
     """
 
-    __slots__ = ("claimed", "largest", "left", "limit", "longest", "work")
+    __slots__ = ("_slice", "claimed", "largest", "left", "limit", "longest", "work")
 
-    def __init__(self, limit: int, claimed: int, work: int = sys.maxsize) -> None:
+    def __init__(self, limit: int, claimed: int, current: Slice, work: int = sys.maxsize) -> None:
+        self._slice = current
         self.limit = limit
         self.claimed = self.left = claimed
         self.work = work
@@ -72,7 +90,8 @@ class Walk:
         over = self.limit + SMALLEST_RECORD
         left, longest = self.left, self.longest
         while end - at > enough:
-            work = RECORDS_PER_SLICE
+            yield from self._slice.end()
+            work = self._slice.left
             while work > 0 and end - at > enough:
                 start = at
                 size = buffer[at]
@@ -85,7 +104,7 @@ class Walk:
                         raise misfit(size, end - at)
                 if size > end - at:
                     self.left = left
-                    self.charge(RECORDS_PER_SLICE - work)
+                    self.charge(self._slice.left - work)
                     return start
                 work -= 1
                 left -= 1
@@ -96,12 +115,11 @@ class Walk:
                     work -= self._look(buffer, at, at + size)
                     longest = self.longest
                     if self.largest > self.limit:
+                        self._slice.left = work
                         return at + size
                 at += size
             self.left = left
-            self.charge(RECORDS_PER_SLICE - work)
-            if end - at > enough:
-                yield
+            self.charge(self._slice.left - work)
         return at
 
     def _look(self, buffer: Bytes, at: int, end: int) -> int:
@@ -128,6 +146,7 @@ class Walk:
 
         :raises ProtocolError: when that is more than it may cost.
         """
+        self._slice.left -= work
         self.work -= work
         if self.work < 0:
             raise too_much_work()
@@ -143,7 +162,9 @@ def too_much_work() -> ProtocolError:
     return ProtocolError("more small pieces or headers in a request than are inspected")
 
 
-def largest_message(buffer: bytes, spans: Iterable[tuple[int, int]], limit: int) -> Slices[int]:
+def largest_message(
+    buffer: bytes, spans: Iterable[tuple[int, int]], limit: int, current: Slice
+) -> Slices[int]:
     """The size of the largest message in some record sets, in bytes of key, value and headers.
 
     Exact as far as a limit is concerned: it is over the limit if and only if a message is. It is the size of
@@ -153,6 +174,7 @@ def largest_message(buffer: bytes, spans: Iterable[tuple[int, int]], limit: int)
     :param buffer: what holds the record sets.
     :param spans: where each of them starts and ends.
     :param limit: of one message, in bytes.
+    :param current: the slice that it begins in.
     :raises ProtocolError: when records do not fit into their batch; what is not walked is not checked.
     """
     largest = 0
@@ -161,15 +183,15 @@ def largest_message(buffer: bytes, spans: Iterable[tuple[int, int]], limit: int)
             if batch.magic != MAGIC or batch.attributes & COMPRESSION_MASK:
                 largest = max(largest, batch_payload_size(batch))
             else:
-                largest = max(largest, (yield from _largest_in(buffer, batch, limit)))
+                largest = max(largest, (yield from _largest_in(buffer, batch, limit, current)))
             if largest > limit:
                 return largest
     return largest
 
 
-def _largest_in(buffer: bytes, batch: Batch, limit: int) -> Slices[int]:
+def _largest_in(buffer: bytes, batch: Batch, limit: int, current: Slice) -> Slices[int]:
     """The same for one batch that is not compressed."""
-    walk = Walk(limit, batch.record_count)
+    walk = Walk(limit, batch.record_count, current)
     at, end = batch.offset + BATCH_OVERHEAD, batch.offset + batch.size
     at = yield from walk.over(buffer, at, end, limit)
     if walk.largest <= limit < end - at:

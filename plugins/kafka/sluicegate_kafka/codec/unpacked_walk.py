@@ -3,7 +3,7 @@
 from typing import Final
 
 from sluicegate_kafka.codec.errors import ProtocolError
-from sluicegate_kafka.codec.record_walk import MAX_OVERHEAD, Walk, misfit
+from sluicegate_kafka.codec.record_walk import MAX_OVERHEAD, Slice, Walk, misfit
 from sluicegate_kafka.codec.records import SMALLEST_RECORD, read_varint
 from sluicegate_kafka.codec.slices import Slices
 
@@ -20,14 +20,15 @@ class UnpackedWalk(Walk):
 
     :param limit: of one message, in bytes.
     :param claimed: how many records there are by the batch's header.
+    :param current: the slice that it begins in.
     :param work: what it may cost, in records passed over.
     :param most: bytes that all pieces together may have.
     """
 
     __slots__ = ("_buffer", "_most", "_need", "_skip", "nbytes")
 
-    def __init__(self, limit: int, claimed: int, work: int, most: int) -> None:
-        super().__init__(limit, claimed, work)
+    def __init__(self, limit: int, claimed: int, current: Slice, work: int, most: int) -> None:
+        super().__init__(limit, claimed, current, work)
         self._most = most
         self._buffer = bytearray()
         self._need = self._skip = 0

@@ -5,7 +5,7 @@ Parsing goes through protobuf here: for six fields its C code is faster than var
 
 import struct
 from collections.abc import Generator
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import google_crc32c
 from google.protobuf.message import DecodeError
@@ -24,7 +24,7 @@ _DELIVER_AT_TAG = bytes((0x98, 0x01))
 _MASK64 = 2**64 - 1
 _MAX_FIELDS = 5_000
 """Fields of metadata that are walked one by one; each property of a message is one."""
-_MESSAGES_PER_SLICE = 2_000
+MESSAGES_PER_SLICE = 2_000
 """Messages of a batch that are walked in one slice: some 1.2 ms."""
 _LEAST_MESSAGE_BYTES = 6
 """A message within a batch: the size of its metadata, and there the size of its payload."""
@@ -252,9 +252,20 @@ def _without_deliver_at(raw: bytes) -> bytes:
     return b"".join(pieces)
 
 
-def largest_message(
-    data: bytes, parts: Parts, head: MetadataHead, limit: int = 0
-) -> Generator[None, None, int]:
+class Measured(NamedTuple):
+    """What a walk over the messages of an entry comes to."""
+
+    largest: int
+    """Payload bytes of the largest message."""
+    walked: int
+    """Messages that the last slice walked."""
+
+
+Measuring: TypeAlias = Generator[None, None, Measured]
+"""Yields between two slices."""
+
+
+def largest_message(data: bytes, parts: Parts, head: MetadataHead, limit: int = 0) -> Measuring:
     """Payload bytes of an entry's largest message, found in slices.
 
     A compressed or encrypted payload counts as a whole. No message is larger than
@@ -264,30 +275,33 @@ def largest_message(
     :param parts: what `split` found in it.
     :param head: what `read_metadata` found in it.
     :param limit: the walk ends once it is known whether a message is over it.
-    :return: a generator that yields between two slices.
     :raises ProtocolError: when the messages of a batch reach past its end.
     """
     at, stop = parts.payload, parts.stop
     if not head.is_batch or head.compression or head.is_encrypted:
-        return stop - at
-    largest = 0
-    for number in range(1, head.num_messages_in_batch + 1):
+        return Measured(stop - at, 0)
+    largest = walked = 0
+    for _ in range(head.num_messages_in_batch):
         size, at = _single_message(data, at, stop)
         largest = max(largest, size)
+        walked += 1
         if limit and (largest > limit or stop - at <= limit):
-            return largest
-        if number % _MESSAGES_PER_SLICE == 0:
+            return Measured(largest, walked)
+        if walked == MESSAGES_PER_SLICE:
             yield
-    return max(largest, stop - at)  # trailing bytes belong to no message, and must not hide here
+            walked = 0
+    largest = max(largest, stop - at)  # trailing bytes belong to no message, and must not hide here
+    return Measured(largest, walked)
 
 
-def at_once(slices: Generator[None, None, int]) -> int:
-    """Run all slices without a pause."""
+def at_once(slices: Measuring) -> int:
+    """Run all slices without a pause; returns the bytes of the largest message."""
     while True:
         try:
             next(slices)
         except StopIteration as ended:
-            return int(ended.value)
+            measured: Measured = ended.value
+            return measured.largest
 
 
 def _single_message(data: bytes, at: int, stop: int) -> tuple[int, int]:

@@ -66,6 +66,21 @@ def test_a_batch_of_tiny_records_is_walked_in_slices_and_passes() -> None:
     assert wire.shared.gate("t", False, wire.now).state.allowed_messages == count
 
 
+@pytest.mark.parametrize("batches_each", [1, 6])
+def test_batches_of_less_than_a_slice_share_the_turns_of_their_connection(batches_each: int) -> None:
+    count = RECORDS_PER_SLICE // 2 + 200
+    wire = Wire(Bench(max_message_size=1_000))
+    requests = [
+        produce({f"t{number}": stored(TINY * count, count) for number in range(first, first + batches_each)})
+        for first in range(0, 6, batches_each)
+    ]
+    wire.client_sends(b"".join(requests))
+    assert wire.take_turns() >= 6 * count // RECORDS_PER_SLICE - 1
+    names = [name for each in wire.forwarded() for name in topics_of(each)]
+    assert names == [f"t{number}" for number in range(6)]
+    assert wire.shared.budget.used == 0
+
+
 def test_batches_that_cannot_exceed_the_limit_are_not_walked() -> None:
     records = TINY * RECORDS_PER_SLICE
     limit = len(records) - len(TINY)

@@ -16,7 +16,7 @@ from sluicegate_kafka.codec import errors
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.produce_requests import Inspected, ProduceRequest, ProduceTopic
 from sluicegate_kafka.codec.produce_responses import refusal_response
-from sluicegate_kafka.codec.record_walk import RECORDS_PER_SLICE, largest_message
+from sluicegate_kafka.codec.record_walk import largest_message
 from sluicegate_kafka.codec.records import (
     BATCH_OVERHEAD,
     COMPRESSION_MASK,
@@ -80,8 +80,6 @@ class Inspection:
         self._turn = turn
         self._until_ns = turn.now_ns + shared.max_hold_ns
         self._allowance = Allowance(shared.max_frame_bytes, MAX_RECORDS, MAX_WORK)
-        self._slice_end = MAX_WORK - RECORDS_PER_SLICE
-        """What is left of the work when this slice ends."""
 
     def of(self, request: ProduceRequest) -> Inspecting[bool]:
         """Measure the topics whose policies say so.
@@ -112,9 +110,7 @@ class Inspection:
             for start, end in topic.records:
                 for batch in walk_batches(topic.frame, start, end):
                     largest = max(largest, (yield from self._largest(topic.frame, batch, limit)))
-                    if self._allowance.work < self._slice_end:  # several small batches make a slice
-                        self._slice_end = self._allowance.work - RECORDS_PER_SLICE
-                        yield None
+                    yield from self._connection.slice.end()
         except ProtocolError as error:
             self._allowance.use_up()
             return Inspected(largest, error.reason)
@@ -125,7 +121,8 @@ class Inspection:
         if not batch.attributes & COMPRESSION_MASK:
             if size <= limit:
                 return size
-            return (yield from largest_message(frame, [(batch.offset, batch.offset + batch.size)], limit))
+            span = batch.offset, batch.offset + batch.size
+            return (yield from largest_message(frame, [span], limit, self._connection.slice))
         allowance = self._allowance
         if not allowance.nbytes:
             raise ProtocolError("the batches of this request exceed what is unpacked")
@@ -134,7 +131,9 @@ class Inspection:
                 f"{batch.record_count} records in a batch, but at most {allowance.records} more of its "
                 "request are inspected"
             )
-        walk = UnpackedWalk(limit, batch.record_count, allowance.work, allowance.nbytes)
+        walk = UnpackedWalk(
+            limit, batch.record_count, self._connection.slice, allowance.work, allowance.nbytes
+        )
         yield from self._walk(frame, batch, walk)
         allowance.nbytes -= walk.nbytes
         allowance.records -= batch.record_count

@@ -51,6 +51,8 @@ _MAX_ATTACHED = 10_000
 
 _SHORT_BYTES = 16 * 1024
 """Bytes of a request whose records are walked at once, if need be; the default `batch.size` of clients."""
+_ENDLESS = 2**62
+"""More than any walk over records costs."""
 _MAX_PRODUCERS = 1_000
 """Producers with batches for one topic in one request; clients send for one."""
 _DETACHED_PER_SLICE = 100
@@ -98,7 +100,8 @@ class Producing:
     def request(self, frame: bytes, head: RequestHead, now_ns: int) -> bool | Suspended:
         """Decide a Produce request topic by topic, once its large batches are measured."""
         shared = self._shared
-        if head.end - head.start <= _SHORT_BYTES and not shared.inspects and not shared.sequences:
+        is_short = head.end - head.start <= _SHORT_BYTES and self._connection.slice.left > 0
+        if is_short and not shared.inspects and not shared.sequences:
             request = scan_plain(frame, head)
             if request is not None:
                 return self._decide_plain(request, now_ns)
@@ -116,6 +119,7 @@ class Producing:
         return Exchange(self._shared, self._connection, self, request).start([decision], now_ns)
 
     def _slices(self, turn: Sliced, frame: bytes, head: RequestHead) -> Asking:
+        yield from self._connection.slice.end()
         request = yield from scan_slices(frame, head)
         if self._shared.inspects and not (
             yield from Inspection(self._shared, self._connection, turn).of(request)
@@ -171,7 +175,7 @@ class Producing:
         limit = int(gate.policies.number("max_message_size"))
         if not 0 < limit < topic.largest_batch:
             return topic
-        largest = yield from largest_message(topic.frame, topic.records, limit)
+        largest = yield from largest_message(topic.frame, topic.records, limit, self._connection.slice)
         return topic._replace(inspected=Inspected(largest, ""))
 
     def _leave(self, topics: Iterable[ProduceTopic], now_ns: int) -> None:
@@ -269,7 +273,7 @@ class Producing:
         if topic.inspected is not None:
             operation.largest, operation.unreadable = topic.inspected
         elif topic.largest_batch > attached.size_limit:  # `max_hold` is short, or was lowered meanwhile
-            operation.largest = at_once(largest_message(topic.frame, topic.records, attached.size_limit))
+            operation.largest = self._measured_at_once(topic, attached.size_limit)
         if attached.delayed:
             operation.ahead_ms = topic.max_timestamp - self._shared.wall_ms(now_ns)
         decision = gate.publish(operation, now_ns)
@@ -278,6 +282,14 @@ class Producing:
         if self._unsent:
             self._settle(topic, decision, now_ns)
         return decision
+
+    def _measured_at_once(self, topic: ProduceTopic, limit: int) -> int:
+        """Bytes of the largest message; what measuring costs is left to later requests to wait for."""
+        current = self._connection.slice
+        current.left += _ENDLESS
+        largest = at_once(largest_message(topic.frame, topic.records, limit, current))
+        current.left -= _ENDLESS
+        return largest
 
     def _settle(self, topic: ProduceTopic, decision: Decision | None, now_ns: int) -> None:
         """Note that producers were admitted; after a refusal detach those of which nothing ever was."""

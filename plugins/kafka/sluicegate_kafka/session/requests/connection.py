@@ -9,6 +9,7 @@ from sluicegate.model import ANONYMOUS
 from sluicegate.sessions.questions import Questions
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import RequestHead
+from sluicegate_kafka.codec.record_walk import Slice
 from sluicegate_kafka.session.requests.pending import Expected, Outstanding
 from sluicegate_kafka.session.requests.sliced import Handle
 from sluicegate_kafka.session.requests.suspended import Suspended
@@ -66,6 +67,7 @@ class Connection:
         "principal",
         "produced_ns",
         "questions",
+        "slice",
         "software",
         "unpacked_bytes",
     )
@@ -94,6 +96,8 @@ class Connection:
         """The gateway's own requests, which go upstream between the client's."""
         self.unpacked_bytes = 0
         """Memory that the inspection of a compressed batch takes."""
+        self.slice = Slice()
+        """The slice that walks over its records are part of, one request after the other."""
         self.questions: Questions[OnAnswer] = Questions()
         """Questions to the front."""
 

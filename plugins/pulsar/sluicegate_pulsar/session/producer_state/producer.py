@@ -2,12 +2,12 @@
 
 import sys
 from collections import deque
-from collections.abc import Generator
 from typing import NamedTuple
 
 from sluicegate.engine.gate import Gate
 from sluicegate.model import Operation
 from sluicegate.sessions.timers import Timer
+from sluicegate_pulsar.codec.metadata import Measuring
 from sluicegate_pulsar.session.producer_state.assembly import Assembly, Stall
 from sluicegate_pulsar.session.producer_state.chunks import ChunkSizes
 from sluicegate_pulsar.session.producer_state.rewritten import Rewritten
@@ -103,7 +103,7 @@ class Producer:
         self.stall: Stall | None = None
         """Outlives the assembly, which is dropped when the producer is closed and reopened."""
         self.timer: Timer | None = None
-        self.walk: Generator[None, None, int] | None = None
+        self.walk: Measuring | None = None
         """Measures its last message, a batch, in slices; None again where that message is discarded."""
         self.use(gate)
 

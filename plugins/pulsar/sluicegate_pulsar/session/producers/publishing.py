@@ -8,7 +8,7 @@ is discarded. A producer that sends more than may wait is closed alone and reope
 connection is still read.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -19,6 +19,8 @@ from sluicegate.model import Action, Decision
 from sluicegate_pulsar.codec.errors import ChecksumMismatchError
 from sluicegate_pulsar.codec.frames import parse_command
 from sluicegate_pulsar.codec.metadata import (
+    Measured,
+    Measuring,
     MetadataHead,
     at_once,
     largest_message,
@@ -109,7 +111,7 @@ class Publishing:
         try:
             next(walk)
         except StopIteration as ended:
-            return self._send(producer, sent, ended.value, now_ns)
+            return self._send(producer, sent, self._charged(ended.value), now_ns)
         frame = sent.copy()
         if not self._connection.take(len(frame)):
             self._reopening.begin(producer)
@@ -119,8 +121,13 @@ class Publishing:
         self._connection.ask(NextTurn(), partial(self._walk_on, producer, frame, walk))
         return False
 
+    def _charged(self, measured: Measured) -> int:
+        """The size of a largest message, which was work of this turn: fewer later frames are part of it."""
+        self._connection.charge_work(measured.walked)
+        return measured.largest
+
     @staticmethod
-    def _walk(producer: Producer, sent: Sent) -> Generator[None, None, int] | None:
+    def _walk(producer: Producer, sent: Sent) -> Measuring | None:
         """The walk for the largest message of a batch over the limit, in slices; None if not needed."""
         if sent.head.payload_size <= producer.size_limit:
             return None
@@ -129,9 +136,7 @@ class Publishing:
             return None
         return largest_message(sent.data, parts_of(*sent), metadata, producer.size_limit)
 
-    def _walk_on(
-        self, producer: Producer, frame: bytes, walk: Generator[None, None, int], now_ns: int
-    ) -> None:
+    def _walk_on(self, producer: Producer, frame: bytes, walk: Measuring, now_ns: int) -> None:
         """Run the next slice; the client's later frames wait until the last one."""
         if producer.walk is not walk:  # the client sends the message again, after those before it
             self._connection.give(len(frame))
@@ -143,7 +148,7 @@ class Publishing:
             producer.walk = None
             self._connection.give(len(frame))
             self.gate(producer, now_ns)
-            if self._send(producer, Sent.whole(frame), ended.value, now_ns):
+            if self._send(producer, Sent.whole(frame), self._charged(ended.value), now_ns):
                 self._connection.up.append(frame)
             return
         self._connection.ask(NextTurn(), partial(self._walk_on, producer, frame, walk))

@@ -17,6 +17,7 @@ from sluicegate.sessions.timers import Timers
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import parse_command
+from sluicegate_pulsar.codec.metadata import MESSAGES_PER_SLICE
 
 Handler: TypeAlias = Callable[[bytes, int, int, int], bool]
 """`(buffer, start, stop, now_ns)` of one whole frame, its total size included: True if it passes
@@ -41,8 +42,8 @@ _MAX_REQUESTS = 10_000
 """Requests of one connection whose responses are awaited at once, if reading pauses too late."""
 _PER_SLICE = 250
 """Waiting messages that are forwarded in one turn of the event loop: some 2 ms."""
-_ATTACHING_PER_TURN = 10
-"""Producers and consumers that attach in one turn: 40 us each, 400 us where a gate has to be compiled."""
+_ATTACHING_WORK = MESSAGES_PER_SLICE // 10
+"""The work of a producer or consumer that attaches: 40 us, 400 us where a gate has to be compiled."""
 _FEW = 64
 """Up to so many requests do not count as memory."""
 _REQUEST_BYTES = 1024
@@ -58,7 +59,6 @@ class Connection:
     """
 
     __slots__ = (
-        "_attaching",
         "_budget",
         "_cancelled",
         "_closed_by",
@@ -67,6 +67,7 @@ class Connection:
         "_queued",
         "_requests",
         "_turn_left",
+        "_work",
         "client_version",
         "closing",
         "down",
@@ -89,8 +90,8 @@ class Connection:
         self._budget = budget
         self._most_requests = most_requests
         self._is_full = False
-        self._attaching = 0
-        """Those that asked to attach since others had their turn."""
+        self._work = 0
+        """Work that was charged since others had their turn."""
         self.principal = ANONYMOUS
         """Set only after the broker accepted it."""
         self.exempt = False
@@ -280,12 +281,19 @@ class Connection:
         if self.questions.ask(question, on_answer):
             self.pause()
 
-    def attaches(self) -> None:
-        """Count an attach request: after a few of them, other clients have their turn."""
-        self._attaching += 1
-        if self._attaching >= _ATTACHING_PER_TURN:
-            self._attaching = 0
+    def charge_work(self, work: int) -> None:
+        """Count what takes longer than frames do: after a slice's worth, other clients have their turn.
+
+        :param work: in messages of a batch that are walked; `MESSAGES_PER_SLICE` of them are a slice.
+        """
+        self._work += work
+        if self._work >= MESSAGES_PER_SLICE:
+            self._work = 0
             self.ask(NextTurn(), lambda now_ns: None)
+
+    def attaches(self) -> None:
+        """Count an attach request."""
+        self.charge_work(_ATTACHING_WORK)
 
     def in_slices(self, slices: Iterator[None]) -> None:
         """Run long work: where it yields, other clients have their turn.
