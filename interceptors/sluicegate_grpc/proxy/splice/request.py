@@ -19,9 +19,11 @@ class Plans:
     """For responses if it does not matter when they were published."""
     sizes: Plan
     """For responses of which only the size matters."""
+    identity: Plan
+    """For the first message to a consumer whose id is not known."""
 
 
-_NOTHING = Plans(*(Plan({}),) * 5)
+_NOTHING = Plans(*(Plan({}),) * 6)
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from sluicegate_grpc.proxy.splice.request import Plans, Request
 from sluicegate_grpc.proxy.splice.resuming import Aliases
 from sluicegate_grpc.proxy.unknown import UnknownMethods
 from sluicegate_grpc.semantics.calls import Calls
-from sluicegate_grpc.semantics.plans import plan, response_plan
+from sluicegate_grpc.semantics.plans import identity_plan, plan, response_plan
 from sluicegate_grpc.semantics.status import Refusal
 
 Address: TypeAlias = tuple[str, int]
@@ -100,6 +100,7 @@ class Shared:
                 response_plan(method),
                 response_plan(timeless),
                 response_plan(replace(timeless, position=())),
+                identity_plan(method),
             )
         return found
 
