@@ -28,7 +28,8 @@ class Limits:
     """Limits of one client connection: bytes, and events per second."""
 
     header_list_bytes: int = 65_536
-    """Of the headers of one request, by RFC 9113 section 6.5.2 (names, values, 32 for each)."""
+    """Of the headers of one request, by RFC 9113 section 6.5.2 (names, values, 32 for each). Both sides are
+    told so (SETTINGS_MAX_HEADER_LIST_SIZE)."""
     continuations: int = 32
     """CONTINUATION frames of one header block."""
     frame_bytes: int = 65_536
