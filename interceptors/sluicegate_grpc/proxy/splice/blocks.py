@@ -250,19 +250,18 @@ def _length(size: int) -> bytes:
     return bytes(out)
 
 
-def trailers(code: int, text: str, details: bytes, *, alone: bool) -> bytes:
+def trailers(refusal: Refusal, *, alone: bool) -> bytes:
     """The block that ends a call (gRPC over HTTP/2, Trailers and Trailers-Only).
 
-    :param code: gRPC status.
-    :param text: human-readable.
-    :param details: a serialized `google.rpc.Status`; may be empty.
     :param alone: True if the response has no other headers.
     """
     parts = [NO_TABLE, _STATUS_200, _CONTENT_TYPE] if alone else [NO_TABLE]
-    parts.append(literal(b"grpc-status", str(code).encode()))
-    parts.append(literal(b"grpc-message", quote(text, safe=_UNQUOTED).encode()))
-    if details:
-        parts.append(literal(b"grpc-status-details-bin", b2a_base64(details, newline=False).rstrip(b"=")))
+    parts.append(literal(b"grpc-status", str(refusal.code).encode()))
+    parts.append(literal(b"grpc-message", quote(refusal.text, safe=_UNQUOTED).encode()))
+    for name, value in refusal.trailers:
+        binary = isinstance(value, bytes)
+        text = b2a_base64(value, newline=False).rstrip(b"=") if binary else value.encode()
+        parts.append(literal(name.encode(), text))
     return b"".join(parts)
 
 
@@ -271,7 +270,7 @@ def ending(stream: int, refusal: Refusal, *, alone: bool) -> bytes:
 
     :param alone: True if the response has no other headers.
     """
-    return header_frames(stream, trailers(refusal.code, refusal.text, refusal.details, alone=alone), end=True)
+    return header_frames(stream, trailers(refusal, alone=alone), end=True)
 
 
 _UNQUOTED: Final = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")

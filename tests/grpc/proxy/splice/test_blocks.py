@@ -13,6 +13,7 @@ from tests.grpc.proxy.splice.talk import front
 from sluicegate_grpc.proxy.splice.blocks import Deadlines, RequestBlocks, encode, trailers
 from sluicegate_grpc.proxy.splice.frames import WireError
 from sluicegate_grpc.proxy.splice.requests import RequestReader
+from sluicegate_grpc.semantics.status import Refusal
 
 _NAMES = st.text("abcdefghijklmnopqrstuvwxyz-", min_size=1, max_size=20) | st.just("grpc-timeout")
 _TIME = re.compile("[0-9]{1,8}[HMSmun]")
@@ -122,7 +123,8 @@ def test_a_malformed_block_raises(block: bytes) -> None:
 
 @given(st.text(max_size=200), st.binary(max_size=200), st.booleans())
 def test_trailers_carry_status_text_and_details(text: str, details: bytes, alone: bool) -> None:
-    found = dict(decoded(trailers(8, text, details, alone=alone)))
+    found = dict(decoded(trailers(Refusal(8, text, details, 5_000_000), alone=alone)))
+    assert found["grpc-retry-pushback-ms"] == "5"
     assert found["grpc-status"] == "8"
     assert unquote(found["grpc-message"]) == text
     coded = found.get("grpc-status-details-bin", "")
