@@ -30,6 +30,7 @@ from tests.grpc.lab import (
 )
 from tests.waiting import LONG_S, until, until_so
 
+from sluicegate.embedded import PolicyEngine
 from sluicegate_grpc.sync import PolicyClientInterceptor
 
 CODE = grpc.StatusCode
@@ -47,7 +48,7 @@ async def _follow(requests: AsyncIterator[bytes], context: Any) -> AsyncIterator
 @OTHERS
 async def test_all_kinds_of_handlers_go_on_behind_another_server_interceptor(outer: Outer) -> None:
     made = engine(max_message_size=100, max_producers_per_topic=1)
-    follow = grpc.stream_stream_rpc_method_handler(_follow)
+    follow: Any = grpc.stream_stream_rpc_method_handler(_follow)
     async with serving(made, Broker(messages=3), {"Follow": follow}, before=[outer()]) as served:
         assert number(await served.unary("Create", create("a"))) == 1
         await served.unary("Send", send(1))
@@ -73,7 +74,7 @@ async def _all(call: Any) -> list[bytes]:
 @OTHERS
 async def test_a_cancelled_stream_releases_its_consumer(outer: Outer) -> None:
     made = engine(max_consumers_per_topic=1)
-    follow = grpc.stream_stream_rpc_method_handler(_follow)
+    follow: Any = grpc.stream_stream_rpc_method_handler(_follow)
     async with serving(made, Broker(), {"Follow": follow}, before=[outer()]) as served:
         call = served.channel.stream_stream("/t.Broker/Follow")()
         await call.write(subscribe("d"))
@@ -85,11 +86,16 @@ async def test_a_cancelled_stream_releases_its_consumer(outer: Outer) -> None:
         await until_so(lambda: not consumers(made))
 
 
+def _around_an_instrumented_channel(channel: Any, made: PolicyEngine) -> Any:
+    untyped: Any = (intercept_channel, client_interceptor)
+    intercept, interceptor = untyped
+    return grpc.intercept_channel(intercept(channel, interceptor()), PolicyClientInterceptor(made, MAP))
+
+
 def test_a_client_interceptor_goes_on_around_an_instrumented_channel() -> None:
     made = engine(max_message_size=100, max_consumers_per_topic=1)
     with sync_serving(made, Broker(messages=3), policed=False) as served:
-        instrumented: Any = intercept_channel(served.channel, client_interceptor())
-        served.channel = grpc.intercept_channel(instrumented, PolicyClientInterceptor(made, MAP))
+        served.channel = _around_an_instrumented_channel(served.channel, made)
         assert number(served.unary("Create", create("a"))) == 1
         assert number(served.future("Create", create("a")).result(LONG_S)) == 2
         assert refused(served.unary, "Send", message({1: 1, 2: b"x" * 101})).code is CODE.INVALID_ARGUMENT
@@ -107,8 +113,7 @@ def test_a_client_interceptor_goes_on_around_an_instrumented_channel() -> None:
 def test_a_stream_of_an_instrumented_channel_releases_its_consumer(ends_by: str) -> None:
     made = engine(max_consumers_per_topic=1)
     with sync_serving(made, Broker(messages=3), policed=False) as served:
-        instrumented: Any = intercept_channel(served.channel, client_interceptor())
-        served.channel = grpc.intercept_channel(instrumented, PolicyClientInterceptor(made, MAP))
+        served.channel = _around_an_instrumented_channel(served.channel, made)
         served.unary("Subscribe", subscribe("c"))
         call = served.stream("Receive", message({1: 1, 2: "crash"}))
         assert number(next(call)) == 1

@@ -122,8 +122,7 @@ class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], aio.Se
         except RefusedError as refused:
             await abort(context, refused.refusal)
         has_left = True
-        # A generator whose call is cancelled while the server sends ends only when it is collected.
-        context.add_done_callback(lambda _: paced.close(has_left=True))
+        _at_end(context, paced.close)
         try:
             yield paced
             has_left = False
@@ -208,10 +207,10 @@ class _Requests:
     def served(self) -> Iterator[None]:
         """Run the handler within the block; producers that only its stream attached are released with it."""
 
-        def ended(_: object = None) -> None:
+        def ended() -> None:
             self.interceptor.enforcer.stream_ended(self.caller)
 
-        self.context.add_done_callback(ended)
+        _at_end(self.context, ended)
         try:
             yield
         finally:
@@ -272,6 +271,14 @@ def _streaming(behavior: Any, policed: Policed, admitted: Admit) -> Any:
                     yield data
 
     return generate
+
+
+def _at_end(context: Any, done: Callable[[], None]) -> None:
+    """Have something done once a call has ended, whatever becomes of its handler.
+
+    A generator whose call is cancelled while the server sends ends only when it is collected.
+    """
+    context.add_done_callback(lambda _: done())
 
 
 def _asynchronous(behavior: Any, policed: Policed) -> Any:

@@ -45,7 +45,8 @@ class Responses:
             self._ended(grpc.StatusCode.OK)
             raise
         except grpc.RpcError as error:
-            self._ended(error.code() if isinstance(error, grpc.Call) else grpc.StatusCode.UNKNOWN)
+            code = getattr(error, "code", None)  # of the channel's own errors, which are calls too
+            self._ended(code() if code is not None else grpc.StatusCode.UNKNOWN)
             raise
 
     def _ended(self, code: grpc.StatusCode) -> None:

@@ -259,9 +259,8 @@ def trailers(refusal: Refusal, *, alone: bool) -> bytes:
     parts.append(literal(b"grpc-status", str(refusal.code).encode()))
     parts.append(literal(b"grpc-message", quote(refusal.text, safe=_UNQUOTED).encode()))
     for name, value in refusal.trailers:
-        binary = isinstance(value, bytes)
-        text = b2a_base64(value, newline=False).rstrip(b"=") if binary else value.encode()
-        parts.append(literal(name.encode(), text))
+        coded = value.encode() if isinstance(value, str) else b2a_base64(value, newline=False).rstrip(b"=")
+        parts.append(literal(name.encode(), coded))
     return b"".join(parts)
 
 

@@ -3,18 +3,19 @@
 from dataclasses import replace
 
 import pytest
-from tests.bench import SECOND
+from tests.bench import SECOND, Bench
 from tests.grpc.proxy.splice.oracle import service
 from tests.grpc.proxy.splice.talk import ACK, MAX_HOLD_NS, METHODS, RECEIVE, TOPIC, Talk, front
 
 from sluicegate.broker import PASS
-from sluicegate.model import PolicyValue
 
 TELLING = replace(METHODS.methods[RECEIVE], message_topic=(4,), message_subscription=(5,))
 
 
-def talk(**policies: PolicyValue) -> Talk:
-    shared = front(**policies)
+def talk(**policies: int) -> Talk:
+    bench = Bench()
+    shared = front(bench)
+    bench.set_topic(TOPIC, **policies)
     shared.methods = replace(METHODS, methods={**METHODS.methods, RECEIVE: TELLING})
     return Talk(shared)
 
