@@ -37,7 +37,8 @@ _RULES: Final[Mapping[Role, _Rule]] = {
     Role.SUBSCRIBE: _Rule(_names("topic subscription consumer attachment"), (_names("topic"),)),
     Role.PUBLISH: _Rule(_names("topic producer name payload batch published"), (_names("topic producer"),)),
     Role.DISPATCH: _Rule(
-        _names("topic subscription consumer payload position published"), (_names("topic consumer"),)
+        _names("topic subscription consumer payload position published message_topic message_subscription"),
+        (_names("topic consumer"),),
     ),
     Role.ACKNOWLEDGE: _Rule(
         _names("topic subscription consumer position"), (_names("topic consumer"), _names("position"))
@@ -163,6 +164,10 @@ def _ids(method: Method, methods: MethodMap) -> Iterator[str]:
         yield "no topic, and no method of role ATTACH_PRODUCER that gives producers ids; give one of both"
     if method.role is Role.DISPATCH and not method.topic and Role.SUBSCRIBE not in roles:
         yield "no topic, and no method of role SUBSCRIBE that gives consumers ids; give one of both"
+    if bool(method.message_topic) != bool(method.message_subscription):
+        yield "message_topic and message_subscription identify a consumer together; give both or none"
+    if method.message_topic and method.topic:
+        yield f"message_topic={method.message_topic}: only for DISPATCH by the id of a consumer; take it out"
     if method.name and not (method.producer and method.topic and Role.ATTACH_PRODUCER in roles):
         yield f"name={method.name}: only for PUBLISH with a topic by the id of a producer; name the id too"
 

@@ -50,6 +50,8 @@ EXPECTED = {
             "payload": "response:payload",
             "position": "response:msg_id.topic_offset",
             "published": "response:publish_time",
+            "message_topic": "response:msg_id.topic_name",
+            "message_subscription": "response:subscription_name",
         },
     ),
     "/danube.ConsumerService/Ack": (
@@ -113,7 +115,7 @@ def named(message: Any, path: Path) -> str:
 def in_response(method: Method, which: str) -> bool:
     """Whether a path points into the response."""
     if method.role is Role.DISPATCH:
-        return which in ("payload", "position", "published")
+        return which in ("payload", "position", "published") or which.startswith("message_")
     return method.role in (Role.ATTACH_PRODUCER, Role.SUBSCRIBE) and which == "attachment"
 
 

@@ -1,5 +1,6 @@
 """A tiny gRPC broker in two kinds, its messages encoded by hand, and engines with policies for it."""
 
+import math
 import threading
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -163,6 +164,8 @@ def told(error: Any) -> Told:
         assert (status.code, status.message) == (found.code.value[0], found.text)
         for detail in status.details:
             _read(detail, found)
+    pushback_ms = None if found.retry_s is None else str(math.ceil(found.retry_s * 1000))
+    assert trailers.get("grpc-retry-pushback-ms") == pushback_ms
     return found
 
 

@@ -161,6 +161,7 @@ def test_ids_are_as_wide_as_servers_read_them(kind: str, id_bits: Literal[32, 64
         (Method(Role.PUBLISH, topic=(1,)), ["no payload", "size_of='message'"]),
         (Method(Role.PUBLISH, producer=(1,), payload=(2,)), ["no topic", "ATTACH_PRODUCER"]),
         (Method(Role.DISPATCH, consumer=(1,), payload=(2,)), ["no topic", "SUBSCRIBE"]),
+        (Method(Role.DISPATCH, topic=(1,), payload=(2,), message_topic=(3,)), ["give both", "by the id"]),
         (Method(Role.PUBLISH, topic=(1,), payload=(2,), consumer=(3,)), ["consumer=(3,)", "has no consumer"]),
         (Method(Role.PUBLISH, topic=(0,), payload=(2,)), ["topic=(0,)", "field numbers"]),
         (Method(Role.PUBLISH, topic=(1,), payload=(1,)), ["is topic already"]),

@@ -255,7 +255,8 @@ class TopicState(_Limiters):
     def confirm(self, name: str) -> None:
         """The broker has a subscription: no request that it refuses takes it back."""
         with self.lock:
-            self.subscription(name).creating = 0
+            subscription = self.subscription(name)
+            subscription.exists, subscription.creating = True, 0
 
     def take_back(self, name: str) -> None:
         """A request that creates a subscription has failed; others may still create it."""

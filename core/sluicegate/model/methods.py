@@ -65,6 +65,11 @@ class Method:
     size_of: SizeOf = "payload"
     id_bits: Literal[32, 64] = 64
     """How wide ids are that are numbers; of a larger one servers take the lowest bits, so 2**32 + 7 is 7."""
+    message_topic: Path = ()
+    """For DISPATCH by an id, in each response: the topic. With `message_subscription` it identifies consumers
+    whose id is unknown, such as those that attached before the gateway started."""
+    message_subscription: Path = ()
+    """For DISPATCH by an id, in each response: the subscription."""
 
     @property
     def is_policed(self) -> bool:

@@ -267,7 +267,7 @@ class CallEnforcer:
         now_ns = monotonic_ns()
         with self.engine.lock:
             stream = self.calls.dispatching(policed.method, values, caller, now_ns)
-        if stream is None:
+        if stream is None or stream.unknown is not None:
             raise RefusedError(status.refusal(unknown_id("consumer", values.consumer), ""))
         delivery = Delivery(self, policed, stream)
         try:

@@ -111,12 +111,14 @@ KINDS: Final[Mapping[str, Kind]] = {
     "published": Kind.NUMBER,
     "reliable": Kind.NUMBER,
     "attachment": Kind.ID,
+    "message_topic": Kind.TEXT,
+    "message_subscription": Kind.TEXT,
 }
 """By the name of a path."""
 IN_RESPONSE: Final[Mapping[Role, frozenset[str]]] = {
     Role.ATTACH_PRODUCER: frozenset({"attachment"}),
     Role.SUBSCRIBE: frozenset({"attachment"}),
-    Role.DISPATCH: frozenset({"payload", "position", "published"}),
+    Role.DISPATCH: frozenset({"payload", "position", "published", "message_topic", "message_subscription"}),
 }
 """Paths that point into the response, by role."""
 _WIRE_TYPES: Final[Mapping[Kind, frozenset[int]]] = {

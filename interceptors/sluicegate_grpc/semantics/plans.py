@@ -88,9 +88,16 @@ def plan(method: Method, *, named: bool = False) -> Plan:
 def response_plan(method: Method) -> Plan:
     """How to read a method's responses."""
     paths: dict[str, Path] = {
-        name: getattr(method, name) for name in IN_RESPONSE.get(method.role, frozenset())
+        name: getattr(method, name)
+        for name in IN_RESPONSE.get(method.role, frozenset())
+        if not name.startswith("message_")
     }
     if method.role is Role.DISPATCH and method.size_of == "message":
         del paths["payload"]
         return _WholePlan(paths, method.id_bits)
     return Plan(paths, method.id_bits)
+
+
+def identity_plan(method: Method) -> Plan:
+    """How to read the topic and the subscription of a delivered message."""
+    return Plan({"topic": method.message_topic, "subscription": method.message_subscription})

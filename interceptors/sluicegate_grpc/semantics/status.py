@@ -29,7 +29,10 @@ _BY_OUTCOME = {
     Outcome.INVALID: INVALID_ARGUMENT,
     Outcome.PRECONDITION: FAILED_PRECONDITION,
 }
-_LEAST_RETRY_NS = 1_000_000
+_DETAILS = "grpc-status-details-bin"
+_PUSHBACK = "grpc-retry-pushback-ms"
+_NS_PER_MS = 1_000_000
+_LEAST_RETRY_NS = _NS_PER_MS
 """Clients read a delay of 0 as leave to come back at once."""
 
 
@@ -42,6 +45,17 @@ class Refusal:
     text: str
     details: bytes = b""
     """A serialized `google.rpc.Status`; empty if there is nothing to add."""
+    retry_ns: int = 0
+    """When to try again; 0 if that is not known."""
+
+    @property
+    def trailers(self) -> tuple[tuple[str, str | bytes], ...]:
+        """The metadata that ends the call, besides code and text.
+
+        gRPC's own retry policy obeys `grpc-retry-pushback-ms` (gRFC A6); RetryInfo is for applications.
+        """
+        details: tuple[tuple[str, str | bytes], ...] = ((_DETAILS, self.details),) if self.details else ()
+        return (*details, (_PUSHBACK, str(-(-self.retry_ns // _NS_PER_MS)))) if self.retry_ns else details
 
 
 class RefusedError(Exception):
@@ -63,9 +77,11 @@ def refusal(decision: Decision, topic: str) -> Refusal:
     status = Status(code=code, message=text)
     for reason in decision.reasons:
         status.details.add().Pack(_error_info(reason, decision, topic))
+    retry_ns = 0
     if decision.delay_ns or decision.action is Action.DELAY:
+        retry_ns = max(_LEAST_RETRY_NS, decision.delay_ns)
         wait = Duration()
-        wait.FromNanoseconds(max(_LEAST_RETRY_NS, decision.delay_ns))
+        wait.FromNanoseconds(retry_ns)
         status.details.add().Pack(RetryInfo(retry_delay=wait))
     exhausted = [reason for reason in decision.reasons if reason.outcome is Outcome.LIMIT_REACHED]
     if exhausted:
@@ -73,7 +89,7 @@ def refusal(decision: Decision, topic: str) -> Refusal:
         for reason in exhausted:
             failure.violations.add(subject=f"topic:{topic}", description=reason.text)
         status.details.add().Pack(failure)
-    return Refusal(code, text, status.SerializeToString())
+    return Refusal(code, text, status.SerializeToString(), retry_ns)
 
 
 def malformed(method: str) -> Refusal:

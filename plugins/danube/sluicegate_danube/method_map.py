@@ -63,7 +63,13 @@ METHOD_MAP = MethodMap(
             Role.SUBSCRIBE, topic=(2,), subscription=(4,), consumer=(3,), attachment=(2,)
         ),
         CONSUMERS + "ReceiveMessages": Method(
-            Role.DISPATCH, consumer=(2,), payload=(3,), position=(2, 5), published=(4,)
+            Role.DISPATCH,
+            consumer=(2,),
+            payload=(3,),
+            position=(2, 5),
+            published=(4,),
+            message_topic=(2, 2),
+            message_subscription=(6,),
         ),
         CONSUMERS + "Ack": _ACKNOWLEDGE,
         CONSUMERS + "Nack": _ACKNOWLEDGE,

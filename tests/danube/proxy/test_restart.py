@@ -1,14 +1,18 @@
 """A restarted worker knows no clients; they continue with their ids."""
 
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import grpc.aio
 import pytest
+from danube import DanubeClient
 from danube.proto import DanubeApi_pb2 as pb
 from danube.proto import DanubeApi_pb2_grpc as services
+from tests.danube.support.clients import consuming, danube_client, producing
 from tests.danube.support.gates import channel, gate, on_topic
 from tests.waiting import LONG_S, until_so
 
+from sluicegate.demo.ports import free_ports
 from sluicegate_danube.reference import ReferenceBroker
 
 
@@ -61,3 +65,33 @@ async def test_an_invented_id_takes_no_place(reference: ReferenceBroker, topic: 
         await other.close()
         await stub.SendMessage(message(topic, made.producer_id, "p"), timeout=LONG_S)
         assert len(through.state(topic).producers) == 1
+
+
+async def test_a_consumer_goes_on_at_a_gateway_that_does_not_know_it(
+    reference: ReferenceBroker, client: DanubeClient, topic: str, tmp_path: Path
+) -> None:
+    """The two share no state: as after a restart, a kill, a take-over, or a move to another gateway."""
+    port = free_ports(5)
+    same = {"listen": {"port": port}, "node_port_base": port + 1}
+    policies = on_topic(topic, max_consumers_per_topic=1, max_unacked_messages_per_consumer=3)
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.mkdir()
+    second.mkdir()
+    async with AsyncExitStack() as stack, producing(client, topic, reliable=True) as producer:
+        async with gate(first, reference.addresses, policies, **same) as through:
+            consumer_client = await stack.enter_async_context(danube_client(through.url))
+            consumer = await stack.enter_async_context(consuming(consumer_client, topic))
+            await producer.send(b"before")
+            assert await consumer.take(1) == [b"before"]
+        async with gate(second, reference.addresses, policies, **same) as through:
+            sent = [b"%d" % at for at in range(6)]
+            for payload in sent:
+                await producer.send(payload)
+            assert await consumer.take(len(sent)) == sent
+            assert through.state(topic).consumer_count == 1
+            assert through.counters()["unknown_ids"] == 1, "its client opens one stream after the other"
+            async with channel(through) as other:
+                request = pb.ConsumerRequest(topic_name=topic, subscription="other", consumer_name="other")
+                with pytest.raises(grpc.aio.AioRpcError, match="Consumer limit"):
+                    await services.ConsumerServiceStub(other).Subscribe(request, timeout=LONG_S)
+            await stack.aclose()

@@ -1,7 +1,8 @@
 """A gRPC broker unknown to the project, and the plugin with its method map.
 
-The broker is written with grpcio alone. Its messages are `{1: topic, 2: producer, 3: payload}` for `Send`,
-and `{1: topic, 2: subscription}` for `Follow`, whose responses are `{1: payload}`.
+The broker is written with grpcio alone. It takes 1 MiB of metadata, and gives binary metadata back. Its
+messages are `{1: topic, 2: producer, 3: payload}` for `Send`, and `{1: topic, 2: subscription}` for `Follow`,
+whose responses are `{1: payload}`.
 """
 
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import grpc
 
 from sluicegate.api import Method, MethodMap, Role, hookimpl
 
+LARGE_METADATA = [("grpc.max_metadata_size", 1 << 20), ("grpc.absolute_max_metadata_size", 1 << 20)]
 SEND, FOLLOW, HEALTH = "/courier.Post/Send", "/courier.Post/Follow", "/courier.Post/Health"
 
 
@@ -54,6 +56,8 @@ class Post(grpc.GenericRpcHandler):
 
     def _send(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         self.received.append(request)
+        binary = [(key, value) for key, value in context.invocation_metadata() if key.endswith("-bin")]
+        context.set_trailing_metadata(tuple(binary))
         return b""
 
     def _follow(self, request: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
@@ -64,7 +68,7 @@ class Post(grpc.GenericRpcHandler):
 def courier() -> Iterator[tuple[Post, str]]:
     """The broker and its address, within the block."""
     post = Post()
-    server = grpc.server(ThreadPoolExecutor(4))
+    server = grpc.server(ThreadPoolExecutor(4), options=LARGE_METADATA)
     server.add_generic_rpc_handlers((post,))
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()

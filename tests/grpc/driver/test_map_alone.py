@@ -8,7 +8,7 @@ from typing import Any
 import grpc
 import pytest
 from tests.gateway.lab import module_path
-from tests.grpc.driver.courier import FOLLOW, HEALTH, SEND, Post, courier, message
+from tests.grpc.driver.courier import FOLLOW, HEALTH, LARGE_METADATA, SEND, Post, courier, message
 from tests.real.gate import GateProcess
 from tests.waiting import LONG_S
 
@@ -116,3 +116,34 @@ def test_a_method_missing_from_the_map_is_refused_and_reported(world: World) -> 
         lambda: world.gate.metric("sluicegate_broker_events_total", **labels) == 1, "the call is counted"
     )
     world.gate.eventually(lambda: f"method '{HEALTH}' is not known" in world.gate.output(), "it is told")
+
+
+BINARY = [
+    b"hello",
+    "é".encode(),
+    bytes(16),
+    b"\xff\xfe\x00\x80",
+    bytes.fromhex("0000" + "ab" * 16 + "01" + "cd" * 8 + "0201"),  # of OpenCensus, as grpc-trace-bin
+]
+
+
+@pytest.mark.parametrize("value", BINARY)
+def test_binary_metadata_passes_both_ways(world: World, value: bytes) -> None:
+    send: Any = world.channel.unary_unary(SEND)
+    sent = message(TOPIC, b"anna", b"x")
+    for _ in range(2):  # gRPC C-core sends raw bytes once it has seen a server that allows them
+        _, call = send.with_call(sent, metadata=(("x-a-bin", value),), timeout=LONG_S)
+        assert dict(call.trailing_metadata())["x-a-bin"] == value
+
+
+def test_a_call_with_large_metadata_is_refused_alone(world: World) -> None:
+    options = [*LARGE_METADATA, ("grpc.use_local_subchannel_pool", 1)]
+    with grpc.insecure_channel(world.gate.bootstrap, options) as channel:
+        send: Any = channel.unary_unary(SEND)
+        sent = message(TOPIC, b"anna", b"x")
+        large = (("x-large", "h" * 100_000),)
+        # The first may leave before its client has seen the gateway's SETTINGS.
+        for _ in range(2):
+            code, _ = refused(lambda: send(sent, metadata=large, timeout=LONG_S, wait_for_ready=True))
+            assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
+            send(sent, timeout=LONG_S)

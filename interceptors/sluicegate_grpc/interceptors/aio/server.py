@@ -1,8 +1,8 @@
 """The server interceptor for grpc.aio: policies for a broker that is written with it."""
 
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeAlias
 
@@ -11,7 +11,7 @@ from grpc import aio
 
 from sluicegate.model import Role
 from sluicegate_grpc.interceptors.aio.call_waits import ListSubscriptions, Paced, finish
-from sluicegate_grpc.interceptors.codes import CODES, DETAILS
+from sluicegate_grpc.interceptors.codes import CODES
 from sluicegate_grpc.interceptors.enforcer import Attachment
 from sluicegate_grpc.interceptors.policed import Policed
 from sluicegate_grpc.interceptors.server_side import Handler, Read, Serialize, ServerPolicies, is_ok
@@ -20,6 +20,7 @@ from sluicegate_grpc.semantics.fields import Missing, Values
 from sluicegate_grpc.semantics.status import Refusal, RefusedError
 
 Context: TypeAlias = "aio.ServicerContext[Any, Any]"
+Admit: TypeAlias = "Callable[[Any, Context], AbstractAsyncContextManager[tuple[Any, _Context]]]"
 
 
 class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], aio.ServerInterceptor):
@@ -51,9 +52,8 @@ class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], aio.Se
             caller = self._caller(context)
             await self._police(policed, values, caller, context)
             producer = self.enforcer.unconfirmed(policed, values, caller)
-            if producer is not None:
-                return await self._proving(behavior(message, context), producer, context)
-            response = await behavior(message, context)
+            with self._proving(producer, context):
+                response = await behavior(message, context)
             if policed.method.role is Role.DETACH and is_ok(context):
                 self.enforcer.left(policed, values, caller)
             return response
@@ -63,35 +63,36 @@ class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], aio.Se
     # -- streams --------------------------------------------------------------------------------------
 
     def _unary_stream(self, behavior: Any, policed: Policed, serialize: Serialize) -> Any:
-        respond = _responding(behavior, policed)
-
-        async def call(request: Read, context: Context) -> None:
+        @asynccontextmanager
+        async def admitted(request: Read, context: Context) -> AsyncIterator[tuple[Any, _Context]]:
             values, message = request
             if policed.method.role is Role.DISPATCH:
                 async with self._delivering(policed, values, context) as paced:
-                    await respond(message, _Context(context, serialize, None, paced))
+                    yield message, _Context(context, serialize, None, paced)
                 return
             caller = self._caller(context)
             await self._police(policed, values, caller, context)
-            producer = self.enforcer.unconfirmed(policed, values, caller)
-            await self._proving(respond(message, _Context(context, serialize)), producer, context)
+            with self._proving(self.enforcer.unconfirmed(policed, values, caller), context):
+                yield message, _Context(context, serialize)
 
-        return call
+        return _streaming(behavior, policed, admitted)
 
     def _stream_stream(self, behavior: Any, policed: Policed, serialize: Serialize) -> Any:
-        respond = _responding(behavior, policed)
-
-        async def call(reads: AsyncIterator[Read], context: Context) -> None:
+        @asynccontextmanager
+        async def admitted(
+            reads: AsyncIterator[Read], context: Context
+        ) -> AsyncIterator[tuple[_Requests, _Context]]:
             if policed.method.role is not Role.DISPATCH:
                 requests = _Requests(self, policed, reads, context, self._stream_caller(context))
-                await requests.during(respond(requests, _Context(context, serialize, requests)))
+                with requests.served():
+                    yield requests, _Context(context, serialize, requests)
                 return
             values, first = await _first(reads)
             requests = _Requests(self, None, reads, context, self._caller(context), first)
             async with self._delivering(policed, values, context) as paced:
-                await respond(requests, _Context(context, serialize, requests, paced))
+                yield requests, _Context(context, serialize, requests, paced)
 
-        return call
+        return _streaming(behavior, policed, admitted)
 
     def _stream_unary(self, behavior: Any, policed: Policed, serialize: Serialize) -> Any:
         behavior = _asynchronous(behavior, policed)
@@ -105,7 +106,8 @@ class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], aio.Se
                     return attached(await behavior(requests, own))
             requests = _Requests(self, policed, reads, context, self._stream_caller(context))
             own = _Context(context, serialize, requests)
-            return await requests.during(behavior(requests, own))
+            with requests.served():
+                return await behavior(requests, own)
 
         return call
 
@@ -120,6 +122,7 @@ class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], aio.Se
         except RefusedError as refused:
             await abort(context, refused.refusal)
         has_left = True
+        _at_end(context, paced.close)
         try:
             yield paced
             has_left = False
@@ -147,13 +150,13 @@ class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], aio.Se
         finally:
             attachment.failed()
 
-    async def _proving(self, handler: Awaitable[Any], producer: Id | None, context: Context) -> Any:
-        """Run a handler whose response confirms an unconfirmed producer."""
+    @contextmanager
+    def _proving(self, producer: Id | None, context: Context) -> Iterator[None]:
+        """Run a handler within the block; its response confirms an unconfirmed producer, if there is one."""
         is_known = False
         try:
-            response = await handler
+            yield
             is_known = is_ok(context)
-            return response
         finally:
             self.enforcer.publish_answered(producer, is_known=is_known)
 
@@ -200,12 +203,18 @@ class _Requests:
             return request
         return aio.EOF
 
-    async def during(self, handler: Awaitable[Any]) -> Any:
-        """Run the handler; producers that only its stream attached are released with it."""
-        try:
-            return await handler
-        finally:
+    @contextmanager
+    def served(self) -> Iterator[None]:
+        """Run the handler within the block; producers that only its stream attached are released with it."""
+
+        def ended() -> None:
             self.interceptor.enforcer.stream_ended(self.caller)
+
+        _at_end(self.context, ended)
+        try:
+            yield
+        finally:
+            ended()
 
 
 @dataclass(eq=False)
@@ -225,33 +234,51 @@ class _Context:
 
     async def write(self, response: Any) -> None:
         """As `ServicerContext.write`."""
-        data = self._serialize(response)
-        if self._paced is None or await self._paced.passes(data):
+        if (data := await self.passed(response)) is not None:
             await self._context.write(data)
+
+    async def passed(self, response: Any) -> bytes | None:
+        """The bytes of a response once it may be sent; None if it is dropped."""
+        data = self._serialize(response)
+        return data if self._paced is None or await self._paced.passes(data) else None
 
     async def read(self) -> Any:
         """As `ServicerContext.read`."""
         return await (self._context.read() if self._requests is None else self._requests.read())
 
 
-def _responding(behavior: Any, policed: Policed) -> Callable[[Any, _Context], Awaitable[None]]:
-    """Run a response-streaming handler of either style as a coroutine that writes responses.
+def _streaming(behavior: Any, policed: Policed, admitted: Admit) -> Any:
+    """A handler that streams responses, in the style of another: interceptors around it tell them apart.
 
-    The server cancels a coroutine at once; a generator notices only when it is collected.
+    :param admitted: admits a call, whose handler runs within the block with its request and its context.
     """
     if not inspect.isasyncgenfunction(behavior):
-        writing: Callable[[Any, _Context], Awaitable[None]] = _asynchronous(behavior, policed)
-        return writing
+        writing = _asynchronous(behavior, policed)
 
-    async def respond(request: Any, context: _Context) -> None:
-        responses = behavior(request, context)
-        try:
+        async def write(request: Any, context: Context) -> None:
+            async with admitted(request, context) as call:
+                await writing(*call)
+
+        return write
+
+    async def generate(request: Any, context: Context) -> AsyncIterator[bytes]:
+        async with (
+            admitted(request, context) as (message, own),
+            aclosing(behavior(message, own)) as responses,
+        ):
             async for response in responses:
-                await context.write(response)
-        finally:
-            await responses.aclose()
+                if (data := await own.passed(response)) is not None:
+                    yield data
 
-    return respond
+    return generate
+
+
+def _at_end(context: Any, done: Callable[[], None]) -> None:
+    """Have something done once a call has ended, whatever becomes of its handler.
+
+    A generator whose call is cancelled while the server sends ends only when it is collected.
+    """
+    context.add_done_callback(lambda _: done())
 
 
 def _asynchronous(behavior: Any, policed: Policed) -> Any:
@@ -270,6 +297,5 @@ async def _first(reads: AsyncIterator[Read]) -> Read:
 
 async def abort(context: Context, refusal: Refusal) -> NoReturn:
     """End a call, with the details where clients of the richer error model look for them."""
-    trailers = ((DETAILS, refusal.details),) if refusal.details else ()
-    await context.abort(CODES[refusal.code], refusal.text, trailers)
+    await context.abort(CODES[refusal.code], refusal.text, refusal.trailers)
     raise AssertionError("abort returned")

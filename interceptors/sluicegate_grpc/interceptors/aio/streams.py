@@ -12,7 +12,7 @@ import grpc
 from grpc import aio
 
 from sluicegate_grpc.interceptors.aio.call_waits import Paced
-from sluicegate_grpc.interceptors.codes import CODES, DETAILS
+from sluicegate_grpc.interceptors.codes import CODES
 from sluicegate_grpc.interceptors.policed import encoded
 from sluicegate_grpc.semantics.status import Refusal, RefusedError
 
@@ -221,7 +221,7 @@ async def _iterated(requests: AsyncIterable[Any] | Iterable[Any]) -> AsyncIterat
 
 
 def _trailers(refusal: Refusal) -> aio.Metadata:
-    return aio.Metadata(*(((DETAILS, refusal.details),) if refusal.details else ()))
+    return aio.Metadata(*refusal.trailers)
 
 
 def fail(refusal: Refusal) -> NoReturn:

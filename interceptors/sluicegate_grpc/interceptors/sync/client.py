@@ -12,6 +12,7 @@ from sluicegate.model import Role
 from sluicegate_grpc.interceptors.client_side import ClientPolicies, Deadline
 from sluicegate_grpc.interceptors.enforcer import Attachment, Delivery, Waiting
 from sluicegate_grpc.interceptors.policed import Policed, encoded
+from sluicegate_grpc.interceptors.sync.bare import Responses
 from sluicegate_grpc.interceptors.sync.call_waits import (
     EndedError,
     ListSubscriptions,
@@ -108,7 +109,8 @@ class PolicyClientInterceptor(
         values, caller = policed.read(encoded(request)), self.caller(details)
 
         def proceed(details: Any) -> Any:
-            return continuation(details, request)
+            call = continuation(details, request)
+            return Responses(call) if response_streaming and not hasattr(call, "add_callback") else call
 
         if policed.attaches:
             return self._attach(self.enforcer.attach(policed, values, caller), details, proceed)

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 import grpc
 
-from sluicegate_grpc.interceptors.codes import CODES, DETAILS
+from sluicegate_grpc.interceptors.codes import CODES
 from sluicegate_grpc.semantics.status import Refusal
 
 
@@ -36,7 +36,7 @@ class PolicyRpcError(grpc.RpcError, grpc.Call, grpc.Future):  # type: ignore[typ
 
     def trailing_metadata(self) -> Any:
         """The details of the richer error model, as a server would have sent them."""
-        return ((DETAILS, self._refusal.details),) if self._refusal.details else ()
+        return self._refusal.trailers
 
     # -- as a call ------------------------------------------------------------------------------------
 

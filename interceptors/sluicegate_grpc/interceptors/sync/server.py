@@ -9,7 +9,7 @@ from typing import Any, NoReturn, TypeAlias
 import grpc
 
 from sluicegate.model import Role
-from sluicegate_grpc.interceptors.codes import CODES, DETAILS
+from sluicegate_grpc.interceptors.codes import CODES
 from sluicegate_grpc.interceptors.enforcer import Attachment
 from sluicegate_grpc.interceptors.policed import Policed
 from sluicegate_grpc.interceptors.server_side import Handler, Read, Serialize, ServerPolicies, is_ok
@@ -202,7 +202,7 @@ def _first(reads: Iterator[Read]) -> tuple[Values | Missing, Iterator[Any]]:
 def _end(context: Context, error: RefusedError | EndedError) -> NoReturn:
     """End a call, with the details where clients of the richer error model look for them."""
     refusal = error.refusal if isinstance(error, RefusedError) else Refusal(1, "Cancelled", b"")
-    if refusal.details:
-        context.set_trailing_metadata(((DETAILS, refusal.details),))
+    if refusal.trailers:
+        context.set_trailing_metadata(refusal.trailers)
     context.abort(CODES[refusal.code], refusal.text)
     raise AssertionError("abort returned")

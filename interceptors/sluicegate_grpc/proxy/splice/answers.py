@@ -6,7 +6,7 @@ All other responses pass unread.
 from collections.abc import Callable
 
 from sluicegate_grpc.proxy.splice.connection_state import Connection
-from sluicegate_grpc.proxy.splice.delivering import Delivering
+from sluicegate_grpc.proxy.splice.delivering import BreakOff, Delivering
 from sluicegate_grpc.proxy.splice.messages import PREFIX, UnreadableError, read_prefix
 from sluicegate_grpc.proxy.splice.request import Request
 from sluicegate_grpc.proxy.splice.resumable import Resumable
@@ -80,7 +80,7 @@ class Answers:
     :param connection: the client's.
     """
 
-    __slots__ = ("_connection", "_down", "ready", "watchers")
+    __slots__ = ("_connection", "_down", "break_off", "ready", "watchers")
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -89,6 +89,8 @@ class Answers:
         """Who looks at which stream."""
         self.ready: set[Delivering] = set()
         """Deliveries that may go on, as something was acknowledged."""
+        self.break_off: BreakOff
+        """Ends a call whose response is under way; the session sets it."""
 
     @property
     def deliveries(self) -> int:
@@ -160,7 +162,7 @@ class Answers:
 
     def deliver(self, stream: int, request: Request, delivery: Stream) -> None:
         """Meter the messages that the broker sends to a consumer."""
-        watcher = Delivering(self._connection, stream, request, delivery, self.watchers)
+        watcher = Delivering(self._connection, stream, request, delivery, self.watchers, self.break_off)
         delivery.on_acknowledged(lambda: self.ready.add(watcher))
         self._watch(stream, watcher)
 

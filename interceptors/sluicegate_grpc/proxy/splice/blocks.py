@@ -18,6 +18,10 @@ from sluicegate_grpc.semantics.status import Refusal
 
 NO_TABLE = b"\x20"
 """A table size of 0 (RFC 7541 section 6.3): the update that a peer waits for which wants no table."""
+FAR = 4
+"""So many times the limit on headers ends a connection; what is less refuses one call."""
+_FIELD_BYTES = 32
+"""What a field counts besides name and value (RFC 9113 section 6.5.2)."""
 _MAX_UPDATES = 2
 _LONG_UPDATE = 0x3F
 _LAST_STATIC_INDEX = 61
@@ -43,34 +47,54 @@ _CODED_TIME = re.compile(
 """The same in bits of Huffman's code: digits, a unit, and ones up to the next byte."""
 
 
+class TooLargeError(WireError):
+    """A block's headers are too large, and later blocks can still be read."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(
+            ErrorCode.ENHANCE_YOUR_CALM, "header_list_too_large", f"Headers of over {most} bytes"
+        )
+
+
 class RequestBlocks:
     """The header blocks of one direction.
 
     :param max_list_bytes: of one block's headers.
     """
 
-    __slots__ = ("_decoder", "is_plain")
+    __slots__ = ("_decoder", "_max_list_bytes", "is_plain")
 
     def __init__(self, max_list_bytes: int) -> None:
-        self._decoder = Decoder(max_list_bytes)
+        self._decoder = Decoder()
+        self._max_list_bytes = max_list_bytes
         self.is_plain = False
         """True once there is no table, so that equal blocks have equal headers."""
 
     def read(self, block: bytes) -> tuple[list[tuple[str, str]], bool]:
         """The headers of a block, and whether a decoder without dynamic table would read the same.
 
-        :raises WireError: if it cannot be read, or holds too much; the table is lost then.
+        :raises TooLargeError: if it holds too much, of which as much was read as the table needs.
+        :raises WireError: if it cannot be read, or holds far too much; the table is lost then.
         """
-        table = self._decoder.header_table
+        table, most = self._decoder.header_table, self._max_list_bytes
         plain, size = not table.dynamic_entries, table.maxsize
+        self._decoder.max_header_list_size = most * FAR if size else most
         try:
-            headers = [(str(name), str(value)) for name, value in self._decoder.decode(block)]
+            # Values are bytes, and Latin-1 has a character for each.
+            headers = [
+                (str(name, "latin-1"), str(value, "latin-1"))
+                for name, value in self._decoder.decode(block, raw=True)
+            ]
         except OversizedHeaderListError as error:
+            if not size and not table.maxsize:
+                raise TooLargeError(most) from None
             raise WireError(ErrorCode.ENHANCE_YOUR_CALM, "header_list_too_large", str(error)) from None
         except (HPACKError, ValueError, IndexError) as error:
             raise WireError(ErrorCode.COMPRESSION_ERROR, "header_block_malformed", str(error)) from None
         finally:
             self.is_plain = table.maxsize == 0
+        if size and sum(len(name) + len(value) + _FIELD_BYTES for name, value in headers) > most:
+            raise TooLargeError(most)
         return headers, plain and not table.dynamic_entries and table.maxsize == size
 
 
@@ -204,7 +228,9 @@ def value_alone(block: bytes, name: str, max_list_bytes: int) -> str:
 
 def encode(headers: Iterable[tuple[str, str]]) -> bytes:
     """A block that any decoder can read; it leaves the dynamic table empty."""
-    return NO_TABLE + b"".join(literal(name.encode(), value.encode()) for name, value in headers)
+    return NO_TABLE + b"".join(
+        literal(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers
+    )
 
 
 def literal(name: bytes, value: bytes) -> bytes:
@@ -224,19 +250,17 @@ def _length(size: int) -> bytes:
     return bytes(out)
 
 
-def trailers(code: int, text: str, details: bytes, *, alone: bool) -> bytes:
+def trailers(refusal: Refusal, *, alone: bool) -> bytes:
     """The block that ends a call (gRPC over HTTP/2, Trailers and Trailers-Only).
 
-    :param code: gRPC status.
-    :param text: human-readable.
-    :param details: a serialized `google.rpc.Status`; may be empty.
     :param alone: True if the response has no other headers.
     """
     parts = [NO_TABLE, _STATUS_200, _CONTENT_TYPE] if alone else [NO_TABLE]
-    parts.append(literal(b"grpc-status", str(code).encode()))
-    parts.append(literal(b"grpc-message", quote(text, safe=_UNQUOTED).encode()))
-    if details:
-        parts.append(literal(b"grpc-status-details-bin", b2a_base64(details, newline=False).rstrip(b"=")))
+    parts.append(literal(b"grpc-status", str(refusal.code).encode()))
+    parts.append(literal(b"grpc-message", quote(refusal.text, safe=_UNQUOTED).encode()))
+    for name, value in refusal.trailers:
+        coded = value.encode() if isinstance(value, str) else b2a_base64(value, newline=False).rstrip(b"=")
+        parts.append(literal(name.encode(), coded))
     return b"".join(parts)
 
 
@@ -245,7 +269,7 @@ def ending(stream: int, refusal: Refusal, *, alone: bool) -> bytes:
 
     :param alone: True if the response has no other headers.
     """
-    return header_frames(stream, trailers(refusal.code, refusal.text, refusal.details, alone=alone), end=True)
+    return header_frames(stream, trailers(refusal, alone=alone), end=True)
 
 
 _UNQUOTED: Final = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")

@@ -234,6 +234,14 @@ class Calling:
         if not call.has_ended:
             self._refusals.discard_rest(stream, is_open=not reset)
 
+    def break_off(
+        self, stream: int, refusal: status.Refusal, now_ns: int, *, alone: bool, is_over: bool
+    ) -> None:
+        """End a call whose response is under way. Parameters as for `Refusals.break_off`."""
+        self._shared.count("call_refused")
+        self.over(stream, now_ns, reset=True)
+        self._refusals.break_off(stream, refusal, alone=alone, is_over=is_over)
+
     def reset(self, data: bytes, at: int, stop: int, stream: int, now_ns: int) -> None:
         """The client has reset a stream; the reset is forwarded if the stream was."""
         self._connection.streams.ended(stream)

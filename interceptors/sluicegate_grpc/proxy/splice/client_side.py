@@ -1,7 +1,7 @@
 """Handles the client's frames (RFC 9113 section 6)."""
 
 from sluicegate_grpc.proxy.splice.answers import Answers
-from sluicegate_grpc.proxy.splice.blocks import NO_TABLE
+from sluicegate_grpc.proxy.splice.blocks import NO_TABLE, TooLargeError
 from sluicegate_grpc.proxy.splice.calling import Calling
 from sluicegate_grpc.proxy.splice.connection_state import Connection
 from sluicegate_grpc.proxy.splice.ended_calls import Refusals
@@ -210,6 +210,8 @@ class ClientSide(Side):
     def _trailers(self, request: Request, frames: bytes, flags: int, stream: int, now_ns: int) -> None:
         """More headers on a stream: the request's end."""
         holding = self._holding
+        if request.is_too_large and stream not in holding.marks and stream not in holding.calls:
+            raise TooLargeError(self._limits.header_list_bytes)
         if stream in holding.marks or stream in holding.calls:
             # RFC 9113 section 8.1: they end the request, and have no pseudo-headers.
             are_wellformed = bool(flags & END_STREAM) and request.are_trailers

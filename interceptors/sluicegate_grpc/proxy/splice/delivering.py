@@ -6,10 +6,11 @@ bounds how much the broker sends, and the connection's window is given back, so 
 
 from collections import deque
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.wait_queue import LONGEST_WAIT_NS
-from sluicegate.model import Action
+from sluicegate.model import Action, Decision
 from sluicegate.sessions.timers import Timer
 from sluicegate_grpc.proxy.splice.connection_state import Connection
 from sluicegate_grpc.proxy.splice.flow import Chunk, joined
@@ -17,8 +18,12 @@ from sluicegate_grpc.proxy.splice.frames import END_STREAM, HEAD, unpadded
 from sluicegate_grpc.proxy.splice.messages import PREFIX, UnreadableError, read_prefix
 from sluicegate_grpc.proxy.splice.request import Request
 from sluicegate_grpc.proxy.splice.watcher import Watcher, Withholding
+from sluicegate_grpc.semantics import status
 from sluicegate_grpc.semantics.calls import Stream
+from sluicegate_grpc.semantics.calls.attach_call import lost_place
+from sluicegate_grpc.semantics.calls.publishing import unknown_id
 from sluicegate_grpc.semantics.fields import Missing, Plan, Values
+from sluicegate_grpc.semantics.status import Refusal
 
 _UNACKED = "max_unacked_messages_per_consumer"
 _UNACKED_WAIT_NS = 20_000_000
@@ -31,6 +36,8 @@ _NS_PER_MS = 1_000_000
 _FIRST_BYTES = 128
 _EAGER_BYTES = 65_536
 _DROP = -1
+_PLACE_WAIT_NS = 1_000_000_000
+"""How often a consumer with an unknown id tries to attach."""
 MESSAGE_BYTES = 300
 """What a buffered message takes besides its bytes."""
 
@@ -55,6 +62,13 @@ class Message:
         return (self.size or PREFIX) - self.there
 
 
+class BreakOff(Protocol):
+    """Ends a call whose response is under way."""
+
+    def __call__(self, stream: int, refusal: Refusal, now_ns: int, /, *, alone: bool, is_over: bool) -> None:
+        """End it. Parameters as for `Refusals.break_off`."""
+
+
 class Delivering(Withholding):
     """The messages of one stream.
 
@@ -62,9 +76,11 @@ class Delivering(Withholding):
     :param delivery: the consumer.
     :param watchers: of the connection: it stays among them while messages wait after the broker's end of the
         stream.
+    :param break_off: ends the call of a consumer with an unknown id that cannot attach.
     """
 
     __slots__ = (
+        "_break_off",
         "_delivery",
         "_drops",
         "_end",
@@ -76,6 +92,7 @@ class Delivering(Withholding):
         "_queue",
         "_request",
         "_timer",
+        "_until_ns",
         "_watchers",
     )
 
@@ -86,6 +103,7 @@ class Delivering(Withholding):
         request: Request,
         delivery: Stream,
         watchers: dict[int, Watcher],
+        break_off: BreakOff,
     ) -> None:
         super().__init__(connection, stream)
         self._flow = connection.down.flow
@@ -103,6 +121,9 @@ class Delivering(Withholding):
         self._patience_ns = _UNACKED_WAIT_NS
         self._timer: Timer | None = None
         self._watchers = watchers
+        self._break_off = break_off
+        self._until_ns = 0
+        """How long a consumer with an unknown id may wait to attach; 0 while it has not had to."""
 
     # -- what the broker sends ------------------------------------------------------------------------
 
@@ -111,7 +132,7 @@ class Delivering(Withholding):
         # <hot> Runs for every frame: nearly always all messages in it pass.
         begin, end = unpadded(data, at, stop, flags)
         passed = begin
-        if not self._queue and not self._drops:
+        if not self._queue and not self._drops and self._delivery.unknown is None:
             passed = self._let_pass(data, begin, end, now_ns)
             size = stop - at - HEAD
             if passed == end and not flags & END_STREAM and self._flow.fits(self._outlet, size):
@@ -170,8 +191,9 @@ class Delivering(Withholding):
 
     def _arrive(self, data: bytes, at: int, end: int, now_ns: int) -> None:
         """Buffer bytes, assigned to their messages."""
-        gate = self._delivery.gate(now_ns)
-        ahead = self._shared.limits.stream_bytes if gate.delay is not None else 0
+        delivery = self._delivery
+        is_read = delivery.unknown is not None or delivery.gate(now_ns).delay is not None
+        ahead = self._shared.limits.stream_bytes if is_read else 0
         if self._drops:
             dropped = min(self._drops, end - at)
             self._drops -= dropped
@@ -215,12 +237,15 @@ class Delivering(Withholding):
 
     def ended(self, now_ns: int, *, by_client: bool) -> None:
         """The stream was reset: the broker redelivers what is not acknowledged."""
+        self._discard()
+        self._end = b""
+        self._finished(now_ns, has_left=by_client)
+
+    def _discard(self) -> None:
         for message in self._queue:
             self._flow.discard(self._outlet, message.chunks)
         self._down.let_go(MESSAGE_BYTES * len(self._queue))
         self._queue.clear()
-        self._end = b""
-        self._finished(now_ns, has_left=by_client)
 
     def _finished(self, now_ns: int, *, has_left: bool = False) -> None:
         if self._timer is not None:
@@ -232,10 +257,12 @@ class Delivering(Withholding):
 
     def pump(self, now_ns: int) -> None:
         """Send the messages that may pass."""
+        if self._delivery.unknown is not None and not self._attach(now_ns):
+            return
         gate = self._delivery.gate(now_ns)
         while self._queue:
             message = self._queue[0]
-            if not message.is_known and not self._read(message, gate):
+            if not message.is_known and not self._know(message, gate):
                 break
             wait_ns = self._ask(gate, message.values, max(0, message.size - PREFIX), message.seen_ms, now_ns)
             if wait_ns > 0:
@@ -257,20 +284,52 @@ class Delivering(Withholding):
             self._finished(now_ns)
             self._down.ends(self._outlet, end)
 
-    def _read(self, message: Message, gate: Gate) -> bool:
-        """Read a message; False if it is incomplete, and its sender has been granted the missing bytes."""
+    def _attach(self, now_ns: int) -> bool:
+        """Attach a consumer with an unknown id by its first message; False if it waits or is refused."""
+        delivery = self._delivery
+        values = self._read(self._queue[0], self._request.plans.identity) if self._queue else Missing.MORE
+        if values is Missing.MORE:
+            return False
+        decision: Decision = unknown_id("consumer", delivery.unknown or 0)
+        if isinstance(values, Values) and values.topic and values.subscription:
+            found = delivery.identify(values, now_ns)
+            if found is None:
+                return True
+            decision = found
+            self._until_ns = self._until_ns or now_ns + self._shared.max_hold_ns
+            if now_ns < self._until_ns:
+                self._wake(min(decision.delay_ns or _PLACE_WAIT_NS, _PLACE_WAIT_NS), now_ns)
+                return False
+        topic = values.topic if isinstance(values, Values) else ""
+        is_over = bool(self._end)
+        self._watchers.pop(self._stream, None)
+        self.ended(now_ns, by_client=False)
+        refusal = status.refusal(lost_place(decision), topic)
+        self._break_off(self._stream, refusal, now_ns, alone=not self._block, is_over=is_over)
+        return False
+
+    def _know(self, message: Message, gate: Gate) -> bool:
+        """Read what policies need of a message; False if it is incomplete."""
+        values = self._read(message, self._plan(gate))
+        if values is Missing.MORE:
+            return False
+        message.values = values if isinstance(values, Values) else None
+        message.is_known = True
+        return True
+
+    def _read(self, message: Message, plan: Plan) -> Values | Missing:
+        """Read a message; MORE if it is incomplete, and its sender has been granted the missing bytes."""
         most = self._shared.limits.stream_bytes
         whole = message.there == message.size
         if message.size and (whole or message.there <= _EAGER_BYTES or message.there >= most):
-            plan = self._plan(gate)
             values = self._values(message, plan=plan, whole=whole)
-            if values is not Missing.MORE or message.there >= most:
-                message.values = values if isinstance(values, Values) else None
-                message.is_known = True
-                return True
+            if values is not Missing.MORE:
+                return values
+            if message.there >= most:
+                return Missing.MALFORMED
         for chunk in message.chunks:
             self._flow.advance(self._outlet, chunk)
-        return False
+        return Missing.MORE
 
     def _values(self, message: Message, *, plan: Plan, whole: bool) -> Values | Missing:
         content = joined(message.chunks)

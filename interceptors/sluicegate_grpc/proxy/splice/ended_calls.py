@@ -51,6 +51,16 @@ class Refusals:
         if not has_ended:
             self._complete(stream, owed=0)
 
+    def break_off(self, stream: int, refusal: Refusal, *, alone: bool, is_over: bool) -> None:
+        """End a response that is under way.
+
+        :param alone: as for `blocks.ending`.
+        :param is_over: True if the broker has ended it.
+        """
+        self._answer(stream, refusal, alone=alone)
+        if not is_over:
+            self.cancel_upstream(stream)
+
     def _complete(self, stream: int, owed: int | None) -> None:
         """The response is complete, and the rest of the request is not needed (RFC 9113 section 8.1)."""
         if owed is None:

@@ -86,6 +86,7 @@ class GrpcSession:
         refusals = Refusals(connection)
         empty = Flood("empty_frames", shared.limits.empty_frames)
         self._calling = Calling(connection, self._answers, refusals, empty)
+        self._answers.break_off = self._calling.break_off
         self._holding = self._calling.holding
         self._client = ClientSide(connection, self._calling, self._answers, refusals, empty)
         broker = BrokerSide(connection, self._calling, self._answers, refusals)

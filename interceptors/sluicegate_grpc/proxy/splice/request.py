@@ -19,9 +19,11 @@ class Plans:
     """For responses if it does not matter when they were published."""
     sizes: Plan
     """For responses of which only the size matters."""
+    identity: Plan
+    """For the first message to a consumer whose id is not known."""
 
 
-_NOTHING = Plans(*(Plan({}),) * 5)
+_NOTHING = Plans(*(Plan({}),) * 6)
 
 
 @dataclass(slots=True)
@@ -54,6 +56,8 @@ class Request:
     """True if they may end a request."""
     refusal: tuple[str, Refusal] | None = None
     """Why it is refused whatever the policies say: the counter, and the answer."""
+    is_too_large: bool = False
+    """True if its headers were not read, as they are too large."""
     is_plain: bool = True
     """True if its headers may pass without being looked at again."""
 

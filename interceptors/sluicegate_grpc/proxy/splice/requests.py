@@ -5,11 +5,17 @@ from collections.abc import Callable, Mapping
 from hashlib import sha256
 
 from sluicegate.model import Role
-from sluicegate_grpc.proxy.splice.blocks import Deadlines, RequestBlocks, check_updates, encode
+from sluicegate_grpc.proxy.splice.blocks import (
+    Deadlines,
+    RequestBlocks,
+    TooLargeError,
+    check_updates,
+    encode,
+)
 from sluicegate_grpc.proxy.splice.request import Request
 from sluicegate_grpc.proxy.splice.shared import Headers, Shared
 from sluicegate_grpc.proxy.splice.wellformed import is_method, is_wellformed
-from sluicegate_grpc.semantics.status import PERMISSION_DENIED, UNIMPLEMENTED, Refusal
+from sluicegate_grpc.semantics.status import PERMISSION_DENIED, RESOURCE_EXHAUSTED, UNIMPLEMENTED, Refusal
 
 _LENGTH = re.compile(r"[0-9]{1,15}")
 _DEADLINES = Deadlines()
@@ -18,6 +24,7 @@ _MAX_KNOWN_BYTES = 8_192
 """Of a header block that is remembered."""
 _FEW_FIELDS = 32
 """The work of a frame covers as many fields of a request's headers, and reading more is charged."""
+_LEAST_FIELD_BYTES = 32
 _FIELD_WORK = 4
 """What one of them takes, in the units of `frame_stream.WORK_PER_TURN`."""
 
@@ -45,6 +52,7 @@ class RequestReader:
     def read(self, block: bytes) -> Request:
         """Parse a header block.
 
+        :return: one that is to be refused, if its headers are too large.
         :raises WireError: if it cannot be read.
         """
         # <hot> Runs for nearly every request with a deadline.
@@ -57,7 +65,12 @@ class RequestReader:
             if key is not None and (request := self.known.get(key)) is not None:
                 return request
         check_updates(block, may_have_table=not self.has_no_table)
-        headers, is_alone = self.blocks.read(block)
+        try:
+            headers, is_alone = self.blocks.read(block)
+        except TooLargeError as error:
+            self._charge(self._shared.limits.header_list_bytes // _LEAST_FIELD_BYTES * _FIELD_WORK)
+            refusal = Refusal(RESOURCE_EXHAUSTED, f"{error}. Send less metadata.")
+            return Request("", refusal=(error.counter, refusal), is_too_large=True, is_plain=False)
         if len(headers) > _FEW_FIELDS:
             self._charge(len(headers) * _FIELD_WORK)
         request = self._understand(headers)
@@ -82,7 +95,8 @@ class RequestReader:
         request.refusal = self._refusal(request.path, found)
         authorization = [value for name, value in headers if name == "authorization"]
         if len(authorization) == 1 and (principal := shared.principal(headers)):
-            request.credentials, request.principal = sha256(authorization[0].encode()).digest(), principal
+            request.credentials = sha256(authorization[0].encode("latin-1")).digest()
+            request.principal = principal
         if shared.aliases is not None and len(authorization) == 1:
             request.authorization = authorization[0]
         if shared.methods.route_header:

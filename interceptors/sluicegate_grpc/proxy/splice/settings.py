@@ -21,7 +21,16 @@ TABLE_SIZE = 1
 MAX_STREAMS = 3
 INITIAL_WINDOW = 4
 MAX_FRAME = 5
-_DEFAULTS = {TABLE_SIZE: 4_096, MAX_STREAMS: 2**32 - 1, MAX_FRAME: LEAST_MAX_FRAME}
+MAX_HEADER_LIST = 6
+_PASSED = frozenset({TABLE_SIZE, 2, MAX_STREAMS, INITIAL_WINDOW, MAX_FRAME, MAX_HEADER_LIST})
+"""SETTINGS hold between neighbours (RFC 9113 section 6.5): only those pass that the gateway keeps to on both
+sides, with 2, SETTINGS_ENABLE_PUSH. With gRPC's 0xfe03, clients would send `-bin` metadata as raw bytes."""
+_DEFAULTS = {
+    TABLE_SIZE: 4_096,
+    MAX_STREAMS: 2**32 - 1,
+    MAX_FRAME: LEAST_MAX_FRAME,
+    MAX_HEADER_LIST: 2**32 - 1,
+}
 _LARGEST_FRAME = 2**24 - 1
 _MAX_ENTRIES = 32
 """Of one frame: there are less than ten kinds."""
@@ -52,21 +61,21 @@ def shrinks_table(payload: bytes) -> bool:
 
 def for_clients(limits: Limits) -> Mapping[int, int]:
     """Upper bounds of a broker's settings towards clients."""
-    return {TABLE_SIZE: 0, MAX_STREAMS: limits.max_streams, MAX_FRAME: limits.frame_bytes}
+    return {MAX_STREAMS: limits.max_streams, **for_brokers(limits)}
 
 
 def for_brokers(limits: Limits) -> Mapping[int, int]:
     """Upper bounds of a client's settings towards the broker."""
-    return {TABLE_SIZE: 0, MAX_FRAME: limits.frame_bytes}
+    return {TABLE_SIZE: 0, MAX_FRAME: limits.frame_bytes, MAX_HEADER_LIST: limits.header_list_bytes}
 
 
 def bounded(payload: bytes, most: Mapping[int, int], *, first: bool) -> bytes:
-    """The same settings within bounds.
+    """Those of the settings that pass, within bounds.
 
     :param most: by setting.
     :param first: True for a side's first settings, which also lower the defaults.
     """
-    kept = [(name, min(value, most.get(name, value))) for name, value in entries(payload)]
+    kept = [(name, min(value, most.get(name, value))) for name, value in entries(payload) if name in _PASSED]
     if first:
         said = {name for name, _ in kept}
         less = [(name, value) for name, value in most.items() if value < _DEFAULTS[name]]

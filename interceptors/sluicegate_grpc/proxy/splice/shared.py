@@ -12,7 +12,7 @@ from sluicegate_grpc.proxy.splice.request import Plans, Request
 from sluicegate_grpc.proxy.splice.resuming import Aliases
 from sluicegate_grpc.proxy.unknown import UnknownMethods
 from sluicegate_grpc.semantics.calls import Calls
-from sluicegate_grpc.semantics.plans import plan, response_plan
+from sluicegate_grpc.semantics.plans import identity_plan, plan, response_plan
 from sluicegate_grpc.semantics.status import Refusal
 
 Address: TypeAlias = tuple[str, int]
@@ -28,7 +28,8 @@ class Limits:
     """Limits of one client connection: bytes, and events per second."""
 
     header_list_bytes: int = 65_536
-    """Of the headers of one request, by RFC 9113 section 6.5.2 (names, values, 32 for each)."""
+    """Of the headers of one request, by RFC 9113 section 6.5.2 (names, values, 32 for each). Both sides are
+    told so (SETTINGS_MAX_HEADER_LIST_SIZE)."""
     continuations: int = 32
     """CONTINUATION frames of one header block."""
     frame_bytes: int = 65_536
@@ -100,6 +101,7 @@ class Shared:
                 response_plan(method),
                 response_plan(timeless),
                 response_plan(replace(timeless, position=())),
+                identity_plan(method),
             )
         return found
 

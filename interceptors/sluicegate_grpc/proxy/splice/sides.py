@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from struct import Struct
 
+from sluicegate_grpc.proxy.splice.blocks import FAR
 from sluicegate_grpc.proxy.splice.connection_state import Connection
 from sluicegate_grpc.proxy.splice.floods import Flood
 from sluicegate_grpc.proxy.splice.frame_stream import FrameStream
@@ -97,7 +98,7 @@ class Side:
         block.frames += data[at:stop]
         block.content += data[at + HEAD : stop]
         too_many = block.pieces > self._limits.continuations
-        if too_many or len(block.content) > self._limits.header_list_bytes:
+        if too_many or len(block.content) > FAR * self._limits.header_list_bytes:
             text = f"a header block of {len(block.content)} bytes in {block.pieces + 1} frames"
             raise WireError(ErrorCode.ENHANCE_YOUR_CALM, "continuation_flood", text)
         if flags & END_HEADERS:

@@ -187,7 +187,7 @@ class Attachments:
         :param has_left: True to release it, if it was the last.
         """
         place.seen_ns = now_ns
-        if has_left and not place.in_use:
+        if (has_left or place.is_nameless) and not place.in_use:
             self.release(place, now_ns)
 
     def used(self, place: Place, caller: Caller, now_ns: int) -> None:

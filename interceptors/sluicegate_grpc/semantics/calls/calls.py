@@ -197,7 +197,8 @@ class Calls:
     def dispatching(self, method: Method, values: Values, caller: Caller, now_ns: int) -> Stream | None:
         """Open a stream of deliveries.
 
-        :return: None if its consumer is unknown; else see `Stream.decision`, and close it in any case.
+        :return: None if its consumer is unknown, and messages do not tell whose they are; else see
+            `Stream.decision` and `Stream.unknown`, and close it in any case.
         """
         if method.topic:
             attaching = self.attach(method, values, caller, now_ns)
@@ -205,7 +206,11 @@ class Calls:
         place = self._places.consumers.get(values.consumer)
         if place is None:
             self.unknown_ids += 1
-            return None
+            if not method.message_topic:
+                return None
+            return Stream(
+                self.attachments, self._first_seen, None, caller, None, whole=False, unknown=values.consumer
+            )
         if place.held:
             self.attachments.used(place, caller, now_ns)
             return Stream(self.attachments, self._first_seen, place, caller, None, whole=False)

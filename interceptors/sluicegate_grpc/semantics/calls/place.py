@@ -75,6 +75,8 @@ class Place:
     """Calls that attach it and are under way, by caller."""
     streams: int = 0
     """Open streams by which it is delivered to."""
+    is_nameless: bool = False
+    """True for a consumer of which only the id is known: it counts for as long as a stream is open."""
     seen_ns: int = 0
     """When its client was last heard of."""
     callers: dict[Caller, Part] = field(default_factory=dict)
@@ -225,7 +227,7 @@ class Places:
             place.left_by(caller)
         place.refs.clear()
         place.publisher = place.publishing = None
-        if any(not isinstance(broker_id, tuple) for broker_id in place.ids):
+        if not place.is_nameless and any(not isinstance(broker_id, tuple) for broker_id in place.ids):
             self._released[place] = None
         else:
             self.forget(place)

@@ -7,7 +7,7 @@ from sluicegate.engine.gate import Gate
 from sluicegate.model import Action, Decision, Operation, OperationKind
 from sluicegate_grpc.semantics.calls.attach_call import Attaching
 from sluicegate_grpc.semantics.calls.attachments import Attachments
-from sluicegate_grpc.semantics.calls.place import Caller, Place
+from sluicegate_grpc.semantics.calls.place import Caller, Id, Place
 from sluicegate_grpc.semantics.fields import Values
 
 
@@ -22,9 +22,21 @@ class Stream:
     :param caller: opened it.
     :param attaching: if the consumer must attach first.
     :param whole: True if the consumer is there for as long as this stream, and no longer.
+    :param unknown: the id of a consumer that is not known: its first message tells whose it is (`identify`).
     """
 
-    __slots__ = ("_attachments", "_first_seen", "_place", "_whole", "attaching", "caller", "op", "open")
+    __slots__ = (
+        "_attachments",
+        "_first_seen",
+        "_place",
+        "_tell",
+        "_whole",
+        "attaching",
+        "caller",
+        "op",
+        "open",
+        "unknown",
+    )
 
     def __init__(
         self,
@@ -35,6 +47,7 @@ class Stream:
         attaching: Attaching | None,
         *,
         whole: bool,
+        unknown: Id | None = None,
     ) -> None:
         self._attachments = attachments
         self._first_seen = first_seen
@@ -43,12 +56,21 @@ class Stream:
         self.caller = caller
         self.attaching = attaching
         """Must go through the gate before the stream does, if it is not None: see `decision`."""
-        key = place.key if place is not None else ("", "", "")
-        self.op: Operation = caller.operation(OperationKind.DISPATCH, key)
+        self._tell: Callable[[], None] | None = None
+        self.unknown = unknown
+        """The consumer's id until `identify` has attached it; no message may be decided before."""
+        self.op: Operation = caller.operation(OperationKind.DISPATCH, ("", "", ""))
         """The operation of every message."""
         self.open = True
         if place is not None:
-            place.streams += 1
+            self._serve(place)
+
+    def _serve(self, place: Place) -> None:
+        self._place = place
+        place.streams += 1
+        self.op = self.caller.operation(OperationKind.DISPATCH, place.key)
+        if self._tell is not None:
+            place.on_acknowledged[self] = self._tell
 
     @property
     def decision(self) -> Decision | None:
@@ -59,6 +81,40 @@ class Stream:
         """It was admitted and is forwarded."""
         if self.attaching is not None:
             self._attachments.attached(self.attaching, None, now_ns)
+
+    def identify(self, values: Values, now_ns: int) -> Decision | None:
+        """Attach a consumer with an unknown id, which the broker has honoured by delivering a message.
+
+        Its name stays unknown, so it counts by its id and for as long as its streams are open.
+
+        :param values: topic and subscription, which the message names.
+        :return: None once it is attached; else call it again after a while, or close the stream.
+        """
+        broker_id, attachments = self.unknown, self._attachments
+        if broker_id is None:
+            return None
+        place = attachments.places.consumers.get(broker_id)
+        if place is not None and place.held:
+            attachments.used(place, self.caller, now_ns)
+            self._identified(place)
+            return None
+        attaching = self.attaching
+        if attaching is None or attaching.ended:
+            attachments.gate(values.topic, False, now_ns).state.confirm(values.subscription)
+            nameless = (values.topic, values.subscription, f"id {broker_id}")
+            key = place.key if place is not None else nameless
+            attaching = attachments.begin(OperationKind.ATTACH_CONSUMER, key, self.caller, known=True)
+            self.attaching = attaching
+        decision = attachments.again(attaching, now_ns)
+        if decision is None and attaching.place is not None:
+            attaching.place.is_nameless = place is None
+            attachments.attached(attaching, broker_id, now_ns)
+            self._identified(attaching.place)
+        return decision
+
+    def _identified(self, place: Place) -> None:
+        self.unknown = None
+        self._serve(place)
 
     def gate(self, now_ns: int) -> Gate:
         """The topic's gate; not to be kept over a wait."""
@@ -112,6 +168,7 @@ class Stream:
 
     def on_acknowledged(self, tell: Callable[[], None]) -> None:
         """Have it told, until the stream is closed, whenever its consumer has acknowledged something."""
+        self._tell = tell
         if self._place is not None:
             self._place.on_acknowledged[self] = tell
 
@@ -120,14 +177,16 @@ class Stream:
 
         :param has_left: False if the server ended it in order; the consumer then still counts as attached.
         """
-        place = self._place
-        if place is None or not self.open:
+        if not self.open:
             return
         self.open = False
+        if self.attaching is not None:
+            self._attachments.failed(self.attaching, now_ns)
+        place = self._place
+        if place is None:
+            return
         place.streams -= 1
         place.on_acknowledged.pop(self, None)
         gate = self._attachments.gate(self.op.topic, self.caller.exempt, now_ns)
         gate.abandon(self.op, now_ns)
-        if self.attaching is not None:
-            self._attachments.failed(self.attaching, now_ns)
         self._attachments.stream_ended(place, now_ns, has_left=has_left or self._whole)

@@ -1,7 +1,7 @@
 """A tiny broker on grpc.aio with the interceptor, and a channel to it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import MappingProxyType
 from typing import Any
@@ -104,14 +104,16 @@ async def serving(
     engine: PolicyEngine,
     broker: Broker | None = None,
     handlers: Mapping[str, Any] = MappingProxyType({}),
+    before: Sequence[aio.ServerInterceptor] = (),
     **options: Any,
 ) -> AsyncIterator[Served]:
     """A server with the interceptor.
 
     :param handlers: take the place of the broker's own, by name.
+    :param before: interceptors that see a call first.
     """
     served = Served(engine, broker or Broker(), **options)
-    server = aio.server(interceptors=[served.interceptor])
+    server = aio.server(interceptors=[*before, served.interceptor])
     chosen = grpc.method_handlers_generic_handler(SERVICE, dict(handlers))
     server.add_generic_rpc_handlers((chosen, service(served.behaviors)))
     served.port = server.add_insecure_port("127.0.0.1:0")

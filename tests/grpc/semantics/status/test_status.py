@@ -70,9 +70,17 @@ def test_numbers_are_formatted_in_full() -> None:
 def test_rate_refusals_carry_a_positive_retry_delay(
     wait_ns: int, action: Action, told_ns: int | None
 ) -> None:
-    found = details(refusal(replace(DECISION, delay_ns=wait_ns, action=action), "/a/t")).get("RetryInfo", [])
+    refused = refusal(replace(DECISION, delay_ns=wait_ns, action=action), "/a/t")
+    found = details(refused).get("RetryInfo", [])
     waits = [each.retry_delay.ToNanoseconds() for each in found if isinstance(each, RetryInfo)]
     assert waits == ([] if told_ns is None else [told_ns])
+    pushback = dict(refused.trailers).get("grpc-retry-pushback-ms")
+    assert pushback == (None if told_ns is None else str(told_ns // 1_000_000))
+
+
+def test_a_client_is_not_told_to_retry_too_early() -> None:
+    refused = refusal(replace(DECISION, delay_ns=1_000_001), "/a/t")
+    assert dict(refused.trailers)["grpc-retry-pushback-ms"] == "2"
 
 
 def test_details_carry_every_reason_and_only_limits_as_quotas() -> None:

@@ -71,7 +71,7 @@ class Peer:
 
     def __init__(self, is_client: bool, window: int, choose: Choose, table: int = 4_096) -> None:
         self.is_client = is_client
-        config = H2Configuration(client_side=is_client, header_encoding="utf-8")
+        config = H2Configuration(client_side=is_client, header_encoding="latin-1")
         self.h2 = H2Connection(config)
         if table != 4_096:
             self.h2.local_settings = Settings(is_client, {SettingCodes.HEADER_TABLE_SIZE: table})

@@ -27,6 +27,7 @@ from tests.grpc.proxy.splice.oracle.reshape import (
 )
 
 from sluicegate_grpc.proxy.splice import Limits
+from sluicegate_grpc.proxy.splice.blocks import FAR
 
 NO_ERROR, PROTOCOL_ERROR, FLOW_CONTROL_ERROR, STREAM_CLOSED, FRAME_SIZE_ERROR = 0, 1, 3, 5, 6
 CANCEL, COMPRESSION_ERROR, ENHANCE_YOUR_CALM = 8, 9, 11
@@ -68,13 +69,13 @@ ENDS = {
         "frame_too_large",
     ),
     "a header list too large": (
-        HELLO + in_pieces(block(service.OTHER, *LONG)),
+        HELLO + in_pieces(block(service.OTHER, *LONG * 4)),
         ENHANCE_YOUR_CALM,
         "header_list_too_large",
     ),
     "a header list that unpacks to too much": (
         # The first puts a long value into the table, the second names it often.
-        HELLO + frame(HEADERS, END_HEADERS, 1, b"\x40\x01a\x7f\xa1\x1e" + b"v" * 4_000 + b"\xbe" * 20),
+        HELLO + frame(HEADERS, END_HEADERS, 1, b"\x40\x01a\x7f\xa1\x1e" + b"v" * 4_000 + b"\xbe" * 80),
         ENHANCE_YOUR_CALM,
         "header_list_too_large",
     ),
@@ -94,7 +95,7 @@ ENDS = {
         "continuation_flood",
     ),
     "large CONTINUATION frames": (
-        open_block(frame(CONTINUATION, 0, 1, bytes(16_384)) * 5),
+        open_block(frame(CONTINUATION, 0, 1, bytes(16_384)) * 17),
         ENHANCE_YOUR_CALM,
         "continuation_flood",
     ),
@@ -247,7 +248,7 @@ def test_errors_that_end_a_connection(name: str, cut: int) -> None:
     assert hostile.wire.closed.counter == counter
     assert hostile.goaway == code
     waiting = max(map(len, reads))  # a read of many frames waits for its turns
-    assert hostile.wire.most_held <= 2 * LIMITS.header_list_bytes + waiting
+    assert hostile.wire.most_held <= 2 * FAR * LIMITS.header_list_bytes + waiting
     hostile.wire.hang_up()
     assert front.services.budget.used == 0
     assert_serves(before, 3)
