@@ -16,7 +16,7 @@ from tests.fuzz.protocols import PROTOCOLS
 from tests.kafka.session.messages import produce
 
 from sluicegate_kafka.codec.compression import unpacked
-from sluicegate_kafka.codec.record_walk import Walk
+from sluicegate_kafka.codec.record_walk import Slice, Walk
 from sluicegate_kafka.codec.records import COMPRESSION_MASK, walk_batches
 
 _FRAMES = 3_000
@@ -102,7 +102,7 @@ def test_a_batch_that_asks_for_much_work_is_whole(packed: bytes) -> None:
     if codec:
         records = b"".join(unpacked(codec, records, 1 << 20))
         assert len(records) > 20 * len(packed)
-    walk = Walk(1 << 20, header.record_count)
+    walk = Walk(1 << 20, header.record_count, Slice())
     deque(walk.over(records, 0, len(records)), maxlen=0)
     assert walk.left == 0
 
