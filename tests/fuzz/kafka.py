@@ -194,6 +194,7 @@ class KafkaFuzz(AnyFuzz):
         super().__init__(chance, TOPICS, without)
         self.bench.exempt = frozenset({"admin"})
         entry = {"name": "k", "system": "kafka", "bootstrap": ["b:9092"], "listen": {"port": 19_000}}
+        Unpacking.is_loaded = True  # the first inspection of a process differs otherwise
         self.front = KafkaFront(KafkaConfig.model_validate(entry))
         now(self.front.start(self.bench))
         self.change()

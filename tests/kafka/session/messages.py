@@ -55,16 +55,23 @@ def batch(
 
 
 def produce(
-    topics: Mapping[str, bytes], *, correlation_id: int = 1, acks: int = -1, client_id: str = "app"
+    topics: Mapping[str, bytes | Mapping[int, bytes]],
+    *,
+    correlation_id: int = 1,
+    acks: int = -1,
+    client_id: str = "app",
 ) -> bytes:
-    """A Produce request with one batch for partition 0 of each topic."""
+    """A Produce request with one batch for partition 0 of each topic, or for each of its partitions."""
     entity = produce_request.ProduceRequest(
         acks=i16(acks),
         timeout=datetime.timedelta(seconds=30),
         topic_data=tuple(
             produce_request.TopicProduceData(
                 name=topic,
-                partition_data=(produce_request.PartitionProduceData(index=i32(0), records=records),),
+                partition_data=tuple(
+                    produce_request.PartitionProduceData(index=i32(index), records=batch)
+                    for index, batch in ({0: records} if isinstance(records, bytes) else records).items()
+                ),
             )
             for topic, records in topics.items()
         ),

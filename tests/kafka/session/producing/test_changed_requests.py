@@ -186,7 +186,8 @@ def is_as_large_as_it_may_be(form: Form) -> None:
 
 
 def another_client_has_gaps(form: Form) -> None:
-    form.wire.shared.sequences_of(Wire(Bench(), peer="10.0.0.2:5000").session.connection.identity)
+    other = Wire(Bench(), peer="10.0.0.2:5000").session.connection
+    form.wire.shared.sequences_of(other.identity)
 
 
 @pytest.mark.parametrize(

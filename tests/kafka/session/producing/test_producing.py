@@ -293,8 +293,9 @@ def test_a_message_stamped_far_ahead_is_refused_where_delivery_is_delayed() -> N
     assert publish(wire, {"t": batch(b"x", timestamp_ms=far)})["t", 0][0] == INVALID_TIMESTAMP
 
 
-def test_an_idempotent_producer_continues_after_a_refusal() -> None:
-    wire = Wire(Bench(max_message_size=50))
+def test_an_idempotent_producer_that_closes_no_gap_continues_after_a_refusal() -> None:
+    """aiokafka; it does not name itself."""
+    wire = Wire(Bench(max_message_size=50), software="")
     publish(wire, {"t": batch(b"ok", producer_id=5, sequence=0)})
     refused = publish(wire, {"t": batch(b"x" * 51, b"y", producer_id=5, sequence=1)})
     assert refused["t", 0][0] == POLICY_VIOLATION
@@ -302,6 +303,37 @@ def test_an_idempotent_producer_continues_after_a_refusal() -> None:
     (frame,) = wire.forwarded()
     expected = produce({"t": batch(b"ok", producer_id=5, sequence=1)})[4:]
     assert frame == expected
+
+
+def test_what_was_under_way_behind_a_refused_batch_is_refused_as_by_a_broker() -> None:
+    """franz-go has failed it by then; a broker without records of the producer would store it."""
+    wire = Wire(Bench(max_message_size=50), software="kgo")
+    large = batch(b"x" * 51, b"y", producer_id=5, sequence=0)
+    small = [batch(b"ok", producer_id=5, sequence=number) for number in (2, 3)]
+    wire.client_sends(*(produce({"t": each}, correlation_id=1) for each in (large, *small)))
+    assert wire.upstream == b""
+    assert [outcome(frame)["t", 0][0] for frame in wire.answered()] == [POLICY_VIOLATION, 45, 45]
+    assert publish(wire, {"t": batch(b"ok", producer_id=5, sequence=0)})["t", 0][0] == 0
+    assert publish(wire, {"t": batch(b"ok", producer_id=5, sequence=1)})["t", 0][0] == 0
+    assert not wire.shared.sequences
+
+
+def test_other_partitions_of_a_request_behind_a_gap_are_sent_again() -> None:
+    wire = Wire(Bench(max_message_size=50))
+    publish(wire, {"t": batch(b"x" * 51, b"y", producer_id=5, sequence=4)})
+    small = batch(b"ok", producer_id=5, sequence=6)
+    wire.client_sends(produce({"t": {0: small, 1: small}, "u": small}))
+    (part,) = wire.forwarded()
+    assert topics_of(part) == ["u"]
+    wire.broker_sends(produced("u"))
+    codes = {place: code for place, (code, _) in outcome(wire.answered()[0]).items()}
+    assert codes == {("t", 0): 45, ("t", 1): 19, ("u", 0): 0}
+    # What follows the one that is sent again must wait for it.
+    later = batch(b"ok", producer_id=5, sequence=7)
+    wire.client_sends(produce({"t": {1: later}}))
+    assert outcome(wire.answered()[0])["t", 1][0] == 45
+    wire.client_sends(produce({"t": {1: small}}))
+    assert len(wire.forwarded()) == 1
 
 
 def test_a_gap_belongs_to_one_client() -> None:

@@ -15,7 +15,7 @@ def sent(sequence: int, *values: bytes, correlation_id: int = 1) -> bytes:
 
 
 def test_a_refused_batch_is_refused_again_after_later_batches_took_its_numbers() -> None:
-    wire = Wire(Bench(REJECT))
+    wire = Wire(Bench(REJECT), software="")
     publish(wire, {"t": batch(*[b"x"] * 9, producer_id=5, sequence=0)})
     refused = sent(9, b"a", b"b")
     wire.client_sends(refused)
@@ -25,7 +25,7 @@ def test_a_refused_batch_is_refused_again_after_later_batches_took_its_numbers()
     wire.broker_sends(produced("t", correlation_id=2))
     wire.session.closed(wire.now)
 
-    again = Wire(Bench(), wire.shared, peer="10.0.0.1:5001")
+    again = Wire(Bench(), wire.shared, peer="10.0.0.1:5001", software="")
     again.now = wire.now + 2_000_000_000  # the rate would let it pass now, and the broker take it for `c`
     again.client_sends(refused)
     assert again.forwarded() == []

@@ -22,6 +22,7 @@ from sluicegate_kafka.session.requests.connection import Connection
 from sluicegate_kafka.session.requests.pending import Expected
 from sluicegate_kafka.session.requests.suspended import Suspended
 from sluicegate_kafka.session.shared.refusals import produce_code
+from sluicegate_kafka.session.shared.sequences import OUT_OF_ORDER
 from sluicegate_kafka.session.shared.shared import Shared
 
 _MAX_THROTTLE_MS = 1_000
@@ -99,10 +100,7 @@ class Exchange:
             elif decision.action is Action.DELAY:
                 late.append(place)
             else:
-                code = produce_code(decision, topic.messages)
-                if code != errors.NOT_ENOUGH_REPLICAS and self._request.acks != 0:
-                    self._shared.sequences_of(self._connection.identity).refused(topic, decision)
-                self._refuse(topic, code, with_id(decision.text, decision.id))
+                self._reject(topic, decision)
         if late:
             self._give_up(late, f"held for {self._shared.max_hold_ns // 1_000_000} ms by limits", now_ns)
             self._shared.counts["produce_hold_timed_out"] += 1
@@ -113,6 +111,21 @@ class Exchange:
             return Suspended(self.retry, frame, head, wake_ns=wake_ns, leave=self.leave, refuse=self.refuse)
         self._settled()
         return False
+
+    def _reject(self, topic: ProduceTopic, decision: Decision) -> None:
+        """Refuse a topic, and what follows on its partitions until the client closes the gap."""
+        partitions = topic.partitions
+        code, text = produce_code(decision, topic.messages), with_id(decision.text, decision.id)
+        if self._request.acks != 0 and (code != errors.NOT_ENOUGH_REPLICAS or decision is OUT_OF_ORDER):
+            sequences = self._shared.sequences_of(self._connection.identity)
+            if decision is OUT_OF_ORDER:
+                # A topic is refused as a whole: its partitions without a gap get the code of a later try.
+                late = sequences.out_of_order(topic)
+                self._refused.append((topic.name, late, errors.OUT_OF_ORDER_SEQUENCE_NUMBER, text))
+                partitions = [each for each in partitions if each not in late]
+            sequences.refused(topic, decision)
+        if partitions:
+            self._refuse(topic._replace(partitions=partitions), code, text)
 
     def _refuse(self, topic: ProduceTopic, code: int, text: str) -> None:
         if self._request.acks == 0:

@@ -1,16 +1,21 @@
 """Sequence numbers of idempotent producers after a refusal.
 
-A broker takes an idempotent producer's batches only without gaps. When the gateway refuses a batch for good,
-the Java client and librdkafka close the gap themselves; aiokafka does not, and neither do batches that are
-already under way: the broker would refuse all later batches forever. So the gateway remembers each gap and
-renumbers later batches, until the client sends the right number by itself.
+A broker takes an idempotent producer's batches only without gaps. After a refusal most clients expect that
+the broker refuses what was under way behind it with OUT_OF_ORDER_SEQUENCE_NUMBER, and close the gap
+themselves. Java and librdkafka send that again, in a new epoch; franz-go has told its application already
+that it has failed. So the gateway refuses it. A broker without records of the producer would take any number.
+
+aiokafka sends one batch of a partition at a time and never closes a gap: the broker would refuse all of its
+later batches. So the gateway renumbers them, until the client sends the right number by itself. It also
+renumbers transactional producers: a refusal makes them abort, and readers skip what was under way. librdkafka
+changes its epoch only between transactions, and would send again for ever.
 """
 
 from struct import Struct
 
 from google_crc32c import value as crc32c
 
-from sluicegate.model import Decision
+from sluicegate.model import Action, Decision, Outcome, Reason
 from sluicegate_kafka.codec.frames import parse_request_head
 from sluicegate_kafka.codec.produce_requests import ProduceRequest, ProduceTopic, scan_produce
 
@@ -20,6 +25,8 @@ Key = tuple[int, str, int]
 # The fields of a batch header (KIP-98): CRC at 17, then what it covers from 21, producer epoch at 51.
 _CRC_AT = 17
 _COVERED_AT = 21
+_ATTRIBUTES_AT = 22
+_TRANSACTIONAL = 0x10
 _EPOCH_AT = 51
 _SEQUENCE_AT = 53
 _SIZE_AT = 8
@@ -30,6 +37,13 @@ _i32 = Struct(">i").pack_into
 _size = Struct(">i").unpack_from
 _checksum = Struct(">I").unpack_from
 _WRAP = 0x8000_0000
+_FAR = _WRAP // 2
+"""Numbers that lie further ahead than this lie behind: they wrap around."""
+OUT_OF_ORDER = Decision(
+    Action.REJECT,
+    (Reason("", Outcome.PRECONDITION, "out of order: a batch of this producer before this one was refused"),),
+)
+"""The refusal of what follows a gap."""
 _MAX_GAPS = 1_000
 _RETRIES_KNOWN = 8
 
@@ -37,9 +51,11 @@ _RETRIES_KNOWN = 8
 class Gap:
     """The gap in one producer's sequence numbers on one partition."""
 
-    __slots__ = ("epoch", "expected", "missing", "refused", "renumbered")
+    __slots__ = ("epoch", "expected", "missing", "refused", "renumbered", "renumbers")
 
-    def __init__(self, epoch: int, expected: int) -> None:
+    def __init__(self, epoch: int, expected: int, *, renumbers: bool) -> None:
+        self.renumbers = renumbers
+        """Whether what follows is renumbered, not refused."""
         self.epoch = epoch
         self.expected = expected
         """The sequence number that the broker expects next."""
@@ -69,12 +85,14 @@ class Sequences:
     Kept for each client apart: a client that guesses another's producer id must not touch its numbers.
 
     :param count: counts these gaps as well.
+    :param renumbers: whether what follows a gap is always renumbered, as the client cannot go on otherwise.
     """
 
-    __slots__ = ("_count", "gaps")
+    __slots__ = ("_count", "_renumbers", "gaps")
 
-    def __init__(self, count: GapCount) -> None:
+    def __init__(self, count: GapCount, *, renumbers: bool) -> None:
         self._count = count
+        self._renumbers = renumbers
         self.gaps: dict[Key, Gap] = {}
 
     def refused(self, topic: ProduceTopic, decision: Decision) -> None:
@@ -83,7 +101,8 @@ class Sequences:
             gap = self.gaps.get(key)
             if gap is None or gap.epoch != epoch:
                 self._forget(key)
-                gap = self.gaps[key] = Gap(epoch, sequence)
+                renumbers = self._renumbers or bool(topic.frame[start + _ATTRIBUTES_AT] & _TRANSACTIONAL)
+                gap = self.gaps[key] = Gap(epoch, sequence, renumbers=renumbers)
                 self._count.gaps += 1
                 if len(self.gaps) > _MAX_GAPS:
                     self._forget(next(iter(self.gaps)))
@@ -93,11 +112,13 @@ class Sequences:
                 gap.refused = (*gap.refused[1 - _RETRIES_KNOWN :], (sequence, checksum, decision))
 
     def decided(self, topic: ProduceTopic) -> Decision | None:
-        """Why a topic's batches must be refused again; None if they may be decided again.
+        """Why a topic's batches must be refused; None if they may be decided.
 
         A client that lost the refusal with its connection sends the batch again. Once a later batch has taken
         its number, the broker would take it for that batch, and acknowledge a batch that it never stored.
         """
+        if self.out_of_order(topic):
+            return OUT_OF_ORDER
         for key, epoch, sequence, _, start in _batches(topic):
             gap = self.gaps.get(key)
             if gap is None or gap.epoch != epoch or gap.expected == sequence:
@@ -107,6 +128,19 @@ class Sequences:
                 if refused == sequence and of == checksum:
                     return decision
         return None
+
+    def out_of_order(self, topic: ProduceTopic) -> list[int]:
+        """The partitions of a topic whose batches follow a gap; forgets gaps that the client has closed."""
+        found = []
+        for key, epoch, sequence, _, _ in _batches(topic):
+            gap = self.gaps.get(key)
+            if gap is None or gap.renumbers:
+                continue
+            if gap.epoch != epoch or gap.expected == sequence:
+                self._forget(key)
+            elif (sequence - gap.expected) % _WRAP < _FAR:
+                found.append(key[2])
+        return found
 
     def passed(self, topic: ProduceTopic) -> None:
         """A topic's batches were forwarded, renumbered if needed."""
@@ -146,7 +180,7 @@ class Sequences:
             # A new epoch starts at 0 again; the expected number means that the client closed the gap.
             self._forget(key)
             return sequence
-        if sequence != (gap.expected + gap.missing) % _WRAP:
+        if not gap.renumbers or sequence != (gap.expected + gap.missing) % _WRAP:
             return sequence
         number = gap.expected
         gap.renumbered = (*gap.renumbered[1 - _RETRIES_KNOWN :], (sequence, checksum, number))
