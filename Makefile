@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 GO ?= $(or $(shell command -v go),$(wildcard /usr/local/go/bin/go))
 
-.PHONY: help test demo check broker mutants extras bench jars grpc-go pulsar-go docs clean
+.PHONY: help test demo check broker mutants extras bench jars franz-go grpc-go pulsar-go docs clean
 
 help:
 	@echo "make test    lint, types, all tests; those on real brokers too where Java and Maven are there"
@@ -17,13 +17,13 @@ help:
 	@echo "make bench   compare with other proxies         make docs   check documents"
 	@echo "make clean   remove what these commands made"
 
-test: $(VENV)/bin/tox jars grpc-go pulsar-go
+test: $(VENV)/bin/tox jars franz-go grpc-go pulsar-go
 	$(VENV)/bin/tox run -e lint,all
 
 check: $(VENV)/bin/tox
 	$(VENV)/bin/tox run -e lint,types
 
-broker: $(VENV)/bin/tox jars pulsar-go
+broker: $(VENV)/bin/tox jars franz-go pulsar-go
 	$(VENV)/bin/tox run -e broker
 
 # For example OF="flow kafka-repeated", or OF="engine --file bucket.py"; without it all, which takes hours.
@@ -63,8 +63,11 @@ endef
 grpc-go:
 	$(call go_build,deploy/grpc,github.com/summerwind/h2spec/cmd/h2spec ./peer,a grpc-go client)
 
-# A program with Pulsar's Go client; without cgo, as it needs no C library and builds faster.
-pulsar-go: export CGO_ENABLED = 0
+# Programs with Go clients of Kafka and Pulsar; without cgo, as they need no C library and build faster.
+franz-go pulsar-go: export CGO_ENABLED = 0
+franz-go:
+	$(call go_build,deploy/franz-go,.,franz-go)
+
 pulsar-go:
 	$(call go_build,deploy/pulsar-go,.,Pulsar's Go client)
 

@@ -77,7 +77,7 @@ class Machine:
 
 
 _ALL = ("make", "javac", "mvn", "haproxy", "chromium", "curl", "h2load", "node", "etcd")
-_BUILDING = ["make jars grpc-go pulsar-go .venv/bin/tox --jobs=4 --output-sync=target"]
+_BUILDING = ["make jars franz-go grpc-go pulsar-go .venv/bin/tox --jobs=4 --output-sync=target"]
 _SIDE_BY_SIDE = ["make demo", "make extras", "make test"]
 _INSTALL = "apt-get install -y -qq --no-install-recommends"
 

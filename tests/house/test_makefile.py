@@ -78,7 +78,8 @@ def test_a_missing_maven_is_told_with_the_remedy(tree: Path, monkeypatch: pytest
 
 @pytest.mark.parametrize("required", ["0", "1"])
 @pytest.mark.parametrize(
-    ("target", "client"), [("grpc-go", "a grpc-go client"), ("pulsar-go", "Pulsar's Go client")]
+    ("target", "client"),
+    [("franz-go", "franz-go"), ("grpc-go", "a grpc-go client"), ("pulsar-go", "Pulsar's Go client")],
 )
 def test_a_missing_go_is_told(tree: Path, target: str, client: str, required: str) -> None:
     code, said = make(tree, target, "GO=", required=required)

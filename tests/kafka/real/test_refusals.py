@@ -4,9 +4,10 @@ import pytest
 from tests.kafka.real.conftest import NewTopic
 from tests.kafka.real.support.broker import KafkaBroker
 from tests.kafka.real.support.clients import read_topic
-from tests.kafka.real.support.families import Family, Mode
+from tests.kafka.real.support.families import Family, Mode, franz
 from tests.kafka.real.support.gate import Gate
 from tests.kafka.real.support.history import ClientLog, judge
+from tests.real.needs import need
 
 LIMIT = 2_000
 TOO_LARGE, SMALL = 5_000, 60
@@ -44,6 +45,19 @@ def test_every_seventh_record_is_too_large(
     # Small records fail only where they share a batch with one that is too large.
     assert len(log.acked) > 300
     assert log.sent[-1] in log.acked
+    judge(log, read_topic(kafka.bootstrap, topic)).assert_clean()
+
+
+def test_franz_go_fails_what_was_under_way_and_none_of_it_is_stored(
+    kafka: KafkaBroker, gate: Gate, new_topic: NewTopic
+) -> None:
+    need(franz.why_missing())
+    topic = new_topic()
+    gate.apply({"topics": [{"name": topic, "max_message_size": LIMIT}]})
+    pads = [TOO_LARGE if number % 70 == 33 else SMALL for number in range(1_400)]
+    log = franz.publish(gate.bootstrap, topic, pads, batch_bytes=6_000)
+    assert log.unanswered == []
+    assert len(log.errored) >= 20
     judge(log, read_topic(kafka.bootstrap, topic)).assert_clean()
 
 

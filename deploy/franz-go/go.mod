@@ -1,0 +1,11 @@
+module sluicegate/deploy/franz-go
+
+go 1.18
+
+require github.com/twmb/franz-go v1.15.4
+
+require (
+	github.com/klauspost/compress v1.16.7 // indirect
+	github.com/pierrec/lz4/v4 v4.1.19 // indirect
+	github.com/twmb/franz-go/pkg/kmsg v1.7.0 // indirect
+)
