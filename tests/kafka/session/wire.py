@@ -51,6 +51,10 @@ class Wire(SessionWire[KafkaSession]):
         self.shared = shared or Shared(config, bench, self.nodes)
         super().__init__(KafkaSession(self.shared, peer, node, START))
         self.session.connection.software = software
+        if software:
+            self.session.connection.client_id = "app"
+            self.shared.named(self.session.connection)
+            self.session.connection.client_id = ""
 
     @property
     def paused(self) -> bool:

@@ -117,8 +117,7 @@ class Exchange:
         partitions = topic.partitions
         code, text = produce_code(decision, topic.messages), with_id(decision.text, decision.id)
         if self._request.acks != 0 and (code != errors.NOT_ENOUGH_REPLICAS or decision is OUT_OF_ORDER):
-            connection = self._connection
-            sequences = self._shared.sequences_of(connection.identity, connection.software)
+            sequences = self._shared.sequences_of(self._connection.identity)
             if decision is OUT_OF_ORDER:
                 # A topic is refused as a whole: its partitions without a gap get the code of a later try.
                 late = sequences.out_of_order(topic)

@@ -23,6 +23,8 @@ from sluicegate_kafka.session.shared.offered_versions import OfferedVersions
 from sluicegate_kafka.session.shared.plain_producers import PlainProducers
 from sluicegate_kafka.session.shared.sequences import GapCount, Sequences
 
+_MAX_NAMED = 10_000
+"""Clients that are known to have named their library; those that did so long ago are forgotten."""
 _MAX_CLIENTS_WITH_GAPS = 10_000
 _MAX_GAPS = 100_000
 """Gaps of all clients together; one refused request may add a thousand more."""
@@ -53,6 +55,8 @@ class Shared:
         self.nodes = nodes
         self.audiences = Audiences()
         self.listing = GroupListing()
+        self._named: dict[tuple[str, str], None] = {}
+        """Hosts and client ids of clients that have named their library."""
         self.sequences: dict[Identity, Sequences] = {}
         """Gaps in the numbers of idempotent producers, for clients that have any; last refused is last."""
         self._gap_count = GapCount()
@@ -118,13 +122,20 @@ class Shared:
         for connection in self.releases:
             connection.exempt = connection.principal != ANONYMOUS and self.is_exempt(connection.principal)
 
-    def sequences_of(self, identity: Identity, software: str) -> Sequences:
+    def named(self, connection: Connection) -> None:
+        """A client names its library; franz-go does so on one of its connections alone."""
+        self._named[connection.identity[1:]] = None
+        if len(self._named) > _MAX_NAMED:
+            del self._named[next(iter(self._named))]
+
+    def sequences_of(self, identity: Identity) -> Sequences:
         """The gaps of a client that is refused now; those of clients refused long ago give way.
 
-        :param software: the client library, by its own claim. One without a claim is aiokafka or kafkajs,
-            which send one batch of a partition at a time, or older than Kafka 2.4.
+        A client that does not name its library is aiokafka or kafkajs, which send one batch of a partition at
+        a time, or older than Kafka 2.4.
         """
-        found = self.sequences.pop(identity, None) or Sequences(self._gap_count, renumbers=not software)
+        renumbers = identity[1:] not in self._named
+        found = self.sequences.pop(identity, None) or Sequences(self._gap_count, renumbers=renumbers)
         self.sequences[identity] = found
         while len(self.sequences) > _MAX_CLIENTS_WITH_GAPS or self._gap_count.gaps > _MAX_GAPS:
             self.sequences.pop(next(iter(self.sequences))).clear()

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.entries import BATCH_TAG, LONG_TAG, messages_in
 from sluicegate_pulsar.codec.frames import command_frame, frame_of, parse_command
-from sluicegate_pulsar.codec.own_frames import close_producer, success
+from sluicegate_pulsar.codec.own_frames import close_producer, no_receipt, send_error, success
 from sluicegate_pulsar.codec.receipts import producer_of
 from sluicegate_pulsar.codec.sends import head_of, send_fields
 from sluicegate_pulsar.session.producer_state.producer import Producer
@@ -20,6 +20,8 @@ from sluicegate_pulsar.session.producers.publishing import Publishing, sent_of
 from sluicegate_pulsar.session.producers.reopening import Reopening
 from sluicegate_pulsar.session.requests.connection import Connection, Handler
 from sluicegate_pulsar.session.requests.lookup import Lookup
+from sluicegate_pulsar.session.shared.broker_refusals import explained
+from sluicegate_pulsar.session.shared.refusals import send_code
 from sluicegate_pulsar.session.shared.shared import Shared
 
 _TYPES = pb.BaseCommand.Type
@@ -141,11 +143,33 @@ class Producing:
         """The broker has refused a message."""
         producer_id = producer_of(data, start, stop)
         producer = self._live.get(producer_id) or self._leaving.get(producer_id)
-        if producer is None or not self._publishing.refused_by_broker(producer, data, start, stop):
+        if producer is None or not self._explain(producer, data, start, stop):
             return self._answer(data, start, stop, now_ns)
         self._connection.down.extend(self._publishing.answered(producer))
         self._reopening.close_if_done(producer, now_ns)
         return False
+
+    def _explain(self, producer: Producer, data: bytes, start: int, stop: int) -> bool:
+        """Answer in its turn a message that the broker refuses for what the gateway did to it.
+
+        :return: False if the broker's answer passes as it is.
+        """
+        if not producer.rewritten.messages:
+            return False
+        error = parse_command(data, start, stop).send_error
+        found = explained(error.message, producer.gate)
+        if found is None:
+            return False
+        code = send_code(self._connection.client_version)
+        refused = producer.rewritten.refuse(
+            error.sequence_id,
+            send_error(producer.id, error.sequence_id, code, found.text),
+            no_receipt(producer.id, error.sequence_id),
+        )
+        if refused:
+            self._shared.count(found.event)
+            self._shared.reports.add((producer.topic, found.text))
+        return refused
 
     def _ping(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
         """Answer the broker's PING while the client is not read, so that the broker does not hang up."""

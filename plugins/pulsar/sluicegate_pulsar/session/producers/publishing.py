@@ -36,7 +36,6 @@ from sluicegate_pulsar.session.producers.assembling import Assembling
 from sluicegate_pulsar.session.producers.publish_queues import PublishQueues
 from sluicegate_pulsar.session.producers.reopening import Reopening
 from sluicegate_pulsar.session.requests.connection import Connection
-from sluicegate_pulsar.session.shared.broker_refusals import explained
 from sluicegate_pulsar.session.shared.refusals import send_code, send_text
 from sluicegate_pulsar.session.shared.shared import Shared
 
@@ -360,28 +359,6 @@ class Publishing:
                 return due
             producer.answered += 1
             due.append(refused)
-
-    def refused_by_broker(self, producer: Producer, data: bytes, start: int, stop: int) -> bool:
-        """Answer in its turn a message that the broker refuses for what the gateway did to it.
-
-        :return: False if the broker's answer passes as it is.
-        """
-        if not producer.rewritten.messages:
-            return False
-        error = parse_command(data, start, stop).send_error
-        found = explained(error.message, producer.gate)
-        if found is None:
-            return False
-        code = send_code(self._connection.client_version)
-        refused = producer.rewritten.refuse(
-            error.sequence_id,
-            send_error(producer.id, error.sequence_id, code, found.text),
-            no_receipt(producer.id, error.sequence_id),
-        )
-        if refused:
-            self._shared.count(found.event)
-            self._shared.reports.add((producer.topic, found.text))
-        return refused
 
     # -- waiting --------------------------------------------------------------------------------------
 
