@@ -5,6 +5,7 @@ Exit codes: 0 done, 2 wrong use, or something that cannot be read or written.
 
 import importlib
 import math
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,8 @@ def replay(log: Place, file: Path, out: Place | None, form: str | None) -> None:
     try:
         candidate = reading.read_candidate(file)
     except reading.CandidateError as error:
-        raise Unusable(str(error)) from None
+        echo_document(str(error), err=True)
+        sys.exit(Unusable.exit_code)
     with spark("sluicegate report replay", log) as session:
         try:
             found = job.findings(job.replay(session, log, candidate))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
-from sluicegate.config.models import Decisions
+from sluicegate.config.models import Decisions, GatewayConfig
 from sluicegate.config.units import (
     BYTE_RATE,
     COUNT,
@@ -133,3 +133,9 @@ def test_what_a_field_demands_besides_its_unit_holds() -> None:
         with pytest.raises(ValidationError, match="greater than 0"):
             Decisions.model_validate({"max_rows_queued": value})
     assert Decisions.model_validate({"max_rows_queued": "7"}).max_rows_queued == 7
+
+
+@pytest.mark.parametrize("written", [30, "999ms"])
+def test_a_worker_has_a_second_to_respond(written: object) -> None:
+    with pytest.raises(ValidationError, match="at least 1s"):
+        GatewayConfig.model_validate({"brokers": [], "worker_timeout": written})

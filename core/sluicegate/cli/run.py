@@ -137,7 +137,7 @@ async def _serve(file: str, opened: Opened, drain_s: float | None, *, take_over:
     except WorkerFailedError as error:
         return _refused(error)
     finally:
-        succession.close()  # another gateway may start while this one drains
+        succession.close()  # another gateway may use the state_dir while this one drains
         if succession.is_replaced:
             await admin.stop()  # the successor's endpoint serves now
         await supervisor.end()

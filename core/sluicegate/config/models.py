@@ -410,14 +410,22 @@ class GatewayConfig(Strict):
     )
     worker_timeout: Duration = Field(
         default=30_000,
-        description="A worker whose event loop does not respond for this long is ended and started again; "
-        "0 for never.",
+        description="A worker whose event loop does not respond for this long, 1s or more, is ended and "
+        "started again; 0 for never.",
     )
     decision_id_in_errors: bool = Field(
         default=True,
         strict=True,
         description="Append ` [sluicegate ID]` to refusals, for `sluicegate explain ID`.",
     )
+
+    @field_validator("worker_timeout")
+    @classmethod
+    def _leaves_time_to_respond(cls, milliseconds: int) -> int:
+        if 0 < milliseconds < 1_000:
+            remedy = "write a unit, such as 30s; a bare number is milliseconds"
+            raise refuse("a worker that is only busy would be ended: at least 1s", remedy)
+        return milliseconds
 
     @property
     def store_url(self) -> str:

@@ -18,7 +18,7 @@ from sluicegate.processes.stacks import frames_in
 
 LOOKS: Final = 30
 _ANSWER_S = 5.0
-_NO_ANSWER: Final = "not known: it takes no signal, as a process that is stopped"
+_NO_ANSWER: Final = "not known: it wrote none, as a stopped process"
 _SHOW_STACK: Final = signal.SIGUSR1
 
 

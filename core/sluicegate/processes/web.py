@@ -1,6 +1,5 @@
 """The web sites of broker drivers: their listeners, and their access to policies and facts."""
 
-import asyncio
 import ssl
 from collections.abc import Callable, Mapping
 from typing import Protocol, cast
@@ -9,6 +8,7 @@ from sluicegate.broker import OptionalDriver, WebServices, WebSite
 from sluicegate.config.models import BrokerConfig
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.model import Level
+from sluicegate.net.background import BackgroundTasks
 from sluicegate.net.http import HttpServer
 from sluicegate.net.listening.sockets import Inherited
 from sluicegate.net.tls import TlsFiles
@@ -82,7 +82,7 @@ class WebListener:
         name = f"web of broker {config.name!r}"
         self.server = HttpServer(site, host, port, name, shown, inherited=inherited)
         self._secure = shown is not None
-        self._watching: list[asyncio.Task[None]] = []
+        self._tasks = BackgroundTasks(name)
 
     @property
     def url(self) -> str:
@@ -93,8 +93,8 @@ class WebListener:
     def start(self) -> None:
         """Begin to serve."""
         self.server.start()
-        loop = asyncio.get_running_loop()
-        self._watching = [loop.create_task(self._tls.watch()), loop.create_task(self._site.watch())]
+        self._tasks.spawn(self._tls.watch())
+        self._tasks.spawn(self._site.watch())
 
     def renew_tls(self) -> None:
         """Read the TLS files now, even if they look unchanged."""
@@ -102,8 +102,7 @@ class WebListener:
 
     async def stop(self) -> None:
         """Stop serving."""
-        for watching in self._watching:
-            watching.cancel()
+        await self._tasks.cancel()
         await self.server.stop()
         await self._site.close()
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from time import monotonic_ns
 from typing import Any, cast
 
-from sluicegate.broker import Listener, ReachingFront
+from sluicegate.broker import Listener, NotingFront, ReachingFront
 from sluicegate.config.models import BrokerConfig, BrokerTls
 from sluicegate.engine.budget import Budget
 from sluicegate.engine.gate import DecisionSink
@@ -242,7 +242,8 @@ class Worker:
         notes: Sequence[str] = ()
         try:
             front = dict(self._front.counters())
-            notes = list(getattr(self._front, "notes", ()))
+            if hasattr(self._front, "notes"):
+                notes = list(cast("NotingFront", self._front).notes)
         except Exception:  # noqa: BLE001 - counted; everything else is published
             housekeeping.front_faults += 1
         return {

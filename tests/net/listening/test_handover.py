@@ -95,6 +95,17 @@ async def test_a_successor_that_exits_before_it_serves_changes_nothing(tmp_path:
 
 
 @on_uvloop
+async def test_a_gateway_that_was_replaced_offers_nothing(tmp_path: Path) -> None:
+    old = Old(tmp_path)
+    [found] = await asked(tmp_path)
+    found.retire()
+    leave(found)
+    await until_so(lambda: old.server._successor is None)
+    assert await asked(tmp_path) == []
+    old.close()
+
+
+@on_uvloop
 async def test_a_running_gateway_is_replaced_only_on_request(tmp_path: Path) -> None:
     old, orphan = Old(tmp_path), Old(tmp_path, name="worker-1")
     [found] = await asked(tmp_path, replace=False)

@@ -34,3 +34,14 @@ async def test_a_late_listener_is_opened_once_its_address_is_free(moves: bool) -
         await worker.tick(monotonic_ns())
         assert worker.listeners.addresses["late"] == address
         assert worker._housekeeping.front_faults == 0
+
+
+@on_uvloop
+async def test_addresses_stay_known_while_connections_drain() -> None:
+    """Whether a broker is the gateway itself is asked at each dial, and a drain dials too."""
+    async with upstream() as port, gateway(config(port)) as served:
+        listeners = served.worker().listeners
+        addresses = dict(listeners.addresses)
+        listeners.close()
+        assert addresses
+        assert listeners.addresses == addresses

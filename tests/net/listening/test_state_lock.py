@@ -1,5 +1,6 @@
 """One gateway at a time uses a state directory."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -36,6 +37,20 @@ def test_the_lock_of_a_process_that_is_killed_is_free(tmp_path: Path) -> None:
     lock = StateLock.take(tmp_path)
     assert lock is not None
     assert holder(tmp_path) == str(os.getpid())
+    lock.release()
+
+
+def test_a_full_disk_takes_the_holders_name_and_not_the_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "pwrite", full)
+    lock = StateLock.take(tmp_path)
+    assert lock is not None
+    assert StateLock.take(tmp_path) is None
+    assert holder(tmp_path) == "?"
     lock.release()
 
 

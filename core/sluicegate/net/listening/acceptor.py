@@ -62,6 +62,9 @@ class Acceptor:
     def __init__(self, listener: Listener, bound: socket.socket, connections: Clients) -> None:
         self.listener = listener
         self.bound = bound
+        host, port, *_ = bound.getsockname()
+        self.address: tuple[str, int] = host, port
+        """Host and port, with the actual port in place of 0; known after the socket is closed, too."""
         self._connections = connections
         self._loop = connections.loop
         self._spare = os.open(os.devnull, os.O_RDONLY)
@@ -87,12 +90,6 @@ class Acceptor:
             raise refused_address(listener.name, listener.host, listener.port, error) from error
         bound.setblocking(False)
         return cls(listener, bound, connections)
-
-    @property
-    def address(self) -> tuple[str, int]:
-        """Host and port of the listening socket, with the actual port in place of 0."""
-        host, port, *_ = self.bound.getsockname()
-        return host, port
 
     def pause(self) -> None:
         """Accept no clients until `resume`: they wait in the socket's queue."""

@@ -116,6 +116,8 @@ class HandoverServer:
     def _refused(self) -> str:
         if self._successor is not None:
             return "another process is taking over already"
+        if self._ends.is_set:
+            return "another gateway serves already"
         return "" if self._offer() is not None else "nothing to offer"
 
     def _send_offer(self, successor: socket.socket) -> None:

@@ -1,11 +1,14 @@
 """The lock of a state directory, which one gateway at a time holds."""
 
 import fcntl
+import logging
 import os
 from pathlib import Path
 from typing import Self
 
 from sluicegate.private_files import make_folder, opener
+
+log = logging.getLogger(__name__)
 
 _NAME = "lock"
 _LONGEST_PID = 20
@@ -49,9 +52,11 @@ class StateLock:
         return self._descriptor
 
     def sign(self) -> None:
-        """Name this process as the holder."""
-        os.ftruncate(self._descriptor, 0)
-        os.pwrite(self._descriptor, b"%d\n" % os.getpid(), 0)
+        """Name this process as the holder; on a full disk the lock holds without a name."""
+        try:
+            os.pwrite(self._descriptor, (b"%d\n" % os.getpid()).ljust(_LONGEST_PID), 0)
+        except OSError as error:
+            log.warning("cannot name this process in the lock of its state_dir: %s", error.strerror)
 
     def release(self) -> None:
         """Give it up in this process; idempotent. Others that hold it keep it."""
