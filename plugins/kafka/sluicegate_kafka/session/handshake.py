@@ -46,9 +46,8 @@ class Handshake:
         }
 
     def _api_versions(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:
-        self._connection.software = software = client_software(frame, head)
-        if software:
-            self._shared.named(self._connection)
+        self._connection.software = client_software(frame, head)
+        self._shared.named(self._connection)
         handle = self._shared.offered_versions.handle(head.version)
         self._connection.outstanding.expect(Expected(head.correlation_id, handle))
         return True

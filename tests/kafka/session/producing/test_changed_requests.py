@@ -160,7 +160,7 @@ def is_too_large(form: Form) -> None:
 
 
 def has_gaps(form: Form) -> None:
-    form.wire.shared.sequences_of(form.wire.session.connection.identity)
+    form.wire.shared.sequences_of(form.wire.session.connection)
 
 
 @pytest.mark.parametrize("but", [owes_much, gate_has_changed, is_exempt_now, is_too_large, has_gaps])
@@ -187,7 +187,7 @@ def is_as_large_as_it_may_be(form: Form) -> None:
 
 def another_client_has_gaps(form: Form) -> None:
     other = Wire(Bench(), peer="10.0.0.2:5000").session.connection
-    form.wire.shared.sequences_of(other.identity)
+    form.wire.shared.sequences_of(other)
 
 
 @pytest.mark.parametrize(

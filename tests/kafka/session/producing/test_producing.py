@@ -318,6 +318,17 @@ def test_what_was_under_way_behind_a_refused_batch_is_refused_as_by_a_broker() -
     assert not wire.shared.sequences
 
 
+@pytest.mark.parametrize(("library", "code"), [("kgo", 45), ("librdkafka", 0)])
+def test_only_franz_go_names_itself_for_connections_without_a_name(library: str, code: int) -> None:
+    """An aiokafka producer may have host and client id of another library's consumer."""
+    other = Wire(Bench(max_message_size=50), software="").session.connection
+    wire = Wire(Bench(max_message_size=50), software="")
+    other.software, other.client_id = library, "app"
+    wire.shared.named(other)
+    publish(wire, {"t": batch(b"x" * 51, b"y", producer_id=5, sequence=0)})
+    assert publish(wire, {"t": batch(b"ok", producer_id=5, sequence=2)})["t", 0][0] == code
+
+
 def test_other_partitions_of_a_request_behind_a_gap_are_sent_again() -> None:
     wire = Wire(Bench(max_message_size=50))
     publish(wire, {"t": batch(b"x" * 51, b"y", producer_id=5, sequence=4)})

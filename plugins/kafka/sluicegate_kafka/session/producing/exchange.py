@@ -117,7 +117,7 @@ class Exchange:
         partitions = topic.partitions
         code, text = produce_code(decision, topic.messages), with_id(decision.text, decision.id)
         if self._request.acks != 0 and (code != errors.NOT_ENOUGH_REPLICAS or decision is OUT_OF_ORDER):
-            sequences = self._shared.sequences_of(self._connection.identity)
+            sequences = self._shared.sequences_of(self._connection)
             if decision is OUT_OF_ORDER:
                 # A topic is refused as a whole: its partitions without a gap get the code of a later try.
                 late = sequences.out_of_order(topic)

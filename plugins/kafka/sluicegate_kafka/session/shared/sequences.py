@@ -85,14 +85,15 @@ class Sequences:
     Kept for each client apart: a client that guesses another's producer id must not touch its numbers.
 
     :param count: counts these gaps as well.
-    :param renumbers: whether what follows a gap is always renumbered, as the client cannot go on otherwise.
+    :param renumbers: whether what follows the next gap is always renumbered, as the client cannot go on
+        otherwise.
     """
 
-    __slots__ = ("_count", "_renumbers", "gaps")
+    __slots__ = ("_count", "gaps", "renumbers")
 
     def __init__(self, count: GapCount, *, renumbers: bool) -> None:
         self._count = count
-        self._renumbers = renumbers
+        self.renumbers = renumbers
         self.gaps: dict[Key, Gap] = {}
 
     def refused(self, topic: ProduceTopic, decision: Decision) -> None:
@@ -101,7 +102,7 @@ class Sequences:
             gap = self.gaps.get(key)
             if gap is None or gap.epoch != epoch:
                 self._forget(key)
-                renumbers = self._renumbers or bool(topic.frame[start + _ATTRIBUTES_AT] & _TRANSACTIONAL)
+                renumbers = self.renumbers or bool(topic.frame[start + _ATTRIBUTES_AT] & _TRANSACTIONAL)
                 gap = self.gaps[key] = Gap(epoch, sequence, renumbers=renumbers)
                 self._count.gaps += 1
                 if len(self.gaps) > _MAX_GAPS:

@@ -23,8 +23,9 @@ from sluicegate_kafka.session.shared.offered_versions import OfferedVersions
 from sluicegate_kafka.session.shared.plain_producers import PlainProducers
 from sluicegate_kafka.session.shared.sequences import GapCount, Sequences
 
-_MAX_NAMED = 10_000
-"""Clients that are known to have named their library; those that did so long ago are forgotten."""
+_FRANZ_GO = "kgo"
+_MAX_FRANZ_GO = 10_000
+"""Clients that are known to be franz-go; those that said so long ago are forgotten."""
 _MAX_CLIENTS_WITH_GAPS = 10_000
 _MAX_GAPS = 100_000
 """Gaps of all clients together; one refused request may add a thousand more."""
@@ -55,8 +56,8 @@ class Shared:
         self.nodes = nodes
         self.audiences = Audiences()
         self.listing = GroupListing()
-        self._named: dict[tuple[str, str], None] = {}
-        """Hosts and client ids of clients that have named their library."""
+        self._franz_go: dict[int, None] = {}
+        """Hashes of host and client id; who said so last is last."""
         self.sequences: dict[Identity, Sequences] = {}
         """Gaps in the numbers of idempotent producers, for clients that have any; last refused is last."""
         self._gap_count = GapCount()
@@ -123,19 +124,24 @@ class Shared:
             connection.exempt = connection.principal != ANONYMOUS and self.is_exempt(connection.principal)
 
     def named(self, connection: Connection) -> None:
-        """A client names its library; franz-go does so on one of its connections alone."""
-        self._named[connection.identity[1:]] = None
-        if len(self._named) > _MAX_NAMED:
-            del self._named[next(iter(self._named))]
+        """A client names its library. franz-go does so on one of its connections, so it is remembered."""
+        if connection.software == _FRANZ_GO:
+            key = hash(connection.identity[1:])
+            self._franz_go.pop(key, None)
+            self._franz_go[key] = None
+            if len(self._franz_go) > _MAX_FRANZ_GO:
+                del self._franz_go[next(iter(self._franz_go))]
 
-    def sequences_of(self, identity: Identity) -> Sequences:
+    def sequences_of(self, connection: Connection) -> Sequences:
         """The gaps of a client that is refused now; those of clients refused long ago give way.
 
         A client that does not name its library is aiokafka or kafkajs, which send one batch of a partition at
         a time, or older than Kafka 2.4.
         """
-        renumbers = identity[1:] not in self._named
+        identity = connection.identity
+        renumbers = not connection.software and hash(identity[1:]) not in self._franz_go
         found = self.sequences.pop(identity, None) or Sequences(self._gap_count, renumbers=renumbers)
+        found.renumbers = renumbers
         self.sequences[identity] = found
         while len(self.sequences) > _MAX_CLIENTS_WITH_GAPS or self._gap_count.gaps > _MAX_GAPS:
             self.sequences.pop(next(iter(self.sequences))).clear()
