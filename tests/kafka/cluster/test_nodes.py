@@ -186,3 +186,14 @@ def test_a_node_that_comes_back_in_time_keeps_its_port(how: str) -> None:
     nodes.listed({1: B})
     assert nodes.closed(101 * MINUTE) == []
     assert nodes.closed(111 * MINUTE) == [(2, [])]
+
+
+def test_a_list_without_nodes_is_part_of_an_error() -> None:
+    nodes = Kept(known_brokers=["b:9092"])
+    nodes.listed({1: B, 2: ("elsewhere", 9092)})
+    notes = nodes.notes
+    assert len(notes) == 1
+    assert nodes.listed({}) == {}
+    assert nodes.notes == notes
+    assert nodes.closed(20 * MINUTE) == []
+    assert nodes.closed(40 * MINUTE) == []

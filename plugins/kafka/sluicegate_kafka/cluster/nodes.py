@@ -72,7 +72,12 @@ class Nodes:
         return {node_id: address for node_id, address in seen.items() if address is not None}
 
     def listed(self, nodes: Mapping[int, Address]) -> Mapping[int, Address]:
-        """The same for a list of all nodes of the cluster: those that it lacks may be gone."""
+        """The same for a list of all nodes of the cluster: those that it lacks may be gone.
+
+        An empty list is part of an error.
+        """
+        if not nodes:
+            return {}
         for node_id, node in self._nodes.items():
             node.is_missing = node_id not in nodes
         self._refused = {node_id: text for node_id, text in self._refused.items() if node_id in nodes}

@@ -67,7 +67,11 @@ def _guard(client: Any, refusal: Refusal) -> None:
     """Keep an `AIOKafkaClient` from nodes that are refused, as if these did not answer."""
     connect = client._get_conn  # noqa: SLF001 - all its connections to nodes are made here
 
-    async def connect_if_allowed(node_id: Any, **options: Any) -> Any:
+    async def connect_if_allowed(node_id: Any, *, group: int = 0, **options: Any) -> Any:
+        options["group"] = group
+        made = client._conns.get((node_id, group))  # noqa: SLF001 - asked for with each request
+        if made is not None and made.connected():
+            return made
         node = client.cluster.broker_metadata(node_id)
         if node is not None and (reason := await refusal(node.host, node.port)):
             _tell(f"own requests do not go to node {node_id} at {Address(node.host, node.port)}: {reason}")

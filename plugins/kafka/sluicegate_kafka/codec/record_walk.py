@@ -74,7 +74,8 @@ class Walk:
         self.largest = 0
         """Bytes of key, value and headers of the largest message: exact as far as the limit is concerned.
 
-        It is over the limit if and only if a message is; the first such message ends the walk.
+        It is over the limit if and only if a message is, where one with more than `MAX_HEADERS` counts
+        whole; the first such message ends the walk.
         """
 
     def over(self, buffer: Bytes, at: int, end: int, enough: int = 0) -> Slices[int]:

@@ -151,7 +151,7 @@ class DelayedDelivery:
         async with self._alone(place.topic.namespace):
             if await self.has_policy(request, place) is False:
                 await self._change(request, place.level, place.name, dict.fromkeys(FIELDS))
-                log.info("%s was deleted at the broker: its delayed-delivery policy is removed", place.name)
+                log.info("the broker has no policy of %s any more: its fixed delay is removed", place.name)
 
     async def _unset(self, request: Asked, place: Delayed, method: str, body: bytes | None) -> Answer:
         async with self._alone(place.topic.namespace):

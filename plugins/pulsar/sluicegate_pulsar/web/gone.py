@@ -2,7 +2,7 @@
 
 Beside a delay that was set through the web listener the broker has a policy, which Pulsar deletes with the
 topic or the namespace. Once it is gone, so is the delay here, though its topic may have been made again. A
-delay of the command line has no policy there, and stays: it may be ahead of its topic.
+delay of the command line stays, as it may be ahead of its topic, unless the broker had a policy beside it.
 """
 
 import asyncio

@@ -13,6 +13,7 @@ from tests.kafka.session.wire import SECOND, Bench, Wire
 from tests.waiting import until_so
 
 from sluicegate.broker import Ask
+from sluicegate.engine.budget import Budget
 from sluicegate.model import PolicyValue
 from sluicegate.net.relaying.turns import Turns
 from sluicegate_kafka.codec import compression, record_walk
@@ -277,6 +278,28 @@ def test_inspections_leave_a_quarter_of_the_budget_to_others() -> None:
     wire.client_sends(produce({"t": packed_batch(batch(bytes(30_000)), "zstd")}))
     assert len(wire.forwarded()) == 1
     assert relief == []
+
+
+def test_an_inspection_without_room_for_its_request_gives_all_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(inspect=True, max_message_size=0)
+    wire = Wire(bench)
+    frame = produce({"t": large_batch()})
+    taken = bench.budget.limit * 3 // 4 - 3 * len(frame)
+    assert bench.budget.take(taken)
+    take = Budget.take
+    refused: list[int] = []
+
+    def without_room(budget: Budget, nbytes: int) -> bool:
+        if nbytes != len(frame):
+            return take(budget, nbytes)
+        refused.append(nbytes)
+        return False
+
+    monkeypatch.setattr(Budget, "take", without_room)
+    wire.client_sends(frame)
+    assert len(refused) == 1
+    assert outcome(wire.answered()[0])["t", 0][0] == 19
+    assert bench.budget.used == taken
 
 
 def test_requests_of_a_closed_client_are_not_forwarded() -> None:

@@ -145,3 +145,23 @@ def test_what_is_kept_of_one_producer_is_bounded() -> None:
     rewritten.messages.extend((number, number, True) for number in range(20_000))
     assert len(rewritten.messages) == 10_000
     assert not rewritten.refuse(5_000, b"error", b"")
+
+
+def test_a_client_that_closes_its_producer_still_gets_the_refusal() -> None:
+    wire = sent(opened(Bench(fixed_delivery_delay=9_000), version=JAVA))
+    wire.broker_sends(refusal(1))
+    wire.client_sends(frame("close_producer", producer_id=0, request_id=77))
+    wire.broker_sends(receipt(0), receipt(2), frame("success", request_id=77))
+    *answers, success = wire.answered()
+    assert [_kind(answer) for answer in answers] == ["send_receipt", "send_error", "send_receipt"]
+    assert success.success.request_id == 77
+
+
+def test_a_message_without_its_first_chunks_fails_though_its_producer_is_closed() -> None:
+    wire = opened(Bench(fixed_delivery_delay=9_000), version=JAVA)
+    wire.client_sends(*chunks(3))
+    wire.broker_sends(refusal(0), refusal(0))
+    wire.answered()
+    wire.client_sends(frame("close_producer", producer_id=0, request_id=77))
+    wire.broker_sends(receipt(0), frame("success", request_id=77))
+    assert _kind(wire.answered()[0]) == "send_error"

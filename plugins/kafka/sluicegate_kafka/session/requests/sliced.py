@@ -71,7 +71,14 @@ class Sliced(Turn):
             result: bool | Suspended = ended.value
             return result
         question = NextTurn() if question is None else question
-        return Suspended(self._go_on, frame, head, question=question, leave=self._give_up, refuse=self.refuse)
+        refuse = None if self.refuse is None else self._refuse
+        return Suspended(self._go_on, frame, head, question=question, leave=self._give_up, refuse=refuse)
+
+    def _refuse(self, now_ns: int) -> None:
+        """There is no room to keep it: answer it, and give back at once what it has taken."""
+        if self.refuse is not None:
+            self.refuse(now_ns)
+        self._give_up(now_ns)
 
     def _give_up(self, now_ns: int) -> None:
         """The client has disconnected: skip the rest."""

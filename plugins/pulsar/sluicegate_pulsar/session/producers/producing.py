@@ -231,12 +231,12 @@ class Producing:
         self._producers.detach(producer, now_ns)
         request_id = parse_command(frame, 0, len(frame)).close_producer.request_id
         self._attaching.closing(producer.id, request_id)
-        if not producer.refusals:
+        if not (producer.refusals or producer.rewritten.messages):
             return
         self._leaving[producer.id] = producer
 
         def on_response(response: pb.BaseCommand, now_ns: int) -> bool:
-            # The broker answers after all receipts, so the refusals queued after them are due.
+            # The broker answers after all receipts, so refusals that wait for them are due.
             self._leaving.pop(producer.id, None)
             self._connection.down.extend(self._publishing.answered(producer, all_of_it=True))
             self._connection.down.append(command_frame(response))
