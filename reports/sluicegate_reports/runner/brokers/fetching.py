@@ -60,6 +60,8 @@ def _fetch(wanted: JarSet, project: Path, target: Path, digest: str, say: Callab
     say(f"fetching {wanted.title} with Maven into {target}")
     command: list[str | Path] = [maven, "-q", "-B", "-Dstyle.color=never", "-f", project]
     command += ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={unfinished}"]
+    if wanted.other_version:
+        command.append(f"-D{wanted.name}.version={wanted.other_version}")
     options = f"{_SHORT_RUN} {os.environ.get('MAVEN_OPTS', '')}".rstrip()  # of two, Java takes the user's
     try:
         run_tool(command, _TIMEOUT_S, {"MAVEN_OPTS": options})
