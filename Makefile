@@ -24,8 +24,9 @@ test: $(VENV)/bin/tox jars franz-go grpc-go pulsar-go
 check: $(VENV)/bin/tox
 	$(VENV)/bin/tox run -e lint,types
 
+# For example SLUICEGATE_KAFKA_VERSION=3.9.1 OF=tests/kafka/real, for other versions than the poms in deploy name.
 broker: $(VENV)/bin/tox jars franz-go pulsar-go
-	$(VENV)/bin/tox run -e broker
+	$(VENV)/bin/tox run -e broker -- $(OF)
 
 # For example OF="flow kafka-repeated", or OF="engine --file bucket.py"; without it all, which takes hours.
 mutants: $(VENV)/bin/tox

@@ -76,6 +76,16 @@ def test_a_missing_maven_is_told_with_the_remedy(tree: Path, monkeypatch: pytest
     assert "SLUICEGATE_STRIMZI_LIBS" in said
 
 
+def test_the_version_of_a_broker_may_be_chosen(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for tool in ("java", "mvn"):
+        (tree / tool).write_text("#!/bin/sh\nexit 1\n")
+        (tree / tool).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tree), prepend=os.pathsep)
+    _, said = make(tree, "jars", "SLUICEGATE_KAFKA_VERSION=3.9.1", tools=("java", "mvn"))
+    assert f"fetching Kafka with Maven into {tree}/deploy/kafka/target/3.9.1/dependency\n" in said
+    assert f"fetching Pulsar with Maven into {tree}/deploy/pulsar/target/dependency\n" in said
+
+
 @pytest.mark.parametrize("required", ["0", "1"])
 @pytest.mark.parametrize(
     ("target", "client"),

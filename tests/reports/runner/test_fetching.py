@@ -18,7 +18,7 @@ from sluicegate_reports.runner.command import compare
 _ROOT = Path(__file__).parents[3]
 _MAVEN = """\
 for argument; do case $argument in -DoutputDirectory=*) to=${argument#*=};; esac; done
-/bin/mkdir -p "$to" && echo jar >"$to/first-1.0.jar" && echo call >>"$CALLS" || exit 1
+/bin/mkdir -p "$to" && echo jar >"$to/first-1.0.jar" && echo "$@" >>"$CALLS" || exit 1
 """
 
 
@@ -55,6 +55,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     for each in jars.SHIPPED:
         (poms / f"{each.name}.xml").write_bytes((_ROOT / "deploy" / each.place / "pom.xml").read_bytes())
         monkeypatch.delenv(each.variable, raising=False)
+        monkeypatch.delenv(each.version_variable, raising=False)
     monkeypatch.setattr(jars, "_HERE", poms.parent)
     monkeypatch.setenv("PATH", str(made.bin))
     monkeypatch.setenv("XDG_CACHE_HOME", str(made.cache))
@@ -125,6 +126,28 @@ def test_a_changed_pom_is_fetched_again(machine: Machine) -> None:
     assert [file.name for file in machine.kafka.glob("*.jar")] == ["first-1.0.jar"]
 
 
+def test_another_version_has_a_folder_of_its_own(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine.put("mvn", _MAVEN)
+    usual = fetch(jars.KAFKA, print)
+    monkeypatch.setenv("SLUICEGATE_KAFKA_VERSION", "3.9.1")
+    other = fetch(jars.KAFKA, print)
+    assert jars.classpath(jars.KAFKA) == f"{other}/*"
+    assert fetch(jars.KAFKA, print) == other
+    monkeypatch.setenv("SLUICEGATE_KAFKA_VERSION", "")
+    assert jars.classpath(jars.KAFKA) == f"{usual}/*"
+    # Archives of classes, which lie beside a folder of jars, replace each other there.
+    assert other.parent != usual.parent
+    assert ["-Dkafka.version=3.9.1" in call.split() for call in machine.calls.read_text().splitlines()] == [
+        False,
+        True,
+    ]
+
+
+@pytest.mark.parametrize("each", [jars.KAFKA, jars.PULSAR], ids=lambda each: each.name)
+def test_the_pom_takes_another_version(each: jars.JarSet) -> None:
+    assert f"<{each.name}.version>" in jars.pom(each).read_text()
+
+
 def test_an_interrupted_fetch_is_done_again(machine: Machine) -> None:
     """Also one that an earlier version left in the folder itself, where one jar looks like all of them."""
     unfinished = machine.kafka.with_name("kafka.unfinished")
@@ -193,7 +216,9 @@ def test_a_variable_names_another_folder(
     assert run(each.name).output == f"{each.name}: {own}\n"  # though there is no Maven
 
 
-def test_in_a_source_tree_jars_are_beside_their_pom(machine: Machine, tmp_path: Path) -> None:
+def test_in_a_source_tree_jars_are_beside_their_pom(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for each in jars.SHIPPED:
         jars.pom(each).parent.mkdir(exist_ok=True)
         place = tmp_path / "deploy" / each.place
@@ -202,6 +227,8 @@ def test_in_a_source_tree_jars_are_beside_their_pom(machine: Machine, tmp_path: 
     (tmp_path / "reports/sluicegate_reports").mkdir(parents=True)
     machine.put("mvn", _MAVEN)
     assert fetch(jars.STRIMZI, print) == tmp_path / "deploy/peers/strimzi-quotas/target/dependency"
+    monkeypatch.setenv("SLUICEGATE_PULSAR_VERSION", "4.0.7")
+    assert fetch(jars.PULSAR, print) == tmp_path / "deploy/pulsar/target/4.0.7/dependency"
     # What the user has fetched before is good enough.
     machine.kafka.mkdir(parents=True)
     (machine.kafka / "kafka.jar").touch()

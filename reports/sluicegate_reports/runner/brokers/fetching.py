@@ -18,6 +18,7 @@ from sluicegate_reports.runner.brokers.processes import UnavailableError, run_to
 
 _MARK = "pom.sha256"
 _TIMEOUT_S = 3600
+_BINDINGS = "slf4j-log4j12,slf4j-reload4j"
 _SHORT_RUN = "-XX:TieredStopAtLevel=1 -XX:+NeverActAsServerClassMachine"
 """Java's quick compiler and its smallest collector: Maven then takes less than half the CPU time."""
 
@@ -60,6 +61,9 @@ def _fetch(wanted: JarSet, project: Path, target: Path, digest: str, say: Callab
     say(f"fetching {wanted.title} with Maven into {target}")
     command: list[str | Path] = [maven, "-q", "-B", "-Dstyle.color=never", "-f", project]
     command += ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={unfinished}"]
+    if wanted.other_version:
+        # Older Kafkas bring a binding of SLF4J that stands before ours and, unconfigured, prints nothing.
+        command += [f"-D{wanted.name}.version={wanted.other_version}", f"-DexcludeArtifactIds={_BINDINGS}"]
     options = f"{_SHORT_RUN} {os.environ.get('MAVEN_OPTS', '')}".rstrip()  # of two, Java takes the user's
     try:
         run_tool(command, _TIMEOUT_S, {"MAVEN_OPTS": options})

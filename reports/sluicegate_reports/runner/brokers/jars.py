@@ -29,6 +29,16 @@ class JarSet:
         """Environment variable that may name a folder with the jars."""
         return f"SLUICEGATE_{self.name.upper()}_LIBS"
 
+    @property
+    def version_variable(self) -> str:
+        """Environment variable that may ask for another version of Kafka or Pulsar than the pom does."""
+        return f"SLUICEGATE_{self.name.upper()}_VERSION"
+
+    @property
+    def other_version(self) -> str:
+        """The version that it asks for; empty for the pom's own."""
+        return os.environ.get(self.version_variable, "")
+
 
 KAFKA = JarSet("kafka", "Kafka", "kafka")
 PULSAR = JarSet("pulsar", "Pulsar", "pulsar")
@@ -97,9 +107,14 @@ def folder(wanted: JarSet) -> Path:
 
 
 def home(wanted: JarSet) -> Path:
-    """The folder that `fetching` fills: beside the pom in a source tree, else in the user's cache."""
+    """The folder that `fetching` fills: beside the pom in a source tree, else in the user's cache.
+
+    Another version has one of its own.
+    """
     tree = source_tree()
-    return _cached(wanted) if tree is None else tree / "deploy" / wanted.place / "target/dependency"
+    if tree is None:
+        return _cached(wanted)
+    return tree / "deploy" / wanted.place / "target" / wanted.other_version / "dependency"
 
 
 def pom(wanted: JarSet) -> Path:
@@ -129,4 +144,4 @@ def cache() -> Path:
 
 
 def _cached(wanted: JarSet) -> Path:
-    return cache() / "jars" / wanted.name
+    return cache() / "jars" / wanted.other_version / wanted.name
