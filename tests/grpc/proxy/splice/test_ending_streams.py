@@ -14,6 +14,11 @@ def end(talk: Talk) -> None:
     talk.wire.settle()
 
 
+def is_closed(talk: Talk) -> bool:
+    """Whether the gateway has closed the connection."""
+    return talk.wire.closed is not None
+
+
 def receiving(*messages: bytes) -> tuple[Talk, int]:
     """A client with an open stream of messages."""
     talk = Talk()
@@ -31,7 +36,7 @@ def test_a_stream_of_messages_ends_with_a_status_before_the_connection(messages:
     assert (talk.client(stream).status, talk.client(stream).is_over) == (UNAVAILABLE, True)
     assert talk.client(stream).data == b"".join(map(delivered, range(messages)))
     assert talk.wire.client.goaways == []
-    assert talk.wire.closed is None
+    assert not is_closed(talk)
     talk.hang_up()
 
 
@@ -42,12 +47,12 @@ def test_a_stream_that_is_opened_again_is_refused_and_then_the_connection_ends(i
     late = talk.call(RECEIVE, b"", end=is_whole)
     assert talk.refused(late)[0] == UNAVAILABLE
     end(talk)
-    assert talk.wire.closed is None
+    assert not is_closed(talk)
     talk.wire.pass_time(SECOND)
     end(talk)
     (goaway,) = talk.wire.client.goaways
     assert int.from_bytes(goaway.payload[:4]) == late
-    assert talk.wire.closed is not None
+    assert is_closed(talk)
     talk.hang_up()
 
 
@@ -63,5 +68,5 @@ def test_goaway_waits_for_calls_beside_a_stream_of_messages() -> None:
     assert talk.client(asked).status == "0"
     end(talk)
     assert len(talk.wire.client.goaways) == 1
-    assert talk.wire.closed is not None
+    assert is_closed(talk)
     talk.hang_up()
