@@ -74,6 +74,8 @@ class ClientSide(Side):
         """True once new requests are not forwarded."""
         self._late: Refusal | None = None
         """Answers them; None if GOAWAY has told the client to make another connection."""
+        self.refuses_until_ns = 0
+        """When GOAWAY may replace this answer; 0 if there was none."""
         self.discards_ack = False
         """True if the client's next SETTINGS acknowledgement is for the gate's own."""
         handlers = {
@@ -201,10 +203,13 @@ class ClientSide(Side):
         if not flags & END_STREAM:
             self._refusals.discard_rest(stream)
 
-    def refuse_new(self, refusal: Refusal) -> None:
-        """Answer new requests by a status, until GOAWAY is sent."""
-        if not self._goes_away:
-            self._goes_away, self._late = True, refusal
+    def refuse_new(self, refusal: Refusal, until_ns: int) -> None:
+        """Answer new requests by a status, until GOAWAY is sent; no effect after it.
+
+        :param until_ns: when GOAWAY may be sent.
+        """
+        if not self._goes_away or self._late is not None:
+            self._goes_away, self._late, self.refuses_until_ns = True, refusal, until_ns
 
     def goes_away(self, why: str) -> bool:
         """Have the client make new requests on another connection.

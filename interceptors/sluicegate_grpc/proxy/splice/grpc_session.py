@@ -57,7 +57,6 @@ class GrpcSession:
         "_holding",
         "_is_greeted",
         "_is_open",
-        "_leaves_ns",
         "_opening",
         "_policy_changes",
         "_preface",
@@ -113,8 +112,6 @@ class GrpcSession:
         """True once the client speaks HTTP/2 and its broker is connected."""
         self._is_greeted = False
         """True once the client has had SETTINGS."""
-        self._leaves_ns = 0
-        """When a client whose streams of messages were ended is closed; 0 if there were none."""
         shared.sessions += 1
 
     @property
@@ -249,10 +246,10 @@ class GrpcSession:
         if not self._is_open:
             return () if self._has_dialled or self._absent is not None else [Close("")]
         if self._answers.deliveries:
-            self._client.refuse_new(_ENDS)
+            self._client.refuse_new(_ENDS, now_ns + _REOPENING_NS)
             self._answers.end_deliveries(_ENDS, now_ns)
-            self._leaves_ns = now_ns + _REOPENING_NS
-        if self._leaves_ns and (now_ns < self._leaves_ns or self.open_calls):
+        refuses_until_ns = self._client.refuses_until_ns
+        if refuses_until_ns and (now_ns < refuses_until_ns or self.open_calls):
             return self._finish(now_ns)
         self._client.goes_away("the gateway ends")
         out = list(self._finish(now_ns))
