@@ -15,6 +15,7 @@ from sluicegate_grpc.proxy.splice.shared import Rewrite
 from sluicegate_grpc.proxy.splice.watcher import Watcher
 from sluicegate_grpc.semantics.calls import Attaching, Id, Stream
 from sluicegate_grpc.semantics.fields import Values
+from sluicegate_grpc.semantics.status import Refusal
 
 _MAX_ANSWER = 65_536
 """Of an answer that is only read; a longer one is taken to say nothing."""
@@ -95,8 +96,16 @@ class Answers:
     @property
     def deliveries(self) -> int:
         """Streams by which the broker delivers messages; not those that it has ended."""
+        return len(self._delivering())
+
+    def _delivering(self) -> list[Delivering]:
         watchers = self.watchers.values()
-        return sum(isinstance(watcher, Delivering) and not watcher.is_ending for watcher in watchers)
+        return [each for each in watchers if isinstance(each, Delivering) and not each.is_ending]
+
+    def end_deliveries(self, refusal: Refusal, now_ns: int) -> None:
+        """End the streams by which the broker delivers messages."""
+        for watcher in self._delivering():
+            watcher.break_off(refusal, now_ns)
 
     def _watch(self, stream: int, watcher: Watcher) -> None:
         self.watchers[stream] = watcher

@@ -71,7 +71,11 @@ class ClientSide(Side):
         self.bound: tuple[Address, ...] = ()
         """The broker that the connection leads to, if that was up to the client."""
         self._goes_away = False
-        """True once the client was told to make another connection."""
+        """True once new requests are not forwarded."""
+        self._late: Refusal | None = None
+        """Answers them; None if GOAWAY has told the client to make another connection."""
+        self.refuses_until_ns = 0
+        """When GOAWAY may replace this answer; 0 if there was none."""
         self.discards_ack = False
         """True if the client's next SETTINGS acknowledgement is for the gate's own."""
         handlers = {
@@ -138,6 +142,10 @@ class ClientSide(Side):
             return
         if not stream & 1:
             raise malformed(f"a request on stream {stream}")
+        if self._late is not None:
+            self._holding.last = stream
+            self._refusals.refuse_request(stream, self._late, has_ended=bool(flags & END_STREAM))
+            return
         if self._goes_away or self._leads_elsewhere(request.broker):
             self._send_elsewhere(flags, stream)
             return
@@ -195,14 +203,22 @@ class ClientSide(Side):
         if not flags & END_STREAM:
             self._refusals.discard_rest(stream)
 
+    def refuse_new(self, refusal: Refusal, until_ns: int) -> None:
+        """Answer new requests by a status, until GOAWAY is sent; no effect after it.
+
+        :param until_ns: when GOAWAY may be sent.
+        """
+        if not self._goes_away or self._late is not None:
+            self._goes_away, self._late, self.refuses_until_ns = True, refusal, until_ns
+
     def goes_away(self, why: str) -> bool:
         """Have the client make new requests on another connection.
 
         :return: False if GOAWAY was sent before.
         """
-        if self._goes_away:
+        if self._goes_away and self._late is None:
             return False
-        self._goes_away = True
+        self._goes_away, self._late = True, None
         last = self._connection.last_stream(self._holding.last)
         self._connection.down.insert(goaway(last, ErrorCode.NO_ERROR, why))
         return True

@@ -76,7 +76,7 @@ class Delivering(Withholding):
     :param delivery: the consumer.
     :param watchers: of the connection: it stays among them while messages wait after the broker's end of the
         stream.
-    :param break_off: ends the call of a consumer with an unknown id that cannot attach.
+    :param break_off: ends the call.
     """
 
     __slots__ = (
@@ -301,12 +301,15 @@ class Delivering(Withholding):
                 self._wake(min(decision.delay_ns or _PLACE_WAIT_NS, _PLACE_WAIT_NS), now_ns)
                 return False
         topic = values.topic if isinstance(values, Values) else ""
+        self.break_off(status.refusal(lost_place(decision), topic), now_ns)
+        return False
+
+    def break_off(self, refusal: status.Refusal, now_ns: int) -> None:
+        """End the stream; the broker redelivers what is not acknowledged."""
         is_over = bool(self._end)
         self._watchers.pop(self._stream, None)
         self.ended(now_ns, by_client=False)
-        refusal = status.refusal(lost_place(decision), topic)
         self._break_off(self._stream, refusal, now_ns, alone=not self._block, is_over=is_over)
-        return False
 
     def _know(self, message: Message, gate: Gate) -> bool:
         """Read what policies need of a message; False if it is incomplete."""

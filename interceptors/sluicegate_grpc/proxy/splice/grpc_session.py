@@ -21,8 +21,12 @@ from sluicegate_grpc.proxy.splice.frames import PREFACE, ErrorCode, WireError, g
 from sluicegate_grpc.proxy.splice.greeting import Opening
 from sluicegate_grpc.proxy.splice.settings import greeting
 from sluicegate_grpc.proxy.splice.shared import Address, Shared
+from sluicegate_grpc.semantics.status import UNAVAILABLE, Refusal
 
 _STAND_IN_NS = 1_000_000_000
+_REOPENING_NS = 50_000_000
+"""How long clients may take to open a stream of messages again; the first backoff that follows is longer."""
+_ENDS = Refusal(UNAVAILABLE, "The gateway ends; connect again.")
 
 
 class GrpcSession:
@@ -233,12 +237,20 @@ class GrpcSession:
     def ending(self, now_ns: int) -> Sequence[Command]:
         """Send GOAWAY, then close once no call is left to answer (`OptionalSession.ending`).
 
-        Streams of messages do not count: they have no end of their own.
+        Streams of messages have no end of their own: they end with UNAVAILABLE. Their clients open them again
+        at once, and some take it for final if that meets GOAWAY or the closing connection (tonic 0.14:
+        CANCELLED). So new requests are refused with UNAVAILABLE for a while before.
         """
         if self._closing is not None:
             return ()
         if not self._is_open:
             return () if self._has_dialled or self._absent is not None else [Close("")]
+        if self._answers.deliveries:
+            self._client.refuse_new(_ENDS, now_ns + _REOPENING_NS)
+            self._answers.end_deliveries(_ENDS, now_ns)
+        refuses_until_ns = self._client.refuses_until_ns
+        if refuses_until_ns and (now_ns < refuses_until_ns or self.open_calls):
+            return self._finish(now_ns)
         self._client.goes_away("the gateway ends")
         out = list(self._finish(now_ns))
         return out if self.open_calls else [*out, Close("")]
