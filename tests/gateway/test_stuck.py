@@ -59,7 +59,7 @@ def test_a_stopped_worker_is_replaced(gateway: Gateway) -> None:
     assert worker is not None
     worker.send_signal(signal.SIGSTOP)
     line = replaced(gateway)
-    assert f"pid={worker.pid} stack='not known: it takes no signal, as a process that is stopped'" in line
+    assert f"pid={worker.pid} stack='not known: it wrote none, as a stopped process'" in line
 
 
 def test_a_worker_that_does_not_respond_is_not_ready(gateway: Gateway) -> None:

@@ -112,7 +112,7 @@ async def test_a_stopped_worker_ends_without_its_stack(monkeypatch: pytest.Monke
     monkeypatch.setattr(liveness, "_ANSWER_S", 0.1)
     async with stuck("spins") as (process, reader, _):
         process.send_signal(signal.SIGSTOP)
-        assert "takes no signal" in await end_stuck(process, reader)
+        assert "wrote none" in await end_stuck(process, reader)
         assert await process.wait() == -signal.SIGKILL
 
 

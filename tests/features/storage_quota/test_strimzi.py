@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sluicegate.cli import main
 from sluicegate.config.errors import ConfigErrors
-from sluicegate.config.tree import parse
+from sluicegate.config.tree import MAX_BYTES, parse
 from sluicegate.features.storage_quota.properties import parse_properties
 from sluicegate.features.storage_quota.strimzi import PREFIX, import_strimzi
 
@@ -139,7 +139,7 @@ def test_every_mistake_is_reported_in_one_pass() -> None:
         (b"\xff\xfe", "is not UTF-8"),
         (b"", "no property of the quota plug-in in 'server.properties'"),
         (b"brokers:\n  - name: main\n", "its properties start with 'client.quota.callback.static.'"),
-        (b"#" * (2 << 20), "is larger than"),
+        (b"#" * (MAX_BYTES + 1), "is larger than"),
     ],
 )
 def test_files_that_are_no_properties_of_the_plug_in(run: Run, content: bytes | None, problem: str) -> None:
