@@ -12,19 +12,7 @@ from tests.gateway.fault_scene import BURST, PLACES, RATE, Scene, excess, places
 from tests.gateway.running import echoing
 from tests.waiting import until
 
-_STEPS = {
-    ("start", "old supervisor"): ["has claimed", "can serve", "serves"],
-    ("start", "old worker"): ["starts", "listens", "accepts"],
-    ("reload", "old supervisor"): ["has read policies", "has sent policies"],
-    ("reload", "old worker"): ["has received policies", "has replaced policies"],
-    ("take-over", "old supervisor"): ["is asked", "has offered", "leaves", "has left"],
-    ("take-over", "old worker"): ["retires", "drains", "has drained"],
-    ("take-over", "new supervisor"): ["has claimed", "can serve", "has retired the old", "serves"],
-    ("take-over", "new worker"): ["starts", "listens", "accepts"],
-    ("drain", "old supervisor"): ["leaves", "has left"],
-    ("drain", "old worker"): ["retires", "drains", "has drained"],
-}
-_EVERYWHERE = {
+_SCHEDULES = [
     ("start", "old worker", "listens", "STOP"),
     ("reload", "old supervisor", "has read policies", "KILL"),
     ("reload", "old worker", "has received policies", "STOP"),
@@ -34,17 +22,8 @@ _EVERYWHERE = {
     ("take-over", "new supervisor", "serves", "STOP"),
     ("take-over", "new worker", "accepts", "KILL"),
     ("drain", "old supervisor", "has left", "KILL"),
-}
-"""The others are only longer: they happen beside one of these."""
-
-
-def _schedules() -> Iterator[object]:
-    for (life, process), steps in _STEPS.items():
-        for step in steps:
-            for fault in ("KILL", "STOP"):
-                schedule = (life, process, step, fault)
-                marks = () if schedule in _EVERYWHERE else (pytest.mark.longer,)
-                yield pytest.param(*schedule, id=", ".join(schedule), marks=marks)
+]
+"""Part of a gateway's life, process, step (see `steps_plugin`), fault."""
 
 
 def test_the_checker_sees_two_workers() -> None:
@@ -78,7 +57,7 @@ def _live(scene: Scene, life: str) -> None:
         old.process.terminate()
 
 
-@pytest.mark.parametrize(("life", "process", "step", "fault"), list(_schedules()))
+@pytest.mark.parametrize(("life", "process", "step", "fault"), _SCHEDULES, ids=map(", ".join, _SCHEDULES))
 def test_one_gateway_enforces(
     upstream: int, tmp_path: Path, life: str, process: str, step: str, fault: str
 ) -> None:
