@@ -154,7 +154,7 @@ class Predecessor:
     :param pid: its process id.
     :param ends: ends the term of its gateway.
     :param lock: of the state directory; None if it is a worker.
-    :param line: to it; while it is open, it offers to nobody else.
+    :param line: to it; while it is open, it makes no other offer.
     """
 
     def __init__(self, pid: int, ends: Latch, lock: StateLock | None, line: socket.socket) -> None:

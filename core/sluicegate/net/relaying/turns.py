@@ -3,7 +3,7 @@
 All other clients are served between two slices. Three kinds of work wait here: slices that sessions ask for
 (`NextTurn`), large reads (`fair_reading`), and ends of sessions (`parting`).
 
-Users take turns, whoever they are to the caller, so that more connections give no larger share. The work of
+Users take turns, as the caller names them, so that more connections give no larger share. The work of
 one user is done first come first served, so its connections take turns too.
 """
 

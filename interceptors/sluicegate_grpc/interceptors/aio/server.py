@@ -274,7 +274,7 @@ def _streaming(behavior: Any, policed: Policed, admitted: Admit) -> Any:
 
 
 def _at_end(context: Any, done: Callable[[], None]) -> None:
-    """Have something done once a call has ended, whatever becomes of its handler.
+    """Call something once a call has ended, even if its handler never runs.
 
     A generator whose call is cancelled while the server sends ends only when it is collected.
     """

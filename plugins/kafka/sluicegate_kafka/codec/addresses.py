@@ -96,9 +96,9 @@ class _Splice:
         if (seen := self.map({node: address}).get(node)) is not None:
             self.replace(address_at, end, self._written(seen))
             return
-        nobody = (start, end, _pack_i32(_NO_ENTITY) + self._written(("", -1)))
+        no_coordinator = (start, end, _pack_i32(_NO_ENTITY) + self._written(("", -1)))
         error = (error_at, error_at + 2, _pack_i16(errors.COORDINATOR_NOT_AVAILABLE))
-        for change in sorted((nobody, error)):
+        for change in sorted((no_coordinator, error)):
             self.replace(*change)
 
     def _written(self, address: Address) -> bytes:
