@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from sluicegate.config.errors import ConfigErrors
+from sluicegate.config.tree import MAX_BYTES
 from sluicegate.runtime.plugins import load_plugins
 from sluicegate_reports.runner.command import shipped
 from sluicegate_reports.runner.loading import LoadedScenario, load_scenario
@@ -107,7 +108,7 @@ def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
         (b"- a\n", "expected a mapping"),
         (b"name: [\n", "not YAML"),
         (b"\xff\xfe", "not UTF-8"),
-        (b"name: a\n" * 200_000, "larger than"),
+        (b"#" * (MAX_BYTES + 1), "larger than"),
     ],
 )
 def test_a_file_that_is_not_a_scenario_is_refused(content: bytes, message: str, tmp_path: Path) -> None:
