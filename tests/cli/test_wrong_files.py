@@ -104,7 +104,11 @@ def test_no_passphrase_is_asked_for(given: Given, command: tuple[str, ...]) -> N
     arguments = [str(Path(sys.executable).with_name("sluicegate")), *command, "gateway.yaml"]
     program = f"import os, pty; raise SystemExit(os.waitstatus_to_exitcode(pty.spawn({arguments!r})))"
     done = subprocess.run(
-        [sys.executable, "-c", program], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=50
+        [sys.executable, "-c", program],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=LONG_S,
     )
     assert done.returncode == 1
     assert "is encrypted" in done.stdout
@@ -156,7 +160,7 @@ def test_permissions_are_checked(
     command = [*as_a_user, str(Path(sys.executable).with_name("sluicegate"))]
     try:
         for arguments in (("check", "gateway.yaml"), ("run", "-c", "gateway.yaml")):
-            done = subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=50)
+            done = subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=LONG_S)
             assert done.returncode == 1
             assert message in done.stderr
     finally:

@@ -8,7 +8,7 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
 
@@ -125,7 +125,8 @@ class Gateway:
 
     def kill(self) -> None:
         for child in psutil.Process(self.process.pid).children():
-            child.kill()
+            with suppress(psutil.NoSuchProcess):
+                child.kill()
         self.process.kill()
 
     def stop(self) -> None:
@@ -141,7 +142,7 @@ def echoing() -> Iterator[int]:
     """A broker that echoes, in threads."""
 
     def serve(client: socket.socket) -> None:
-        with client:
+        with client, suppress(ConnectionError):  # a worker was killed
             while data := client.recv(65536):
                 client.sendall(data)
 

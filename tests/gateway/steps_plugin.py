@@ -8,8 +8,9 @@ import inspect
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,9 @@ from sluicegate.processes.child import WorkerProcess
 from sluicegate.processes.worker import Worker
 
 AT, FAULT, FILE = "FAULT_AT", "FAULT", "FAULT_FILE"
-ACCEPTING = "ACCEPTING_FILE"
-"""Gets a line for each worker that begins to accept clients."""
+LIVES = "LIVES_FILE"
+"""Gets a line when a worker begins to accept clients and when it retires: its id, the step, seconds."""
+ACCEPTS, RETIRES = "accepts", "retires"
 
 
 def _is_policies(worker: object, kind: str, **content: object) -> bool:
@@ -49,7 +51,7 @@ _WORKER: dict[str, tuple[type, str, str, Callable[..., bool]]] = {
     "listens": (Worker, "start", "after", _always),
     "has received policies": (Worker, "replace", "before", _always),
     "has replaced policies": (Worker, "replace", "after", _always),
-    "retires": (Worker, "drain", "before", _always),
+    RETIRES: (Worker, "drain", "before", _always),
     "drains": (Connections, "drain", "before", _always),
     "has drained": (Connections, "drain", "after", _always),
 }
@@ -64,9 +66,9 @@ def _fail() -> None:
     os.kill(os.getpid(), getattr(signal, f"SIG{os.environ[FAULT]}"))
 
 
-def _note_accepting() -> None:
-    with Path(os.environ[ACCEPTING]).open("a") as file:
-        file.write(f"{os.getpid()}\n")
+def _note(step: str) -> None:
+    with Path(os.environ[LIVES]).open("a") as file:
+        file.write(f"{os.getpid()} {step} {time.monotonic()}\n")
 
 
 def _wrap(owner: type, name: str, when: str, holds: Callable[..., bool], act: Callable[[], None]) -> None:
@@ -98,12 +100,12 @@ def _install() -> None:
     program = Path(sys.argv[0]).name
     if program == "worker_main.py":
         main: type = sys.modules["__main__"].WorkerMain
-        _wrap(main, "_accept", "before", _always, _note_accepting)
-        steps = {**_WORKER, "accepts": (main, "_accept", "after", _always)}
-    else:
-        steps = _SUPERVISOR
-    if process == ("worker" if program == "worker_main.py" else "supervisor"):
-        _wrap(*steps[step], _fail)
+        if process == "worker":
+            _wrap(*{**_WORKER, ACCEPTS: (main, "_accept", "after", _always)}[step], _fail)
+        _wrap(main, "_accept", "before", _always, partial(_note, ACCEPTS))
+        _wrap(*_WORKER[RETIRES], partial(_note, RETIRES))  # around the fault, so before it
+    elif process == "supervisor":
+        _wrap(*_SUPERVISOR[step], _fail)
 
 
 _install()

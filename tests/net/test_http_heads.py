@@ -1,6 +1,7 @@
 """Clients that begin a request and stall do not block a server."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -10,6 +11,7 @@ from starlette.responses import PlainTextResponse
 from tests.waiting import LONG_S, until_so
 
 from sluicegate.net.http import HttpServer
+from sluicegate.net.http_heads import Protocol
 
 WHOLE = b"GET / HTTP/1.1\r\nHost: gate\r\n\r\n"
 HALF = b"GET / HTTP/1.1\r\nHost: ga"
@@ -62,6 +64,15 @@ async def serving(connections: int = 100, head_s: float = LONG_S) -> AsyncIterat
         yield server
     finally:
         await server.stop()
+
+
+async def accepted(server: HttpServer) -> Protocol:
+    """The server's side of its only connection."""
+    state = server._server.server_state
+    await until_so(lambda: state.connections)
+    [connection] = state.connections
+    assert isinstance(connection, Protocol)
+    return connection
 
 
 @asynccontextmanager
@@ -128,14 +139,23 @@ async def test_an_answer_may_take_longer_than_a_head(deadlines: Deadlines) -> No
 
 async def test_a_client_that_has_just_connected_is_answered_while_the_server_stops() -> None:
     async with serving() as server, connections(server, 1, b"") as [one]:
-        state = server._server.server_state
-        await until_so(lambda: state.connections)
-        [connection] = state.connections
+        connection = await accepted(server)
+        connection._connected_s = math.inf
         stopping = asyncio.ensure_future(server.stop())
-        await until_so(lambda: connection._is_stopping)  # type: ignore[union-attr] # uvicorn names its own
+        await until_so(lambda: connection._is_stopping)
         assert (await answer(one, WHOLE)).endswith(b"hello")
         assert await one[0].read() == b"", "it is its only request"
         await stopping
+
+
+@pytest.mark.parametrize("sent", [b"", HALF])
+async def test_a_client_that_has_long_been_silent_does_not_delay_a_stop(sent: bytes) -> None:
+    async with serving() as server, connections(server, 1, sent) as [one]:
+        connection = await accepted(server)
+        connection._connected_s = -math.inf
+        server._server.config.timeout_graceful_shutdown = None  # else it waits no longer than that
+        await asyncio.wait_for(server.stop(), LONG_S)
+        assert await one[0].read() == b""
 
 
 async def test_too_many_waiting_connections_close_the_oldest() -> None:

@@ -19,8 +19,6 @@ class Identity:
 
     certificate: Path
     key: Path
-    both: Path
-    """Key and chain in one file, as a Java PEM keystore wants them."""
 
 
 class Authority:
@@ -50,12 +48,9 @@ class Authority:
         key_pem = key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
-        identity = Identity(
-            *(self._directory / f"{common_name}.{kind}.pem" for kind in ("crt", "key", "both"))
-        )
+        identity = Identity(*(self._directory / f"{common_name}.{kind}.pem" for kind in ("crt", "key")))
         identity.certificate.write_bytes(_pem(certificate))
         identity.key.write_bytes(key_pem)
-        identity.both.write_bytes(key_pem + _pem(certificate) + _pem(self._certificate))
         return identity
 
     def _builder(

@@ -44,12 +44,13 @@ def _read(file: str, *, with_files: bool) -> tuple[Reading, list[Finding]]:
     """Read a file as far as possible, and check the files and plugins that it refers to."""
     try:
         parsed = parse_file(file, os.environ)
-        plugins = load_plugins(parsed.plugin_modules)
-        reading = read(file, plugins.policy_models, plugins.broker_models, os.environ, parsed)
+        try:
+            plugins = load_plugins(parsed.plugin_modules)
+            reading = read(file, plugins.policy_models, plugins.broker_models, os.environ, parsed)
+        except (PluginError, ValueError) as error:  # ValueError: two plugins declare the same field
+            return Reading(tuple(plugin_findings(file, parsed.root, error)), None), []
     except ConfigErrors as refused:
         return Reading(tuple(refused.errors), None), []
-    except (PluginError, ValueError) as error:  # ValueError: two plugins declare the same field
-        return Reading(tuple(plugin_findings(file, error, os.environ)), None), []
     more: list[Finding] = []
     if with_files:
         more += file_findings(reading, "error", warn_of_expiry=True)

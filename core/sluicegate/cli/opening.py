@@ -12,11 +12,10 @@ from typing import NoReturn, cast
 import click
 
 from sluicegate.broker import OptionalDriver, PolicyRefusedError, PolicyUnavailableError
-from sluicegate.config.environment import override
 from sluicegate.config.errors import ConfigErrors, Finding, render
-from sluicegate.config.load import Loaded, load, parse_file, read_text
+from sluicegate.config.load import Loaded, load, parse_file
 from sluicegate.config.models import BrokerConfig
-from sluicegate.config.tree import parse
+from sluicegate.config.tree import Node
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.model import Level, PolicyLayer, PolicyValue
 from sluicegate.output import echo, echo_document
@@ -82,24 +81,20 @@ def open_file(file: str, environ: Mapping[str, str]) -> Opened:
     """Load the plugins that a file lists, then the file. Print errors and exit with code 1."""
     try:
         parsed = parse_file(file, environ)
-        plugins = load_plugins(parsed.plugin_modules)
-        loaded = load(file, plugins.policy_models, plugins.broker_models, environ, parsed=parsed)
+        try:
+            plugins = load_plugins(parsed.plugin_modules)
+            loaded = load(file, plugins.policy_models, plugins.broker_models, environ, parsed=parsed)
+        except (PluginError, ValueError) as error:  # ValueError: two plugins declare the same field
+            refuse(file, list(plugin_findings(file, parsed.root, error)))
     except ConfigErrors as refused:
         refuse(file, refused.errors)
-    except (PluginError, ValueError) as error:  # ValueError: two plugins declare the same field
-        refuse(file, list(plugin_findings(file, error, environ)))
     return Opened(loaded, plugins)
 
 
-def plugin_findings(file: str, error: Exception, environ: Mapping[str, str]) -> Iterator[Finding]:
+def plugin_findings(file: str, root: Node, error: Exception) -> Iterator[Finding]:
     """Report a plugin that cannot be used, at the line of the file that lists it, if any."""
     module = error.module if isinstance(error, PluginError) else ""
     remedy = "install or repair it, add its folder to PYTHONPATH, or remove it from 'plugins:'"
-    try:
-        root = override(parse(read_text(file), file, []), environ, [])
-    except ConfigErrors as refused:
-        yield from refused.errors
-        return
     for index, node in enumerate(root.listed("plugins")):
         if module and node.scalar == module:
             yield node.place.error(("plugins", index), str(error), remedy)

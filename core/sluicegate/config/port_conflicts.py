@@ -6,19 +6,17 @@ Listeners, node ports, web listeners and the admin endpoint count.
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address, ip_address
 from itertools import combinations
-from typing import TypeAlias
 
 from sluicegate.config.errors import Finding
 from sluicegate.config.models import Admin, BrokerConfig, Ports
+from sluicegate.config.reached import leads_to, target
 from sluicegate.config.tree import Node
 from sluicegate.config.validation import Path
 
 _LAST = 65_535
 _ALL = frozenset({"0.0.0.0", "::"})  # noqa: S104 - only compared with
 _LOCAL = frozenset({"localhost", "127.0.0.1"})
-_Ip: TypeAlias = IPv4Address | IPv6Address
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,25 +120,16 @@ def _leads_to(host: str, listening: str) -> bool:
     """Whether a host leads to a socket that listens on another, as far as that shows without DNS."""
     if host.lower() == listening.lower():
         return True
-    return any(
-        target == bound
-        or (_is_local(target) and _is_local(bound) and (target.is_unspecified or bound.is_unspecified))
-        for target in _addresses(host)
-        for bound in _addresses(listening)
-        if target.version == bound.version
-    )
-
-
-def _is_local(address: _Ip) -> bool:
-    return address.is_loopback or address.is_unspecified
-
-
-def _addresses(host: str) -> list[_Ip]:
-    """The addresses of a host, if its name says them."""
-    names = ("127.0.0.1", "::1") if host.lower() == "localhost" else (host,)
     with suppress(ValueError):
-        return [ip_address(name) for name in names]
-    return []
+        return any(
+            leads_to(target(each), bound) for each in _addresses(host) for bound in _addresses(listening)
+        )
+    return False
+
+
+def _addresses(host: str) -> tuple[str, ...]:
+    """The addresses of a host, if its name says them."""
+    return ("127.0.0.1", "::1") if host.lower() == "localhost" else (host,)
 
 
 def _is_same_host(first: str, second: str) -> bool:

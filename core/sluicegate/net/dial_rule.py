@@ -3,13 +3,12 @@
 import socket
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from ipaddress import IPv4Address, IPv6Address, ip_address
-from typing import TypeAlias
+from ipaddress import ip_address
 
 from sluicegate.config.models import BrokerConfig
+from sluicegate.config.reached import Ip, leads_to, target
 from sluicegate.net.reachability import Place
 
-_Ip: TypeAlias = IPv4Address | IPv6Address
 _OWN = "it is a listener of this gateway itself; brokers must advertise addresses of their own"
 _LINK_LOCAL = "it is a link-local address; name it in 'bootstrap' if a broker is there"
 _LOOPBACK = "it is a loopback address, and 'bootstrap' is elsewhere; name it there if a broker is there"
@@ -39,7 +38,7 @@ class DialRule:
         :param place: host and port as they were named.
         :param resolved: an address of that host.
         """
-        ip = _target(resolved)
+        ip = target(resolved)
         is_written_out = self._config.writes_out(*place)
         if self._is_own(place, ip, is_written_out=is_written_out):
             return _OWN
@@ -51,32 +50,16 @@ class DialRule:
             return _LOOPBACK
         return ""
 
-    def _is_own(self, place: Place, ip: _Ip, *, is_written_out: bool) -> bool:
+    def _is_own(self, place: Place, ip: Ip, *, is_written_out: bool) -> bool:
         host, port = place
-        own = [_plain(bound) for bound, bound_port in self._listening() if bound_port == port]
+        own = [bound for bound, bound_port in self._listening() if bound_port == port]
         if own and not is_written_out and host.lower() == self._config.client_host.lower():
             return True  # clients come to it, so it leads here even if by way of a load balancer
-        return any(ip == bound or (bound.is_unspecified and _is_local(ip, bound)) for bound in own)
+        return any(leads_to(ip, bound, _is_local) for bound in own)
 
 
-def _plain(address: str) -> _Ip:
-    """An address; an IPv4 address that is written as IPv6 is IPv4."""
-    ip = ip_address(address)
-    return getattr(ip, "ipv4_mapped", None) or ip
-
-
-def _target(address: str) -> _Ip:
-    """What a connection to an address reaches: the system takes 0.0.0.0 and :: for this machine."""
-    ip = _plain(address)
-    return ip_address("127.0.0.1" if ip.version == 4 else "::1") if ip.is_unspecified else ip
-
-
-def _is_local(ip: _Ip, bound: _Ip) -> bool:
-    """Whether a socket that is bound to all addresses of this machine is reached by an address."""
-    if ip.version != bound.version:
-        return False
-    if ip.is_loopback:
-        return True
+def _is_local(ip: Ip) -> bool:
+    """Whether an address is one of this machine's."""
     family = socket.AF_INET6 if ip.version == 6 else socket.AF_INET
     with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
         # Sends nothing: the kernel chooses the source, which for an address of this machine is that address.

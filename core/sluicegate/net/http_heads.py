@@ -18,6 +18,8 @@ head, and from an answer to the end of its request's body."""
 TAKEN_S = 90.0
 """Longest time for a client to take what was written to it. Applications that write in parts have shorter
 ones of their own."""
+_JUST_S = 1.0
+"""Seconds since it has connected in which the first request of a client may still be under way."""
 
 
 class Waiter(TypingProtocol):
@@ -89,6 +91,8 @@ class Protocol(H11Protocol):
         self._deadline: asyncio.TimerHandle | None = None
         self._untaken: asyncio.TimerHandle | None = None
         self._is_stopping = False
+        self._connected_s = 0.0
+        """The event loop's time."""
 
     @property
     def address(self) -> str:
@@ -102,6 +106,7 @@ class Protocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as in uvicorn
         """The head of the first request is due."""
         super().connection_made(transport)
+        self._connected_s = self.loop.time()
         transport.set_write_buffer_limits(1, 0)  # to learn of what the client does not take
         self._waiting.add(self)
         self._begin()
@@ -126,7 +131,7 @@ class Protocol(H11Protocol):
     def shutdown(self) -> None:
         """The server stops: a client that has just connected is still answered, others at most once more."""
         self._is_stopping = True
-        if self.cycle is not None:
+        if self.loop.time() > self._connected_s + _JUST_S or self.cycle is not None:
             super().shutdown()
 
     def on_response_complete(self) -> None:

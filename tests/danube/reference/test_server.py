@@ -92,7 +92,7 @@ def running(*arguments: str) -> Iterator[list[str]]:
             assert line.startswith(f"{LABEL}, in memory, no Danube: http://127.0.0.1:")
             yield [word for word in line.split() if word.startswith("http")]
             process.send_signal(signal.SIGTERM)
-            assert process.wait(20) == 0
+            assert process.wait(LONG_S) == 0
         finally:
             process.kill()
 

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 from tests.kafka.codec.entities import (
+    api_versions_5,
     decode_framed,
     decode_response,
     entities,
@@ -64,14 +65,14 @@ def test_a_false_array_length_is_refused() -> None:
         restrict_api_versions(b"\0\0\0\x07\0\0\xff\xff\xff\xff\x07a", 3, {}, ())
 
 
-@pytest.mark.parametrize("version", [5, 99])
+@pytest.mark.parametrize("version", [6, 99])
 def test_a_client_that_is_too_new_gets_the_supported_range(version: int) -> None:
     framed = unsupported_version_response(ApiKey.API_VERSIONS, version, -3)
     assert framed is not None
     answer = decode_framed(framed, ApiKey.API_VERSIONS, 0)
     assert framed[4:8] == b"\xff\xff\xff\xfd"
     assert answer.error_code == 35
-    assert [(each.api_key, each.min_version, each.max_version) for each in answer.api_keys] == [(18, 0, 4)]
+    assert [(each.api_key, each.min_version, each.max_version) for each in answer.api_keys] == [(18, 0, 5)]
 
 
 @pytest.mark.parametrize("version", range(7, 19))
@@ -94,3 +95,8 @@ def test_the_name_of_the_client_library(version: int, data: st.DataObject) -> No
     entity = data.draw(entities(request_schema(ApiKey.API_VERSIONS, version)))
     frame = request_frame(entity)
     assert client_software(frame, parse_request_head(frame)) == getattr(entity, "client_software_name", "")
+
+
+def test_the_name_of_the_library_of_a_client_that_means_one_node() -> None:
+    frame = api_versions_5("cluster", 2)
+    assert client_software(frame, parse_request_head(frame)) == "raw"

@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException
 from confluent_kafka.admin import AdminClient
 from kio.schema.errors import ErrorCode
+from tests.kafka.codec.entities import api_versions_5
 from tests.kafka.real.support.broker import KafkaCluster, wait_for_nodes
 from tests.kafka.real.support.clients import create_topic, read_topic, send_with_aiokafka, send_with_confluent
 from tests.kafka.real.support.gate import Gate
@@ -20,6 +21,8 @@ from tests.kafka.real.support.steady import SteadyProducer
 from tests.kafka.session.messages import batch
 from tests.real.ports import free_ports
 from tests.waiting import LONG_S, until
+
+from sluicegate_kafka.codec.primitives import with_length
 
 _NODES = (1, 2, 3)
 _POLICIES = {
@@ -88,6 +91,27 @@ def coordinators(gate: Gate, groups: list[str]) -> list[Any]:
 
     gate.eventually(known, "all groups have a coordinator")
     return found
+
+
+def test_a_client_that_means_another_node_gets_the_brokers_answer(
+    gate: Gate, kafka_cluster: KafkaCluster
+) -> None:
+    assert addresses(gate) == expected(gate)
+    admin = AdminClient({"bootstrap.servers": gate.bootstrap})
+    described: Any = admin.describe_cluster().result(LONG_S)
+
+    def errors(bootstrap: str) -> list[int]:
+        answers = []
+        for meant in (2, 3):
+            with RawClient(bootstrap) as raw:
+                raw.send(with_length([api_versions_5(described.cluster_id, meant)]))
+                answers.append(int.from_bytes(raw.frame()[4:6], "big"))
+        return answers
+
+    answered = errors(f"127.0.0.1:{node_port(gate, 2)}")
+    assert answered == errors(kafka_cluster.nodes[1].bootstrap)
+    # REBOOTSTRAP_REQUIRED; before Kafka 4.4 UNSUPPORTED_VERSION
+    assert answered in ([0, 129], [35, 35])
 
 
 def test_java_admin_tools_see_the_gateway_only(gate: Gate, kafka_cluster: KafkaCluster) -> None:

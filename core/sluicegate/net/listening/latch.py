@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 
 class Latch:
-    """A mark that any process which has its descriptor can set, once and for good (an eventfd).
+    """A mark that any process which has its descriptor can set, once and for good (an eventfd: Linux only).
 
     It does not end with the process that made it, so it works when that one has been killed.
 

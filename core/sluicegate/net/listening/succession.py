@@ -39,6 +39,8 @@ class Succession:
         self._server: HandoverServer | None = None
         self._activated = passed_by_systemd()
         self._lock = self._claim(state_dir, replace=replace)
+        # Not the latch that ends the previous term: then the workers of a successor that was killed, and have
+        # not noticed it yet, would begin with those of the next one.
         self.term = Term() if self._before else Term.begun()
         """When the workers of this gateway accept clients: not before the previous ones drain."""
         self.is_replaced = False

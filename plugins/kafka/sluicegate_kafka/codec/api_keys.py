@@ -9,7 +9,7 @@ from sluicegate_kafka.codec.errors import ProtocolError
 
 
 class ApiKey(IntEnum):
-    """Kafka's API keys, as of Kafka 4.3."""
+    """Kafka's API keys, as of Kafka 4.4."""
 
     PRODUCE = 0
     FETCH = 1
@@ -100,6 +100,8 @@ class ApiKey(IntEnum):
     DESCRIBE_SHARE_GROUP_OFFSETS = 90
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
+    STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE = 93
+    UNREGISTER_CONTROLLER = 94
 
 
 NEVER: Final = 32_768
@@ -132,7 +134,8 @@ READ: Final[Mapping[int, Versions]] = MappingProxyType(
         # Version 0 is followed by tokens without a Kafka header, which look like requests.
         ApiKey.SASL_HANDSHAKE: Versions(1, 1, NEVER),
         ApiKey.SASL_AUTHENTICATE: Versions(0, 2, 2),
-        ApiKey.API_VERSIONS: Versions(0, 4, 3),
+        ApiKey.API_VERSIONS: Versions(0, 5, 3),
+        # Version 6 names topics by id only.
         ApiKey.TXN_OFFSET_COMMIT: Versions(0, 5, 3),
         ApiKey.DESCRIBE_QUORUM: Versions(0, 2, 0),
         ApiKey.DESCRIBE_CLUSTER: Versions(0, 2, 0),

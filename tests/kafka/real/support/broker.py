@@ -154,7 +154,9 @@ def _security_properties(security: Security | None) -> dict[str, str]:
     login = f"org.apache.kafka.common.security.plain.PlainLoginModule required {users};"
     lines = {
         "ssl.keystore.type": "PEM",
-        "ssl.keystore.location": os.fspath(security.server.both),
+        # In the file itself: Kafka 2.8 takes no file whose key has no password.
+        "ssl.keystore.key": _one_line(security.server.key),
+        "ssl.keystore.certificate.chain": _one_line(security.server.certificate),
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": os.fspath(security.authority.certificate),
         "ssl.client.auth": "requested",
@@ -163,6 +165,11 @@ def _security_properties(security: Security | None) -> dict[str, str]:
         lines[f"listener.name.{listener}.sasl.enabled.mechanisms"] = "PLAIN"
         lines[f"listener.name.{listener}.plain.sasl.jaas.config"] = login
     return lines
+
+
+def _one_line(file: Path) -> str:
+    """What a file holds, as Java's properties write it."""
+    return file.read_text().replace("\n", "\\n")
 
 
 class KafkaCluster:

@@ -175,6 +175,18 @@ def test_a_transactional_producer_is_renumbered() -> None:
     assert sequences.decided(request.topics[0]) is None
 
 
+def test_a_renumbered_batch_that_is_sent_again_keeps_its_number() -> None:
+    sequences = Sequences(GapCount(), renumbers=False)
+    sequences.refused(scanned(produce(10, 5, transactional=True)).topics[0], REFUSAL)
+    for _ in range(2):
+        request = sequences.mend(scanned(produce(15, 2, transactional=True)))
+        assert sequence_and_checksum(request) == (10, True)
+        sequences.postponed(request.topics[0])
+    sequences.passed(request.topics[0])
+    behind = sequences.mend(scanned(produce(17, 1, transactional=True)))
+    assert sequence_and_checksum(behind) == (12, True)
+
+
 def test_numbers_behind_the_largest_follow_it() -> None:
     sequences = Sequences(GapCount(), renumbers=False)
     sequences.refused(scanned(produce(2**31 - 2, 2)).topics[0], REFUSAL)

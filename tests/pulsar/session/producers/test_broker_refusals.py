@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.pulsar.session.messages import JAVA, PYTHON, frame, receipt, send
+from tests.pulsar.session.messages import JAVA, PYTHON, frame, producer, producer_success, receipt, send
 from tests.pulsar.session.producers.test_producing_chunks import chunks
 from tests.pulsar.session.producers.test_producing_delay import NOW, TOPIC, opened
 from tests.pulsar.session.wire import Bench, Wire
@@ -28,6 +28,15 @@ def told(wire: Wire) -> list[tuple[str, int]]:
     answers = wire.answered()
     kinds = [_kind(answer) for answer in answers]
     return [(kind, getattr(answer, kind).sequence_id) for kind, answer in zip(kinds, answers, strict=True)]
+
+
+def reopened(wire: Wire) -> Wire:
+    """Another connection on which the same producer is open."""
+    again = Wire(wire.shared._services, wire.shared, version=JAVA)  # type: ignore[arg-type]
+    again.client_sends(producer())
+    again.broker_sends(producer_success())
+    again.sent_up(), again.sent_down()
+    return again
 
 
 def _kind(answer: pb.BaseCommand) -> str:
@@ -108,6 +117,20 @@ def test_a_chunked_message_fails_once_whatever_becomes_of_its_last_chunk(last: A
     assert told(wire) == [("send_error", 0)]
 
 
+def test_other_chunks_of_a_refused_message_fail_on_the_next_connection() -> None:
+    """The client has receipts for those before: the broker would store the last one, and acknowledge it."""
+    wire = opened(Bench(fixed_delivery_delay=9_000), version=JAVA)
+    wire.client_sends(*chunks(3))
+    wire.broker_sends(refusal(0), refusal(0))
+    wire.session.closed(wire.now)
+    again = reopened(wire)
+    again.client_sends(chunks(3)[2])
+    assert again.sent_up() == []
+    assert told(again) == [("send_error", 0)]
+    again.client_sends(*chunks(3))
+    assert len(again.sent_up()) == 3
+
+
 @pytest.mark.parametrize(
     ("policies", "text"),
     [({"fixed_delivery_delay": 9_000}, "topic is fenced"), ({"max_publish_rate": 1_000}, TOO_LATE)],
@@ -130,11 +153,11 @@ def test_each_topic_is_reported_once() -> None:
 
 def test_nothing_is_kept_of_messages_that_are_answered() -> None:
     rewritten = Rewritten()
-    rewritten.messages.extend((number, 10 + number, True) for number in range(1, 5))
+    rewritten.messages.extend((number, 10 + number, True, "") for number in range(1, 5))
     assert rewritten.answered(2) == b""
-    assert [number for number, _, _ in rewritten.messages] == [3, 4]
-    assert not rewritten.refuse(11, b"", b"")
-    assert rewritten.refuse(13, b"error", b"")
+    assert [number for number, _, _, _ in rewritten.messages] == [3, 4]
+    assert rewritten.refuse(11, b"", b"") is None
+    assert rewritten.refuse(13, b"error", b"") == ""
     assert rewritten.pop_refused(3) == b"error"
     assert rewritten.answered(4) == b""
     assert [*rewritten.messages, *rewritten._answers, *rewritten._refused] == []
@@ -142,9 +165,9 @@ def test_nothing_is_kept_of_messages_that_are_answered() -> None:
 
 def test_what_is_kept_of_one_producer_is_bounded() -> None:
     rewritten = Rewritten()
-    rewritten.messages.extend((number, number, True) for number in range(20_000))
+    rewritten.messages.extend((number, number, True, "") for number in range(20_000))
     assert len(rewritten.messages) == 10_000
-    assert not rewritten.refuse(5_000, b"error", b"")
+    assert rewritten.refuse(5_000, b"error", b"") is None
 
 
 def test_a_client_that_closes_its_producer_still_gets_the_refusal() -> None:

@@ -116,14 +116,16 @@ class Exchange:
         """Refuse a topic, and what follows on its partitions until the client closes the gap."""
         partitions = topic.partitions
         code, text = produce_code(decision, topic.messages), with_id(decision.text, decision.id)
-        if self._request.acks != 0 and (code != errors.NOT_ENOUGH_REPLICAS or decision is OUT_OF_ORDER):
-            sequences = self._shared.sequences_of(self._connection)
+        if self._request.acks != 0 and topic.producer_id >= 0:
             if decision is OUT_OF_ORDER:
                 # A topic is refused as a whole: its partitions without a gap get the code of a later try.
-                late = sequences.out_of_order(topic)
+                late = self._shared.sequences_of(self._connection).out_of_order(topic)
                 self._refused.append((topic.name, late, errors.OUT_OF_ORDER_SEQUENCE_NUMBER, text))
                 partitions = [each for each in partitions if each not in late]
-            sequences.refused(topic, decision)
+            if code == errors.NOT_ENOUGH_REPLICAS:
+                self._shared.postponed(self._connection, topic)
+            else:
+                self._shared.sequences_of(self._connection).refused(topic, decision)
         if partitions:
             self._refuse(topic._replace(partitions=partitions), code, text)
 
@@ -137,6 +139,8 @@ class Exchange:
         for place in places:
             topic = self._request.topics[place]
             self._decider.abandon(topic, now_ns)
+            if self._request.acks != 0:
+                self._shared.postponed(self._connection, topic)
             self._refuse(topic, errors.NOT_ENOUGH_REPLICAS, f"{why} of topic {topic.name}; try again")
 
     def _forward(self, places: list[int], now_ns: int) -> None:

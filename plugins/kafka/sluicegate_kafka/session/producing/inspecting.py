@@ -184,6 +184,8 @@ def refuse_for_now(shared: Shared, connection: Connection, request: ProduceReque
         text = "the records cannot be inspected at the moment; try again"
         code = errors.NOT_ENOUGH_REPLICAS
         refused = [(topic.name, topic.partitions, code, text) for topic in request.topics]
+        for topic in request.topics:
+            shared.postponed(connection, topic)
         version, correlation_id = request.head.version, request.head.correlation_id
         connection.outstanding.answer(refusal_response(version, correlation_id, refused, throttle_ms=0))
 

@@ -4,6 +4,7 @@ A broker takes an idempotent producer's batches only without gaps. After a refus
 the broker refuses what was under way behind it with OUT_OF_ORDER_SEQUENCE_NUMBER, and close the gap
 themselves. Java and librdkafka send that again, in a new epoch; franz-go has told its application already
 that it has failed. So the gateway refuses it. A broker without records of the producer would take any number.
+A batch that is refused for now, and that its client sends again, leaves such a gap until then.
 
 aiokafka sends one batch of a partition at a time and never closes a gap: the broker would refuse all of its
 later batches. So the gateway renumbers them, until the client sends the right number by itself. It also
@@ -101,16 +102,19 @@ class Sequences:
         for key, epoch, sequence, count, start in _batches(topic):
             gap = self.gaps.get(key)
             if gap is None or gap.epoch != epoch:
-                self._forget(key)
                 renumbers = self.renumbers or bool(topic.frame[start + _ATTRIBUTES_AT] & _TRANSACTIONAL)
-                gap = self.gaps[key] = Gap(epoch, sequence, renumbers=renumbers)
-                self._count.gaps += 1
-                if len(self.gaps) > _MAX_GAPS:
-                    self._forget(next(iter(self.gaps)))
+                gap = self._begin(key, Gap(epoch, sequence, renumbers=renumbers))
             if gap.expected == sequence:
                 gap.missing += count
                 checksum = _checksum(topic.frame, start + _CRC_AT)[0]
                 gap.refused = (*gap.refused[1 - _RETRIES_KNOWN :], (sequence, checksum, decision))
+
+    def postponed(self, topic: ProduceTopic) -> None:
+        """A topic's batches were refused for now: what follows is refused until they are sent again."""
+        for key, epoch, sequence, _, _ in _batches(topic):
+            gap = self.gaps.get(key)
+            if gap is None or gap.epoch != epoch:
+                self._begin(key, Gap(epoch, sequence, renumbers=False))
 
     def decided(self, topic: ProduceTopic) -> Decision | None:
         """Why a topic's batches must be refused; None if they may be decided.
@@ -191,6 +195,15 @@ class Sequences:
         """Forget all gaps."""
         self._count.gaps -= len(self.gaps)
         self.gaps.clear()
+
+    def _begin(self, key: Key, gap: Gap) -> Gap:
+        """Note a gap; the oldest one goes if there are too many."""
+        self._forget(key)
+        self.gaps[key] = gap
+        self._count.gaps += 1
+        if len(self.gaps) > _MAX_GAPS:
+            self._forget(next(iter(self.gaps)))
+        return gap
 
     def _forget(self, key: Key) -> None:
         if self.gaps.pop(key, None) is not None:

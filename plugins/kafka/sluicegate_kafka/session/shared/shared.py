@@ -11,6 +11,7 @@ from sluicegate.model import ANONYMOUS
 from sluicegate_kafka.cluster.nodes import Nodes
 from sluicegate_kafka.codec.addresses import rewrite_node_endpoints
 from sluicegate_kafka.codec.errors import ProtocolError
+from sluicegate_kafka.codec.produce_requests import ProduceTopic
 from sluicegate_kafka.codec.produce_responses import has_node_endpoints
 from sluicegate_kafka.codec.request_sizes import API_KEYS, RequestSizes
 from sluicegate_kafka.codec.slices import Slices
@@ -133,19 +134,26 @@ class Shared:
                 del self._franz_go[next(iter(self._franz_go))]
 
     def sequences_of(self, connection: Connection) -> Sequences:
-        """The gaps of a client that is refused now; those of clients refused long ago give way.
-
-        A client that does not name its library is aiokafka or kafkajs, which send one batch of a partition at
-        a time, or older than Kafka 2.4.
-        """
-        identity = connection.identity
-        renumbers = not connection.software and hash(identity[1:]) not in self._franz_go
+        """The gaps of a client that is refused now; those of clients refused long ago give way."""
+        identity, renumbers = connection.identity, self._renumbers(connection)
         found = self.sequences.pop(identity, None) or Sequences(self._gap_count, renumbers=renumbers)
         found.renumbers = renumbers
         self.sequences[identity] = found
         while len(self.sequences) > _MAX_CLIENTS_WITH_GAPS or self._gap_count.gaps > _MAX_GAPS:
             self.sequences.pop(next(iter(self.sequences))).clear()
         return found
+
+    def postponed(self, connection: Connection, topic: ProduceTopic) -> None:
+        """A topic's batches are refused for now: what their client has under way behind them must wait."""
+        if topic.producer_id >= 0 and not self._renumbers(connection):
+            self.sequences_of(connection).postponed(topic)
+
+    def _renumbers(self, connection: Connection) -> bool:
+        """Whether a client does not name its library.
+
+        It is aiokafka or kafkajs, which send one batch of a partition at a time, or older than Kafka 2.4.
+        """
+        return not connection.software and hash(connection.identity[1:]) not in self._franz_go
 
     def readdress_produce(self, frame: bytes, version: int) -> bytes:
         """A Produce response in which broker addresses, if it has any, are the gateway's."""

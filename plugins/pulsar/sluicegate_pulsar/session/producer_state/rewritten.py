@@ -12,34 +12,35 @@ class Rewritten:
     __slots__ = ("_answers", "_refused", "messages")
 
     def __init__(self) -> None:
-        self.messages: deque[tuple[int, int, bool]] = deque(maxlen=_MOST)
-        """Number, sequence id of the answer, and whether it completes its message: False for a chunk that is
-        not the last. Whatever forwards a message appends it; empty where the broker's answers pass."""
+        self.messages: deque[tuple[int, int, bool, str]] = deque(maxlen=_MOST)
+        """Number, sequence id of the answer, whether it completes its message (False for a chunk that is not
+        the last), and the `key_of` a chunk. Whatever forwards a message appends it; empty where the broker's
+        answers pass."""
         self._answers: dict[int, bytes] = {}
         """What the client gets in place of the broker's answers, by number."""
         self._refused: set[int] = set()
         """Numbers that the broker has refused."""
 
-    def refuse(self, sequence_id: int, error: bytes, no_receipt: bytes) -> bool:
+    def refuse(self, sequence_id: int, error: bytes, no_receipt: bytes) -> str | None:
         """The broker has refused a message, which may be ahead of its answers to earlier ones.
 
         :param error: the client's answer.
         :param no_receipt: its answer for a chunk that is not the last, after which the last gets the error,
             whatever the broker says of that: a library fails a message once for each error.
-        :return: False if there is no such message.
+        :return: the `key_of` a chunk, empty for another message; None if there is no such message.
         """
         same = (one for one in self.messages if one[1] == sequence_id)
         found = next((one for one in same if one[0] not in self._refused), None)
         if found is None:
-            return False
-        number, _, completes = found
+            return None
+        number, _, completes, key = found
         self._refused.add(number)
         self._answers[number] = error if completes else no_receipt
         if not completes:
-            last = next((number for number, _, completes in same if completes), 0)
+            last = next((number for number, _, completes, _ in same if completes), 0)
             if last:
                 self._answers[last] = error
-        return True
+        return key
 
     def answered(self, number: int) -> bytes:
         """The broker has answered a message, and all before it.

@@ -129,7 +129,10 @@ class Assembling:
         self._leave(producer)
 
     def lose(self, producer: Producer, uuid: str, text: str, now_ns: int) -> None:
-        """A chunk of a message is refused: refuse its other chunks too, on this connection or another."""
+        """A chunk of a message is refused: refuse its other chunks too, on this connection or another.
+
+        :param uuid: the message's, or its `key_of`.
+        """
         producer.chunk_sizes.refused(uuid)
         self._shared.refused_messages.note((producer.topic, producer.name, key_of(uuid)), text, now_ns)
 

@@ -143,13 +143,13 @@ class Producing:
         """The broker has refused a message."""
         producer_id = producer_of(data, start, stop)
         producer = self._live.get(producer_id) or self._leaving.get(producer_id)
-        if producer is None or not self._explain(producer, data, start, stop):
+        if producer is None or not self._explain(producer, data, start, stop, now_ns):
             return self._answer(data, start, stop, now_ns)
         self._connection.down.extend(self._publishing.answered(producer))
         self._reopening.close_if_done(producer, now_ns)
         return False
 
-    def _explain(self, producer: Producer, data: bytes, start: int, stop: int) -> bool:
+    def _explain(self, producer: Producer, data: bytes, start: int, stop: int, now_ns: int) -> bool:
         """Answer in its turn a message that the broker refuses for what the gateway did to it.
 
         :return: False if the broker's answer passes as it is.
@@ -161,15 +161,18 @@ class Producing:
         if found is None:
             return False
         code = send_code(self._connection.client_version)
-        refused = producer.rewritten.refuse(
+        key = producer.rewritten.refuse(
             error.sequence_id,
             send_error(producer.id, error.sequence_id, code, found.text),
             no_receipt(producer.id, error.sequence_id),
         )
-        if refused:
-            self._shared.count(found.event)
-            self._shared.reports.add((producer.topic, found.text))
-        return refused
+        if key is None:
+            return False
+        if key:
+            self._publishing.assembling.lose(producer, key, found.text, now_ns)
+        self._shared.count(found.event)
+        self._shared.reports.add((producer.topic, found.text))
+        return True
 
     def _ping(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
         """Answer the broker's PING while the client is not read, so that the broker does not hang up."""

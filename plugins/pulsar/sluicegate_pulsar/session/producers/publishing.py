@@ -31,6 +31,7 @@ from sluicegate_pulsar.codec.own_frames import no_receipt, send_error, success
 from sluicegate_pulsar.codec.pulsar_pb2 import ServerError
 from sluicegate_pulsar.codec.sends import SendHead, parts_of, read_send
 from sluicegate_pulsar.session.producer_state.assembly import Kept, Refusal
+from sluicegate_pulsar.session.producer_state.chunks import key_of
 from sluicegate_pulsar.session.producer_state.producer import Producer
 from sluicegate_pulsar.session.producers.assembling import Assembling
 from sluicegate_pulsar.session.producers.publish_queues import PublishQueues
@@ -273,7 +274,8 @@ class Publishing:
         producer.sent += 1
         completes = not metadata.is_chunk or metadata.is_last_chunk
         answered_as = max(sent.head.sequence_id, sent.head.highest_sequence_id)
-        producer.rewritten.messages.append((producer.sent, answered_as, completes))
+        key = key_of(metadata.uuid) if metadata.is_chunk else ""
+        producer.rewritten.messages.append((producer.sent, answered_as, completes, key))
         self._connection.up.extend(rewritten)
         return True
 
