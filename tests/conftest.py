@@ -34,14 +34,15 @@ _OWN_BROKERS = (
 _SECOND_HALF = "test_p"
 """Files of a folder from this name on run in another process than those before: mostly they wait."""
 _SPARK = (
-    "tests/reports/demo/",
+    "tests/reports/commands/test_demo",
     "tests/reports/jobs/",
     "tests/reports/planted/",
-    "tests/reports/reading/",
     "tests/reports/recommending/",
     "tests/reports/replaying/",
     "tests/reports/runner/test_compared",
-    "tests/reports/test_session",
+    "tests/reports/spark/test_nothing",
+    "tests/reports/spark/test_reading",
+    "tests/reports/spark/test_session",
     "tests/reports/transforms/",
 )
 """Tests below these share one Spark session: it costs more to start than most of them take."""

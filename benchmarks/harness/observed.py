@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.harness.synthetic import column
 from sluicegate.decisions.spool import partition
-from sluicegate_reports.observations import SCHEMA
+from sluicegate_reports.model.observations import SCHEMA
 
 _APART_US = 200
 _COLUMNS = ["time", "run", "system", "door", "client", "topic", "action"]

@@ -91,9 +91,9 @@ def _polars(directory: Path, _: float) -> Iterator[tuple[str, Callable[[], objec
 def _spark(directory: Path, length_s: float) -> Iterator[tuple[str, Callable[[], object]]]:
     from sluicegate_reports.jobs import rate_figures
     from sluicegate_reports.jobs.by_topic import OfArm, measured
-    from sluicegate_reports.reading import read_decisions
-    from sluicegate_reports.runs import Trial
-    from sluicegate_reports.session import partitions_for, spark_session
+    from sluicegate_reports.model.runs import Trial
+    from sluicegate_reports.spark.reading import read_decisions
+    from sluicegate_reports.spark.session import partitions_for, spark_session
     from sluicegate_reports.transforms import cost
     from sluicegate_reports.transforms.packing import Source, packed
 

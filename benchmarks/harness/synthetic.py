@@ -84,8 +84,8 @@ def write_comparison(directory: Path, rows: int, *, observed: bool = False) -> N
     :param observed: whether clients saw it: 2.7 rows for each decision.
     """
     from benchmarks.harness.observed import write_observations
-    from sluicegate_reports.results import Arm, RunFacts
-    from sluicegate_reports.runs import DECISIONS, OBSERVATIONS, Run, Trial, write_run
+    from sluicegate_reports.model.results import Arm, RunFacts
+    from sluicegate_reports.model.runs import DECISIONS, OBSERVATIONS, Run, Trial, write_run
 
     written = write_decisions(directory / DECISIONS, rows)
     if observed:

@@ -27,7 +27,7 @@ engine some six times what an allow does."""
 
 
 def _replay(bench: Bench, _name: str, quick: bool) -> dict[str, float]:
-    from sluicegate_reports.session import spark_session
+    from sluicegate_reports.spark.session import spark_session
 
     rows = _QUICK_ROWS if quick else _ROWS
     log = bench.directory / f"replay-{rows}"

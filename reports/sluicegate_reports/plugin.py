@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 @hookimpl
 def sluicegate_commands() -> "Sequence[click.Command]":
     """Offer `sluicegate report` and `sluicegate compare`."""
-    from sluicegate_reports.commands import report
+    from sluicegate_reports.commands.group import report
     from sluicegate_reports.runner.command import compare
 
     return [report, compare]
@@ -22,6 +22,6 @@ def sluicegate_commands() -> "Sequence[click.Command]":
 @hookimpl
 def sluicegate_demo(directory: Path, systems: Sequence[str], plain: bool) -> Sequence[str]:
     """End the demo with a comparison of the systems."""
-    from sluicegate_reports.demo import show
+    from sluicegate_reports.commands.demo import show
 
     return show(directory, systems, plain)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from sluicegate_reports import observations
+from sluicegate_reports.model import observations
+from sluicegate_reports.model.results import Arm, RunFacts, Skew
+from sluicegate_reports.model.runs import Run, Trial
 from sluicegate_reports.registry import policies
-from sluicegate_reports.results import Arm, RunFacts, Skew
-from sluicegate_reports.runs import Run, Trial
 from sluicegate_reports.transforms import transit
 from sluicegate_reports.verdicts import thresholds
 

@@ -17,7 +17,7 @@ from urllib.request import Request, urlopen
 
 import yaml
 from tests.house.test_documents import ROOT
-from tests.reports.results.example import example
+from tests.reports.model.example import example
 from tests.waiting import LONG_S
 
 from sluicegate.decisions import DecisionLog, RefusalJournal
@@ -27,7 +27,7 @@ from sluicegate.store import SqliteStore
 from sluicegate.testing import build_gate
 from sluicegate_kafka.demo.mock_cluster import mock_cluster
 from sluicegate_pulsar.reference import ReferenceBroker, Settings
-from sluicegate_reports.results import to_json
+from sluicegate_reports.model.results import to_json
 
 _PORTS = 8
 """For one broker entry: its own port, and those of single brokers behind it."""

@@ -200,9 +200,9 @@ def test_no_imports_go_in_a_circle_not_even_those_of_annotations() -> None:
     packages = [path.name for source in SOURCES for path in sorted((ROOT / source).glob("sluicegate*"))]
     graph = grimp.build_graph(*packages, cache_dir=None)
     assert circle(graph) == []
-    graph.add_import(importer="sluicegate_reports.trial", imported="sluicegate_reports.verdicts.finding")
-    graph.add_import(importer="sluicegate_reports.verdicts.finding", imported="sluicegate_reports.trial")
-    planted = {"sluicegate_reports.trial", "sluicegate_reports.verdicts.finding"}
+    graph.add_import(importer="sluicegate_reports.model.trial", imported="sluicegate_reports.model.finding")
+    graph.add_import(importer="sluicegate_reports.model.finding", imported="sluicegate_reports.model.trial")
+    planted = {"sluicegate_reports.model.trial", "sluicegate_reports.model.finding"}
     assert set(circle(graph)) == planted
 
 

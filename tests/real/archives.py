@@ -11,9 +11,9 @@ from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
 
-from sluicegate_reports.class_archive import ClassArchive
 from sluicegate_reports.runner.brokers import jars
 from sluicegate_reports.runner.brokers.processes import UnavailableError
+from sluicegate_reports.spark.class_archive import ClassArchive
 
 Record = Callable[[Path, str], None]
 """`record(directory, option)` starts a Java process in an empty directory and has it end in good order."""

@@ -51,7 +51,7 @@ def spark() -> Iterator["SparkSession"]:
     """A session with two cores and few partitions."""
     need_java()
     from sluicegate_reports.runner.brokers.jars import S3, folder
-    from sluicegate_reports.session import spark_session
+    from sluicegate_reports.spark.session import spark_session
 
     # As a command that is given a place in S3 has it.
     further = {

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from sluicegate_reports import observations
-from sluicegate_reports.runs import Trial, measured_as
+from sluicegate_reports.model import observations
+from sluicegate_reports.model.runs import Trial, measured_as
 from sluicegate_reports.transforms import lanes, packed, packing
 from sluicegate_reports.transforms.flows import ACTIONS, Flows
 from sluicegate_reports.transforms.packed import NEVER, Text, Topic

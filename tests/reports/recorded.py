@@ -11,9 +11,9 @@ from tests.reports import oracle
 
 from sluicegate.decisions.schema import SCHEMA
 from sluicegate.decisions.spool import partition
-from sluicegate_reports.observations import Event, Observation, ObservationLog, Role
-from sluicegate_reports.results import Arm, Phase, RunFacts
-from sluicegate_reports.runs import DECISIONS, OBSERVATIONS, Run, Trial, write_run
+from sluicegate_reports.model.observations import Event, Observation, ObservationLog, Role
+from sluicegate_reports.model.results import Arm, Phase, RunFacts
+from sluicegate_reports.model.runs import DECISIONS, OBSERVATIONS, Run, Trial, write_run
 
 RUN = "r1"
 PHASE = "steady"

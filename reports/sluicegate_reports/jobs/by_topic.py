@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from sluicegate_reports.session import large_rows
+from sluicegate_reports.spark.session import large_rows
 from sluicegate_reports.transforms.packed import Part, Topic, topics
 
 Row: TypeAlias = dict[str, Any]

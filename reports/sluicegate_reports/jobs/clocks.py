@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from sluicegate_reports.jobs.measuring import Measures, Row, Rows
-from sluicegate_reports.results import RunFacts, Skew
+from sluicegate_reports.model.results import RunFacts, Skew
 from sluicegate_reports.transforms.skew import EVERYBODY
 
 _ALL = "all"

@@ -7,7 +7,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from sluicegate_reports import reading, registry
+from sluicegate_reports import registry
 from sluicegate_reports.jobs import clocks, strays
 from sluicegate_reports.jobs.figures import figures_of, source_of
 from sluicegate_reports.jobs.further import further
@@ -16,15 +16,16 @@ from sluicegate_reports.jobs.measuring import Measures, measure
 from sluicegate_reports.jobs.overall import overall_sections
 from sluicegate_reports.jobs.policies import first_rows, policy_sections, rows_name
 from sluicegate_reports.jobs.thresholds import thresholds
-from sluicegate_reports.listing import Listed, Listing, listing
-from sluicegate_reports.places import Place
-from sluicegate_reports.reading import Log
-from sluicegate_reports.results import Cell, Results, RunFacts
-from sluicegate_reports.runs import DECISIONS, OBSERVATIONS, Run, Trial, read_run
-from sluicegate_reports.session import is_few, planned_for
+from sluicegate_reports.model.listing import Listed, Listing, listing
+from sluicegate_reports.model.places import Place
+from sluicegate_reports.model.results import Cell, Results, RunFacts
+from sluicegate_reports.model.runs import DECISIONS, OBSERVATIONS, Run, Trial, read_run
+from sluicegate_reports.model.verdict import Verdict, worst
+from sluicegate_reports.spark import reading
+from sluicegate_reports.spark.reading import Log
+from sluicegate_reports.spark.session import is_few, planned_for
 from sluicegate_reports.transforms.flows import CLIENTS
 from sluicegate_reports.transforms.packing import Source
-from sluicegate_reports.verdict import Verdict, worst
 from sluicegate_reports.verdicts import Finding, judge, worst_finding
 
 _COMPLETE = Incomplete()

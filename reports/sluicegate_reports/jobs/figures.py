@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from sluicegate_reports.jobs.further import further_figures
 from sluicegate_reports.jobs.measuring import DELAY_SHARES, Measures, Row, Rows
-from sluicegate_reports.runs import Family, Trial, measured_as
+from sluicegate_reports.model.runs import Family, Trial, measured_as
 from sluicegate_reports.transforms import counts
 from sluicegate_reports.transforms.flows import CLIENTS, LOG
 from sluicegate_reports.verdicts import Figures

@@ -15,10 +15,10 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from sluicegate_reports.jobs import follow_sums
 from sluicegate_reports.jobs.follow_sums import KEYS, SUMMED, Stored
-from sluicegate_reports.listing import FOLLOWED, Listing, is_finished, is_followed, is_spool, listing
-from sluicegate_reports.places import Location, Place, place
-from sluicegate_reports.reading import decisions_ddl, read_decisions
-from sluicegate_reports.results import Results, Table, Value, of_log
+from sluicegate_reports.model.listing import FOLLOWED, Listing, is_finished, is_followed, is_spool, listing
+from sluicegate_reports.model.places import Location, Place, place
+from sluicegate_reports.model.results import Results, Table, Value, of_log
+from sluicegate_reports.spark.reading import decisions_ddl, read_decisions
 
 FILES_PER_BATCH = 64
 """So many at most, for a bounded memory; a file has up to some million rows."""

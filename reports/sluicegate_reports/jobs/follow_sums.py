@@ -15,8 +15,8 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from sluicegate_reports.places import Place
-from sluicegate_reports.session import partitions_for
+from sluicegate_reports.model.places import Place
+from sluicegate_reports.spark.session import partitions_for
 
 SUMS = (
     "system string, door string, gateway string, topic string, principal string, operation string, "

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, SparkSession
 
 from sluicegate_reports.jobs.measuring import Measures, Rows, collect
+from sluicegate_reports.model.runs import Trial, measured_as
 from sluicegate_reports.registry import metrics
-from sluicegate_reports.runs import Trial, measured_as
 from sluicegate_reports.transforms import lanes
 from sluicegate_reports.verdicts import Figures
 

@@ -12,10 +12,10 @@ from typing import Self
 from sluicegate_reports import registry
 from sluicegate_reports.jobs.figures import source_of
 from sluicegate_reports.jobs.measuring import Measures, Row
-from sluicegate_reports.reading import LeftOut, Log
-from sluicegate_reports.runs import Family, Trial, measured_as
+from sluicegate_reports.model.runs import Family, Trial, measured_as
+from sluicegate_reports.model.verdict import Verdict
+from sluicegate_reports.spark.reading import LeftOut, Log
 from sluicegate_reports.transforms.flows import CLIENTS, LOG
-from sluicegate_reports.verdict import Verdict
 from sluicegate_reports.verdicts import Figures, Finding, judge
 from sluicegate_reports.verdicts.rates import SEEN
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from sluicegate_reports.jobs.measuring import Measures, Row
-from sluicegate_reports.results import Chart, Kind, Point, Series
-from sluicegate_reports.runs import Trial
+from sluicegate_reports.model.results import Chart, Kind, Point, Series
+from sluicegate_reports.model.runs import Trial
 from sluicegate_reports.transforms.delay import EDGES_MS
 
 

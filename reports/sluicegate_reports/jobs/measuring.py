@@ -16,9 +16,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sluicegate_reports.jobs.by_topic import OfArm, OfTopic, Row, Rows, measured
 from sluicegate_reports.jobs.rate_figures import rates
-from sluicegate_reports.progress import tell
+from sluicegate_reports.model.runs import Family, Trial, measured_as
 from sluicegate_reports.registry import systems
-from sluicegate_reports.runs import Family, Trial, measured_as
+from sluicegate_reports.spark.progress import tell
 from sluicegate_reports.transforms import (
     bounds,
     cost,

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
+from sluicegate_reports.model.results import Origin
+from sluicegate_reports.model.runs import DECISIONS, OBSERVATIONS, Family, Trial, measured_as
 from sluicegate_reports.registry.arms import PRODUCERS
-from sluicegate_reports.results import Origin
-from sluicegate_reports.runs import DECISIONS, OBSERVATIONS, Family, Trial, measured_as
 from sluicegate_reports.transforms.flows import LOG
 
 _ATTACHING = ("attach_producer", "attach_consumer")

@@ -8,10 +8,10 @@ from sluicegate_reports.jobs import origins
 from sluicegate_reports.jobs.figures import figures_of, rate_figures
 from sluicegate_reports.jobs.measuring import Measures, Rows
 from sluicegate_reports.jobs.waiting import waiting_charts
+from sluicegate_reports.model.results import Chart, Kind, Origin, Point, Section, Series, Table, Value
+from sluicegate_reports.model.runs import Family, Run, Trial, measured_as
 from sluicegate_reports.registry import door as door_of
 from sluicegate_reports.registry import metrics_of, policies
-from sluicegate_reports.results import Chart, Kind, Origin, Point, Section, Series, Table, Value
-from sluicegate_reports.runs import Family, Run, Trial, measured_as
 from sluicegate_reports.transforms import cost, delivery, throttle
 from sluicegate_reports.transforms.flows import CLIENTS
 

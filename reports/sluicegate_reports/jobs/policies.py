@@ -8,10 +8,10 @@ from sluicegate_reports.jobs import origins
 from sluicegate_reports.jobs.figures import figures_of, rate_figures, source_of
 from sluicegate_reports.jobs.lateness import lateness
 from sluicegate_reports.jobs.measuring import DELAY_SHARES, Measures
-from sluicegate_reports.quantities import quantity
+from sluicegate_reports.model.quantities import quantity
+from sluicegate_reports.model.results import Chart, Kind, Origin, Point, Section, Series, Table, Value
+from sluicegate_reports.model.runs import Family, Run, Trial, measured_as
 from sluicegate_reports.registry import metrics_of
-from sluicegate_reports.results import Chart, Kind, Origin, Point, Section, Series, Table, Value
-from sluicegate_reports.runs import Family, Run, Trial, measured_as
 from sluicegate_reports.transforms import attribution, skew
 from sluicegate_reports.transforms.flows import CLIENTS, LOG
 from sluicegate_reports.verdicts import Finding, worst_finding

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sluicegate_reports.jobs.by_topic import Row, Rows
-from sluicegate_reports.runs import Trial
+from sluicegate_reports.model.runs import Trial
 from sluicegate_reports.transforms import (
     engage,
     fairness,

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from sluicegate_reports.places import Location
-from sluicegate_reports.reading import read_decisions
+from sluicegate_reports.model.places import Location
+from sluicegate_reports.model.results import Results, Table, Value, of_log
 from sluicegate_reports.recommending import baseline
 from sluicegate_reports.recommending.coverage import coverage, unseen
 from sluicegate_reports.recommending.patterns import merged
@@ -20,7 +20,7 @@ from sluicegate_reports.recommending.policy_file import (
     count_of,
     limit_of,
 )
-from sluicegate_reports.results import Results, Table, Value, of_log
+from sluicegate_reports.spark.reading import read_decisions
 
 HEAD_ROOM = 2.0
 """As the policies' own advice: twice the usual peak leaves room, and still stops a runaway client."""

@@ -11,8 +11,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from sluicegate.builtin.delay import MAX_DELAY
 from sluicegate_reports.jobs import replay_tables as tables
 from sluicegate_reports.jobs.replay_tables import total
-from sluicegate_reports.places import Location
-from sluicegate_reports.reading import LeftOut, read_decisions
+from sluicegate_reports.model.places import Location
+from sluicegate_reports.model.results import Results, of_log
 from sluicegate_reports.replaying.attaching import attached, attempts
 from sluicegate_reports.replaying.candidate import Candidate
 from sluicegate_reports.replaying.delays import Delays, refused_for_delay
@@ -20,7 +20,7 @@ from sluicegate_reports.replaying.demand import demand
 from sluicegate_reports.replaying.scope import EXACT, scope
 from sluicegate_reports.replaying.tally import SCHEMA
 from sluicegate_reports.replaying.walk import replayed
-from sluicegate_reports.results import Results, of_log
+from sluicegate_reports.spark.reading import LeftOut, read_decisions
 
 
 class ReplayError(Exception):

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 
 from pyspark.sql import Row
 
+from sluicegate_reports.model.results import Table, Value
 from sluicegate_reports.replaying.candidate import Candidate
 from sluicegate_reports.replaying.delays import Later, TooLate
 from sluicegate_reports.replaying.scope import scope
 from sluicegate_reports.replaying.tally import Place
-from sluicegate_reports.results import Table, Value
 
 _WHERE = ("system", "door", "gateway", "topic")
 _PLACE = ("system", "door", "topic", "operation", "policy")

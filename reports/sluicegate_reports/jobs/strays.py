@@ -11,11 +11,11 @@ from datetime import timedelta
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from sluicegate_reports.reading import Log
-from sluicegate_reports.runs import Run, Trial
+from sluicegate_reports.model.runs import Run, Trial
+from sluicegate_reports.model.verdict import Verdict
+from sluicegate_reports.spark.reading import Log
 from sluicegate_reports.transforms.lanes import microseconds, small
 from sluicegate_reports.transforms.packing import Kept
-from sluicegate_reports.verdict import Verdict
 from sluicegate_reports.verdicts import Finding
 
 _FAR = timedelta(hours=1)

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 
-from sluicegate_reports import counted, registry
+from sluicegate_reports import registry
 from sluicegate_reports.jobs.measuring import Measures, Rows
+from sluicegate_reports.model import counted
+from sluicegate_reports.model.results import Cell, Threshold
+from sluicegate_reports.model.runs import Run, measured_as
 from sluicegate_reports.registry import Metric
 from sluicegate_reports.registry.measured import Family
-from sluicegate_reports.results import Cell, Threshold
-from sluicegate_reports.runs import Run, measured_as
 
 
 def thresholds(run: Run, matrix: Sequence[Cell], found: Measures) -> Iterator[Threshold]:

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from sluicegate_reports.jobs.measuring import Measures, Rows
-from sluicegate_reports.results import Chart, Point, Series
-from sluicegate_reports.runs import Trial
+from sluicegate_reports.model.results import Chart, Point, Series
+from sluicegate_reports.model.runs import Trial
 from sluicegate_reports.transforms.lanes import microseconds
 from sluicegate_reports.transforms.over_time import span
 

@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sluicegate_reports.quantities import together
+from sluicegate_reports.model.quantities import together
 
 MAX_TOPICS = 1000
 """Topics and patterns that get limits; more would not fit into the 1 MiB that a policy file may have."""

@@ -13,8 +13,8 @@ from sluicegate_reports.registry.measured import Family
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from sluicegate_reports.trial import Trial
-    from sluicegate_reports.verdicts.finding import Figures, Finding
+    from sluicegate_reports.model.finding import Figures, Finding
+    from sluicegate_reports.model.trial import Trial
 
 Transform: TypeAlias = "Callable[[DataFrame, DataFrame], DataFrame]"
 """Makes rows with `trial` and the metric's name, of observations and of the trials, see `lanes.tries`."""

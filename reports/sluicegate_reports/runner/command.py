@@ -11,7 +11,7 @@ import click
 
 from sluicegate.output import echo, echo_document
 from sluicegate_reports import registry
-from sluicegate_reports.repetitions import repetition
+from sluicegate_reports.model.repetitions import repetition
 from sluicegate_reports.runner.brokers.jars import SHIPPED, folder
 from sluicegate_reports.runner.scenario import SYSTEMS
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from sluicegate_reports.observations import Event
+from sluicegate_reports.model.observations import Event
 from sluicegate_reports.runner import payload
 from sluicegate_reports.runner.clients.base import (
     ClientDriver,

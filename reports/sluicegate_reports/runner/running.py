@@ -17,8 +17,9 @@ from sluicegate.config.load import load
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.model import EffectivePolicies
 from sluicegate.runtime.plugins import Plugins
-from sluicegate_reports.results import Arm as ArmFacts
-from sluicegate_reports.results import Phase, RunFacts, Skew
+from sluicegate_reports.model.results import Arm as ArmFacts
+from sluicegate_reports.model.results import Phase, RunFacts, Skew
+from sluicegate_reports.model.runs import OBSERVATIONS, Run, Trial, write_run
 from sluicegate_reports.runner import machine
 from sluicegate_reports.runner.brokers.processes import UnavailableError
 from sluicegate_reports.runner.children import ClockOffset, Talker
@@ -31,7 +32,6 @@ from sluicegate_reports.runner.places import Places
 from sluicegate_reports.runner.plan import ArmPlan, make_plan, topics
 from sluicegate_reports.runner.preparing import prepare_topics
 from sluicegate_reports.runner.trials import Played, phases, trials, utc
-from sluicegate_reports.runs import OBSERVATIONS, Run, Trial, write_run
 
 _DRIVER = "sluicegate_reports.runner.driver"
 _READY_S = 300.0

@@ -12,9 +12,9 @@ from sluicegate_reports.runner.running import Comparison, estimate_s, tidy
 
 if TYPE_CHECKING:
     from sluicegate.runtime.plugins import Plugins
+    from sluicegate_reports.model.runs import Run
     from sluicegate_reports.runner.doors import Arm
     from sluicegate_reports.runner.loading import LoadedScenario
-    from sluicegate_reports.runs import Run
 
 
 def play_shown(

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from sluicegate.model import EffectivePolicies
+from sluicegate_reports.model.runs import Trial
 from sluicegate_reports.registry import policies
 from sluicegate_reports.registry.measured import Family
 from sluicegate_reports.runner.doors import Judged
 from sluicegate_reports.runner.plan import ArmPlan, PhasePlan, ProducerPlan
-from sluicegate_reports.runs import Trial
 
 _OVER_ALL = "it applies to all topics together, and trials are of single topics"
 _OBSERVED = "it is only observed (observe_only)"

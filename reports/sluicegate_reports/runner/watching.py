@@ -5,7 +5,7 @@ from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 
-from sluicegate_reports.observations import Event, Observation, ObservationLog, Role
+from sluicegate_reports.model.observations import Event, Observation, ObservationLog, Role
 from sluicegate_reports.runner import payload
 from sluicegate_reports.runner.clients.base import FailedError, RefusedError
 from sluicegate_reports.runner.plan import ArmPlan, ConsumerPlan, ProducerPlan

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from sluicegate_reports.runs import Family, Trial, measured_as
+from sluicegate_reports.model.runs import Family, Trial, measured_as
 
 
 class Lane(NamedTuple):

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from sluicegate_reports.runs import Trial
+from sluicegate_reports.model.runs import Trial
 from sluicegate_reports.transforms.lanes import microseconds
 from sluicegate_reports.transforms.packed import Numbers, Part, Topic
 from sluicegate_reports.transforms.throttle import nearest_rank

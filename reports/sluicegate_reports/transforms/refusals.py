@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from sluicegate_reports.ideal import judge
+from sluicegate_reports.transforms.ideal import judge
 from sluicegate_reports.transforms.lanes import Lane
 from sluicegate_reports.transforms.requests import Requests
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from sluicegate_reports.runs import Family, Trial, measured_as
+from sluicegate_reports.model.runs import Family, Trial, measured_as
 from sluicegate_reports.transforms.lanes import small
 
 ARM = ("system", "door")

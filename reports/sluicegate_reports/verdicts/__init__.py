@@ -15,10 +15,10 @@ What a system has that is only nearest to the policy (`Trial.nearest`) is never 
 
 from dataclasses import replace
 
-from sluicegate_reports.runs import Family, Trial, measured_as
-from sluicegate_reports.verdict import Verdict
+from sluicegate_reports.model.finding import Figures, Finding, worst_finding
+from sluicegate_reports.model.runs import Family, Trial, measured_as
+from sluicegate_reports.model.verdict import Verdict
 from sluicegate_reports.verdicts.delivery import with_deliveries
-from sluicegate_reports.verdicts.finding import Figures, Finding, worst_finding
 from sluicegate_reports.verdicts.metrics import with_metrics
 from sluicegate_reports.verdicts.rates import DISPUTE, rate
 from sluicegate_reports.verdicts.thresholds import (

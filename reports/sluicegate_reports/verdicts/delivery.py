@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from sluicegate_reports.runs import Family, Trial, measured_as
-from sluicegate_reports.verdict import Verdict
-from sluicegate_reports.verdicts.finding import Figures, Finding, worst_finding
+from sluicegate_reports.model.finding import Figures, Finding, worst_finding
+from sluicegate_reports.model.runs import Family, Trial, measured_as
+from sluicegate_reports.model.verdict import Verdict
 from sluicegate_reports.verdicts.thresholds import WITHIN_DELIVERIES
 
 _NEVER = {

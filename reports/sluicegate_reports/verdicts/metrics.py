@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
+from sluicegate_reports.model.finding import Figures, Finding, worst_finding
+from sluicegate_reports.model.runs import Trial, measured_as
 from sluicegate_reports.registry import metrics_of
-from sluicegate_reports.runs import Trial, measured_as
-from sluicegate_reports.verdicts.finding import Figures, Finding, worst_finding
 
 
 def with_metrics(finding: Finding, trial: Trial, figures: Figures) -> Finding:

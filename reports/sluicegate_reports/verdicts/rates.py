@@ -8,10 +8,10 @@ unconfirmed.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from sluicegate_reports.quantities import part, quantity
-from sluicegate_reports.runs import Trial, measured_as
-from sluicegate_reports.verdict import Verdict
-from sluicegate_reports.verdicts.finding import Figures, Finding
+from sluicegate_reports.model.finding import Figures, Finding
+from sluicegate_reports.model.quantities import part, quantity
+from sluicegate_reports.model.runs import Trial, measured_as
+from sluicegate_reports.model.verdict import Verdict
 from sluicegate_reports.verdicts.thresholds import EXACT_SHARE, WINDOW_S, WITHIN_SHARE
 
 SEEN = "seen_"

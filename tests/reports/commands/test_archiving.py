@@ -12,8 +12,8 @@ from tests.reports.conftest import need_java
 from tests.reports.recorded import make_run
 
 from sluicegate.cli import main
-from sluicegate_reports.runs import write_run
-from sluicegate_reports.usage import java, spark_classes
+from sluicegate_reports.commands.usage import java, spark_classes
+from sluicegate_reports.model.runs import write_run
 
 _ARCHIVED = "shared objects file (top)"
 """Java's word for a class that comes from an archive beside its own."""

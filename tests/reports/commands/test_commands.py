@@ -9,12 +9,12 @@ from pathlib import Path
 import click
 import pytest
 from click.testing import CliRunner, Result
-from tests.reports.results.example import example
+from tests.reports.model.example import example
 
 from sluicegate.cli import main
-from sluicegate_reports.commands import report
-from sluicegate_reports.output import FORMATS
-from sluicegate_reports.results import from_json, to_json
+from sluicegate_reports.commands.group import report
+from sluicegate_reports.commands.output import FORMATS
+from sluicegate_reports.model.results import from_json, to_json
 
 Run = Callable[..., Result]
 _DOCUMENT = Path(__file__).parents[3] / "docs" / "reports.md"

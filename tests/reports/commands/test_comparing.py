@@ -7,13 +7,13 @@ from types import ModuleType
 
 import pytest
 from click.testing import CliRunner, Result
-from tests.reports.results.example import example
+from tests.reports.model.example import example
 
 from sluicegate.cli import main
-from sluicegate_reports import session
-from sluicegate_reports.listing import Listing, listing
-from sluicegate_reports.results import Results, RunFacts
-from sluicegate_reports.runs import FACTS_FILE, Run, RunError, write_run
+from sluicegate_reports.model.listing import Listing, listing
+from sluicegate_reports.model.results import Results, RunFacts
+from sluicegate_reports.model.runs import FACTS_FILE, Run, RunError, write_run
+from sluicegate_reports.spark import session
 
 Invoke = Callable[..., Result]
 _JOB = "sluicegate_reports.jobs.compare"

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from tests.reports.results.example import example
+from tests.reports.model.example import example
 
 from sluicegate.cli import main
-from sluicegate_reports.differences import Change, change_of, difference
-from sluicegate_reports.results import Cell, Results, to_json
-from sluicegate_reports.verdict import Verdict
+from sluicegate_reports.model.differences import Change, change_of, difference
+from sluicegate_reports.model.results import Cell, Results, to_json
+from sluicegate_reports.model.verdict import Verdict
 
 Run = Callable[..., Result]
 

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 from tests.reports import recorded
 
 from sluicegate_reports.jobs.compare import compare_run
-from sluicegate_reports.results import Results
+from sluicegate_reports.model.results import Results
 
 
 @pytest.fixture(scope="session")

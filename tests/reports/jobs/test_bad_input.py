@@ -11,13 +11,13 @@ from tests.reports import recorded
 
 from sluicegate.output.console import Console
 from sluicegate_reports.jobs.compare import compare_run
-from sluicegate_reports.markdown import markdown
-from sluicegate_reports.missing import gaps
-from sluicegate_reports.page import page
-from sluicegate_reports.results import Results, to_json
-from sluicegate_reports.runs import DECISIONS, OBSERVATIONS
-from sluicegate_reports.terminal import show
-from sluicegate_reports.verdict import Verdict
+from sluicegate_reports.model.results import Results, to_json
+from sluicegate_reports.model.runs import DECISIONS, OBSERVATIONS
+from sluicegate_reports.model.verdict import Verdict
+from sluicegate_reports.render.markdown import markdown
+from sluicegate_reports.render.missing import gaps
+from sluicegate_reports.render.page import page
+from sluicegate_reports.render.terminal import show
 
 
 def verdicts(results: Results, door: str) -> dict[str, Verdict]:

@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 from tests.reports import recorded
 
 from sluicegate_reports.jobs.compare import compare_run
-from sluicegate_reports.results import Cell, Results, from_json, to_json
-from sluicegate_reports.runs import DECISIONS, OBSERVATIONS, RunError, read_run
-from sluicegate_reports.verdict import Verdict
+from sluicegate_reports.model.results import Cell, Results, from_json, to_json
+from sluicegate_reports.model.runs import DECISIONS, OBSERVATIONS, RunError, read_run
+from sluicegate_reports.model.verdict import Verdict
 
 
 def cell(results: Results, policy: str, system: str, door: str) -> Cell:

@@ -9,13 +9,13 @@ from tests.reports.planted.book import LENGTH_S, RATE, Book, Message
 from tests.reports.registry.river import METRIC, install, installed
 
 from sluicegate_reports import registry
-from sluicegate_reports.differences import difference
-from sluicegate_reports.fail_on import decisive
+from sluicegate_reports.commands.fail_on import decisive
 from sluicegate_reports.jobs.compare import compare_run
-from sluicegate_reports.markdown import markdown
-from sluicegate_reports.page import page
-from sluicegate_reports.results import Results, to_json
-from sluicegate_reports.verdict import Verdict
+from sluicegate_reports.model.differences import difference
+from sluicegate_reports.model.results import Results, to_json
+from sluicegate_reports.model.verdict import Verdict
+from sluicegate_reports.render.markdown import markdown
+from sluicegate_reports.render.page import page
 
 BARGES = "max_barge_rate"
 

@@ -8,8 +8,8 @@ from tests.reports.jobs.test_sentences import beside
 
 from sluicegate_reports.jobs.incomplete import Incomplete, certain, told
 from sluicegate_reports.jobs.measuring import Measures
-from sluicegate_reports.runs import Trial
-from sluicegate_reports.verdict import Verdict
+from sluicegate_reports.model.runs import Trial
+from sluicegate_reports.model.verdict import Verdict
 from sluicegate_reports.verdicts import Figures, Finding, judge
 
 _BY_LOG = Measures(overshoots=[{"lane": 0, "source": "log"}])

@@ -22,17 +22,17 @@ from tests.reports.jobs import daemons
 from tests.reports.jobs.follow.test_follow import put_file
 from tests.waiting import LONG_S
 
-from sluicegate_reports.compacting import compact
-from sluicegate_reports.delta_table import Recorded, record
 from sluicegate_reports.jobs.compare import compare_run
 from sluicegate_reports.jobs.follow import findings, follow
-from sluicegate_reports.listing import listing
-from sluicegate_reports.places import Place, PlaceError, place
-from sluicegate_reports.reading import read_decisions
-from sluicegate_reports.results import from_json
+from sluicegate_reports.model.listing import listing
+from sluicegate_reports.model.places import Place, PlaceError, place
+from sluicegate_reports.model.results import from_json
+from sluicegate_reports.model.runs import measured_as, read_run, write_run
 from sluicegate_reports.runner.brokers.jars import S3, classpath
 from sluicegate_reports.runner.brokers.processes import UnavailableError
-from sluicegate_reports.runs import measured_as, read_run, write_run
+from sluicegate_reports.spark.compaction import compact
+from sluicegate_reports.spark.delta_table import Recorded, record
+from sluicegate_reports.spark.reading import read_decisions
 
 _JOB_S = 6 * LONG_S
 """Several Java processes share the machine while the job runs."""

@@ -9,10 +9,10 @@ from sluicegate_reports.jobs import clocks
 from sluicegate_reports.jobs.compare import results_of
 from sluicegate_reports.jobs.measuring import Measures
 from sluicegate_reports.jobs.policies import policy_sections
-from sluicegate_reports.missing import gaps
-from sluicegate_reports.results import Arm, RunFacts
-from sluicegate_reports.runs import Run
-from sluicegate_reports.verdict import Verdict
+from sluicegate_reports.model.results import Arm, RunFacts
+from sluicegate_reports.model.runs import Run
+from sluicegate_reports.model.verdict import Verdict
+from sluicegate_reports.render.missing import gaps
 from sluicegate_reports.verdicts import Finding, judge
 from sluicegate_reports.verdicts.rates import SEEN
 

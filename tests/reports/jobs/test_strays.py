@@ -11,13 +11,13 @@ from pyspark.sql import SparkSession
 from tests.reports import recorded
 from tests.reports.jobs.test_bad_input import verdicts
 
-from sluicegate_reports import observations
 from sluicegate_reports.jobs.compare import compare_run
-from sluicegate_reports.markdown import markdown
-from sluicegate_reports.page import page
-from sluicegate_reports.results import Results
-from sluicegate_reports.runs import DECISIONS, OBSERVATIONS
-from sluicegate_reports.verdict import Verdict
+from sluicegate_reports.model import observations
+from sluicegate_reports.model.results import Results
+from sluicegate_reports.model.runs import DECISIONS, OBSERVATIONS
+from sluicegate_reports.model.verdict import Verdict
+from sluicegate_reports.render.markdown import markdown
+from sluicegate_reports.render.page import page
 
 _DAYS = 3_650
 _TEN_YEARS_US = _DAYS * 86_400 * 1_000_000

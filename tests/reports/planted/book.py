@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sluicegate.decisions.schema import SCHEMA as DECISIONS
-from sluicegate_reports.observations import SCHEMA as OBSERVATIONS
-from sluicegate_reports.results import Arm, RunFacts
-from sluicegate_reports.runs import Run, Trial, write_run
+from sluicegate_reports.model.observations import SCHEMA as OBSERVATIONS
+from sluicegate_reports.model.results import Arm, RunFacts
+from sluicegate_reports.model.runs import Run, Trial, write_run
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
 START_US = int(START.timestamp()) * 1_000_000

@@ -30,7 +30,7 @@ from tests.reports.planted.faults import (
 )
 from tests.reports.planted.late import STALLS, burst_spent_late, delayed, delayed_beside, natively, trickling
 
-from sluicegate_reports.verdict import Verdict
+from sluicegate_reports.model.verdict import Verdict
 
 _PUBLISH = "max_publish_rate"
 _KEPT = (Verdict.EXACT, Verdict.WITHIN)

@@ -12,9 +12,9 @@ from tests.reports.planted.book import Book
 from tests.reports.runner import in_sql
 
 from sluicegate_reports.jobs.compare import compare_trials
-from sluicegate_reports.results import Results
-from sluicegate_reports.runs import Run, Trial
-from sluicegate_reports.verdict import Verdict
+from sluicegate_reports.model.results import Results
+from sluicegate_reports.model.runs import Run, Trial
+from sluicegate_reports.model.verdict import Verdict
 from sluicegate_reports.verdicts import Finding
 
 _FAULTS = {each.name: each for each in faults.library()}

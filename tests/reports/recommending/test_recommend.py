@@ -9,8 +9,8 @@ from tests.reports.frames import at
 
 from sluicegate.cli import main
 from sluicegate_reports.jobs.recommend import RecommendError, recommended
-from sluicegate_reports.reading import decisions_ddl
 from sluicegate_reports.recommending.policy_file import Limit, limit_of, policy_file, round_up
+from sluicegate_reports.spark.reading import decisions_ddl
 
 
 def log(spark: SparkSession, *rows: dict[str, object]) -> DataFrame:

@@ -51,8 +51,8 @@ METRIC = """
 from pyspark.sql import functions as F
 from sluicegate_reports.registry import Bound, Extension, Family, Metric
 
-from sluicegate_reports.verdict import Verdict
-from sluicegate_reports.verdicts.finding import Finding
+from sluicegate_reports.model.verdict import Verdict
+from sluicegate_reports.model.finding import Finding
 
 
 def largest(observations, tries):

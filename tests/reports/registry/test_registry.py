@@ -8,9 +8,9 @@ from click.testing import CliRunner
 from tests.reports.registry.river import ARM, EXTENSION, KIND, METRIC, install, installed
 
 from sluicegate_reports import registry
-from sluicegate_reports.commands import report
-from sluicegate_reports.page.looks import looks
-from sluicegate_reports.results import Chart, RunFacts, Series
+from sluicegate_reports.commands.group import report
+from sluicegate_reports.model.results import Chart, RunFacts, Series
+from sluicegate_reports.render.page.looks import looks
 from sluicegate_reports.runner.command import compare
 
 

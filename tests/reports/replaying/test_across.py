@@ -8,13 +8,13 @@ import pyarrow as pa
 import pytest
 from tests.reports.replaying.door import START_US, candidate, total
 
-from sluicegate_reports.markdown import markdown
-from sluicegate_reports.page import page
+from sluicegate_reports.model.results import Table, of_log, to_json
+from sluicegate_reports.render.markdown import markdown
+from sluicegate_reports.render.page import page
 from sluicegate_reports.replaying.attaching import attached
 from sluicegate_reports.replaying.candidate import Candidate
 from sluicegate_reports.replaying.delays import Delays
 from sluicegate_reports.replaying.scope import BOUNDED, EXACT, IN_PART, NOT_REPLAYED, scope
-from sluicegate_reports.results import Table, of_log, to_json
 
 S = 1_000_000
 

@@ -7,9 +7,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from sluicegate.cli import main
-from sluicegate_reports import session
-from sluicegate_reports.markdown import markdown
-from sluicegate_reports.results import Table, from_json, of_log, to_json
+from sluicegate_reports.model.results import Table, from_json, of_log, to_json
+from sluicegate_reports.render.markdown import markdown
+from sluicegate_reports.spark import session
 
 
 @pytest.fixture(autouse=True)

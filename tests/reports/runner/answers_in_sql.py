@@ -8,9 +8,9 @@ from typing import Any
 import duckdb
 from tests.reports.runner import attribution_in_sql
 
+from sluicegate_reports.model.results import Results
+from sluicegate_reports.model.runs import Family, Trial, measured_as
 from sluicegate_reports.registry.arms import MEMBERS, PRODUCERS, SUBSCRIPTIONS
-from sluicegate_reports.results import Results
-from sluicegate_reports.runs import Family, Trial, measured_as
 
 FAMILIES = (Family.SIZE, Family.ASKED_DELAY, Family.COUNT, Family.UNACKED)
 _SINGLE = """

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import duckdb
 
+from sluicegate_reports.model.runs import Trial
 from sluicegate_reports.registry import systems
 from sluicegate_reports.registry.arms import OF_CONSUMERS, PRODUCERS
-from sluicegate_reports.runs import Trial
 from sluicegate_reports.transforms.attribution import texts
 
 _REFUSED = """

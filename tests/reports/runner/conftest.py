@@ -11,10 +11,10 @@ from tests.rows import rows_with
 
 from sluicegate.decisions.reading import read_decisions
 from sluicegate.runtime.plugins import load_plugins
+from sluicegate_reports.model.runs import Run, read_run
 from sluicegate_reports.runner.doors import arms_of
 from sluicegate_reports.runner.loading import load_scenario
 from sluicegate_reports.runner.running import Comparison
-from sluicegate_reports.runs import Run, read_run
 
 Row = dict[str, Any]
 

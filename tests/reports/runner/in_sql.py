@@ -9,8 +9,8 @@ from benchmarks.harness.report_sql import MESSAGES
 from tests.reports.runner import answers_in_sql, attribution_in_sql
 from tests.reports.runner.answers_in_sql import FAMILIES, rows_of
 
-from sluicegate_reports.results import Results, Skew
-from sluicegate_reports.runs import Family, Run, Trial, measured_as
+from sluicegate_reports.model.results import Results, Skew
+from sluicegate_reports.model.runs import Family, Run, Trial, measured_as
 
 _DELIVERY = f"""
 {MESSAGES}

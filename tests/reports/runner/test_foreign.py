@@ -11,7 +11,7 @@ from tests.reports.runner.conftest import Recorded
 from tests.reports.runner.courier import distributing
 from tests.waiting import LONG_S
 
-from sluicegate_reports.runs import read_run
+from sluicegate_reports.model.runs import read_run
 
 SCENARIO = """\
 name: parcels

@@ -15,7 +15,7 @@ from tests.reports.runner.fakes import Behaviour, Driver
 from tests.reports.runner.test_plan import plan_of
 from tests.reports.runner.virtual import VirtualLoop
 
-from sluicegate_reports.observations import Event
+from sluicegate_reports.model.observations import Event
 from sluicegate_reports.runner import playing, watching
 from sluicegate_reports.runner.payload import Stamp
 from sluicegate_reports.runner.playing import Clock, play

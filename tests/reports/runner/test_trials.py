@@ -6,10 +6,10 @@ import pytest
 from tests.reports.runner.test_plan import plan_of
 
 from sluicegate.model import EffectivePolicies, Level, Provenance, Source
+from sluicegate_reports.model.runs import Trial
 from sluicegate_reports.runner.doors import Judged
 from sluicegate_reports.runner.plan import ArmPlan
 from sluicegate_reports.runner.trials import Played, trials, utc
-from sluicegate_reports.runs import Trial
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 PLAYED = Played(BEGAN, BEGAN + timedelta(seconds=1))

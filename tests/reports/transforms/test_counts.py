@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 from tests.reports import frames
 from tests.reports.frames import comes, one, trial, tries
 
-from sluicegate_reports.runs import Trial
+from sluicegate_reports.model.runs import Trial
 from sluicegate_reports.transforms import counts
 
 Row = dict[str, Any]

@@ -7,9 +7,9 @@ from pyspark.sql import SparkSession
 from tests.reports import frames, oracle
 from tests.reports.frames import at, comes, one, rows_of, trial, tries
 
-from sluicegate_reports.runs import Family
+from sluicegate_reports.model.runs import Family
+from sluicegate_reports.model.verdict import Verdict
 from sluicegate_reports.transforms import bounds, cost, delay, delivery, lanes, throttle, transit
-from sluicegate_reports.verdict import Verdict
 from sluicegate_reports.verdicts import judge
 
 Row = dict[str, Any]

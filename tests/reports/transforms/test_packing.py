@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.reports.planted.book import Book
 from tests.reports.planted.faults import library
 
-from sluicegate_reports import reading
+from sluicegate_reports.spark import reading
 from sluicegate_reports.transforms.packed import COLUMNS, TEXTS, Piece, Topic, topics
 from sluicegate_reports.transforms.packing import Kept, Source, packed
 

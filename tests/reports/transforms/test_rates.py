@@ -12,7 +12,7 @@ from tests.reports import frames, oracle
 from tests.reports.frames import flow, trial
 
 from sluicegate_reports.jobs import by_topic, rate_figures
-from sluicegate_reports.runs import Trial
+from sluicegate_reports.model.runs import Trial
 from sluicegate_reports.transforms import (
     engage,
     fairness,

@@ -8,10 +8,10 @@ from typing import Any
 
 import yaml
 
+from sluicegate_reports.model.runs import DECISIONS
 from sluicegate_reports.runner.brokers.processes import UnavailableError
 from sluicegate_reports.runner.children import Talker
 from sluicegate_reports.runner.doors.base import Setting, Way, lacking
-from sluicegate_reports.runs import DECISIONS
 
 _READY_S = _END_S = 300.0
 _HOST = "sluicegate_reports.runner.host"

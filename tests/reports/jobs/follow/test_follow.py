@@ -24,7 +24,7 @@ PARTITIONS = "spark.sql.shuffle.partitions"
 KILLED = """
 import json, os, signal, sys
 from sluicegate_reports.jobs import follow, follow_sums
-from sluicegate_reports.session import spark_session
+from sluicegate_reports.spark.session import spark_session
 
 log, state, settings = sys.argv[1:]
 place = follow_sums.place_batch

@@ -10,7 +10,7 @@ from tests.reports.jobs.follow.test_follow import known, put_file
 from sluicegate_reports.jobs import follow_sums
 from sluicegate_reports.jobs.follow import FollowError, follow
 from sluicegate_reports.jobs.follow_sums import Stored
-from sluicegate_reports.places import place
+from sluicegate_reports.model.places import place
 
 
 def folder(sums: Path, name: str, *, whole: bool = True) -> None:

@@ -13,7 +13,7 @@ import pytest
 from tests.reports.runner.conftest import Recorded
 from tests.reports.runner.topics import scenario_name
 
-from sluicegate_reports.runs import read_run
+from sluicegate_reports.model.runs import read_run
 
 _LONG_S = 3_000
 """Ends what hangs: a machine with much else to do takes more than a quarter of an hour."""

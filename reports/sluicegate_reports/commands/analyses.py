@@ -1,0 +1,135 @@
+"""`sluicegate report replay`, `recommend` and `follow`: analyses of a decision log.
+
+Exit codes: 0 done, 2 wrong use, or something that cannot be read or written.
+"""
+
+import importlib
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sluicegate.output import echo, echo_document
+from sluicegate_reports.commands import output
+from sluicegate_reports.commands.compact import compact
+from sluicegate_reports.commands.locations import FOLDER, NEW_FILE, NEW_FOLDER
+from sluicegate_reports.commands.usage import Unusable, not_installed, spark, write
+from sluicegate_reports.model.places import Place, told
+
+
+@click.command("replay")
+@click.argument("log", type=FOLDER, metavar="LOG")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE")
+@output.options
+def replay(log: Place, file: Path, out: Place | None, form: str | None) -> None:
+    """Replay LOG under the policies in FILE, and report whom they would have refused or delayed.
+
+    LOG is the directory of a decision log, a path or a URL such as s3a://BUCKET/LOG. FILE is a gateway's
+    file; its store is ignored. Rates and sizes are exact for rows recorded with `detail: full`; for summaries
+    the result has bounds.
+    """
+    chosen = output.chosen(out, form)
+    job, reading = _part("jobs.replay"), _part("replaying.candidate")
+    try:
+        candidate = reading.read_candidate(file)
+    except reading.CandidateError as error:
+        echo_document(str(error), err=True)
+        sys.exit(Unusable.exit_code)
+    with spark("sluicegate report replay", log) as session:
+        try:
+            found = job.findings(job.replay(session, log, candidate))
+        except job.ReplayError as error:
+            raise Unusable(str(error)) from None
+    output.deliver(found, out, chosen)
+
+
+@click.command("recommend")
+@click.argument("log", type=FOLDER, metavar="LOG")
+@click.option(
+    "--head-room",
+    type=click.FloatRange(min=1, max=1000),
+    metavar="FACTOR",
+    default=2.0,
+    show_default=True,
+    help="Factor applied to the 99th percentile of the usual load.",
+)
+@click.option("--apply", is_flag=True, help="Apply the limits at once; by default they are only observed.")
+@click.option(
+    "--policies",
+    type=NEW_FILE,
+    help="File to write the policies to; without it they are printed instead of the findings.",
+)
+@output.options
+def recommend(
+    log: Place, head_room: float, apply: bool, policies: Place | None, out: Place | None, form: str | None
+) -> None:
+    """Recommend limits from a baseline, the percentiles of the demand in LOG, as a ready policy file."""
+    chosen = output.chosen(out, form)
+    if not math.isfinite(head_room):
+        raise click.BadParameter(f"{head_room} is not in the range 1<=x<=1000", param_hint="'--head-room'")
+    job, writing = _part("jobs.recommend"), _part("recommending.policy_file")
+    with spark("sluicegate report recommend", log) as session:
+        try:
+            found = job.recommend(session, log, head_room=head_room, apply=apply)
+        except job.RecommendError as error:
+            raise Unusable(str(error)) from None
+    text = writing.policy_file(found.plan)
+    if policies is not None:
+        write(policies, text)
+        output.deliver(found.results, out, chosen)
+        echo(
+            "",
+            f"policies written to {policies}: put your brokers in, then `sluicegate check {policies}`",
+        )
+        return
+    if out is not None:
+        write(out, output.rendered(found.results, chosen))
+    echo_document(text)
+
+
+@click.command("follow")
+@click.argument("log", type=FOLDER, metavar="LOG")
+@click.option(
+    "--state",
+    type=NEW_FOLDER,
+    metavar="DIR",
+    required=True,
+    help="Directory for the state: a checkpoint, and sums of each minute. One call at a time.",
+)
+@click.option(
+    "--files-per-batch",
+    type=click.IntRange(min=1),
+    metavar="N",
+    default=64,
+    show_default=True,
+    help="Files read at once, which bounds the memory.",
+)
+@output.options
+def follow(log: Place, state: Place, files_per_batch: int, out: Place | None, form: str | None) -> None:
+    """Count the files that are new in LOG since the last call, and print the totals.
+
+    A killed call can be repeated: nothing is lost, and nothing counts twice.
+    """
+    chosen = output.chosen(out, form)
+    job = _part("jobs.follow")
+    with spark("sluicegate report follow", log, state) as session:
+        try:
+            found = job.findings(job.follow(session, log, state, files_per_batch=files_per_batch))
+        except job.FollowError as error:
+            raise Unusable(str(error)) from None
+        except OSError as error:
+            raise Unusable(f"cannot write {str(state)!r}: {told(error)}") from None
+    output.deliver(found, out, chosen)
+
+
+def _part(name: str) -> Any:
+    """A module that needs the extra; loaded only now, as the command line starts faster without Spark."""
+    try:
+        return importlib.import_module(f"sluicegate_reports.{name}")
+    except ModuleNotFoundError as error:
+        raise not_installed(error) from None
+
+
+COMMANDS = (replay, recommend, follow, compact)

@@ -1,0 +1,59 @@
+"""`sluicegate report diff`: a comparison against an earlier one.
+
+Exit codes: 0 done, 1 a threshold of --fail-on is not passed, 2 wrong use, or something that cannot be read.
+"""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from sluicegate_reports.commands import output
+from sluicegate_reports.commands.fail_on import Wanted, option
+from sluicegate_reports.commands.locations import FILE
+from sluicegate_reports.commands.usage import Unusable
+from sluicegate_reports.model.places import Place, told
+
+if TYPE_CHECKING:
+    from sluicegate_reports.model.results import Results
+
+
+@click.command("diff")
+@click.argument("before", type=FILE, metavar="BEFORE.json")
+@click.argument("after", type=FILE, metavar="AFTER.json")
+@output.options
+@option
+def diff(
+    before: Place, after: Place, out: Place | None, form: str | None, fail_on: tuple[Wanted, ...]
+) -> None:
+    """Compare the results of a comparison with earlier ones: what is better, worse, the same.
+
+    Both files are what `sluicegate report compare DIR --format json` wrote. Figures of repeated runs are the
+    same where their intervals overlap, those of single runs within a tenth of the bound. Thresholds:
+    worse_cells, gone_cells, worse_thresholds. Needs neither Spark nor Java.
+    """
+    from sluicegate_reports.model.differences import difference
+
+    chosen = output.chosen(out, form)
+    output.deliver(difference(_comparison(before), _comparison(after)), out, chosen, fail_on)
+
+
+def _comparison(file: Place) -> "Results":
+    found = read_results(file)
+    if found.verdict is None:
+        raise Unusable(f"{str(file)!r}: not the results of a comparison, but of another command")
+    return found
+
+
+def read_results(file: Place) -> "Results":
+    """Read the JSON form of a report.
+
+    :raises Unusable: if it cannot be read, or is something else.
+    """
+    from sluicegate_reports.model.results import ResultsError, from_json
+
+    try:
+        return from_json(file.read_bytes())
+    except OSError as error:
+        raise Unusable(f"cannot read {str(file)!r}: {told(error)}") from None
+    except ResultsError as error:
+        raise Unusable(f"{str(file)!r}: {error}") from None

@@ -1,0 +1,89 @@
+"""`sluicegate report`: compare a recorded run, render earlier results, analyse a decision log.
+
+Exit codes: 0 done, 1 a threshold of --fail-on is not passed, 2 wrong use, or something that cannot be read.
+"""
+
+import importlib
+from typing import TYPE_CHECKING
+
+import click
+
+from sluicegate_reports import registry
+from sluicegate_reports.commands import analyses, output
+from sluicegate_reports.commands import diff as diff_command
+from sluicegate_reports.commands.archive import archive_classes
+from sluicegate_reports.commands.fail_on import Wanted, option
+from sluicegate_reports.commands.locations import FILE, FOLDER
+from sluicegate_reports.commands.usage import Unusable, not_installed, spark
+from sluicegate_reports.model.places import Place, PlaceError
+
+if TYPE_CHECKING:
+    from sluicegate_reports.model.results import Results
+
+
+@click.group()
+def report() -> None:
+    """Evaluate what was recorded: comparison runs and decision logs."""
+    try:
+        registry.check()
+    except registry.RegistryError as error:
+        raise Unusable(str(error)) from None
+
+
+@report.command("compare")
+@click.argument("directory", type=FOLDER, metavar="DIR")
+@output.options
+@option
+def compare(directory: Place, out: Place | None, form: str | None, fail_on: tuple[Wanted, ...]) -> None:
+    """Compare the recorded run in DIR with Spark, and report the results.
+
+    DIR is what `sluicegate compare run` wrote: run.json, decisions and observations, or with --repeat several
+    such directories, which are reported as medians with intervals. It is a path, or a URL such as
+    s3a://BUCKET/RUN. Spark runs where SPARK_REMOTE, spark-submit or spark-defaults say, otherwise on this
+    machine, which then needs Java 17.
+    """
+    chosen = output.chosen(out, form)
+    output.deliver(_compared(directory), out, chosen, fail_on)
+
+
+@report.command("render")
+@click.argument("results_file", type=FILE, metavar="RESULTS.json")
+@output.options
+@option
+def render(results_file: Place, out: Place | None, form: str | None, fail_on: tuple[Wanted, ...]) -> None:
+    """Report earlier results again; needs neither Spark nor Java.
+
+    RESULTS.json is what a command of `sluicegate report` wrote with `--format json`.
+    """
+    chosen = output.chosen(out, form)
+    output.deliver(diff_command.read_results(results_file), out, chosen, fail_on)
+
+
+def _compared(directory: Place) -> "Results":
+    """Run the job.
+
+    :raises Unusable: without Spark or Java, or if the directory holds no run.
+    """
+    try:
+        from sluicegate_reports.model.repetitions import repetitions
+        from sluicegate_reports.model.runs import RunError
+        from sluicegate_reports.spark.session import is_little
+
+        job = importlib.import_module("sluicegate_reports.jobs.compare")
+        repeated = repetitions(directory)  # a directory without a run is reported before Java is needed
+    except ModuleNotFoundError as error:
+        raise Unusable(
+            f"{not_installed(error).message}; `sluicegate report render RESULTS.json` works without it"
+        ) from None
+    except (RunError, PlaceError) as error:
+        raise Unusable(str(error)) from None
+    little = is_little(sum(each.size for each in repeated.directories))
+    with spark("sluicegate report compare", directory, little=little, frugal=True) as session:
+        try:
+            return repeated.together([job.compare_run(session, each) for each in repeated.directories])
+        except RunError as error:
+            raise Unusable(str(error)) from None
+
+
+for _command in (diff_command.diff, archive_classes, *analyses.COMMANDS):
+    report.add_command(_command)

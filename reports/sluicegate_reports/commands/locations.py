@@ -1,0 +1,34 @@
+"""Arguments and options of commands that name a file or a folder, here or in a store."""
+
+from typing import Any
+
+import click
+
+from sluicegate_reports.model.places import place
+
+
+class LocationType(click.Path):
+    """A local path, checked at once, or a URL, checked at its use; converts to a `Place`.
+
+    :param folder: whether it names a folder; else a file.
+    :param exists: whether it has to be there.
+    """
+
+    def __init__(self, *, folder: bool, exists: bool = True) -> None:
+        super().__init__(exists=exists, file_okay=not folder, dir_okay=folder)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Convert an argument.
+
+        :raises click.BadParameter: if a local path is unsuitable.
+        """
+        wanted = place(value)
+        if wanted.is_local:
+            super().convert(wanted.url, param, ctx)
+        return wanted
+
+
+FOLDER = LocationType(folder=True)
+FILE = LocationType(folder=False)
+NEW_FOLDER = LocationType(folder=True, exists=False)
+NEW_FILE = LocationType(folder=False, exists=False)

@@ -1,0 +1,104 @@
+"""Options that select the place and form of a report, shared by all commands that make one."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from sluicegate.model import visible_json
+from sluicegate.output import echo, echo_document
+from sluicegate_reports.commands.fail_on import Wanted, decisive, end
+from sluicegate_reports.commands.locations import NEW_FILE
+from sluicegate_reports.commands.usage import write
+from sluicegate_reports.model.places import Place
+
+if TYPE_CHECKING:
+    from sluicegate_reports.model.results import Results
+
+FORMATS = ("html", "json", "markdown", "terminal")
+_SUFFIXES = {".html": "html", ".htm": "html", ".json": "json", ".md": "markdown", ".txt": "terminal"}
+
+_Command = TypeVar("_Command", bound=Callable[..., object])
+
+
+_FORMAT = click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    help="What to write. By default what the ending of --out says (.html, .json, .md, .txt); without --out, "
+    "terminal.",
+)
+_OUT = click.option(
+    "--out",
+    type=NEW_FILE,
+    help="File to write to; the summary is printed too. Without it the report itself is printed.",
+)
+
+
+def options(command: _Command) -> _Command:
+    """The options `--out` and `--format`, which a command takes as `out` and `form`."""
+    return _OUT(_FORMAT(command))
+
+
+def chosen(out: Place | None, form: str | None) -> str:
+    """The form to write, determined before a long job starts.
+
+    :raises click.UsageError: if neither option determines it, or the directory of the file does not exist.
+    """
+    if out is not None and out.is_local and not out.path.parent.is_dir():
+        raise click.UsageError(
+            f"--out {str(out)!r}: there is no directory {str(out.path.parent)!r}; make it first"
+        )
+    if form is not None:
+        return form
+    if out is None:
+        return "terminal"
+    if out.suffix.lower() not in _SUFFIXES:
+        known = ", ".join(_SUFFIXES)
+        raise click.UsageError(
+            f"--out {str(out)!r}: its ending names no format; expected one of {known}, or --format"
+        )
+    return _SUFFIXES[out.suffix.lower()]
+
+
+def deliver(results: "Results", out: Place | None, form: str, fail_on: Sequence[Wanted] = ()) -> None:
+    """Print the results, or write them to a file and print the summary; then apply the thresholds.
+
+    :param form: see `chosen`.
+    :raises SystemExit: with 1, if a threshold of `fail_on` is not passed.
+    :raises Unusable: if there is no such threshold, or the file cannot be written.
+    """
+    from sluicegate_reports.render.terminal import show
+
+    deciding = decisive(results.thresholds, fail_on)
+    bounded = tuple(deciding.get(threshold.name, threshold) for threshold in results.thresholds)
+    results = replace(results, thresholds=bounded)
+    if out is None and form != "terminal":
+        echo_document(rendered(results, form))
+    else:
+        if out is not None:
+            write(out, rendered(results, form))
+        show(results)
+        if out is not None:
+            echo("", f"written to {out}")
+    end(list(deciding.values()))
+
+
+def rendered(results: "Results", form: str) -> str:
+    """The report in one of the forms; the terminal's form is without colours."""
+    if form == "html":
+        from sluicegate_reports.render.page import page
+
+        return page(results)
+    if form == "json":
+        from sluicegate_reports.model.results import to_json
+
+        return visible_json(to_json(results).decode()) + "\n"
+    if form == "markdown":
+        from sluicegate_reports.render.markdown import markdown
+
+        return markdown(results)
+    from sluicegate_reports.render.terminal import as_text
+
+    return as_text(results)

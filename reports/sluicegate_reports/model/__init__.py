@@ -1,0 +1,1 @@
+"""Values that all rooms share: a run, its observations, results, verdicts, and the places of files."""

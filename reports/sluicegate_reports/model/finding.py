@@ -1,0 +1,28 @@
+"""The verdict on one trial."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from sluicegate_reports.model.verdict import Verdict
+
+Figures: TypeAlias = Mapping[str, float | None]
+"""What was measured of a trial, by measure; what is missing or None was not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one trial shows."""
+
+    verdict: Verdict
+    figure: float | None = None
+    bound: float | None = None
+    """What the figure may be at most for `within`."""
+    unit: str = ""
+    text: str = ""
+
+
+def worst_finding(findings: Sequence[Finding]) -> Finding:
+    """The finding that decides a cell: the worst verdict, among equal ones the largest figure."""
+    order = list(Verdict)
+    return max(findings, key=lambda each: (order.index(each.verdict), each.figure or 0))

@@ -1,0 +1,81 @@
+"""Lists the files of a directory once, and reads the names of a log's files."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from sluicegate.decisions.spool import SPOOL_SUFFIX
+from sluicegate_reports.model.places import File, Location, Place, PlaceError, place, told
+
+FOLLOWED = "run=*/system=*/{part-,date=*/part-}*.parquet"
+"""Patterns in Hadoop's syntax that match the finished files of a gateway's log and of a compacted one."""
+_TABLE_LOG = "_delta_log"
+"""Folder of a compacted log that holds a Delta table's own log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A folder with all files that were in it, at any depth."""
+
+    folder: Place
+    files: tuple[File, ...]
+    """In order."""
+
+    @property
+    def size(self) -> int:
+        """Of all files, in bytes."""
+        return sum(file.size for file in self.files)
+
+    def within(self, name: str) -> "Listing":
+        """The listing of a folder in it."""
+        folder = self.folder / name
+        return Listing(
+            folder, tuple(file for file in self.files if file.place.url.startswith(f"{folder.url}/"))
+        )
+
+
+Listed: TypeAlias = Location | Listing
+"""A folder, whether or not its files are known."""
+
+
+def listing(folder: Listed) -> Listing:
+    """List a folder that is not listed yet; a missing one has no files. A Delta table's own log is left out.
+
+    :raises PlaceError: if it cannot be listed.
+    """
+    if isinstance(folder, Listing):
+        return folder
+    where = place(folder).absolute()
+    try:
+        files = where.files()
+    except OSError as error:
+        raise PlaceError(f"cannot list {where}: {told(error)}") from None
+    own = (where / _TABLE_LOG).url + "/"
+    return Listing(where, tuple(file for file in files if not file.place.url.startswith(own)))
+
+
+def is_table(folder: Place) -> bool:
+    """Whether a compacted log is also a Delta table.
+
+    :raises PlaceError: if a store does not answer.
+    """
+    try:
+        return (folder / _TABLE_LOG).exists()
+    except OSError as error:
+        raise PlaceError(f"cannot list {folder}: {told(error)}") from None
+
+
+def is_finished(file: Place) -> bool:
+    """Whether a file's name is that of a finished one of a log or of observations."""
+    return file.name.startswith("part-") and file.suffix == ".parquet"
+
+
+def is_spool(file: Place) -> bool:
+    """Whether the name is that of a file that a gateway is still writing."""
+    return file.name.startswith(".") and file.name.endswith(SPOOL_SUFFIX)
+
+
+def is_followed(file: Place, log: Place) -> bool:
+    """Whether FOLLOWED matches a file."""
+    folders = file.parent.relative_to(log).split("/")
+    laid_out = [name.partition("=")[0] for name in folders] in (["run", "system"], ["run", "system", "date"])
+    return laid_out and is_finished(file)

@@ -1,0 +1,108 @@
+"""The parity matrix: each policy on each system, by door."""
+
+from collections.abc import Iterable, Mapping
+from itertools import groupby
+
+from sluicegate_reports.model.quantities import together
+from sluicegate_reports.model.results import Arm, Cell, Results, RunFacts
+from sluicegate_reports.model.verdict import MARKS, Verdict
+from sluicegate_reports.render.missing import cells
+from sluicegate_reports.render.page.markup import Markup, grid, join, scrolled, tag
+
+_MANY = 6
+"""Arms above which the matrix is set in smaller type."""
+
+
+def badge(verdict: Verdict) -> Markup:
+    """A verdict by sign and text; its colour is only an addition."""
+    return tag("span", tag("i", MARKS[verdict], aria_hidden="true"), verdict.text, class_=f"badge {verdict}")
+
+
+def matrix(results: Results, anchors: Mapping[str, str], sections: Mapping[str, str], most: int) -> Markup:
+    """Policy by system and door.
+
+    :param anchors: ids of tables by their name.
+    :param sections: ids of sections by their policy.
+    :param most: rows that tables show.
+    """
+    # Doors of one system stand together, systems in the order in which they first come.
+    order = list(dict.fromkeys(arm.system for arm in results.arms()))
+    arms = sorted(results.arms(), key=lambda arm: order.index(arm.system))
+    found = cells(results)
+    body = []
+    for policy in results.policies():
+        folding = _folding(policy)
+        name = tag("a", folding, href=f"#{sections[policy]}") if policy in sections else folding
+        row = [
+            _cell(found[policy, arm.system, arm.door], arm, anchors, sections.get(policy, ""), most)
+            for arm in arms
+        ]
+        body.append(tag("tr", tag("th", tag("code", name), scope="row"), *row))
+    reasons = _not_applicable(found.values(), results.run)
+    head = [tag("tr", *_systems(arms, results.run)), tag("tr", *_doors(arms, results.run))]
+    style = "matrix many" if len(arms) > _MANY else "matrix"
+    made = grid("Each policy on each system, by door", head, body, style)
+    return join(scrolled("Parity matrix, can be scrolled", made), reasons)
+
+
+def _not_applicable(found: Iterable[Cell], run: RunFacts) -> Markup:
+    """Reasons for cells without a verdict, each given once."""
+    reasons: dict[str, dict[str, list[str]]] = {}
+    for cell in found:
+        if cell.verdict is Verdict.NOT_APPLICABLE:
+            arms = reasons.setdefault(cell.text or "the run does not tell why", {})
+            arms.setdefault(run.arm(cell.system, cell.door).name, []).append(cell.policy)
+    if not reasons:
+        return Markup()
+    items = []
+    for reason, arms in reasons.items():
+        whose = "; ".join(f"{arm}: {', '.join(policies)}" for arm, policies in arms.items())
+        items.append(tag("li", reason, tag("small", whose)))
+    sign = MARKS[Verdict.NOT_APPLICABLE]
+    return join(tag("h3", f"{sign} Not applicable", class_="why"), tag("ul", *items, class_="reasons"))
+
+
+def _folding(policy: str) -> Markup:
+    """A name that may be folded after an underscore."""
+    first, *others = policy.split("_")
+    return join(first, *(part for other in others for part in (Markup("_<wbr>"), other)))
+
+
+def _systems(arms: list[Arm], run: RunFacts) -> list[Markup]:
+    heads = [tag("th", "Policy", scope="col", rowspan="2")]
+    for system, group in groupby(arms, key=lambda arm: arm.system):
+        label = run.label(system)
+        heads.append(tag("th", system, _note(label), scope="colgroup", colspan=str(len(list(group)))))
+    return heads
+
+
+def _doors(arms: list[Arm], run: RunFacts) -> list[Markup]:
+    """Omit what the heading of the system already says."""
+    return [
+        tag("th", arm.door, _note("" if arm.label == run.label(arm.system) else arm.label), scope="col")
+        for arm in arms
+    ]
+
+
+def _note(label: str) -> Markup:
+    return tag("small", label) if label else Markup()
+
+
+def _cell(cell: Cell, arm: Arm, anchors: Mapping[str, str], section: str, most: int) -> Markup:
+    if cell.verdict is Verdict.NOT_APPLICABLE:
+        none = tag("span", tag("i", MARKS[cell.verdict], aria_hidden="true"), class_="none")
+        return tag("td", tag("div", none, tag("span", cell.verdict.text, class_="unseen")), data_arm=arm.name)
+    place = anchors.get(cell.rows) or section
+    if cell.row is not None and cell.row < most and cell.rows in anchors:
+        place = f"{place}-{cell.row}"
+    sign = badge(cell.verdict)
+    linked = tag("a", sign, href=f"#{place}") if place else sign
+    parts: list[str] = [linked]
+    figure, bound = together([cell.figure, cell.bound], cell.unit)
+    if cell.figure is not None:
+        parts.append(tag("b", figure))
+    if cell.bound is not None:
+        parts.append(tag("small", f"bound {bound}"))
+    if cell.text:
+        parts.append(tag("small", cell.text))
+    return tag("td", tag("div", join(*parts)), data_arm=arm.name)

@@ -1,0 +1,162 @@
+"""Tables of the page: the rows behind figures; wide tables are split, as paper does not scroll."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sluicegate_reports.model.quantities import NOT_MEASURED
+from sluicegate_reports.model.results import Origin, RunFacts, Table, Value
+from sluicegate_reports.model.verdict import Verdict
+from sluicegate_reports.render.cells import is_number, left_out, scaled_columns, texts
+from sluicegate_reports.render.page.markup import Markup, grid, join, scrolled, tag
+
+_FOLDED = 8
+"""Tables with more rows are folded."""
+_WIDE = 8
+"""Tables with more columns are split."""
+_BLOCK = 7
+"""Columns of figures in one block, as many as paper has room for."""
+_NAMES = ("system", "door", "policy", "phase", "topic", "subscription", "seen by")
+"""Columns that identify the owner of a row; a wide table merges them into one."""
+_ARM = ("system", "door")
+_VERDICT = "verdict"
+_Row = list[tuple[str, Value]]
+
+
+def table(shown: Table, run: RunFacts, anchor: str, most: int, most_origins: int = 1_000) -> Markup:
+    """A table of rows, folded if it is long.
+
+    :param anchor: its id.
+    :param most: rows.
+    :param most_origins: rows whose place in the logs is shown.
+    """
+    if not shown.rows:
+        return tag("p", "None.", class_="absent", id=anchor)
+    title = shown.title or shown.name or "Rows"
+    fitted = scaled_columns(shown)
+    rows = list(texts(fitted, run, most))
+    note = left_out(shown, len(rows)) or f"{len(rows):,} row{'s' if len(rows) != 1 else ''}"
+    own = len(shown.origins) == len(shown.rows) and not any(origin.name for origin in shown.origins)
+    origins = shown.origins[: min(most, most_origins)] if own else shown.origins[:most_origins]
+    drawn = _Drawn(title, fitted.columns, rows, anchor, len(origins) if own else 0)
+    summary = tag("summary", tag("span", title), " ", tag("small", note))
+    details = tag(
+        "details", summary, scrolled(title, *drawn.blocks()), drawn.absent(), open=len(rows) <= _FOLDED
+    )
+    return join(details, _origins(origins, anchor))
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """One table as it is drawn: in one piece, or in blocks that each begin with the row's owner."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[_Row]
+    anchor: str
+    linked: int
+    """Number of its rows that link to their source."""
+
+    @property
+    def wide(self) -> bool:
+        return len(self.columns) > _WIDE
+
+    @property
+    def names(self) -> list[int]:
+        """Columns that identify the owner of a row."""
+        if not self.wide:
+            return []
+        return [place for place, name in enumerate(self.columns) if name in _NAMES]
+
+    @property
+    def figures(self) -> list[int]:
+        """All other columns; a wide table omits those without any value."""
+        others = [place for place in range(len(self.columns)) if place not in self.names]
+        if not self.wide:
+            return others
+        return [place for place in others if any(row[place][1] is not None for row in self.rows)]
+
+    def absent(self) -> Markup:
+        """Notes on columns without any value and on arms without the policy."""
+        said = []
+        names = [name for place, name in enumerate(self.columns) if place not in {*self.names, *self.figures}]
+        if names and self.rows:
+            said.append(f"{NOT_MEASURED.capitalize()} in any row: {', '.join(names)}.")
+        arms = dict.fromkeys(self._arm(row) for row in self.rows if self._inapplicable(row))
+        if arms:
+            said.append(f"{Verdict.NOT_APPLICABLE.text.capitalize()}: {', '.join(arms)}.")
+        return join(*(tag("p", text, class_="absent") for text in said))
+
+    def blocks(self) -> Iterator[Markup]:
+        """The tables, the first of which has the ids."""
+        figures = self.figures
+        size = _BLOCK if self.wide else max(1, len(figures))
+        count = max(1, -(-len(figures) // size))
+        even = -(-len(figures) // count)
+        for number in range(count):
+            yield self._block(figures[number * even : (number + 1) * even], first=number == 0)
+
+    def _block(self, places: list[int], *, first: bool) -> Markup:
+        whose = ", ".join(self.columns[place] for place in self.names)
+        head = [tag("th", whose, scope="col")] if self.names else []
+        head += [tag("th", self.columns[place], scope="col") for place in places]
+        if first and self.linked:
+            head.append(tag("th", "rows", scope="col"))
+        body = [
+            self._line(place, row, places, first=first)
+            for place, row in enumerate(self.rows)
+            if not (self._inapplicable(row) if first else self._empty(row))
+        ]
+        return grid(self.title, [tag("tr", *head)], body, id_=self.anchor if first else None)
+
+    def _line(self, place: int, row: _Row, places: list[int], *, first: bool) -> Markup:
+        cells = [self._whose(row)] if self.names else []
+        if first and self.names and self._empty(row):
+            told = row[self.columns.index(_VERDICT)][0] if _VERDICT in self.columns else NOT_MEASURED
+            cells.append(tag("td", told, colspan=str(len(places)), class_="absent"))
+        else:
+            cells += [tag("td", row[p][0], class_="n" if is_number(row[p][1]) else None) for p in places]
+        if first and place < self.linked:
+            cells.append(tag("td", tag("a", "Parquet", href=f"#{self.anchor}-{place}-from")))
+        return tag("tr", *cells, id=f"{self.anchor}-{place}" if first else None)
+
+    def _whose(self, row: _Row) -> Markup:
+        told = [row[place][0] for place in self.names if self.columns[place] not in _ARM]
+        return tag("th", self._arm(row), tag("small", " · ".join(text for text in told if text)), scope="row")
+
+    def _arm(self, row: _Row) -> str:
+        return " ".join(row[place][0] for place in self.names if self.columns[place] in _ARM)
+
+    def _inapplicable(self, row: _Row) -> bool:
+        """Whether a row of a wide table only says that the policy does not apply."""
+        if not self.names or _VERDICT not in self.columns:
+            return False
+        verdict = row[self.columns.index(_VERDICT)][0]
+        return verdict == Verdict.NOT_APPLICABLE.text and self._empty(row)
+
+    def _empty(self, row: _Row) -> bool:
+        """Whether no figure of a row was measured; a limit is not a figure."""
+        told = [
+            row[place][1]
+            for place in self.figures
+            if self.columns[place] != _VERDICT and not self.columns[place].startswith("limit")
+        ]
+        return all(value is None for value in told)
+
+
+def _origins(origins: Sequence[Origin], anchor: str) -> Markup:
+    """The sources of a table's rows, as a list in the order of the rows."""
+    items = [
+        tag(
+            "li",
+            f"{origin.name}: " if origin.name else "",
+            tag("code", origin.path),
+            " where ",
+            tag("code", origin.where),
+            id=f"{anchor}-{place}-from",
+        )
+        for place, origin in enumerate(origins)
+    ]
+    if not items:
+        return Markup()
+    summary = tag("summary", "Where these rows lie, in the directory of the run")
+    return tag("details", summary, tag("ol", *items), class_="origins")

@@ -1,0 +1,1 @@
+"""Spark and the files that it reads: sessions, logs in any state, compacted logs."""

@@ -1,0 +1,174 @@
+"""Compacts a decision log by day: copies its finished files into few large ones, in `date=YYYY-MM-DD`.
+
+The metadata of each written file names the files that its rows come from. A file counts as copied, for a day,
+once a complete file names it. So an interrupted call can be repeated: no row is lost or copied twice.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sluicegate.decisions.compaction import parquet_writer
+from sluicegate.decisions.schema import SCHEMA
+from sluicegate.private_files import make_folder
+from sluicegate_reports.model.listing import is_finished, listing
+from sluicegate_reports.model.places import Location, Place, PlaceError, place, told
+from sluicegate_reports.spark.reading import LeftOut, decisions_problem
+
+FILE_ROWS = 4_000_000
+"""A written file ends with the source that brings it to this many rows."""
+FROM_KEY = b"sluicegate.decisions.compacted_from"
+"""Metadata key with the names of the source files, in JSON."""
+_BATCH_ROWS = 65_536
+_DATE = "date="
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Source:
+    """A finished file, or its rows of a day."""
+
+    first: datetime
+    last: datetime
+    file: Place
+    rows: int
+
+
+@dataclass(slots=True)
+class Compacted:
+    """The result of a call."""
+
+    sources: set[Place] = field(default_factory=set)
+    rows: int = 0
+    written: list[Place] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
+
+
+def compact(
+    log: Location, target: Location, before: date | None = None, *, file_rows: int = FILE_ROWS
+) -> Compacted:
+    """Copy what is not copied yet of a log into few files for each run, system and day.
+
+    :param log: the decision log's directory; it stays as it is.
+    :param target: where the copy is; made if it does not exist. One call at a time.
+    :param before: days up to this one are copied, without it; in UTC, today if it is left out.
+    :raises PlaceError: if a store fails.
+    :raises OSError: if something cannot be written.
+    """
+    source, copy = place(log).absolute(), place(target).absolute()
+    before = before or datetime.now(UTC).date()
+    done, taken = Compacted(), _taken(copy)
+    days: dict[tuple[str, date], list[_Source]] = {}
+    for each in _sources(source, done.left_out):
+        folder = each.file.parent.relative_to(source).partition(f"/{_DATE}")[0]
+        for day in _days(each, before):
+            if (folder, day, each.file.name) not in taken:
+                days.setdefault((folder, day), []).append(each)
+    for (folder, day), sources in sorted(days.items()):
+        for together in _cut(sorted(sources), file_rows):
+            _write(copy / folder / f"{_DATE}{day}", day, together, done)
+    return done
+
+
+def _sources(log: Place, left_out: list[LeftOut]) -> Iterator[_Source]:
+    for file in (file.place for file in listing(log).files):
+        if not is_finished(file):
+            continue
+        try:
+            with pq.ParquetFile(file.open()) as opened:
+                problem = decisions_problem(opened)
+                times = None if problem else _times(opened)
+                rows = opened.metadata.num_rows
+        except pa.ArrowException as error:
+            problem, times = f"is damaged or cut short: {told(error)}", None
+        except OSError as error:
+            raise PlaceError(f"cannot read {file}: {told(error)}") from None
+        if problem:
+            left_out.append(LeftOut(file, problem))
+        elif times is not None:
+            yield _Source(*times, file, rows)
+
+
+def _times(file: pq.ParquetFile) -> tuple[datetime, datetime] | None:
+    """When its first and its last row were; None if it has no row."""
+    span = pc.min_max(file.read(columns=["time"]).column("time"))
+    first, last = span["min"].as_py(), span["max"].as_py()
+    return None if first is None else (first, last)
+
+
+def _days(source: _Source, before: date) -> Iterator[date]:
+    day = source.first.astimezone(UTC).date()
+    while day <= source.last.astimezone(UTC).date() and day < before:
+        yield day
+        day += timedelta(days=1)
+
+
+def _taken(copy: Place) -> set[tuple[str, date, str]]:
+    """Folder of run and system, day, and name of all files that a whole file was made of."""
+    found: set[tuple[str, date, str]] = set()
+    for file in (file.place for file in listing(copy).files):
+        if not is_finished(file) or not file.parent.name.startswith(_DATE):
+            continue
+        try:
+            with pq.ParquetFile(file.open()) as opened:
+                names = json.loads((opened.metadata.metadata or {}).get(FROM_KEY, b"[]"))
+        except (pa.ArrowException, OSError) as error:
+            # Without it rows would be copied again.
+            raise PlaceError(f"cannot read {file}: {told(error)}") from None
+        day = date.fromisoformat(file.parent.name.removeprefix(_DATE))
+        folder = file.parent.parent.relative_to(copy)
+        found.update((folder, day, name) for name in names)
+    return found
+
+
+def _cut(sources: Iterable[_Source], file_rows: int) -> Iterator[list[_Source]]:
+    """Several of them for each file: a source is never in two."""
+    together: list[_Source] = []
+    for source in sources:
+        together.append(source)
+        if sum(each.rows for each in together) >= file_rows:
+            yield together
+            together = []
+    if together:
+        yield together
+
+
+def _write(folder: Place, day: date, sources: Sequence[_Source], done: Compacted) -> None:
+    names = [source.file.name for source in sources]
+    # The same sources always give the same name, so that a repeated call overwrites an interrupted one.
+    digest = hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
+    target = folder / f"part-{digest}.parquet"
+    if folder.is_local:
+        make_folder(folder.path)
+    rows = 0
+    with (
+        target.written(private=True) as file,
+        parquet_writer(file, further={FROM_KEY: json.dumps(names).encode()}) as writer,
+    ):
+        for source in sources:
+            for table in _rows_of(source, day):
+                writer.write_table(table)
+                rows += len(table)
+    done.sources.update(source.file for source in sources)
+    done.rows += rows
+    done.written.append(target)
+
+
+def _rows_of(source: _Source, day: date) -> Iterator[pa.Table]:
+    """Its rows of a day, with all columns of the current schema."""
+    start = datetime(day.year, day.month, day.day, tzinfo=UTC)
+    with pq.ParquetFile(source.file.open()) as file:
+        for batch in file.iter_batches(_BATCH_ROWS):
+            here = set(batch.schema.names)
+            columns = [
+                batch.column(each.name) if each.name in here else pa.nulls(len(batch), each.type)
+                for each in SCHEMA
+            ]
+            table = pa.table(columns, schema=SCHEMA)
+            time = pc.field("time")
+            yield table.filter((time >= start) & (time < start + timedelta(days=1)))
