@@ -147,7 +147,7 @@ def _take_in(spark: SparkSession, directory: Place, state: Place, files_per_batc
         .start()
     )
     query.awaitTermination()
-    return sum(int(batch["numInputRows"]) for batch in query.recentProgress)
+    return sum(batch.numInputRows for batch in query.recentProgress)
 
 
 def _table(rows: list[Row]) -> Table:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, Row, SparkSession
 
+from sluicegate_reports import registry
 from sluicegate_reports.model.places import Location
 from sluicegate_reports.model.results import Results, Table, Value, of_log
 from sluicegate_reports.recommending import baseline
@@ -104,24 +105,29 @@ def recommended(
     )
     advice = merged(advice, [row["topic"] for row in baseline.topics(decisions).collect()])
     reach = coverage(of_topics)
+    left_out = [
+        *(
+            (topic[3], "no policy file can hold its name")
+            for topic in sorted(of_topics.keys() - set(topics), key=str)
+        ),
+        *((each.topic, f"there are more than {MAX_TOPICS:,}") for each in advice[MAX_TOPICS:]),
+    ]
     told = [*notes, reach.warning(), *_gaps(topics, sized), *unseen(of_topics), *_shared(advice)]
-    told = [note for note in told if note]
-    if len(topics) < len(of_topics):
-        told.append(f"{len(of_topics) - len(topics):,} topics have names that no policy file can hold.")
-    if len(advice) > MAX_TOPICS:
-        held, total = (sum(each.topics for each in some) for some in (advice[:MAX_TOPICS], advice))
-        told.append(f"{total - held:,} of {total:,} topics have no limits here: too many.")
+    told = [note for note in (*told, _without_limits(left_out)) if note]
     brokers = tuple(_brokers(sorted({(topic[0], topic[1]) for topic in topics})))
     plan = Plan(brokers, tuple(advice), head_room, apply, source, tuple(told))
-    tables = [[row for rows in found.values() for row in rows] for found in (of_topics, of_principals)]
-    return Recommendation(plan, _findings(plan, reach.text, *tables))
+    topics_rows, principals_rows = (
+        [row for rows in found.values() for row in rows] for found in (of_topics, of_principals)
+    )
+    return Recommendation(plan, _findings(plan, reach.text, topics_rows, principals_rows, left_out))
 
 
 def _brokers(found: Sequence[tuple[str, str]]) -> Iterator[Broker]:
     """An entry for each system and name; shared names are made unique, as a file requires."""
     names = [name for _, name in found]
     for system, name in found:
-        yield Broker(name if names.count(name) == 1 else f"{name}-{system}", system)
+        own = name if names.count(name) == 1 else f"{name}-{system}"
+        yield Broker(own, system, registry.system(system).port)
 
 
 def _grouped(frame: DataFrame) -> dict[tuple[str, ...], list[Row]]:
@@ -133,6 +139,15 @@ def _grouped(frame: DataFrame) -> dict[tuple[str, ...], list[Row]]:
 
 def _topic(row: Row) -> tuple[str, ...]:
     return tuple(row[name] for name in baseline.TOPIC)
+
+
+def _without_limits(left_out: Sequence[tuple[str, str]]) -> str:
+    """Name topics and patterns that get no limits; empty if there are none."""
+    if not left_out:
+        return ""
+    first = ", ".join(f"{name!r} ({why})" for name, why in left_out[:_NAMED])
+    more = f", and {len(left_out) - _NAMED:,} more" if len(left_out) > _NAMED else ""
+    return f"No limits for {first}{more}."
 
 
 def _gaps(topics: Sequence[tuple[str, ...]], sized: Mapping[tuple[str, ...], Row]) -> Iterator[str]:
@@ -204,7 +219,13 @@ def _by_name(advice: Iterator[Advice]) -> list[Advice]:
     return list(found.values())
 
 
-def _findings(plan: Plan, reach: str, of_topics: Sequence[Row], of_principals: Sequence[Row]) -> Results:
+def _findings(
+    plan: Plan,
+    reach: str,
+    of_topics: Sequence[Row],
+    of_principals: Sequence[Row],
+    left_out: Sequence[tuple[str, str]],
+) -> Results:
     limits: tuple[tuple[Value, ...], ...] = tuple(
         (each.topic, limit.policy, limit.value, limit.why) for each in plan.advice for limit in each.limits
     )
@@ -222,6 +243,7 @@ def _findings(plan: Plan, reach: str, of_topics: Sequence[Row], of_principals: S
                 of_principals,
                 ("principal",),
             ),
+            *([Table(("topic", "why"), tuple(left_out), "left_out", "Without limits")] if left_out else ()),
         ),
         notes=plan.notes,
     )

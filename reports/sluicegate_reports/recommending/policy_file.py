@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from sluicegate_reports.model.quantities import together
 
-MAX_TOPICS = 1000
-"""Topics and patterns that get limits; more would not fit into the 1 MiB that a policy file may have."""
+MAX_TOPICS = 10_000
+"""Topics and patterns that get limits; many more would not fit into the 16 MiB that a file may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,8 @@ class Broker:
 
     name: str
     system: str
+    port: int
+    """On which such brokers usually listen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,7 @@ def policy_file(plan: Plan) -> str:
         lines += [
             f"- name: {_text(broker.name)}",
             f"  system: {broker.system}",
-            '  bootstrap: ["127.0.0.1:9092"]  # put your brokers here',
+            f'  bootstrap: ["127.0.0.1:{broker.port}"]  # put your brokers here',
             f"  listen: {{port: {port}}}",
         ]
         if not plan.apply:

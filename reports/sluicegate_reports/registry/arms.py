@@ -38,6 +38,8 @@ class System:
     """Label that must stand beside its name, unless the run states another."""
     colour: int | None = None
     """Colour on the page, 1 to 6; None derives one of 4 to 6 from the name."""
+    port: int = 9092
+    """On which its brokers usually listen: a placeholder in files that people complete."""
     unordered_calls: bool = False
     """Whether each message is a call of its own, so that two concurrent ones have no order."""
     waits_long: bool = False
@@ -87,6 +89,7 @@ SYSTEMS = (
     System(
         "pulsar",
         colour=2,
+        port=6650,
         waits_long=True,
         codes=MappingProxyType(
             {
@@ -106,6 +109,7 @@ SYSTEMS = (
         "danube",
         label=REFERENCE_LABEL,
         colour=3,
+        port=6650,
         unordered_calls=True,
         codes=MappingProxyType({"RESOURCE_EXHAUSTED": (PRODUCERS, *OF_CONSUMERS)}),
         lacks=(_NO_ASKED_DELAY,),

@@ -242,7 +242,7 @@ def _load(scenario: str, plugins: "Plugins") -> "LoadedScenario":
     from sluicegate_reports.runner.loading import load_scenario
 
     file = Path(scenario)
-    if not file.exists() and "/" not in scenario and not file.suffix:
+    if not file.is_file() and "/" not in scenario and not file.suffix:  # it may name a folder, as of a run
         known = shipped()
         if scenario not in known:
             raise click.UsageError(

@@ -112,13 +112,20 @@ def test_the_file_is_accepted_and_observe_only_at_first(
     for name, system in zip(shared, ("kafka", "pulsar", "danube"), strict=True):
         gateway = "p" if system == "pulsar" else "main"
         rows += [one(4, 5, topic=name.format(n), system=system, gateway=gateway) for n in ("x", "y", "z")]
-    text = policy_file(recommended(log(spark, *rows), "a\ntest", head_room=2, apply=apply).plan)
+    found = recommended(log(spark, *rows), "a\ntest", head_room=2, apply=apply)
+    text = policy_file(found.plan)
     path = tmp_path / "policies.yaml"
     path.write_text(text)
     checked = CliRunner().invoke(main, ["check", str(path)])
     assert checked.exit_code == 0, checked.output
     assert "policy settings in 7 places" in checked.output
-    assert "# Note: 1 topics have names that no policy file can hold." in text
+    assert "# Note: No limits for 'a b' (no policy file can hold its name)." in text
+    [left_out] = [
+        table for section in found.results.sections for table in section.tables if table.name == "left_out"
+    ]
+    assert left_out.rows == (("a b", "no policy file can hold its name"),)
+    assert text.count('["127.0.0.1:9092"]') == 1
+    assert text.count('["127.0.0.1:6650"]') == 2
     assert "# Note: 9 topics share 3 patterns" in text
     for name in shared:
         assert f'- name: "{name.format("*")}"' in text

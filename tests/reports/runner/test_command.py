@@ -110,6 +110,15 @@ def test_a_run_that_a_signal_ends_has_ended_its_child_processes(
     assert psutil.wait_procs(family, timeout=LONG_S)[1] == []
 
 
+def test_a_folder_named_like_a_scenario_does_not_hide_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mixed").mkdir()
+    done = CliRunner().invoke(compare, ["run", "mixed", "--out", str(tmp_path)])
+    assert "is not empty: give a new or empty directory by --out" in " ".join(done.output.split())
+
+
 def test_scenarios_are_listed_with_what_they_show() -> None:
     done = CliRunner().invoke(compare, ["scenarios"])
     assert done.exit_code == 0

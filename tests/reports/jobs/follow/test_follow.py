@@ -15,6 +15,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from tests.reports.conftest import SETTINGS
+from tests.reports.jobs import daemons
 
 from sluicegate.decisions.schema import SCHEMA
 from sluicegate_reports.jobs import follow_sums
@@ -112,6 +113,20 @@ def test_a_job_killed_between_batches_and_repeated_neither_loses_nor_doubles_row
     os.utime(late, (late.stat().st_atime, late.stat().st_mtime - 30 * 86_400))
     assert known(spark, log, state) == (11111, 15)
     assert known(spark, log, state) == (11111, 15)
+
+
+def test_a_log_is_followed_over_spark_connect(spark: SparkSession, tmp_path: Path) -> None:
+    put_file(tmp_path / "log", 1)
+    command = [sys.executable, "-c", "from sluicegate.cli import main\nmain()", "report", "follow"]
+    done = subprocess.run(
+        [*command, str(tmp_path / "log"), "--state", str(tmp_path / "state")],
+        env=daemons.environment(SPARK_REMOTE=daemons.connect(spark)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "3 rows of the log" in done.stdout
 
 
 def test_sums_list_refusals_first(spark: SparkSession, tmp_path: Path) -> None:
