@@ -23,6 +23,9 @@ class Finding:
 
 
 def worst_finding(findings: Sequence[Finding]) -> Finding:
-    """The finding that decides a cell: the worst verdict, among equal ones the largest figure."""
+    """The finding that decides a cell: the worst verdict, among equal ones the largest figure.
+
+    Figures are compared by their bounds, as those of one cell may have different ones.
+    """
     order = list(Verdict)
-    return max(findings, key=lambda each: (order.index(each.verdict), each.figure or 0))
+    return max(findings, key=lambda each: (order.index(each.verdict), (each.figure or 0) / (each.bound or 1)))

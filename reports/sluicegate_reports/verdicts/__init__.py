@@ -111,11 +111,11 @@ def _delay(trial: Trial, figures: Figures) -> Finding:
         return Finding(Verdict.MISSING, text=f"{text}: a message came {-soonest:,.0f} ms before it was sent")
     if early is None or late is None or not figures.get("messages"):
         return Finding(Verdict.MISSING, text="no message was received in this phase")
-    least = figures.get("least_ms")
     text = f"{early:,.0f} early, p99 {late:,.0f} ms late"
     if early:
-        text += f", the earliest by {-(least or 0):,.0f} ms"
-        return Finding(Verdict.OFF, late, WITHIN_LATE_MS, "ms", text)
+        earliest = -(figures.get("least_ms") or 0.0)
+        text += f", the earliest by {earliest:,.0f} ms"
+        return Finding(Verdict.OFF, earliest, EARLY_MS, "ms", text)
     beyond = figures.get("beyond_p99_ms")
     shared = False
     if late > WITHIN_LATE_MS and beyond is not None and beyond < late:

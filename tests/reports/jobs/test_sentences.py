@@ -13,7 +13,7 @@ from sluicegate_reports.model.results import Arm, RunFacts
 from sluicegate_reports.model.runs import Run
 from sluicegate_reports.model.verdict import Verdict
 from sluicegate_reports.render.missing import gaps
-from sluicegate_reports.verdicts import Finding, judge
+from sluicegate_reports.verdicts import Finding, judge, worst_finding
 from sluicegate_reports.verdicts.rates import SEEN
 
 
@@ -191,6 +191,15 @@ def test_a_delay_by_clocks_that_differ_is_missing() -> None:
     finding = judge(trial("fixed_delivery_delay", 500), delays)
     assert finding.verdict is Verdict.MISSING
     assert finding.text.endswith("a message came 250 ms before it was sent")
+
+
+def test_the_figure_of_an_early_message_is_how_early_it_was() -> None:
+    delays = {"messages": 10_000, "early": 1, "least_ms": -12.0, "p99_ms": 20.0, "soonest_ms": 488.0}
+    finding = judge(trial("fixed_delivery_delay", 500), delays)
+    assert (finding.verdict, finding.figure, finding.bound, finding.unit) == (Verdict.OFF, 12.0, 1.0, "ms")
+    late = judge(trial("fixed_delivery_delay", 500), {**delays, "early": 0, "p99_ms": 1_500.0})
+    assert (late.verdict, late.bound) == (Verdict.OFF, 1_000.0)
+    assert worst_finding([late, finding]) is finding, "12 times its bound is worse than 1.5 times"
 
 
 def test_a_client_refused_and_served_is_wrong() -> None:
