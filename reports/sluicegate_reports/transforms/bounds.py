@@ -3,7 +3,7 @@
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-_ADDED = ("above", "up_to", "refused", "otherwise", "wrongly_admitted", "wrongly_refused")
+_ADDED = ("above", "failed", "up_to", "refused", "otherwise", "wrongly_admitted", "wrongly_refused")
 
 
 def messages(observations: DataFrame, tries: DataFrame, measure: str) -> DataFrame:
@@ -15,8 +15,9 @@ def messages(observations: DataFrame, tries: DataFrame, measure: str) -> DataFra
     :param tries: see `lanes.tries`, of sizes or of delays that producers ask for.
     :param measure: column that the limit is on: `bytes` or `delay_ms`, where null is none.
     :return: `trial`, `above` (answers about messages above the limit, and those that came without one),
-        `up_to` (answers about others), `refused`, `otherwise` (of them, with another code),
-        `wrongly_admitted`, `wrongly_refused`, `largest_admitted`.
+        `failed` (messages above the limit that failed without an answer), `up_to` (answers about others),
+        `refused`, `otherwise` (of them, with another code), `wrongly_admitted`, `wrongly_refused`,
+        `largest_admitted`.
     """
     sent = observations.where(
         (F.col("role") == "producer") & F.col("event").isin("sent", "failed", "acknowledged", "refused")
@@ -33,27 +34,27 @@ def messages(observations: DataFrame, tries: DataFrame, measure: str) -> DataFra
     )
     judged = sent.join(F.broadcast(tries), on=["system", "door", "topic", "phase"], how="inner")
     untold = _delivered_untold(judged.where(F.col("value") > F.col("limit")), observations)
-    answered = _answered(judged.where(F.col("event").isin("acknowledged", "refused")))
+    answered = _answered(judged.where(F.col("event") != "sent"))
     both = answered.join(untold, on="trial", how="full").na.fill(0, [*_ADDED, "untold"])
     largest = F.greatest("largest_admitted", "largest_untold").alias("largest_admitted")
     added = [(F.col(name) + F.col("untold")).alias(name) for name in ("above", "wrongly_admitted")]
-    return both.select("trial", *added, "up_to", "refused", "otherwise", "wrongly_refused", largest)
+    return both.select("trial", *added, "failed", "up_to", "refused", "otherwise", "wrongly_refused", largest)
 
 
 def _answered(judged: DataFrame) -> DataFrame:
     """The counts of `messages`, of what producers were told."""
-    above, admitted = F.col("value") > F.col("limit"), F.col("event") == "acknowledged"
-    by_limit = (
-        judged.where(above & ~admitted).select("trial", "code", F.lit(True).alias("by_limit")).distinct()
-    )
+    above, failed = F.col("value") > F.col("limit"), F.col("event") == "failed"
+    admitted, refused = F.col("event") == "acknowledged", F.col("event") == "refused"
+    by_limit = judged.where(above & refused).select("trial", "code", F.lit(True).alias("by_limit")).distinct()
     judged = judged.join(by_limit, on=["trial", "code"], how="left")
     return judged.groupBy("trial").agg(
-        F.count(F.when(above, 1)).alias("above"),
-        F.count(F.when(~above, 1)).alias("up_to"),
-        F.count(F.when(~admitted, 1)).alias("refused"),
-        F.count(F.when(~admitted & F.col("by_limit").isNull(), 1)).alias("otherwise"),
+        F.count(F.when(above & ~failed, 1)).alias("above"),
+        F.count(F.when(above & failed, 1)).alias("failed"),
+        F.count(F.when(~above & ~failed, 1)).alias("up_to"),
+        F.count(F.when(refused, 1)).alias("refused"),
+        F.count(F.when(refused & F.col("by_limit").isNull(), 1)).alias("otherwise"),
         F.count(F.when(above & admitted, 1)).alias("wrongly_admitted"),
-        F.count(F.when(~above & ~admitted & F.col("by_limit"), 1)).alias("wrongly_refused"),
+        F.count(F.when(~above & refused & F.col("by_limit"), 1)).alias("wrongly_refused"),
         F.max(F.when(admitted, F.col("value"))).alias("largest_admitted"),
     )
 

@@ -54,15 +54,15 @@ def judge(trial: Trial, figures: Figures) -> Finding:
 def _answers(trial: Trial, figures: Figures) -> Finding:
     """Of what is answered one by one: `wrongly_admitted`, `wrongly_refused`, and how many were tried.
 
-    Also `otherwise`; of messages `refused` and `log_refused`, see `rejections`; of counts `unclear` and
-    `doubtful`, see `counts.folded`, and `served`.
+    Also `otherwise`; of messages `failed`, `refused` and `log_refused`, see `bounds` and `rejections`; of
+    counts `unclear` and `doubtful`, see `counts.folded`, and `served`.
     """
     admitted, refused = figures.get("wrongly_admitted"), figures.get("wrongly_refused")
     tried = figures.get("attempts")
     if admitted is None or refused is None or not tried:
-        return Finding(Verdict.MISSING, text="no client tried, or nothing was recorded")
+        return Finding(Verdict.MISSING, text=_failed(figures) or "no client tried, or nothing was recorded")
     if figures.get("above") == 0:
-        return Finding(Verdict.MISSING, text="nothing above the limit was tried")
+        return Finding(Verdict.MISSING, text=_failed(figures) or "nothing above the limit was tried")
     served, doubtful = figures.get("served") or 0, figures.get("doubtful") or 0
     wrong = admitted + refused + served
     text = f"{wrong:,.0f} of {tried:,.0f} answers wrong"
@@ -84,6 +84,12 @@ def _answers(trial: Trial, figures: Figures) -> Finding:
         return Finding(Verdict.DISPUTED, text=f"{DISPUTE}: {difference}; {text}")
     verdict = Verdict.OFF if wrong else Verdict.EXACT
     return Finding(verdict, wrong, 0, "answers", text)
+
+
+def _failed(figures: Figures) -> str:
+    """How many messages above the limit failed; empty if none did."""
+    failed = figures.get("failed")
+    return f"above the limit all {failed:,.0f} sends failed without an answer" if failed else ""
 
 
 def _contradiction(figures: Figures) -> str:

@@ -202,6 +202,13 @@ def test_the_figure_of_an_early_message_is_how_early_it_was() -> None:
     assert worst_finding([late, finding]) is finding, "12 times its bound is worse than 1.5 times"
 
 
+@pytest.mark.parametrize("answers", [{}, {"wrongly_admitted": 0, "wrongly_refused": 0, "attempts": 9}])
+def test_sends_that_failed_are_not_called_untried(answers: dict[str, float]) -> None:
+    figures = {"above": 0, "failed": 82, **answers}
+    finding = judge(trial("max_message_size", 100), figures)
+    assert finding == Finding(Verdict.MISSING, text="above the limit all 82 sends failed without an answer")
+
+
 def test_a_client_refused_and_served_is_wrong() -> None:
     counted = {"attempts": 3, "wrongly_admitted": 0, "wrongly_refused": 0, "served": 1}
     finding = judge(trial("max_consumers_per_topic", 2), counted)

@@ -109,6 +109,7 @@ def test_sizes_by_hand(spark: SparkSession) -> None:
     assert found == {
         "trial": 0,
         "above": 2,
+        "failed": 1,
         "up_to": 3,
         "refused": 3,
         "otherwise": 1,
