@@ -9,9 +9,9 @@ from click.testing import CliRunner, Result
 from deltalake import DeltaTable
 from tests.reports.spark.test_compaction import minutes_in, put
 
-import sluicegate_reports
 from sluicegate.cli import main
 from sluicegate.decisions.schema import SCHEMA
+from sluicegate_reports import spark
 from sluicegate_reports.model.listing import listing
 from sluicegate_reports.model.places import Place
 from sluicegate_reports.spark import delta_table
@@ -105,7 +105,7 @@ def test_without_the_library_the_remedy_is_printed_and_nothing_is_written(
         put(tmp_path / "log", "2", [1])
     before = listing(tmp_path / "copy").files
     monkeypatch.delitem(sys.modules, delta_table.__name__)
-    monkeypatch.delattr(sluicegate_reports, "delta_table")
+    monkeypatch.delattr(spark, "delta_table")
     monkeypatch.setitem(sys.modules, "deltalake", None)
     done = compact(tmp_path, *([] if is_table else ["--delta"]))
     assert (done.exit_code, "pip install 'sluicegate[delta]'" in done.stderr) == (2, True)
