@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import click
 
 from sluicegate.cli.findings import file_findings, policy_warnings, store_findings
-from sluicegate.cli.opening import Opened, counted, plugin_findings
+from sluicegate.cli.opening import Opened, counted, plugin_errors
 from sluicegate.config.errors import ConfigErrors, Finding, by_place, render
 from sluicegate.config.load import Loaded, Reading, parse_file, read
 from sluicegate.output import echo, echo_document, echo_json
-from sluicegate.runtime.plugins import PluginError, load_plugins
+from sluicegate.runtime.plugins import load_plugins
 
 
 @click.command()
@@ -44,11 +44,9 @@ def _read(file: str, *, with_files: bool) -> tuple[Reading, list[Finding]]:
     """Read a file as far as possible, and check the files and plugins that it refers to."""
     try:
         parsed = parse_file(file, os.environ)
-        try:
+        with plugin_errors(file, parsed.root):
             plugins = load_plugins(parsed.plugin_modules)
             reading = read(file, plugins.policy_models, plugins.broker_models, os.environ, parsed)
-        except (PluginError, ValueError) as error:  # ValueError: two plugins declare the same field
-            return Reading(tuple(plugin_findings(file, parsed.root, error)), None), []
     except ConfigErrors as refused:
         return Reading(tuple(refused.errors), None), []
     more: list[Finding] = []

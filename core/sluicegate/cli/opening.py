@@ -81,25 +81,33 @@ def open_file(file: str, environ: Mapping[str, str]) -> Opened:
     """Load the plugins that a file lists, then the file. Print errors and exit with code 1."""
     try:
         parsed = parse_file(file, environ)
-        try:
+        with plugin_errors(file, parsed.root):
             plugins = load_plugins(parsed.plugin_modules)
             loaded = load(file, plugins.policy_models, plugins.broker_models, environ, parsed=parsed)
-        except (PluginError, ValueError) as error:  # ValueError: two plugins declare the same field
-            refuse(file, list(plugin_findings(file, parsed.root, error)))
     except ConfigErrors as refused:
         refuse(file, refused.errors)
     return Opened(loaded, plugins)
 
 
-def plugin_findings(file: str, root: Node, error: Exception) -> Iterator[Finding]:
-    """Report a plugin that cannot be used, at the line of the file that lists it, if any."""
+@contextmanager
+def plugin_errors(file: str, root: Node) -> Iterator[None]:
+    """Report a plugin that cannot be used as an error of the file, at the line that lists it, if any.
+
+    :raises ConfigErrors: in place of what loading and using plugins raises.
+    """
+    try:
+        yield
+    except (PluginError, ValueError) as error:  # ValueError: two plugins declare the same field
+        raise ConfigErrors([_plugin_finding(file, root, error)]) from None
+
+
+def _plugin_finding(file: str, root: Node, error: Exception) -> Finding:
     module = error.module if isinstance(error, PluginError) else ""
     remedy = "install or repair it, add its folder to PYTHONPATH, or remove it from 'plugins:'"
     for index, node in enumerate(root.listed("plugins")):
         if module and node.scalar == module:
-            yield node.place.error(("plugins", index), str(error), remedy)
-            return
-    yield Finding(file, 0, 0, "", str(error), "repair or uninstall the plugin")
+            return node.place.error(("plugins", index), str(error), remedy)
+    return Finding(file, 0, 0, "", str(error), "repair or uninstall the plugin")
 
 
 def refuse(file: str, errors: Sequence[Finding]) -> NoReturn:
