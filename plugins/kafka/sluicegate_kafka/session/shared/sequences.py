@@ -100,10 +100,8 @@ class Sequences:
     def refused(self, topic: ProduceTopic, decision: Decision) -> None:
         """A topic's batches were refused for good; batches refused before add no further gap."""
         for key, epoch, sequence, count, start in _batches(topic):
-            gap = self.gaps.get(key)
-            if gap is None or gap.epoch != epoch:
-                renumbers = self.renumbers or bool(topic.frame[start + _ATTRIBUTES_AT] & _TRANSACTIONAL)
-                gap = self._begin(key, Gap(epoch, sequence, renumbers=renumbers))
+            renumbers = self.renumbers or bool(topic.frame[start + _ATTRIBUTES_AT] & _TRANSACTIONAL)
+            gap = self._gap(key, epoch, sequence, renumbers=renumbers)
             if gap.expected == sequence:
                 gap.missing += count
                 checksum = _checksum(topic.frame, start + _CRC_AT)[0]
@@ -112,9 +110,7 @@ class Sequences:
     def postponed(self, topic: ProduceTopic) -> None:
         """A topic's batches were refused for now: what follows is refused until they are sent again."""
         for key, epoch, sequence, _, _ in _batches(topic):
-            gap = self.gaps.get(key)
-            if gap is None or gap.epoch != epoch:
-                self._begin(key, Gap(epoch, sequence, renumbers=False))
+            self._gap(key, epoch, sequence, renumbers=False)
 
     def decided(self, topic: ProduceTopic) -> Decision | None:
         """Why a topic's batches must be refused; None if they may be decided.
@@ -196,10 +192,13 @@ class Sequences:
         self._count.gaps -= len(self.gaps)
         self.gaps.clear()
 
-    def _begin(self, key: Key, gap: Gap) -> Gap:
-        """Note a gap; the oldest one goes if there are too many."""
+    def _gap(self, key: Key, epoch: int, sequence: int, *, renumbers: bool) -> Gap:
+        """The gap of an epoch, or a new one from `sequence` on; the oldest one goes if there are too many."""
+        gap = self.gaps.get(key)
+        if gap is not None and gap.epoch == epoch:
+            return gap
         self._forget(key)
-        self.gaps[key] = gap
+        gap = self.gaps[key] = Gap(epoch, sequence, renumbers=renumbers)
         self._count.gaps += 1
         if len(self.gaps) > _MAX_GAPS:
             self._forget(next(iter(self.gaps)))
