@@ -45,7 +45,7 @@ def compact(log: Place, target: Place, before: object, *, delta: bool) -> None:
     from datetime import datetime
 
     try:
-        from sluicegate_reports.spark import compaction as compacting
+        from sluicegate_reports.spark import compaction
     except ModuleNotFoundError as error:
         raise not_installed(error) from None
     source, copy = log.absolute(), target.absolute()
@@ -54,7 +54,7 @@ def compact(log: Place, target: Place, before: object, *, delta: bool) -> None:
     day = before.date() if isinstance(before, datetime) else None
     try:
         record = _recorder() if delta or is_table(copy) else None
-        done = compacting.compact(source, copy, day)
+        done = compaction.compact(source, copy, day)
         recorded = record(copy) if record else None
     except OSError as error:
         raise Unusable(told(error)) from None

@@ -10,8 +10,8 @@ import click
 
 from sluicegate_reports import registry
 from sluicegate_reports.commands import analyses, output
-from sluicegate_reports.commands import diff as diff_command
 from sluicegate_reports.commands.archive import archive_classes
+from sluicegate_reports.commands.diff import diff, read_results
 from sluicegate_reports.commands.fail_on import Wanted, option
 from sluicegate_reports.commands.locations import FILE, FOLDER
 from sluicegate_reports.commands.usage import Unusable, not_installed, spark
@@ -56,7 +56,7 @@ def render(results_file: Place, out: Place | None, form: str | None, fail_on: tu
     RESULTS.json is what a command of `sluicegate report` wrote with `--format json`.
     """
     chosen = output.chosen(out, form)
-    output.deliver(diff_command.read_results(results_file), out, chosen, fail_on)
+    output.deliver(read_results(results_file), out, chosen, fail_on)
 
 
 def _compared(directory: Place) -> "Results":
@@ -85,5 +85,5 @@ def _compared(directory: Place) -> "Results":
             raise Unusable(str(error)) from None
 
 
-for _command in (diff_command.diff, archive_classes, *analyses.COMMANDS):
+for _command in (diff, archive_classes, *analyses.COMMANDS):
     report.add_command(_command)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from pyspark.sql import DataFrame, Row, SparkSession
 
@@ -38,7 +39,7 @@ _COUNTS = {
 _NAME = re.compile(r"[^\s*]+")
 """Of a topic that a file can name: a space is not allowed there, and a star is a pattern's."""
 _NAMED = 5
-"""Principals told for each topic, in the file and in the findings, by operation."""
+"""Principals told for each topic, in the file and in the findings, by operation; topics told in a note."""
 
 
 _RECORD = (
@@ -116,10 +117,8 @@ def recommended(
     told = [note for note in (*told, _without_limits(left_out)) if note]
     brokers = tuple(_brokers(sorted({(topic[0], topic[1]) for topic in topics})))
     plan = Plan(brokers, tuple(advice), head_room, apply, source, tuple(told))
-    topics_rows, principals_rows = (
-        [row for rows in found.values() for row in rows] for found in (of_topics, of_principals)
-    )
-    return Recommendation(plan, _findings(plan, reach.text, topics_rows, principals_rows, left_out))
+    by_topic, by_principal = ([*chain(*found.values())] for found in (of_topics, of_principals))
+    return Recommendation(plan, _findings(plan, reach.text, by_topic, by_principal, left_out))
 
 
 def _brokers(found: Sequence[tuple[str, str]]) -> Iterator[Broker]:
