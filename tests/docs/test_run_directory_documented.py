@@ -34,13 +34,11 @@ def test_the_rules_of_verdicts_are_documented_with_their_bounds() -> None:
     bases = {policy.removesuffix("_bytes") for policy in policies()}
     assert [policy for policy in bases if f"`{policy}`" not in rules] == []
     for told in (
-        f"windows of {thresholds.WINDOW_S} s",
         f"<= {thresholds.EXACT_SHARE * 100:g} %",
         f"<= {thresholds.WITHIN_SHARE * 100:g} %",
         f"{thresholds.WITHIN_DELIVERIES * 100:g} %",
-        "under pressure for half of the time",
-        f"up to {thresholds.TRANSIT_S:g} s of the rate",
-        f"up to {thresholds.STALL_S:g} s of the rate",
+        f"at most {thresholds.TRANSIT_S:g} s before it was seen",
+        f"by its length, up to {thresholds.STALL_S:g} s",
         f"read on for {thresholds.IDLE_S:g} s, for three mean gaps",
         f"p99 at most {thresholds.EXACT_LATE_MS:,.0f} ms late",
         f"p99 at most {thresholds.WITHIN_LATE_MS:,.0f} ms late",

@@ -43,8 +43,13 @@ def trial(policy: str = "max_publish_rate", limit: float = 10, **changes: Any) -
 def flow(at_s: float, amount: int = 1, action: str = "admitted", **changes: Any) -> Row:
     """A flow of lane 0, from the log."""
     row = {"lane": 0, "source": "log", "client": "c1", "window_ms": 0, "until_us": NEVER}
-    row["messages"] = amount
-    return {**row, "at_us": round(at_s * 1e6), "amount": amount, "action": action, **changes}
+    row |= {"messages": amount, "at_us": round(at_s * 1e6), "since_us": NEVER}
+    return {**row, "amount": amount, "action": action, **changes}
+
+
+def seen(at_s: float, amount: int = 1, action: str = "admitted", **changes: Any) -> Row:
+    """Likewise, from clients."""
+    return flow(at_s, amount, action, **{"source": "clients", **changes})
 
 
 def flows(rows: Iterable[Row]) -> dict[tuple[int, str], Flows]:

@@ -38,6 +38,10 @@ class TokenBucket:
         self._level = self.level(now_us) - need
         self._updated_us = max(now_us, self._updated_us)
 
+    def set(self, level: Fraction, now_us: int) -> None:
+        """Have it hold so many tokens."""
+        self._level, self._updated_us = level, now_us
+
     def take(self, need: int, now_us: int) -> bool:
         """Charge a need if it passes."""
         if not self.admits(need, now_us):
@@ -57,6 +61,42 @@ def admissions(requests: Iterable[tuple[int, int]], rate: float, burst: float) -
         bucket = bucket or TokenBucket(rate, burst, time_us)
         admitted.append(bucket.take(amount, time_us))
     return admitted
+
+
+def judged(
+    asked: Iterable[tuple[int, int, bool]], rate: float, burst: float, slack_us: int = 0, *, full: bool = True
+) -> tuple[int, int]:
+    """Wrong admissions and wrong refusals, against the bucket that the gate really had.
+
+    What was admitted without enough tokens shows that there were more, what was refused in spite of enough
+    that there were less, by one operation at most. Whole operations of each are wrong decisions.
+
+    :param full: whether the bucket is full at the first request; else refusals are judged by an empty one.
+    """
+    high: TokenBucket | None = None
+    low: TokenBucket | None = None
+    lent, missing, wrong = Fraction(0), Fraction(0), [0, 0]
+    for time_us, amount, passed in asked:
+        if high is None or low is None:
+            high, low = TokenBucket(rate, burst, time_us), TokenBucket(rate, burst, time_us)
+            low.set(Fraction(burst if full else 0), time_us)
+        enough = min(Fraction(amount), Fraction(burst))
+        if passed:
+            if amount and not high.admits(amount, time_us, slack_us):
+                lent += min(enough - high.level(time_us), enough)
+                wrong[0] += lent >= enough
+                lent %= enough
+                high.set(enough, time_us)
+                low.set(enough, time_us)
+            high.charge(amount, time_us)
+            low.charge(amount, time_us)
+        elif amount and low.admits(amount, time_us, -slack_us):
+            missing += min(low.level(time_us) - enough, enough)
+            wrong[1] += missing >= enough
+            missing %= enough
+            high.set(enough, time_us)
+            low.set(enough, time_us)
+    return wrong[0], wrong[1]
 
 
 def quantile(values: Sequence[float], share: float) -> float:

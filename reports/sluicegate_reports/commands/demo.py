@@ -24,7 +24,7 @@ from sluicegate_reports.commands.demo_table import clients_table
 from sluicegate_reports.commands.usage import Unusable, need_java, write
 from sluicegate_reports.model.results import Cell, Results, from_json
 from sluicegate_reports.model.runs import DECISIONS, Family, Run, measured_as
-from sluicegate_reports.model.verdict import Verdict
+from sluicegate_reports.model.verdict import UNMEASURED, Verdict
 from sluicegate_reports.registry import policies
 from sluicegate_reports.render.markdown import markdown
 from sluicegate_reports.render.page import page
@@ -122,7 +122,7 @@ def wrong(results: Results) -> Iterator[str]:
 def unmeasured(results: Results) -> Iterator[str]:
     """Policies that could not be measured because the machine was too slow."""
     for cell in results.matrix:
-        if cell.verdict is Verdict.MISSING:
+        if cell.verdict in UNMEASURED:
             yield f"{_name(cell)}: not measured here: {cell.text}"
 
 

@@ -104,7 +104,7 @@ def judged(run: Run, found: Measures, lacking: Incomplete = _COMPLETE) -> Sequen
             figures = {**figures, "misattributed": figures["otherwise"]}
         if others and not trial.saturated and source_of(number, found) == CLIENTS:
             # Without a log it is unknown which of them held the clients back.
-            figures = {**figures, "below": None}
+            figures = {**figures, "used": None}
         findings.append(told(number, trial, figures, judge(trial, figures), found, lacking))
     return findings
 
@@ -153,7 +153,7 @@ def _cell(facts: RunFacts, policy: str, system: str, door: str, findings: list[t
         if lack:
             return Cell(policy, system, door, Verdict.NOT_APPLICABLE, text=lack)
         why = facts.arm(system, door).missing or "it was not tried at this door"
-        return Cell(policy, system, door, Verdict.MISSING, text=why)
+        return Cell(policy, system, door, Verdict.NOT_PLAYED, text=why)
     chosen = worst_finding([finding for finding, _ in findings])
     # If all are alike, such as why an arm is missing, there is no worst one.
     alike = all(finding == chosen for finding, _ in findings)

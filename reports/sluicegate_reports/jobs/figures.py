@@ -11,29 +11,16 @@ from sluicegate_reports.verdicts import Figures
 from sluicegate_reports.verdicts.rates import SEEN
 
 _RATE_MEASURES = {
-    "errors": (
-        *(
-            "windows",
-            "above",
-            "below",
-            "above_net",
-            "below_net",
-            "above_burst",
-            "pressed",
-            "unused",
-            "window_s",
-        ),
-    ),
-    "firsts": ("first_second", "allowed"),
-    "overshoots": ("overshoot", "admitted", "window_ms"),
+    "laws": ("excess", "excess_at_s", "excess_window_s", "excess_share", "largest", "admitted"),
+    "owed": ("waited_s", "owed", "given", "fell", "fell_at_s"),
     "shares": ("clients", "jain"),
     "engaged": ("engage_ms", "release_ms"),
     "totals": (
-        *("admitted_messages", "refused_messages", "largest_messages", "largest"),
+        *("admitted_messages", "refused_messages", "largest_messages"),
         *("limited", "otherwise"),
         *("asked", "answered"),
     ),
-    "lags": ("first_behind", "behind", "carried_messages"),
+    "carried": ("carried_messages",),
     "unanswered": ("unanswered",),
 }
 _JUDGED = ("refused", "wrongly_admitted", "wrongly_refused", "ideal_refused")
@@ -67,10 +54,6 @@ def _beside(number: int, trial: Trial, found: Measures, log: Figures) -> Figures
     seen = dict(rate_figures(number, trial, found, CLIENTS))
     refused = (seen.get("answered") or 0) - (seen.get("admitted_messages") or 0)
     elsewhere = max(0.0, refused - (log.get("refused_messages") or 0))
-    payload, reading = trial.policy.endswith("_bytes"), measured_as(trial).operation == "dispatch"
-    if elsewhere or payload or reading:
-        # Broker refusals, frame overhead or unread messages may explain less, so it proves nothing.
-        seen["below"] = None
     if measured_as(trial).operation != "publish":
         elsewhere = max(elsewhere, (log.get("admitted_messages") or 0) - (seen.get("admitted_messages") or 0))
     return {"under_way": elsewhere, **{f"{SEEN}{name}": value for name, value in seen.items()}}
@@ -95,11 +78,11 @@ def _delivered(trial: Trial, found: Measures) -> Figures:
 
 def source_of(number: int, found: Measures) -> str:
     """Whether the decision log covers a trial, or only the clients."""
-    return LOG if any(row["lane"] == number and row["source"] == LOG for row in found.overshoots) else CLIENTS
+    return LOG if any(row["lane"] == number and row["source"] == LOG for row in found.laws) else CLIENTS
 
 
 def rate_figures(number: int, trial: Trial, found: Measures, source: str) -> Figures:
-    """All figures of a rate by one source."""
+    """All figures of a rate by one source; `used` is the share of what was owed that was given."""
     figures: dict[str, float | None] = {}
     for name, measures in _RATE_MEASURES.items():
         rows: Rows = getattr(found, name)
@@ -109,10 +92,9 @@ def rate_figures(number: int, trial: Trial, found: Measures, source: str) -> Fig
         judged = _only(row for row in found.judged if row["lane"] == number)
         figures |= {key: judged.get(key) for key in _JUDGED}
         figures["judged"] = (judged.get("admitted") or 0) + (judged.get("refused") or 0)
-    figures |= further_figures(number, found)
-    # A window of a summary may begin before the first second and end in it.
-    figures["slack"] = trial.limit * (figures.get("window_ms") or 0) / 1000
-    return figures
+    owed, given = figures.get("owed"), figures.get("given")
+    figures["used"] = given / owed if owed and given is not None else None
+    return figures | dict(further_figures(number, found))
 
 
 def _of_trial(number: int, rows: Rows) -> Figures:

@@ -62,9 +62,6 @@ def certain(found: Measures, trials: Sequence[Trial], lacking: Incomplete) -> Me
         trial = trials[number]
         return lacking.lacks_log(trial) if source == LOG else lacking.lacks_seen(trial.system)
 
-    def error(row: Row) -> Row:
-        return {**row, "below": None, "below_net": None} if is_lacking(row["lane"], row["source"]) else row
-
     def attachment(row: Row) -> Row:
         refused = row["event"] == "attach_refused" and is_lacking(row["trial"], CLIENTS)
         return {**row, "wrong": 0} if refused else row
@@ -74,7 +71,7 @@ def certain(found: Measures, trials: Sequence[Trial], lacking: Incomplete) -> Me
 
     return replace(
         found,
-        errors=[error(row) for row in found.errors],
+        owed=[row for row in found.owed if not is_lacking(row["lane"], row["source"])],
         judged=[row for row in found.judged if not is_lacking(row["lane"], LOG)],
         attachments=[attachment(row) for row in found.attachments],
         deliveries=[delivery(row) for row in found.deliveries],

@@ -50,16 +50,16 @@ class Measures:
 
     skews: Rows = field(default_factory=list)
     seconds: Rows = field(default_factory=list)
-    errors: Rows = field(default_factory=list)
-    """As `windows.rate_error`, with `window_s`."""
-    overshoots: Rows = field(default_factory=list)
-    firsts: Rows = field(default_factory=list)
+    laws: Rows = field(default_factory=list)
+    """As `excess.excess`."""
+    owed: Rows = field(default_factory=list)
+    """As `shortfall.shortfall`."""
     shares: Rows = field(default_factory=list)
     engaged: Rows = field(default_factory=list)
     judged: Rows = field(default_factory=list)
     totals: Rows = field(default_factory=list)
-    lags: Rows = field(default_factory=list)
-    """As `lag.most`."""
+    carried: Rows = field(default_factory=list)
+    """As `lag.carried`."""
     unanswered: Rows = field(default_factory=list)
     attachments: Rows = field(default_factory=list)
     served: Rows = field(default_factory=list)

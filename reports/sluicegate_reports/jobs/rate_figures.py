@@ -7,24 +7,24 @@ from sluicegate_reports.jobs.by_topic import Row, Rows
 from sluicegate_reports.model.runs import Trial
 from sluicegate_reports.transforms import (
     engage,
+    excess,
     fairness,
-    first_second,
     flows,
     lag,
     lanes,
-    overshoot,
-    pressure,
+    moments,
     refusals,
+    shortfall,
     slots,
     totals,
-    windows,
 )
 from sluicegate_reports.transforms.flows import CLIENTS, LOG
 from sluicegate_reports.transforms.lanes import Lane
+from sluicegate_reports.transforms.law import Moments
 from sluicegate_reports.transforms.packed import Topic
-from sluicegate_reports.transforms.requests import Gathered
+from sluicegate_reports.transforms.requests import Gathered, Requests
 from sluicegate_reports.transforms.slots import Slots
-from sluicegate_reports.verdicts.thresholds import STALL_S, TRANSIT_S, WINDOW_S
+from sluicegate_reports.verdicts.thresholds import STALL_S, TRANSIT_S
 
 _FINE_UP_TO_S = 600
 """Phases up to this long are looked at in slots of 100 ms, longer ones in seconds."""
@@ -45,8 +45,6 @@ class Rates:
     """The figures of the rates of a run."""
 
     lanes: Sequence[Lane]
-    window_s: Mapping[int, int]
-    """Length of the windows that each is measured over, by number of the lane."""
     width_us: int
     """Of a slot."""
 
@@ -60,7 +58,7 @@ class Rates:
         found: dict[str, Rows] = {}
         for lane in known:
             of_lane = seen[lane.number]
-            for name, source, row in self._figures(lane, of_lane, carried.get(lane.number, lag.Carried())):
+            for name, source, row in _figures(lane, of_lane, carried.get(lane.number, 0)):
                 found.setdefault(name, []).append({"lane": lane.number, "source": source, **row})
         late = lag.unanswered(topic, own)
         rows = [{"lane": lane, "source": CLIENTS, "unanswered": count} for lane, count in late.items()]
@@ -72,27 +70,38 @@ class Rates:
             if len(part.at_us):
                 of_lane = seen[lane.number]
                 of_lane.slots.setdefault(source, Slots(source, lane.length_us, self.width_us)).add(part)
-                of_lane.gathered.setdefault(source, Gathered(source, _JUDGED_US)).add(part)
+                of_lane.gathered.setdefault(source, Gathered(source)).add(part)
         return seen
 
-    def _figures(self, lane: Lane, seen: _Seen, carried: lag.Carried) -> Iterator[tuple[str, str, Row]]:
-        """Name, source and row of each figure of a lane."""
-        under = pressure.pressure(seen.slots, lane)
-        late = lag.lag(seen.slots, lane, carried, STALL_S, TRANSIT_S)
-        yield from _told("lags", CLIENTS, lag.most(late))
-        spent, window_s = windows.spent(seen.slots), self.window_s[lane.number]
-        for source, own in seen.slots.items():
-            yield from (("seconds", source, row) for row in windows.per_second(own))
-            errors = windows.rate_error(own, lane, window_s, spent[source], under, late)
-            yield from _told("errors", source, errors and {**errors, "window_s": window_s})
-            yield from _told("shares", source, fairness.jain(own))
-            yield "engaged", source, engage.engage(own, lane)
-            yield "totals", source, totals.totals(own)
-            requests = seen.gathered[source].requests()
-            yield from _told("overshoots", source, overshoot.overshoot(requests, lane))
-            yield from _told("firsts", source, first_second.first_second(requests, lane))
-            if source == LOG:
-                yield from _told("judged", source, refusals.refusals(requests, lane, _JUDGED_US))
+
+def _figures(lane: Lane, seen: _Seen, carried: int) -> Iterator[tuple[str, str, Row]]:
+    """Name, source and row of each figure of a lane.
+
+    :param carried: messages on their way to the clients when it began.
+    """
+    yield "carried", CLIENTS, {"carried_messages": carried}
+    requests = {source: gathered.requests() for source, gathered in seen.gathered.items()}
+    for source, own in seen.slots.items():
+        yield from (("seconds", source, row) for row in slots.per_second(own))
+        yield from _told("shares", source, fairness.jain(own))
+        yield "engaged", source, engage.engage(own, lane)
+        yield "totals", source, totals.totals(own)
+        when = _moments(source, requests, carried)
+        yield from _told("laws", source, excess.excess(when, lane))
+        if source == LOG or LOG not in requests:
+            asked = None if source == LOG else shortfall.waits_of_clients(requests[source], lane)
+            owed = shortfall.shortfall(when, lane, requests[source].limited, asked)
+            yield from _told("owed", source, owed)
+        if source == LOG:
+            yield from _told("judged", source, refusals.refusals(requests[LOG], lane, _JUDGED_US))
+
+
+def _moments(source: str, requests: Mapping[str, Requests], carried: int) -> Moments:
+    if source == LOG:
+        return moments.of_log(requests[LOG])
+    log = requests.get(LOG)
+    most_s = STALL_S if log is None else TRANSIT_S
+    return moments.of_clients(requests[CLIENTS], log, carried, int(most_s * 1e6))
 
 
 def rates(trials: Sequence[Trial], ahead_us: Mapping[tuple[str, str], float]) -> Rates:
@@ -103,13 +112,7 @@ def rates(trials: Sequence[Trial], ahead_us: Mapping[tuple[str, str], float]) ->
     tried = lanes.lanes(trials, ahead_us)
     longest_us = max((lane.length_us for lane in tried), default=0)
     width_us = slots.FINE_US if longest_us <= _FINE_UP_TO_S * 1_000_000 else slots.COARSE_US
-    return Rates(tried, {lane.number: window_s(trials[lane.number]) for lane in tried}, width_us)
-
-
-def window_s(trial: Trial) -> int:
-    """Length of the windows that a trial's rate is measured over: shorter where its phase is."""
-    steady = (trial.end - trial.start).total_seconds() - 2 * trial.burst_seconds - 1
-    return max(1, min(WINDOW_S, int(steady)))
+    return Rates(tried, width_us)
 
 
 def _told(name: str, source: str, row: Row | None) -> Iterator[tuple[str, str, Row]]:

@@ -8,7 +8,7 @@ from typing import TypeVar
 from sluicegate_reports.model.quantities import quantity
 from sluicegate_reports.model.repetitions import overlap
 from sluicegate_reports.model.results import Cell, Results, Table, Threshold, Value, of_log
-from sluicegate_reports.model.verdict import Verdict
+from sluicegate_reports.model.verdict import UNMEASURED, Verdict
 
 _SHARE = 0.1
 """Share of the bound by which single runs differ without any change."""
@@ -78,7 +78,7 @@ def change_of(before: Cell, after: Cell) -> Change:
     order, applies = list(Verdict), Verdict.NOT_APPLICABLE
     if (before.verdict is applies) is not (after.verdict is applies):
         return Change.NEW if before.verdict is applies else Change.GONE
-    if after.verdict is Verdict.MISSING and order.index(before.verdict) > order.index(Verdict.MISSING):
+    if after.verdict in UNMEASURED and order.index(before.verdict) > order.index(Verdict.MISSING):
         return Change.GONE
     alike = before.verdict is after.verdict or (before.verdict in _KEPT and after.verdict in _KEPT)
     measured = before.figure is not None and after.figure is not None and before.unit == after.unit

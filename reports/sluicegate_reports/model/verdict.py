@@ -15,6 +15,10 @@ class Verdict(StrEnum):
     """It differs by no more than the stated bound."""
     UNCONFIRMED = "unconfirmed"
     """The gate's own log shows that it was kept, and no client confirms it."""
+    NOT_REACHED = "not_reached"
+    """Clients never came up to the limit, so it had nothing to do."""
+    NOT_PLAYED = "not_played"
+    """The arm did not take part, or not in this; the text says why."""
     MISSING = "missing"
     """It could not be measured; the text says why."""
     DISPUTED = "disputed"
@@ -28,11 +32,15 @@ class Verdict(StrEnum):
         return _VERDICTS[self]
 
 
+UNMEASURED = frozenset({Verdict.NOT_REACHED, Verdict.NOT_PLAYED, Verdict.MISSING})
+"""There is no figure."""
 _VERDICTS = {
     Verdict.NOT_APPLICABLE: "not applicable",
     Verdict.EXACT: "exact",
     Verdict.WITHIN: "within bound",
     Verdict.UNCONFIRMED: "unconfirmed",
+    Verdict.NOT_REACHED: "not reached",
+    Verdict.NOT_PLAYED: "not played",
     Verdict.MISSING: "missing",
     Verdict.DISPUTED: "disputed",
     Verdict.OFF: "off",
@@ -44,6 +52,8 @@ MARKS = {
     Verdict.EXACT: "✓",
     Verdict.WITHIN: "≈",
     Verdict.UNCONFIRMED: "○",
+    Verdict.NOT_REACHED: "↓",
+    Verdict.NOT_PLAYED: "·",
     Verdict.MISSING: "?",
     Verdict.DISPUTED: "≠",
     Verdict.OFF: "✕",

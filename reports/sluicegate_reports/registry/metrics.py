@@ -97,14 +97,11 @@ def _delivered(name: str, threshold: str, text: str) -> Metric:
 
 
 METRICS = (
-    Metric("windows", "windows", _RATE),
-    Metric("window_s", "window", _RATE, "s"),
-    Metric("above", "worst above", _RATE, "share", compared=True),
-    Metric("below", "worst below", _RATE, "share", compared=True),
-    Metric("unused", "unused by clients", _RATE, "share"),
-    Metric("first_second", "first second", _RATE, AMOUNT, compared=True),
-    Metric("allowed", "allowed", _RATE, AMOUNT),
-    Metric("overshoot", "overshoot", _RATE, AMOUNT),
+    Metric("excess", "largest excess", _RATE, AMOUNT, compared=True),
+    Metric("excess_at_s", "from", _RATE, "s"),
+    Metric("excess_window_s", "within", _RATE, "s"),
+    Metric("used", "used of what was owed", _RATE, "share", compared=True),
+    Metric("waited_s", "somebody waited", _RATE, "s"),
     Metric("admitted", "admitted", _RATE, AMOUNT),
     Metric("refused", "refused at first", _RATE),
     Metric("ideal_refused", "ideal refused", _RATE),

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from sluicegate_reports.model.results import Cell, Results
-from sluicegate_reports.model.verdict import Verdict
+from sluicegate_reports.model.verdict import UNMEASURED, Verdict
 from sluicegate_reports.registry import door
 
 NOTHING = "Nothing is missing: every arm of the scenario ran and was measured."
@@ -15,6 +15,8 @@ MEANINGS = {
     Verdict.EXACT: "Every arm did what the policies say, to the message.",
     Verdict.WITHIN: "Every arm kept to the policies within the bound that is stated for each.",
     Verdict.UNCONFIRMED: "Every policy was kept, some by the log of a gate alone: no client confirms it.",
+    Verdict.NOT_REACHED: "No policy was broken, and some limits were not reached.",
+    Verdict.NOT_PLAYED: "Not everything was played, and nothing that was is off.",
     Verdict.MISSING: "Not everything could be measured, and nothing that was is off.",
     Verdict.DISPUTED: "A gate's log and its clients disagree, and nothing that was measured is off.",
     Verdict.OFF: "At least one arm differs from a policy by more than its bound.",
@@ -65,7 +67,8 @@ def cells(results: Results) -> dict[tuple[str, str, str], Cell]:
     for policy in results.policies():
         for arm in results.arms():
             place = (policy, arm.system, arm.door)
-            told.setdefault(place, Cell(*place, Verdict.MISSING, text=arm.missing or UNKNOWN))
+            lacks = Verdict.NOT_PLAYED if arm.missing else Verdict.MISSING
+            told.setdefault(place, Cell(*place, lacks, text=arm.missing or UNKNOWN))
     return told
 
 
@@ -76,7 +79,7 @@ def _cells(results: Results) -> Iterator[str]:
         arm = known[cell.system, cell.door]
         if cell.verdict is Verdict.UNCONFIRMED:
             reasons.setdefault((arm.name, UNCONFIRMED), []).append(cell.policy)
-        elif cell.verdict is Verdict.MISSING and not (arm.missing and cell.text == arm.missing):
+        elif cell.verdict in UNMEASURED and not (arm.missing and cell.text == arm.missing):
             why = cell.text or "not measured, and the results do not say why"
             reasons.setdefault((arm.name, why), []).append(cell.policy)
     for (name, why), policies in reasons.items():

@@ -21,6 +21,8 @@ _STYLES = {
     Verdict.EXACT: "green",
     Verdict.WITHIN: "yellow",
     Verdict.UNCONFIRMED: "yellow",
+    Verdict.NOT_REACHED: "magenta",
+    Verdict.NOT_PLAYED: "magenta",
     Verdict.MISSING: "magenta",
     Verdict.DISPUTED: "red",
     Verdict.OFF: "bold red",

@@ -9,7 +9,8 @@ counts), `window_ms` (how exact the time is: 0, or the length of a summary's win
 - `FAILED`: no answer came to a client, or none that tells whether it passed;
 - `OTHERWISE`: refused, dropped or held by another policy, so that this limit was not asked.
 
-`messages` is how many a row stands for, `until_us` until when a gateway said that it holds it.
+`messages` is how many a row stands for, `until_us` until when a gateway said that it holds it, `since_us` the
+first moment at which what a client saw may have been decided: when it sent it, NEVER if that is not known.
 """
 
 from collections.abc import Iterator, Sequence
@@ -51,6 +52,7 @@ class Flows(NamedTuple):
     messages: Numbers
     until_us: Numbers
     """NEVER of what is not held."""
+    since_us: Numbers
 
     def are(self, *actions: int) -> Flags:
         """Rows with one of these actions."""
@@ -71,7 +73,7 @@ _DECIDED = (
     *("time_us", "client", "operation", "subscription", "policy", "others", "action"),
     *("delay", "bytes", "messages", "decisions", "window"),
 )
-_SEEN = ("time_us", "client", "role", "event", "subscription", "messages", "bytes")
+_SEEN = ("time_us", "client", "role", "event", "subscription", "messages", "bytes", "latency_ns")
 
 
 def from_decisions(piece: Piece, lanes: Sequence[Lane]) -> Iterator[tuple[Lane, Flows]]:
@@ -96,7 +98,7 @@ def from_decisions(piece: Piece, lanes: Sequence[Lane]) -> Iterator[tuple[Lane, 
         at_us = np.maximum(time_us - lane.gate_begin_us, 0)
         until_us = np.where(~by_another & (action == HELD), (at_us + delay_us).astype(np.int64), NEVER)
         told = np.where(by_another, OTHERWISE, action)
-        yield lane, _flows(piece, lane, rows, at_us, window_ms, told, messages, until_us)
+        yield lane, _flows(piece, lane, rows, at_us, window_ms, told, messages, until_us, at_us)
 
 
 def from_observations(piece: Piece, lanes: Sequence[Lane]) -> Iterator[tuple[Lane, Flows]]:
@@ -111,19 +113,21 @@ def from_observations(piece: Piece, lanes: Sequence[Lane]) -> Iterator[tuple[Lan
     asked = {"attach": attaching, "publish": of_producer & ~attaching, "dispatch": ~of_producer & ~attaching}
     time_us, messages = piece.number("time_us"), piece.number("messages")
     none, never = np.zeros(len(time_us), np.int64), np.full(len(time_us), NEVER)
+    asked_us, is_known = time_us - piece.number("latency_ns") // 1000, piece.known("latency_ns")
     for lane in lanes:
         rows = (
             (time_us >= lane.begin_us) & (time_us < lane.end_us) & asked[lane.operation] & (action != _NONE)
         )
         rows &= _of_subscription(piece, lane)
         at_us = np.maximum(time_us - lane.begin_us, 0)
-        yield lane, _flows(piece, lane, rows, at_us, none, action, messages, never)
+        since_us = np.where(is_known, asked_us - lane.begin_us, NEVER)
+        yield lane, _flows(piece, lane, rows, at_us, none, action, messages, never, since_us)
 
 
 def _flows(piece: Piece, lane: Lane, rows: Flags, *columns: Numbers) -> Flows:
-    at_us, window_ms, action, messages, until_us = (column[rows] for column in columns)
+    at_us, window_ms, action, messages, *others = (column[rows] for column in columns)
     amount = piece.number("bytes")[rows] if lane.counts == "bytes" else messages
-    return Flows(piece.text("client").where(rows), at_us, amount, window_ms, action, messages, until_us)
+    return Flows(piece.text("client").where(rows), at_us, amount, window_ms, action, messages, *others)
 
 
 def _of_subscription(piece: Piece, lane: Lane) -> Flags | bool:

@@ -2,6 +2,11 @@
 
 Written from the policies' words (docs/configuration.md), not from the engine: neither imports the other.
 Times are whole microseconds. Amounts are messages or bytes.
+
+A decision is judged by the bucket that the gate really had: one that admits without enough tokens had
+them, and one that refuses had no more. What the two buckets differ by is summed up, and each whole operation
+of it is one wrong decision. So a gate whose rate is 0.2 % too high has as many wrong admissions as messages
+too many, and not almost all.
 """
 
 from collections.abc import Iterable
@@ -13,14 +18,14 @@ SECOND_US = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A gate's decisions against a bucket that was charged with all that the gate admitted."""
+    """A gate's decisions against the bucket that it had."""
 
     admitted: int
     refused: int
     wrongly_admitted: int
-    """Admitted though the bucket did not hold enough."""
+    """Operations for which the bucket did not hold enough, admitted."""
     wrongly_refused: int
-    """Refused though the bucket held enough."""
+    """Operations for which the bucket held enough, refused."""
     ideal_refused: int
     """How many a perfect gate would have refused of the same requests."""
 
@@ -47,6 +52,7 @@ def judge(
     least = capacity if full else 0
     charged_us = asked_us = None
     admitted = refused = too_many = too_few = ideal_refused = 0
+    lent = kept = 0  # what the gate's bucket had more, or less, than one that is kept to the policy
     for time_us, amount, passed in requests:
         if charged_us is None or asked_us is None:
             charged_us = asked_us = time_us
@@ -59,16 +65,23 @@ def judge(
         else:
             ideal_refused += 1
         refill = (time_us - charged_us) * per_us
-        level = have + refill
+        have = min(capacity, have + refill)
+        least = min(capacity, least + refill)
+        charged_us = time_us
         if passed:
             admitted += 1
-            too_many += level + slack < enough
-            have = min(capacity, level) - need
-            least = min(capacity, least + refill) - need
-            charged_us = time_us
+            if have + slack < enough and need:
+                lent += min(enough - have, enough)
+                too_many, lent = too_many + (lent >= enough), lent % enough
+                have = least = enough
+            have -= need
+            least -= need
         else:
             refused += 1
-            too_few += least + refill - slack >= enough
+            if least - slack >= enough and need:
+                kept += min(least - enough, enough)
+                too_few, kept = too_few + (kept >= enough), kept % enough
+                have = least = enough
     return Judged(admitted, refused, too_many, too_few, ideal_refused)
 
 

@@ -18,17 +18,18 @@ def refusals(found: Requests, lane: Lane, within_us: int) -> dict[str, Any] | No
 
     What a gateway holds is not judged: it waits for its turn behind others, however much the bucket holds.
 
-    :param found: of the log, with what was refused within this time.
+    :param found: of the log.
     :param within_us: from the lane's start.
     :return: `admitted`, `refused`, `wrongly_admitted`, `wrongly_refused`, `ideal_refused`; None if there is
         nothing to judge, or allows are summed up.
     """
-    judged = np.count_nonzero(found.at_us < within_us)
-    at_us = np.concatenate([found.at_us[:judged], found.refused_at_us])
+    admitted = found.admitted.at_us < within_us
+    refused = found.refused.at_us < within_us
+    at_us = np.concatenate([found.admitted.at_us[admitted], found.refused.at_us[refused]])
     if found.window_ms or not len(at_us):
         return None
-    amount = np.concatenate([found.amount[:judged], found.refused_amount])
-    passed = np.arange(len(at_us)) < judged
+    amount = np.concatenate([found.admitted.amount[admitted], found.refused.amount[refused]])
+    passed = np.arange(len(at_us)) < np.count_nonzero(admitted)
     # Within a microsecond: admitted first, then largest first.
     order = np.lexsort((-amount, ~passed, at_us))
     asked = zip(at_us[order].tolist(), amount[order].tolist(), passed[order].tolist(), strict=True)

@@ -1,5 +1,7 @@
 """Slots: flows summed by short intervals, all clients together, the input of most figures."""
 
+from typing import Any
+
 import numpy as np
 
 from sluicegate_reports.transforms.flows import (
@@ -48,13 +50,8 @@ class Slots:
         """Rows: refused, dropped or held; by another policy."""
         self.largest, self.largest_messages = np.full(count, -1), np.full(count, -1)
         """Admitted at once; -1 if nothing was."""
-        self.until_us = never.copy()
-        """To which the last hold lasts; NEVER without one, as the other last times."""
-        self.seen_first_us, self.seen_last_us = later.copy(), never.copy()
-        """Of anything; LATER if there is nothing, as the other first times."""
-        self.first_us = later.copy()
-        """Of what was admitted."""
         self.first_limited_us, self.last_limited_us = later.copy(), never.copy()
+        """LATER and NEVER if nothing was."""
         self.clients: dict[str | None, int] = {}
         """What each client got in all."""
 
@@ -84,10 +81,6 @@ class Slots:
             sums += _summed(slot[rows], values[rows], len(self))
         np.maximum.at(self.largest, slot[admitted], flows.amount[admitted])
         np.maximum.at(self.largest_messages, slot[admitted], flows.messages[admitted])
-        np.maximum.at(self.until_us, slot, flows.until_us)
-        np.minimum.at(self.seen_first_us, slot, at_us)
-        np.maximum.at(self.seen_last_us, slot, at_us)
-        np.minimum.at(self.first_us, slot[admitted], at_us[admitted])
         np.minimum.at(self.first_limited_us, slot[limited], at_us[limited])
         np.maximum.at(self.last_limited_us, slot[limited], at_us[limited])
         self._add_clients(flows, admitted)
@@ -98,6 +91,22 @@ class Slots:
         got = _summed(code[admitted], flows.amount[admitted], len(names))
         for place in np.unique(code).tolist():
             self.clients[names[place]] = self.clients.get(names[place], 0) + int(got[place])
+
+
+def per_second(slots: Slots) -> list[dict[str, Any]]:
+    """What each second of a lane admitted, was asked for and limited, all clients together.
+
+    :return: `second`, `admitted`, `offered`, `limited`; of seconds in which there was anything.
+    """
+    second = np.arange(len(slots)) * slots.width_us // 1_000_000
+    sums = {
+        name: np.bincount(second, getattr(slots, name)).astype(np.int64)
+        for name in ("rows", "admitted", "offered", "limited")
+    }
+    return [
+        {"second": at, **{name: int(sums[name][at]) for name in ("admitted", "offered", "limited")}}
+        for at in np.flatnonzero(sums["rows"]).tolist()
+    ]
 
 
 def _summed(place: Numbers, values: Numbers, count: int) -> Numbers:

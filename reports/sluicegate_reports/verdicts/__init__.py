@@ -4,7 +4,7 @@ A verdict compares one trial's figures with what the policy says; docs/reports.m
 
 | module | judges |
 | --- | --- |
-| `rates` | rates, by the gateway's log and by its clients: off, within, exact, disputed or too slow to tell |
+| `rates` | rates, by the gateway's log and by its clients: what exceeds the law, and what was owed |
 | here | counts, sizes and delays asked for (no wrong answer), fixed delays, unacknowledged messages |
 | `delivery` | what became of the messages, which takes part in every verdict |
 | `metrics` | figures that other packages bring, each by its own rule |
@@ -24,12 +24,11 @@ from sluicegate_reports.verdicts.rates import DISPUTE, rate
 from sluicegate_reports.verdicts.thresholds import (
     EARLY_MS,
     EXACT_LATE_MS,
-    WINDOW_S,
     WITHIN_LATE_MS,
     WITHIN_SHARE,
 )
 
-__all__ = ["WINDOW_S", "Figures", "Finding", "judge", "worst_finding"]
+__all__ = ["Figures", "Finding", "judge", "worst_finding"]
 
 
 def judge(trial: Trial, figures: Figures) -> Finding:
@@ -40,10 +39,10 @@ def judge(trial: Trial, figures: Figures) -> Finding:
     if trial.not_applicable:
         return Finding(Verdict.NOT_APPLICABLE, text=trial.not_applicable)
     if trial.missing:
-        return Finding(Verdict.MISSING, text=trial.missing)
+        return Finding(Verdict.NOT_PLAYED, text=trial.missing)
     finding = _BY_FAMILY[measured_as(trial).family](trial, figures)
     finding = with_metrics(with_deliveries(finding, trial, figures), trial, figures)
-    if trial.nearest and finding.verdict is not Verdict.MISSING:
+    if trial.nearest and finding.verdict not in (Verdict.MISSING, Verdict.NOT_REACHED):
         verdict = Verdict.WITHIN if finding.verdict is Verdict.EXACT else finding.verdict
         return replace(
             finding, verdict=verdict, text=f"{finding.text}; nearest, not the same: {trial.nearest}"

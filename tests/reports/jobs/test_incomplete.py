@@ -12,7 +12,7 @@ from sluicegate_reports.model.runs import Trial
 from sluicegate_reports.model.verdict import Verdict
 from sluicegate_reports.verdicts import Figures, Finding, judge
 
-_BY_LOG = Measures(overshoots=[{"lane": 0, "source": "log"}])
+_BY_LOG = Measures(laws=[{"lane": 0, "source": "log"}])
 _NO_LOG, _NO_SEEN = Incomplete(log=frozenset({"kafka"})), Incomplete(seen=frozenset({"kafka"}))
 
 
@@ -28,10 +28,10 @@ def judged(tried: Trial, figures: Figures, lacking: Incomplete, found: Measures 
         (_NO_SEEN, {}, Verdict.EXACT),
         # Of the other one a part is lost: the whole one counts.
         (_NO_LOG, {"admitted_messages": 330.0}, Verdict.EXACT),
-        (_NO_LOG, {"admitted_messages": 330.0, "overshoot": 100.0, "above": 0.5}, Verdict.OFF),
+        (_NO_LOG, {"admitted_messages": 330.0, "excess": 100.0, "excess_share": 0.5}, Verdict.OFF),
         (_NO_SEEN, {"admitted_messages": 110.0}, Verdict.UNCONFIRMED),
         # What clients saw too much of they saw.
-        (_NO_SEEN, {"overshoot": 100.0, "above": 0.5}, Verdict.OFF),
+        (_NO_SEEN, {"excess": 100.0, "excess_share": 0.5}, Verdict.OFF),
         (Incomplete(_NO_LOG.log, _NO_SEEN.seen), {"admitted_messages": 110.0}, Verdict.MISSING),
         # Of which system it is a part is not known.
         (Incomplete(log=frozenset({"*"})), {"admitted_messages": 330.0}, Verdict.EXACT),
@@ -55,11 +55,11 @@ def test_answers_that_are_right_in_part_are_missing_and_wrong_ones_stay() -> Non
 
 
 def test_nothing_is_called_lost_below_or_refused_for_what_lacks() -> None:
-    error: dict[str, Any] = {"lane": 0, "source": "log", "above": 0.1, "below": -0.5, "below_net": -0.5}
+    owed: dict[str, Any] = {"lane": 0, "source": "log", "owed": 100.0, "given": 50.0}
     delivery = {"system": "kafka", "lost": 3, "unread": 1, "duplicates": 2}
     refused = {"trial": 0, "event": "attach_refused", "wrong": 2}
     found = Measures(
-        errors=[error],
+        owed=[owed],
         judged=[{"lane": 0, "wrongly_refused": 9}],
         deliveries=[delivery],
         attachments=[refused, {**refused, "event": "attached"}],
@@ -67,10 +67,9 @@ def test_nothing_is_called_lost_below_or_refused_for_what_lacks() -> None:
     trials = (trial(),)
     assert certain(found, trials, Incomplete()) == found
     by_log = certain(found, trials, _NO_LOG)
-    assert by_log.errors == [{**error, "below": None, "below_net": None}]
-    assert (by_log.judged, by_log.deliveries) == ([], [delivery])
+    assert (by_log.owed, by_log.judged, by_log.deliveries) == ([], [], [delivery])
     seen = certain(found, trials, _NO_SEEN)
-    assert seen.errors == [error]
+    assert seen.owed == [owed]
     assert seen.deliveries == [{**delivery, "lost": None, "unread": None}]
     assert [row["wrong"] for row in seen.attachments] == [0, 2]
 

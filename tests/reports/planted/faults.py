@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from tests.reports.planted import below, otherwise
+from tests.reports.planted import below, bursts, otherwise
 from tests.reports.planted.book import (
     LENGTH_S,
     RATE,
@@ -23,6 +23,8 @@ from tests.reports.planted.late import STALLS, delayed, delayed_beside, natively
 
 _PUBLISH = "max_publish_rate"
 _WORDS = "Consumer limit per topic reached"
+CUT = "-with-its-file-cut"
+"""At the end of the name of a trial whose system's log is cut short."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ def library() -> Iterator[Planted]:
     """All faults."""
     yield from _rates()
     yield from _answers_of_rates()
+    yield from _bursts()
     yield from _delivery()
     yield from _told()
     yield from _counts()
@@ -127,18 +130,18 @@ _RATES = (
 
 def _rates() -> Iterator[Planted]:
     for policy in _RATES:
-        for name, factor, named in (("over", 1.2, "+"), ("under", 0.8, "-")):
+        for name, factor, named in (("over", 1.2, "+"), ("under", 0.8, " less from ")):
             yield Planted(f"{policy}-{name}", partial(rate_trial, policy=policy, factor=factor), named)
     for policy in _RATES[:6]:
         # Twice the limit for eight seconds, then exact: no window after the burst shows it.
         late = partial(rate_trial, policy=policy, factor=1.0001, at_first=8)
-        yield Planted(f"{policy}-late", late, "more than the limit and")
+        yield Planted(f"{policy}-late", late, "largest excess over rate x time + burst: +")
     stalled = resumed(((9.0, 11.0),))
     over = partial(rate_trial, policy="max_dispatch_rate", factor=1.1, seen_us=stalled)
     yield Planted("max_dispatch_rate-over-while-clients-stall", over, "+")
     yield Planted("native-over-while-clients-stall", natively(1.1, stalled), "+")
     slow = partial(dozing, paused_s=1.2, factor=0.8)
-    yield Planted("max_dispatch_rate-under-slow-consumers", slow, "-")
+    yield Planted("max_dispatch_rate-under-slow-consumers", slow, " less from ")
 
 
 def dozing(book: Book, topic: str, paused_s: float, factor: float = 1.0) -> None:
@@ -168,6 +171,15 @@ def dozing(book: Book, topic: str, paused_s: float, factor: float = 1.0) -> None
         number += 1
         dozes = number % 3 == 0 and at_us > 5 * SECOND
         at_us = passes_us + (int(paused_s * SECOND) if dozes else 50_000)
+
+
+def _bursts() -> Iterator[Planted]:
+    """What a mean hides: by the gate's log, natively, and with a part of the log lost."""
+    for count, over in ((250, "+21"), (400, "+36")):
+        for name, door in (("", "proxy"), ("-natively", "native"), (CUT, "proxy")):
+            messages = partial(bursts.at_once, count)
+            named = f"largest excess over rate x time + burst: {over}"
+            yield Planted(f"{count}-at-once{name}", bursts.trial(messages, door), named)
 
 
 def _answers_of_rates() -> Iterator[Planted]:
@@ -206,7 +218,7 @@ def _answers_of_rates() -> Iterator[Planted]:
     ):
         yield Planted(f"{name}-below-the-limit", plant, "held back below the limit")
     yield Planted("limited-too-early", publishing(early), "wrongly refused")
-    yield Planted("large-batches-too-often", batches, "more than the limit and")
+    yield Planted("large-batches-too-often", batches, "largest excess over rate x time + burst: +")
     yield Planted("refused-in-another-name", publishing(misattributed), "in the name of another policy")
 
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from tests.reports.planted import below, otherwise
+from tests.reports.planted import below, bursts, otherwise
 from tests.reports.planted.book import (
     LENGTH_S,
     RATE,
@@ -80,7 +80,8 @@ def library() -> Iterator[Perfect]:
     yield Perfect("perfect-unacked", unacknowledged(10), (Verdict.EXACT,))
     yield Perfect("calm", publishing(lambda m: m), (Verdict.EXACT,))
     yield Perfect("held", _held)
-    yield Perfect("slow-clients", _slow, (Verdict.MISSING,), "clients too slow")
+    yield from _nearly()
+    yield Perfect("slow-clients", _slow, (Verdict.NOT_REACHED,), "not reached")
     for name, paused_s in (("part", 2.4), ("most", 6.0)):
         yield Perfect(f"consumers-slow-for-{name}-of-the-time", partial(dozing, paused_s=paused_s), _UNSURE)
     yield Perfect("clients-that-stop-for-a-while", publishing(_stalled))
@@ -108,6 +109,18 @@ def library() -> Iterator[Perfect]:
     # The gate lets them pass, and the broker refuses one in ten.
     refusing = each(10, lambda m: replace(m, told="refused", arrivals=(), code="NotEnoughReplicas"))
     yield Perfect("broker-refuses", publishing(refusing, system="kafka-refusing"), (*_KEPT, Verdict.MISSING))
+
+
+def _nearly() -> Iterator[Perfect]:
+    """A little off, and within the bounds; the text says by how much."""
+    for share, verdict, words in (
+        (1.002, Verdict.EXACT, "largest excess over rate x time + burst: +1"),
+        (1.02, Verdict.WITHIN, "largest excess over rate x time + burst: +1"),
+        (0.98, Verdict.WITHIN, "used 97.9 %"),
+    ):
+        for name, door in (("", "proxy"), ("-natively", "native")):
+            play = bursts.trial(partial(bursts.at_share, share), door)
+            yield Perfect(f"{share:.1%}-of-the-rate{name}", play, (verdict,), words)
 
 
 def _held(book: Book, topic: str) -> None:

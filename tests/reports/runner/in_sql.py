@@ -6,6 +6,7 @@ from typing import Any
 import duckdb
 import pytest
 from benchmarks.harness.report_sql import MESSAGES
+from tests.reports import oracle
 from tests.reports.runner import answers_in_sql, attribution_in_sql
 from tests.reports.runner.answers_in_sql import FAMILIES, rows_of
 
@@ -29,16 +30,14 @@ SELECT greatest(at_us, 0) AS at_us, * EXCLUDE at_us FROM (
          CASE WHEN $bytes THEN bytes ELSE messages END AS amount,
          action IN ('allow', 'rewrite') AS passed,
          action IN ('reject', 'drop', 'delay') AS limited,
-         action <> 'delay' AS offered, 0 AS asked, 0 AS answered,
-         CASE WHEN action = 'delay' THEN epoch_us(time) - $begin - $ahead + delay // 1000 END AS until_us
+         action <> 'delay' AS offered, messages, NULL AS since_us
   FROM decided WHERE $log AND system = $system AND door = $door AND topic = $topic AND operation = $operation
     AND ($subscription = '' OR subscription = $subscription)
     AND (action IN ('allow', 'rewrite') OR policy IS NULL OR policy = $policy)
   UNION ALL
   SELECT epoch_us(time) - $begin, 0, client, CASE WHEN $bytes THEN bytes ELSE messages END,
-         event IN ('acknowledged', 'received'), event = 'refused', event = 'sent',
-         CASE WHEN event = 'sent' THEN messages ELSE 0 END,
-         CASE WHEN event = 'sent' THEN 0 ELSE messages END, NULL
+         event IN ('acknowledged', 'received'), event = 'refused', event = 'sent', messages,
+         epoch_us(time) - latency_ns // 1000 - $begin
   FROM seen WHERE NOT $log AND system = $system AND door = $door AND topic = $topic
     AND ($subscription = '' OR subscription = $subscription)
     AND role = CASE WHEN $operation = 'publish' THEN 'producer' ELSE 'consumer' END
@@ -46,84 +45,49 @@ SELECT greatest(at_us, 0) AS at_us, * EXCLUDE at_us FROM (
                   'sent', 'refused', 'failed')
 ) WHERE at_us + long_us >= -$early AND at_us < $length
 """
-_PRESSURE = """
-CREATE OR REPLACE TEMP TABLE pressure AS
-WITH told AS (
-  SELECT true AS log, * FROM by_log UNION ALL SELECT false, * FROM by_clients),
-lane AS (
-  SELECT bool_or(log) AS logged, 1e6 * $burst / $rate AS full_us FROM told),
-slots AS (
-  SELECT slot, max(CASE WHEN log OR $saturated OR NOT logged
-                        THEN greatest(until_us, CASE WHEN limited THEN at_us END) END) AS until_us,
-         coalesce(sum(asked), 0) AS asked, coalesce(sum(answered), 0) AS answered,
-         coalesce(sum(amount) FILTER (passed AND NOT log), 0) AS came
-  FROM range($length // 100000) every(slot) CROSS JOIN lane LEFT JOIN told ON at_us // 100000 = slot
-  GROUP BY slot),
-moments AS (
-  SELECT slot, max(until_us) OVER so_far AS until_us, sum(asked - answered) OVER so_far > 0 AS waiting,
-         sum(came) OVER (ORDER BY slot ROWS BETWEEN 9 PRECEDING AND CURRENT ROW) = 0 AS nothing
-  FROM slots WINDOW so_far AS (ORDER BY slot ROWS UNBOUNDED PRECEDING))
-SELECT slot, coalesce(until_us + full_us > slot * 100000 + CASE WHEN $saturated THEN 0 ELSE 99999 END, false)
-         OR held AS pressed,
-       CASE WHEN held THEN 0 ELSE greatest(slot * 100000 + 100000 - coalesce(until_us, 0), 0) END AS idle_us
-FROM (SELECT *, $saturated AND CASE WHEN logged THEN waiting AND nothing
-                                    ELSE waiting OR $operation <> 'publish' END AS held
-      FROM moments, lane)
+_MOMENTS = """
+CREATE OR REPLACE TEMP TABLE moments AS
+WITH came AS (
+  SELECT *, sum(messages) OVER (ORDER BY at_us, amount ROWS UNBOUNDED PRECEDING) AS before,
+         at_us - coalesce(lag(at_us) OVER (ORDER BY at_us, amount), at_us) AS gap_us,
+         at_us // 200000 AS slot
+  FROM flow WHERE passed),
+let AS (
+  SELECT at_us, sum(messages) OVER (ORDER BY at_us, amount ROWS UNBOUNDED PRECEDING) AS total
+  FROM by_log WHERE passed),
+gaps AS (SELECT slot, max(gap_us) AS us FROM came GROUP BY slot),
+told AS (
+  SELECT came.*, CASE
+    WHEN $log THEN came.at_us
+    WHEN NOT (SELECT count(*) > 0 FROM by_log)
+      THEN came.at_us - least((SELECT max(us) FROM gaps WHERE slot IN (came.slot, came.slot - 1)), 2000000)
+    ELSE greatest(coalesce(let.at_us, came.at_us), came.at_us - 4000000) END AS early_us
+  FROM came ASOF LEFT JOIN let ON let.total >= came.before)
+SELECT least(at_us, greatest(early_us, CASE WHEN $log THEN early_us ELSE coalesce(since_us, early_us) END))
+         AS early_us,
+       at_us + long_us AS late_us, amount
+FROM told
 """
-_SUMS = """
-SELECT sum(amount) FILTER (passed),
-       sum(amount) FILTER (passed AND at_us < (SELECT min(at_us) FROM flow WHERE passed) + 1000000)
-FROM flow
+_EXCESS = """
+WITH ends AS (
+  SELECT early_us AS at_us, false AS ends, amount FROM moments
+  UNION ALL SELECT late_us, true, amount FROM moments),
+sums AS (
+  SELECT *, sum(CASE WHEN ends THEN 0 ELSE amount END) OVER so_far AS early,
+         sum(CASE WHEN ends THEN amount ELSE 0 END) OVER so_far AS late
+  FROM ends WINDOW so_far AS (ORDER BY at_us, ends, amount ROWS UNBOUNDED PRECEDING)),
+risen AS (
+  SELECT ends, late - $rate * at_us / 1e6
+    - min(CASE WHEN NOT ends THEN early - amount - $rate * at_us / 1e6 END)
+        OVER (ORDER BY at_us, ends, amount ROWS UNBOUNDED PRECEDING) AS rise
+  FROM sums)
+SELECT max(rise) FILTER (ends) - greatest($burst, (SELECT max(amount) FROM moments)) FROM risen
 """
-_OVERSHOOT = """
-WITH ran AS (
-  SELECT at_us, amount, sum(amount) OVER so_far AS total FROM flow WHERE passed
-  WINDOW so_far AS (ORDER BY at_us, amount ROWS UNBOUNDED PRECEDING)),
-low AS (
-  SELECT *, min(total - amount - $rate * at_us / 1e6) OVER (
-    ORDER BY at_us, amount ROWS UNBOUNDED PRECEDING) AS lowest FROM ran)
-SELECT max(total - $rate * at_us / 1e6 - lowest) - $burst FROM low
-"""
+_SUMS = "SELECT sum(amount) FILTER (passed) FROM flow"
 _JAIN = """
 SELECT count(*), sum(share) ^ 2 / (count(*) * sum(share * share)) FROM (
   SELECT client, coalesce(sum(amount) FILTER (passed), 0)::DOUBLE AS share FROM flow
   WHERE client IS NOT NULL GROUP BY client)
-"""
-_WINDOWS = """
-WITH steady AS (
-  SELECT coalesce(min(at_us) FILTER (limited) // 100000 + 1,
-                  (SELECT min(at_us) FILTER (limited) // 100000 + 1 FROM by_log),
-                  ceil(20 * $burst / $rate)) AS first
-  FROM flow),
-slots AS (
-  SELECT slot, any_value(pressed) AS pressed, any_value(idle_us) AS idle_us,
-         coalesce(sum(amount) FILTER (passed), 0) AS admitted,
-         min(at_us) FILTER (passed) AS first_us
-  FROM pressure LEFT JOIN flow ON at_us // 100000 = slot GROUP BY slot),
-filled AS (
-  SELECT *, slot >= first AS counts, first * 100000 AS begin_us,
-         sum(CASE WHEN slot >= first THEN admitted ELSE 0 END) OVER (
-           ORDER BY slot ROWS UNBOUNDED PRECEDING) AS total
-  FROM slots, steady),
-ahead AS (
-  SELECT *, coalesce(greatest(0, max(CASE WHEN counts THEN greatest(
-           $rate * (slot * 100000 + 100000 - begin_us) / 1e6 - total,
-           $rate * (first_us - begin_us) / 1e6 - total + admitted) - $burst END) OVER (
-             ORDER BY slot ROWS UNBOUNDED PRECEDING)), 0) AS lost
-  FROM filled),
-spilt AS (
-  SELECT *, CASE WHEN pressed THEN 0 ELSE lost - coalesce(lag(lost) OVER (ORDER BY slot), 0) END AS spilt,
-         greatest(0, least($rate * (slot * 100000 + 100000 - begin_us) / 1e6 - total - lost,
-                           $rate * idle_us / 1e6)) AS unspent
-  FROM ahead),
-sums AS (
-  SELECT slot, sum(admitted) OVER of_window AS got, got / ($rate * $window_s) - 1 AS error,
-         got / ($rate * $window_s - sum(spilt) OVER of_window - unspent) - 1 AS short,
-         2 * count(*) FILTER (pressed) OVER of_window >= $window_s * 10 AS pressed
-  FROM spilt
-  WINDOW of_window AS (ORDER BY slot ROWS BETWEEN $window_s * 10 - 1 PRECEDING AND CURRENT ROW))
-SELECT count(*), max(error), min(short) FILTER (pressed) FROM sums, steady
-WHERE slot - $window_s * 10 + 1 >= first
 """
 _ENGAGED = """
 WITH slots AS (
@@ -146,24 +110,10 @@ FROM found
 # Thousandths of a millionth of what is counted, as whole numbers: a bucket is compared to the microsecond.
 _ASKED = """
 CREATE OR REPLACE TEMP TABLE asked AS
-SELECT at_us, passed, (least(amount, $burst) * 1000000000)::BIGINT AS enough,
+SELECT at_us, amount, passed, (least(amount, $burst) * 1000000000)::BIGINT AS enough,
        (amount * 1000000000)::BIGINT AS need,
        row_number() OVER (ORDER BY at_us, NOT passed, amount DESC) AS nth
 FROM by_log WHERE (passed OR (limited AND offered)) AND at_us < 60000000
-"""
-_JUDGED = """
-WITH ran AS (
-  SELECT *, coalesce(sum(CASE WHEN passed THEN need END) OVER (
-    ORDER BY nth ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) - $per_us * at_us AS x FROM asked),
-spent AS (
-  SELECT *, x - min(x) OVER so_far AS least_spent,
-         greatest(x - min(x) OVER so_far,
-                  CASE WHEN $full THEN 0 ELSE $full_bucket + x - first(x) OVER so_far END) AS most_spent
-  FROM ran WINDOW so_far AS (ORDER BY nth ROWS UNBOUNDED PRECEDING))
-SELECT count(*) FILTER (NOT passed),
-       count(*) FILTER (passed AND $full_bucket - least_spent + 2 * $per_us < enough),
-       count(*) FILTER (NOT passed AND $full_bucket - most_spent - 2 * $per_us >= enough)
-FROM spent
 """
 _STEP = """
 CREATE TEMP MACRO step(at_us, enough, need, have, refused) AS {
@@ -242,16 +192,17 @@ def check_answers(directory: Path, run: Run, results: Results) -> int:
     return _answers(_opened(directory), run, results)
 
 
-def check_refusals(directory: Path, run: Run, results: Results) -> int:
-    """Likewise of the decisions of gates about rates, each alone."""
+def check_rates(directory: Path, run: Run, results: Results) -> int:
+    """Likewise of the law of rates, and of the decisions of gates about them, each alone."""
     base = _opened(directory)
     ahead_us = _ahead_us(results)
     compared = 0
     # A trial of all topics together counts attachments, which these tables do not.
     for trial in (each for each in _tried(run, Family.RATE) if each.topic):
         first = _is_first(run, trial)
-        _flows(base, trial, first, ahead_us.get((trial.system, trial.door), 0))
-        compared += sum(_judged(base, trial, row, full=first) for row in rows_of(results, trial))
+        given = _flows(base, trial, first, ahead_us.get((trial.system, trial.door), 0))
+        for row in rows_of(results, trial):
+            compared += _rate(base, trial, row, given) + _judged(base, trial, row, full=first)
     return compared
 
 
@@ -287,10 +238,16 @@ def _opened(directory: Path) -> duckdb.DuckDBPyConnection:
     for statement in ("SET TimeZone = 'UTC'", _STEP, _REFILLED):
         base.execute(statement)
     for name, folder in (("seen", "observations"), ("decided", "decisions")):
-        base.execute(
-            f"CREATE VIEW {name} AS SELECT * FROM read_parquet('{directory}/{folder}/*/*/part-*.parquet')"
+        files = (
+            str(path) for path in sorted((directory / folder).glob("*/*/part-*.parquet")) if _whole(path)
         )
+        base.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet({[*files]})")
     return base
+
+
+def _whole(path: Path) -> bool:
+    """Whether a file was not cut short."""
+    return path.read_bytes().endswith(b"PAR1")
 
 
 def _delivery(base: duckdb.DuckDBPyConnection, results: Results) -> int:
@@ -322,8 +279,8 @@ def _latencies(base: duckdb.DuckDBPyConnection, results: Results) -> int:
 
 
 def _flows(base: duckdb.DuckDBPyConnection, trial: Trial, first: bool, ahead_us: int) -> dict[str, Any]:
-    """Tables of what log and clients tell of a trial, and of when it was under pressure."""
-    rates: dict[str, Any] = {"rate": trial.limit, "burst": trial.burst}
+    """Tables of what log and clients tell of a trial."""
+    rates: dict[str, Any] = {"rate": trial.limit, "burst": trial.burst, "first": first}
     rates["length"] = round((trial.end - trial.start).total_seconds() * 1e6)
     given = {
         "begin": round(trial.start.timestamp() * 1e6),
@@ -338,8 +295,6 @@ def _flows(base: duckdb.DuckDBPyConnection, trial: Trial, first: bool, ahead_us:
         # A gate's clock is known to some ms, and before a first trial nothing else is decided.
         edges = {"log": log, "early": 100_000 if first and log else 0, "ahead": ahead_us if log else 0}
         base.execute(f"CREATE OR REPLACE TEMP TABLE {table} AS {_FLOW}", {**given, **edges})
-    pressure = {"operation": measured_as(trial).operation, "saturated": trial.saturated}
-    base.execute(_PRESSURE, {**rates, **pressure})
     return rates
 
 
@@ -368,21 +323,23 @@ def _ahead_us(results: Results) -> dict[tuple[str, str], int]:
 def _rate(base: duckdb.DuckDBPyConnection, trial: Trial, row: dict[str, Any], rates: dict[str, Any]) -> int:
     source = "by_log" if row["seen by"] == "log" else "by_clients"
     base.execute(f"CREATE OR REPLACE TEMP VIEW flow AS SELECT * FROM {source}")
-    admitted, in_first = base.execute(_SUMS).fetchone() or (None, None)
+    [admitted] = base.execute(_SUMS).fetchone() or [None]
     if admitted is None:
         assert row["admitted"] is None
         return 1
     limits = {name: rates[name] for name in ("rate", "burst")}
-    [over] = base.execute(_OVERSHOOT, limits).fetchone() or [None]
-    told: dict[str, Any] = {"admitted": admitted, "first second": in_first, "overshoot": over}
+    told: dict[str, Any] = {"admitted": admitted}
+    if rates["first"] or row["seen by"] == "log":  # of later ones clients also see what was on its way
+        base.execute(_MOMENTS, {"log": row["seen by"] == "log"})
+        [told["largest excess"]] = base.execute(_EXCESS, limits).fetchone() or [None]
     clients, jain = base.execute(_JAIN).fetchone() or (None, None)
     if clients:
         told |= {"clients": clients, "Jain": jain}
-    if row["window (s)"]:
-        names = ("windows", "worst above (share)", "worst below (share)")
-        windows = {**limits, "window_s": int(row["window (s)"])}
-        told |= zip(names, base.execute(_WINDOWS, windows).fetchone() or (), strict=True)
-    told |= zip(("engage", "release"), base.execute(_ENGAGED, rates).fetchone() or (), strict=True)
+    told |= zip(
+        ("engage", "release"),
+        base.execute(_ENGAGED, {**limits, "length": rates["length"]}).fetchone() or (),
+        strict=True,
+    )
     for name, value in told.items():
         expected = value if value is None else pytest.approx(value, abs=1e-6)
         assert row[name] == expected, (trial, row["seen by"], name, row[name], value)
@@ -395,8 +352,10 @@ def _judged(base: duckdb.DuckDBPyConnection, trial: Trial, row: dict[str, Any], 
         return 0
     bucket = {"full_bucket": round(trial.burst * 10**9), "per_us": round(trial.limit * 1000)}
     base.execute(_ASKED, {"burst": trial.burst})
+    asked = base.execute("SELECT at_us, amount, passed FROM asked ORDER BY nth").fetchall()
     expected = (
-        *(base.execute(_JUDGED, {**bucket, "full": full}).fetchone() or ()),
+        sum(not passed for _, _, passed in asked),
+        *oracle.judged(asked, trial.limit, trial.burst, 2, full=full),
         *(base.execute(_IDEAL, bucket).fetchone() or ()),
     )
     assert tuple(row[name] for name in _OF_JUDGED) == expected, row

@@ -15,15 +15,15 @@ from sluicegate_reports.jobs import by_topic, rate_figures
 from sluicegate_reports.model.runs import Trial
 from sluicegate_reports.transforms import (
     engage,
+    excess,
     fairness,
-    first_second,
     flows,
     lanes,
-    overshoot,
+    moments,
     packed,
     packing,
     refusals,
-    windows,
+    slots,
 )
 from sluicegate_reports.transforms.lanes import Lane
 from sluicegate_reports.transforms.requests import Gathered, Requests
@@ -38,18 +38,18 @@ def lane(*trials: Trial) -> Lane:
     return found
 
 
-def requests(rows: list[frames.Row], judged_us: int = 10 * SECOND) -> dict[tuple[int, str], Requests]:
+def requests(rows: list[frames.Row]) -> dict[tuple[int, str], Requests]:
     """By lane and source."""
     found = {}
     for (number, source), own in frames.flows(rows).items():
-        gathered = Gathered(source, judged_us)
+        gathered = Gathered(source)
         gathered.add(own)
         found[number, source] = gathered.requests()
     return found
 
 
-def the_log(rows: list[frames.Row], judged_us: int = 10 * SECOND) -> Requests:
-    return requests(rows, judged_us)[0, "log"]
+def the_log(rows: list[frames.Row]) -> Requests:
+    return requests(rows)[0, "log"]
 
 
 def told(topics: Iterable[packed.Topic], tried: list[Lane], *names: str) -> list[tuple[Any, ...]]:
@@ -175,67 +175,26 @@ def test_slots_sum_up() -> None:
             flow(0.03, 6, "offered", source="clients"),
         ],
     )
-    names = ("rows", "admitted", "offered", "limited", "first_us", "last_limited_us", "largest")
+    names = ("rows", "admitted", "offered", "limited", "first_limited_us", "last_limited_us", "largest")
     sums = {
         source: [tuple(int(getattr(each, name)[slot]) for name in names) for slot in (0, 1)]
         for (_, source), each in found.items()
     }
     none, never = packed.NEVER, (0, 0, 0, 0, LATER, packed.NEVER, -1)
-    assert sums["clients"] == [(2, 5, 6, 0, 20_000, none, 5), never]
-    assert sums["log"] == [(3, 5, 6, 1, 10_000, 90_000, 3), (1, 0, 0, 1, LATER, 100_000, -1)]
+    assert sums["clients"] == [(2, 5, 6, 0, LATER, none, 5), never]
+    assert sums["log"] == [(3, 5, 6, 1, 90_000, 90_000, 3), (1, 0, 0, 1, 100_000, 100_000, -1)]
 
 
 def test_each_second() -> None:
     sums = frames.slots([flow(0.95), flow(0.99, client="c2"), flow(1.0), flow(1.5, 1, "refused")])
-    assert [tuple(row.values()) for row in windows.per_second(sums[0, "log"])] == [(0, 2, 2, 0), (1, 1, 2, 1)]
+    assert [tuple(row.values()) for row in slots.per_second(sums[0, "log"])] == [(0, 2, 2, 0), (1, 1, 2, 1)]
 
 
-def worst(rows: list[frames.Row], tried: Lane, window_s: int, source: str = "log") -> dict[str, Any] | None:
-    found = {of: each for (_, of), each in frames.slots(rows, length_us=tried.length_us).items()}
-    return windows.rate_error(found[source], tried, window_s, windows.spent(found)[source])
-
-
-def test_the_worst_windows_by_hand() -> None:
-    # 10 a second, one each 100 ms, but 2 too many at 5.0 s and 3 seconds later a hole of half a second. The
-    # burst counts as spent 2 s after the start. Windows of 1 s: the worst hold 12, the least 5.
-    hole = range(80, 85)
-    rows = [flow(slot / 10 + 0.05) for slot in range(100) if slot not in hole]
-    rows += [flow(5.05), flow(5.06), flow(0.01, 50)]
-    found = worst(rows, lane(), 1)
-    assert found
-    assert (found["windows"], found["largest"]) == (71, 1)
-    assert (found["above"], found["below"]) == (pytest.approx(0.2), pytest.approx(-0.5))
-
-
-def test_windows_begin_at_the_first_refusal() -> None:
-    rows = [flow(0.01, 10), flow(0.5, 1, "refused")] + [flow(slot / 10 + 0.05) for slot in range(6, 100)]
-    found = worst(rows, lane(), 2)
-    assert found
-    assert (found["windows"], found["above"], found["below"]) == (94 - 19, 0.0, 0.0)
-
-
-@pytest.mark.parametrize("source", ["log", "clients"])
-def test_clients_that_are_held_have_spent_the_burst_when_the_log_says_so(source: str) -> None:
-    rows = [
-        flow(3.5, 1, "held"),
-        *(flow(n, source=source) for n in range(10) for source in ("log", "clients")),
-    ]
-    found = worst(rows, lane(), 2, source)
-    assert found
-    assert found["windows"] == 100 - 36 - 19
-
-
-def test_a_lane_too_short_for_a_window_has_none() -> None:
-    found = worst([flow(0.1)], lane(trial(end=frames.at(2.5))), 1)
-    assert found
-    assert (found["windows"], found["above"], found["below"]) == (0, None, None)
-    assert worst([flow(0.1)], lane(trial(end=frames.at(0.5))), 1) is None
-
-
-def test_the_first_second_begins_with_the_first_admission() -> None:
-    rows = [flow(2.0, 1, "refused"), flow(2.5, 12), flow(3.0, 3), flow(3.499999, 4), flow(3.5, 100)]
-    found = first_second.first_second(the_log(rows, 0), lane())
-    assert found == {"first_second": 19, "allowed": 20.0, "largest": 12}
+def law(found: Requests, tried: Lane | None = None) -> dict[str, Any]:
+    """The excess of a log."""
+    told = excess.excess(moments.of_log(found), tried or lane())
+    assert told
+    return told
 
 
 @pytest.mark.parametrize(
@@ -248,21 +207,39 @@ def test_the_first_second_begins_with_the_first_admission() -> None:
         ([(0.1, 1), (5.9, 10), (7.9, 30), (8.1, 5)], 23),  # the last two: 35 in 0.2 s, of 2 + 10
     ],
 )
-def test_overshoot_by_hand(admitted: list[tuple[float, int]], worst_by: float) -> None:
-    found = overshoot.overshoot(the_log([flow(*each) for each in admitted]), lane())
-    assert found
-    assert found["overshoot"] == pytest.approx(worst_by, abs=1e-6)
+def test_excess_by_hand(admitted: list[tuple[float, int]], worst_by: float) -> None:
+    found = law(the_log([flow(*each) for each in admitted]))
+    assert found["excess"] == worst_by - max(0, found["largest"] - 10)
     assert found["admitted"] == sum(amount for _, amount in admitted)
 
 
-def test_overshoot_of_lanes_and_sources_apart() -> None:
-    rows = [flow(1, 11), flow(1, 13, source="clients"), flow(1, 17, lane=1), flow(1, 99, "refused")]
-    found = {key: overshoot.overshoot(own, lane()) for key, own in requests(rows).items()}
-    assert {key: row and row["overshoot"] for key, row in found.items()} == {
-        (0, "clients"): 3.0,
-        (0, "log"): 1.0,
-        (1, "log"): 7.0,
-    }
+def test_the_window_of_an_excess_and_its_share_are_told() -> None:
+    # 35 in 0.2 s from 7.9 s on: the largest, 30, passes a full bucket; 32 might have.
+    found = law(the_log([flow(0.1), flow(5.9, 10), flow(7.9, 30), flow(8.1, 5)]))
+    assert (found["excess"], found["excess_at_s"], found["excess_window_s"]) == (3, 7.9, pytest.approx(0.2))
+    assert found["excess_share"] == pytest.approx(35 / 32 - 1)
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(st.integers(0, 5 * SECOND), st.integers(1, 40)), min_size=1, max_size=30))
+def test_the_share_is_that_of_the_worst_of_all_windows(asked: list[tuple[int, int]]) -> None:
+    asked = sorted(asked)
+    found = law(the_log([flow(at_us / SECOND, amount) for at_us, amount in asked]))
+    full = max(10, *(amount for _, amount in asked))
+    worst = max(
+        sum(amount for _, amount in asked[first : last + 1])
+        / (full + 10 * (asked[last][0] - asked[first][0]) / SECOND)
+        for first in range(len(asked))
+        for last in range(first, len(asked))
+    )
+    assert max(found["excess_share"], 0) == pytest.approx(max(worst - 1, 0), abs=1e-6)
+
+
+def test_the_excess_of_lanes_and_sources_apart() -> None:
+    rows = [flow(1, 1) for _ in range(11)] + [flow(1, 1, source="clients") for _ in range(13)]
+    rows += [*(flow(1, 1, lane=1) for _ in range(17)), flow(1, 99, "refused")]
+    found = {key: law(own)["excess"] for key, own in requests(rows).items()}
+    assert found == {(0, "clients"): 3.0, (0, "log"): 1.0, (1, "log"): 7.0}
 
 
 @settings(max_examples=40)
@@ -271,13 +248,12 @@ def test_overshoot_of_lanes_and_sources_apart() -> None:
     limit=st.integers(7, 14),
     burst_s=st.sampled_from([0.5, 1.0, 2.5, 4.0]),
 )
-def test_overshoot_matches_the_oracle(asked: list[tuple[int, int]], limit: int, burst_s: float) -> None:
+def test_the_excess_matches_the_oracle(asked: list[tuple[int, int]], limit: int, burst_s: float) -> None:
     tried = trial(limit=limit, burst_seconds=burst_s)
     rows = [flow(at_us / SECOND, amount) for at_us, amount in asked]
-    found = overshoot.overshoot(the_log(rows), lane(tried))
-    expected = float(oracle.overshoot(sorted(asked), tried.limit, tried.burst))
-    assert found
-    assert found["overshoot"] == pytest.approx(expected, abs=1e-6)
+    found = law(the_log(rows), lane(tried))
+    full = max(tried.burst, *(amount for _, amount in asked))
+    assert found["excess"] == float(oracle.overshoot(sorted(asked), tried.limit, full))
 
 
 def test_judged_refusals_match_the_oracle() -> None:
@@ -285,7 +261,7 @@ def test_judged_refusals_match_the_oracle() -> None:
     rows = [flow(*each) for each in asked]
     rows += [flow(3.0, 1, "held"), flow(4.0, 1, "refused", lane=1), flow(5.0, 1, lane=1, window_ms=100)]
     found = requests(rows)
-    # The second is one too many; the bucket then holds 9 at 1 s, so 5 might have passed. A perfect gate
+    # The second is one too many; the bucket then holds 10 at 1 s, so 5 might have passed. A perfect gate
     # refuses the second, and the third for its half token; at 1 s it holds 10.
     assert refusals.refusals(found[0, "log"], lane(), 10 * SECOND) == {
         "admitted": 2,
@@ -299,7 +275,7 @@ def test_judged_refusals_match_the_oracle() -> None:
 
 def test_refusals_beyond_the_bound_are_not_judged() -> None:
     rows = [flow(0.0, 10), flow(2.0, 1, "refused"), flow(3.0)]
-    found = refusals.refusals(the_log(rows, SECOND), lane(), SECOND)
+    found = refusals.refusals(the_log(rows), lane(), SECOND)
     assert found
     assert (found["admitted"], found["refused"]) == (1, 0)
 
@@ -359,7 +335,7 @@ def test_the_synthetic_log_keeps_its_promises(spark: SparkSession, tmp_path: Pat
     log = spark.read.parquet(*(str(path) for path in tmp_path.rglob("*.parquet")))
     assert written.rows == log.count() == 120_000
     found = by_topic.measured(packing.packed(packing.Source(log), None), [rate_figures.rates(trials, {})], [])
-    worst = [row["overshoot"] for row in found["overshoots"]]
+    worst = [row["excess"] for row in found["laws"]]
     assert len(worst) == len(written.topics) == 24
     assert max(worst) == pytest.approx(0, abs=1e-6)
     judged = {name: sum(row[name] for row in found["judged"]) for name in _JUDGED}

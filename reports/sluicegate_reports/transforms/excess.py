@@ -1,0 +1,61 @@
+"""The largest excess of a lane over its law, see `law`."""
+
+from fractions import Fraction
+from typing import Any
+
+from sluicegate_reports.transforms import law
+from sluicegate_reports.transforms.lanes import Lane
+from sluicegate_reports.transforms.law import Moments, Rise, Unit
+
+_STEPS = 20
+"""Each comes nearer to the worst window, and most often the second is there."""
+_PARTS = 10**9
+"""Of one: how exact a share is."""
+
+
+def excess(moments: Moments, lane: Lane) -> dict[str, Any] | None:
+    """What the worst window admitted beyond the law.
+
+    :param moments: when it was admitted, at least one.
+    :return: `excess` over every window, in what the lane counts (at most 0: the law was kept);
+        `excess_share`: the largest share of what a window may admit that it admitted beyond (likewise), with
+        that window's begin and length, `excess_at_s` and `excess_window_s`; `largest` admitted at once, which
+        may pass a full bucket even if it is more than that; `admitted`. None if nothing was.
+    """
+    if not len(moments.amount):
+        return None
+    largest = int(moments.amount.max())
+    full = max(Fraction(lane.burst), Fraction(largest))
+    unit = Unit.of(lane.rate)
+    found = law.rise(moments, unit)
+    over = Fraction(found.rise, unit.of_one) - full
+    share, worst = _share(moments, lane.rate, full, found)
+    return {
+        "excess": float(over),
+        "excess_at_s": worst.from_us / 1e6,
+        "excess_window_s": (worst.to_us - worst.from_us) / 1e6,
+        "excess_share": float(share),
+        "largest": largest,
+        "admitted": found.late // unit.of_one,
+    }
+
+
+def _share(moments: Moments, rate: float, full: Fraction, first: Rise) -> tuple[Fraction, Rise]:
+    """By which share rate and burst had to be greater, so that no window exceeded them; and the worst window.
+
+    The window that exceeds a law most gives a share; under the law with that share another window may exceed
+    it (Dinkelbach, On Nonlinear Fractional Programming, 1967).
+    """
+    plain, share, worst, found = Unit.of(rate), Fraction(0), first, first
+    for step in range(_STEPS):
+        length_us = found.to_us - found.from_us
+        allowed = Fraction(plain.per_us * length_us, plain.of_one) + full
+        admitted = Fraction(found.rise + Unit.of(rate, 1 + share).per_us * length_us, plain.of_one)
+        nearer = Fraction(round((admitted / allowed - 1) * _PARTS), _PARTS)
+        if step and nearer <= share:
+            break
+        share, worst = nearer, found
+        if share <= 0:
+            break
+        found = law.rise(moments, Unit.of(rate, 1 + share))
+    return share, worst
