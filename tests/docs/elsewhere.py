@@ -12,6 +12,7 @@ from benchmarks.cli import _parse as benchmark_options
 from tests.docs.console import Command
 from tests.house.test_documents import ROOT
 
+from sluicegate.admin import EFFECTIVE_POLICIES
 from sluicegate.cli import main
 
 
@@ -39,6 +40,12 @@ ELSEWHERE = (
         "would stay in this environment",
         "tests/docs/test_example_distribution.py",
         '"pip", "install"',
+    ),
+    Elsewhere(
+        "curl -s --get http://127.0.0.1:9095/api/",
+        "asks a running gateway",
+        "tests/gateway/test_explain_running.py",
+        '"--data-urlencode", f"topic={topic}"',
     ),
     Elsewhere(
         "sluicegate danube failover run",
@@ -112,6 +119,8 @@ def problem(command: str) -> str:
                 )
             case ["pip", "install", *_, wanted]:
                 return _installable(wanted)
+            case ["curl", "-s", "--get", url, "--data-urlencode", _]:
+                return "" if url.endswith(EFFECTIVE_POLICIES) else f"no path {url}"
             case ["echo", "$?"]:
                 return ""
             case ["python", program, *arguments] if program in _PROGRAMS:
