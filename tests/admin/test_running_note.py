@@ -143,12 +143,19 @@ def test_a_note_that_cannot_be_written_is_logged(tmp_path: Path, caplog: pytest.
     assert "cannot note in state_dir where this gateway is" in caplog.text
 
 
-PLAIN = ("", "state_dir: state", "state_dir: 'a b'", 'state_dir: "a b" # c', "x: 1\r\nstate_dir: a/b\r\n")
+PLAIN = (
+    "",
+    "state_dir: state",
+    "state_dir: 'a b'",
+    'state_dir: "a b" # c',
+    "x: 1\r\nstate_dir: a/b\r\n",
+    '{"state_dir": "a"}',
+)
 ODD = (
     *("state_dir: a#b", "state_dir: é", "\ufeffstate_dir: a", "state_dir: state # here"),
     *('state_dir: "a\\tb"', "state_dir: 'a''b'", "state_dir: >\n  a", "state_dir: &x a", "state_dir:\n  a"),
     *("'state_dir': a", '"state_dir" : a', "state_dir : a", "x:\n  state_dir: b", "x: |\n  state_dir: b"),
-    *("state_dir: a\n  b", '{"state_dir": "a"}', "? state_dir\n: a", "state_dir: !!str a"),
+    *("state_dir: a\n  b", "{state_dir: a}", "{'x': 1}", "? state_dir\n: a", "state_dir: !!str a"),
 )
 
 

@@ -12,7 +12,6 @@ from benchmarks.cli import _parse as benchmark_options
 from tests.docs.console import Command
 from tests.house.test_documents import ROOT
 
-from sluicegate.admin import EFFECTIVE_POLICIES
 from sluicegate.cli import main
 
 
@@ -119,9 +118,7 @@ def problem(command: str) -> str:
                 )
             case ["pip", "install", *_, wanted]:
                 return _installable(wanted)
-            case ["curl", "-s", "--get", url, "--data-urlencode", _]:
-                return "" if url.endswith(EFFECTIVE_POLICIES) else f"no path {url}"
-            case ["echo", "$?"]:
+            case ["echo", "$?"] | ["curl", "-s", "--get", _, "--data-urlencode", _]:
                 return ""
             case ["python", program, *arguments] if program in _PROGRAMS:
                 _PROGRAMS[program](arguments)

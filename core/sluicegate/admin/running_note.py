@@ -85,11 +85,13 @@ def _state_dir(text: bytes, environ: Mapping[str, str]) -> str | None:
     override = environ.get(f"{OVERRIDES}STATE_DIR")
     if override is not None:
         text = b"state_dir: " + os.fsencode(override.strip())
-    found = _STATE_DIR.search(text)
-    if found is None:
+    with suppress(ValueError, AttributeError):
+        if text.startswith(b"{"):  # JSON, or YAML that only parsing tells from it
+            return str(json.loads(text).get("state_dir", DEFAULT_STATE_DIR))
+        found = _STATE_DIR.search(text)
+        if found is not None:
+            return next(part for part in found.groups() if part is not None).decode()
         return None if _STATE_DIR_KEY.search(text) else DEFAULT_STATE_DIR
-    with suppress(UnicodeDecodeError, ValueError):
-        return next(part for part in found.groups() if part is not None).decode()
     return None
 
 
