@@ -13,6 +13,7 @@ import click
 
 from sluicegate.output import echo, echo_document
 from sluicegate_reports.commands import output
+from sluicegate_reports.commands.charging import usage
 from sluicegate_reports.commands.compact import compact
 from sluicegate_reports.commands.locations import FOLDER, NEW_FILE, NEW_FOLDER
 from sluicegate_reports.commands.usage import Unusable, not_installed, spark, write
@@ -133,4 +134,4 @@ def _part(name: str) -> Any:
         raise not_installed(error) from None
 
 
-COMMANDS = (replay, recommend, follow, compact)
+COMMANDS = (replay, recommend, follow, usage, compact)

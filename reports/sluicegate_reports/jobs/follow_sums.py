@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from sluicegate_reports.jobs.log_sums import summed
 from sluicegate_reports.model.listing import listing
 from sluicegate_reports.model.places import Place, PlaceError, told
 from sluicegate_reports.spark.log_files import DECISIONS, opened, tables
@@ -158,13 +159,7 @@ def _of_log(name: str) -> str:
 
 
 def _summed(table: pa.Table) -> pa.Table:
-    """Sums by key and minute; texts are plain ones, as parts have dictionaries of their own."""
-    grouped = table.group_by([*KEYS, _MINUTE], use_threads=False).aggregate(
-        [(name, "sum") for name in SUMMED]
-    )
-    columns = [*(grouped[name].cast(pa.string()) for name in KEYS), grouped[_MINUTE]]
-    columns += [grouped[f"{name}_sum"] for name in SUMMED]
-    return pa.Table.from_arrays(columns, names=[*KEYS, _MINUTE, *SUMMED])
+    return summed(table, (*KEYS, _MINUTE), SUMMED)
 
 
 def _pieces(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
