@@ -89,14 +89,26 @@ def summed(table: pa.Table, keys: Sequence[str], amounts: Sequence[str]) -> pa.T
     return pa.Table.from_arrays(columns, names=[*keys, *amounts])
 
 
-def all_summed(parts: Iterator[pa.Table], keys: Sequence[str], amounts: Sequence[str]) -> pa.Table | None:
-    """The same of many parts, few of which are held at once; None without any."""
-    held: list[pa.Table] = []
-    for part in parts:
-        held.append(summed(part, keys, amounts))
-        if sum(map(len, held)) >= _PIECE_ROWS:
-            held = [summed(pa.concat_tables(held), keys, amounts)]
-    return summed(pa.concat_tables(held), keys, amounts) if held else None
+class Summing:
+    """The same of many parts, few of which are held at once; parameters as for `summed`."""
+
+    def __init__(self, keys: Sequence[str], amounts: Sequence[str]) -> None:
+        self._keys, self._amounts = keys, amounts
+        self._held: list[pa.Table] = []
+
+    def add(self, part: pa.Table) -> None:
+        """Add the rows of a part, which may have further columns."""
+        if len(part):
+            self._held.append(summed(part, self._keys, self._amounts))
+        if sum(map(len, self._held)) >= _PIECE_ROWS:
+            self._held = [summed(pa.concat_tables(self._held), self._keys, self._amounts)]
+
+    def sums(self) -> pa.Table | None:
+        """The sums of what was added; None if there was nothing."""
+        if not self._held:
+            return None
+        self._held = [summed(pa.concat_tables(self._held), self._keys, self._amounts)]
+        return self._held[0]
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -7,7 +7,8 @@ from datetime import date
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluicegate_reports.jobs.log_sums import all_summed, days_of, files_with_rows, rows_of_day, summed
+from sluicegate_reports.jobs.hold_times import HoldTimes
+from sluicegate_reports.jobs.log_sums import Summing, days_of, files_with_rows, rows_of_day, summed
 from sluicegate_reports.model.listing import Listed, is_spool, listing
 from sluicegate_reports.model.results import Results, Table, Value, of_log
 
@@ -63,6 +64,7 @@ class Usage:
     """Sums by principal, namespace, topic and day."""
     violations: pa.Table | None = None
     """By principal, topic and policy."""
+    hold_times: HoldTimes = field(default_factory=HoldTimes)
     unfinished: int = 0
     """Files that are still being written, and do not count."""
 
@@ -83,8 +85,11 @@ def usage(log: Listed, since: date | None, before: date | None, write: Callable[
     found = Usage(unfinished=sum(is_spool(file.place) for file in listed.files))
     for day in days_of(files):
         if (since is None or day >= since) and (before is None or day < before):
-            rows = rows_of_day(files, day, _WANTED, _GROUPS)
-            groups = all_summed(map(_measured, rows), _GROUPS, SUMMED)
+            summing = Summing(_GROUPS, SUMMED)
+            for rows in rows_of_day(files, day, _WANTED, _GROUPS):
+                summing.add(_measured(rows))
+                found.hold_times.add(rows, day)
+            groups = summing.sums()
             if groups is not None:
                 _add_day(found, day, groups, write)
     return found
@@ -164,6 +169,8 @@ def findings(found: Usage) -> Results:
     tables = [_table(found.by[name], name, title) for name, title in titles.items() if name in found.by]
     if found.violations is not None and len(found.violations):
         tables.append(_violators(found.violations))
+    if (held := found.hold_times.table()) is not None:
+        tables.append(held)
     return of_log(
         title="Who used how much",
         summary=summary,

@@ -1,6 +1,8 @@
 """Usage by day, topic and principal, against an independent query of the same files by DuckDB."""
 
 import csv
+import json
+import math
 import random
 import re
 from collections.abc import Iterator
@@ -56,6 +58,20 @@ SELECT CAST(time AT TIME ZONE 'UTC' AS DATE) AS day, system, door, gateway, name
     coalesce(sum(decisions) FILTER (action = 'delay'), 0),
     coalesce(sum(delay) FILTER (action = 'delay'), 0)
 FROM read_parquet('{}/*/*/*.parquet', hive_partitioning = false) GROUP BY ALL
+"""
+
+
+HOLDS = """
+WITH counted AS (
+    SELECT strftime(time AT TIME ZONE 'UTC', '%Y-%m') AS month, system, gateway, topic, policy, delay,
+        sum(decisions) AS held
+    FROM read_parquet('{}/*/*/*.parquet', hive_partitioning = false) WHERE action = 'delay' GROUP BY ALL
+), upto AS (
+    SELECT *, sum(held) OVER (PARTITION BY month, system, gateway, topic, policy ORDER BY delay) AS upto
+    FROM counted
+)
+SELECT month, system, gateway, topic, policy, CAST(sum(held) AS BIGINT), list((delay, upto) ORDER BY delay)
+FROM upto GROUP BY ALL
 """
 
 
@@ -167,6 +183,27 @@ def test_the_report_names_who_was_refused_most_and_what_has_no_principal(tmp_pat
     violators = text.partition("Who was refused or held most")[2]
     assert violators.index("User:noisy") < violators.index("User:a")
     assert "1.5" in violators
+
+
+def test_the_99th_percentile_of_holds_is_what_duckdb_finds_rounded_up(tmp_path: Path) -> None:
+    log, target = tmp_path / "log", tmp_path / "usage.json"
+    for number in range(3):
+        put(log, list(random_rows(number, 4_000)), number)
+    put(log, [{"action": "delay", "policy": "max_publish_rate", "delay": 0, "topic": "at once"}], 9)
+    assert usage(log, "--out", str(target)).exit_code == 0
+    [table] = [
+        table
+        for section in json.loads(target.read_text())["sections"]
+        for table in section["tables"]
+        if table["name"] == "hold_times"
+    ]
+    found = {tuple(row[:5]): row[5:] for row in table["rows"]}
+    expected = duckdb.execute(HOLDS.format(log)).fetchall()
+    assert len(found) == len(expected) > 20
+    for *key, held, delays in expected:
+        exact = next(ns for ns, upto in delays if upto >= 0.99 * held)
+        rounded = math.ceil(exact / (scale := 10 ** max(0, len(str(exact)) - 2))) * scale
+        assert found[tuple(key)] == [held, rounded / 1e6]
 
 
 def test_csv_is_safe_for_spreadsheets_and_terminals(tmp_path: Path) -> None:
