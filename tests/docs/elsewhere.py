@@ -41,6 +41,12 @@ ELSEWHERE = (
         '"pip", "install"',
     ),
     Elsewhere(
+        "curl -s --get http://127.0.0.1:9095/api/",
+        "asks a running gateway",
+        "tests/gateway/test_explain_running.py",
+        '"--data-urlencode", f"topic={topic}"',
+    ),
+    Elsewhere(
         "sluicegate danube failover run",
         "runs until it is ended",
         "tests/danube/failover/test_commands.py",
@@ -69,7 +75,7 @@ ELSEWHERE = (
     ),
     Elsewhere(r"echo \$\?", "is about the one before", "tests/reports/commands/test_commands.py", "fail-on"),
     Elsewhere("spark-submit", _SPARK, "tests/reports/jobs/test_places.py", "spark-submit"),
-    Elsewhere("sluicegate report follow", _SPARK, "tests/reports/jobs/test_places.py", "follow("),
+    Elsewhere("sluicegate report follow", "needs a store", "tests/reports/jobs/test_places.py", "follow("),
     Elsewhere("sluicegate report replay", _SPARK, "tests/reports/replaying/test_commands.py", '"replay"'),
     Elsewhere(
         "sluicegate report recommend", _SPARK, "tests/reports/replaying/test_commands.py", '"recommend"'
@@ -112,7 +118,7 @@ def problem(command: str) -> str:
                 )
             case ["pip", "install", *_, wanted]:
                 return _installable(wanted)
-            case ["echo", "$?"]:
+            case ["echo", "$?"] | ["curl", "-s", "--get", _, "--data-urlencode", _]:
                 return ""
             case ["python", program, *arguments] if program in _PROGRAMS:
                 _PROGRAMS[program](arguments)

@@ -18,7 +18,6 @@ from tests.gateway.test_embedded import Client, config, gateway, layer
 from tests.waiting import until, until_so
 
 from sluicegate import hookimpl
-from sluicegate.cli.following import remembered_factors
 from sluicegate.config.models import GatewayConfig
 from sluicegate.embedded import PolicyEngine, ServiceConfig
 from sluicegate.engine.factors import Factor, Factors
@@ -30,6 +29,7 @@ from sluicegate.runtime.context import GatewayContext
 from sluicegate.runtime.dynamics import Dynamics
 from sluicegate.runtime.plugin_metrics import PluginMetrics
 from sluicegate.runtime.plugins import CHOICE, Plugins
+from sluicegate.runtime.reported import reported_factors
 from sluicegate.testing import RecordingSink
 
 RAISING = "tests.gateway.quota_plugin.Raising"
@@ -147,7 +147,7 @@ def test_a_withdrawn_factor_is_no_longer_reported() -> None:
 
     nobody = SimpleNamespace(implementations=lambda hook: [])
     assert Dynamics(cast("GatewayContext", Remembering()), cast("Plugins", nobody)).start() is None
-    assert [factor.name for factor in remembered_factors(facts, EffectivePolicies("", 1, {}, {}))] == ["tank"]
+    assert list(reported_factors(facts, EffectivePolicies("", 1, {}, {}))) == ["tank"]
     assert facts["brokers.1"] == "kept"
 
 

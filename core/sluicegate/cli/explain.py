@@ -3,34 +3,23 @@
 import os
 import re
 import time
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from sluicegate.cli.aligning import aligned
-from sluicegate.cli.following import adaptive_lines, as_json, factor_lines, remembered_factors
-from sluicegate.cli.opening import Desk, Opened, config_file, open_file, read_facts
-from sluicegate.config.models import BrokerConfig
-from sluicegate.model import EffectivePolicies
+from sluicegate.admin.running_note import RunningNote, environment_mark, find_note
+from sluicegate.cli.asking import Answer, ask, which_broker
+from sluicegate.cli.explained import as_text
+from sluicegate.cli.options import config_file
 from sluicegate.output import echo, echo_document, echo_json
 
+if TYPE_CHECKING:
+    from sluicegate.cli.opening import Opened
+    from sluicegate.config.models import BrokerConfig
+
 _DECISION_ID = re.compile(r"[0-9a-z]{4,}-[0-9a-z]+")
-_PER_GATE = "each gateway process counts limits on its own"
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One effective setting, formatted for output."""
-
-    field: str
-    value: str
-    level: str
-    source: str
-    location: str
-    ceiling: str
-    applies: str
-    """How the broker supports this policy: native, emulated, not applicable; empty if unknown."""
 
 
 @click.command()
@@ -44,49 +33,118 @@ class Line:
 def explain(subject: str | None, file: str, broker: str | None, client: str | None, is_json: bool) -> None:
     """Show the effective policies of TOPIC and their sources, or why the decision with ID was a refusal.
 
+    A gateway that runs on this host with FILE is asked for the policies that it has in force. If there is
+    none, they are read from FILE and its store; the second line says which.
+
     ID is the id in brackets in the error of a refused client: `[sluicegate k3x9qa-1f]`. The whole error text
     works too.
     """
     if (subject is None) == (client is None):
         raise click.UsageError("expected a topic, a decision id, or --client ID")
-    opened = open_file(file, os.environ)
-    state_dir = opened.loaded.config.state_dir
+    source = _Source(file)
     if client is not None:
-        echo_document(_last_refusal(state_dir, client))
+        echo_document(_last_refusal(source, client))
         return
     assert subject is not None  # noqa: S101 - checked above
-    refusal = _refusal(state_dir, subject)
+    refusal = _refusal(source, subject)
     if refusal is not None:
         echo_document(refusal)
         return
-    chosen = _choose(opened, broker)
-    effective = effective_policies(opened, chosen, subject)
-    lines = shown(opened, chosen, effective)
-    facts = read_facts(opened, chosen.name)
+    explained, origin = source.explain(subject, broker)
     if is_json:
-        echo_json(_as_json(lines, effective, facts))
+        echo_json({**explained, "origin": origin.as_json()})
     else:
-        echo(*_as_text(lines, effective, opened, chosen, facts))
+        echo(*as_text(explained, origin.text, time.time_ns() // 1_000_000))
 
 
-def _last_refusal(state_dir: str, client: str) -> str:
+class _Origin(NamedTuple):
+    """Where policies come from."""
+
+    text: str
+    process: int | None = None
+    """The gateway's; None if they were read from the file."""
+    differs: bool = False
+    """Whether the file is another one than the gateway has in force."""
+
+    def as_json(self) -> dict[str, object]:
+        if self.process is None:
+            return {"from": "file"}
+        return {"from": "gateway", "process": self.process, "file_differs": self.differs}
+
+
+class _Source:
+    """A configuration file, and the gateway that runs with it, if any.
+
+    :param file: its path.
+    """
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        try:
+            self._text = Path(file).read_bytes()
+        except OSError:
+            self._text = b""  # reading it as a configuration file reports why
+        found = find_note(self._text, file, os.environ) if self._text else None
+        self._running_dir = found[0] if found is not None else ""
+        self._note = found[1] if found is not None else None
+
+    @cached_property
+    def _opened(self) -> "Opened":
+        from sluicegate.cli.opening import open_file
+
+        return open_file(self._file, os.environ)
+
+    @property
+    def state_dir(self) -> str:
+        """The `state_dir` of the file."""
+        return self._running_dir or self._opened.loaded.config.state_dir
+
+    def explain(self, topic: str, broker: str | None) -> tuple[dict[str, Any], _Origin]:
+        """The effective policies of a topic, and where they come from."""
+        note = self._note
+        answer = self._ask(note, topic, broker) if note is not None else Answer(None)
+        if answer.explained is not None:
+            return answer.explained, self._in_force(answer.explained, differs=answer.differs)
+        opened = self._opened
+        explained = opened.policies(_choose(opened, broker)).explain(topic)
+        reason = "no gateway on this host runs with this file"
+        if note is not None:
+            reason = f"the gateway (process {note.pid}) {answer.reason}"
+        return explained, _Origin(f"read from {self._file} and its store: {reason}")
+
+    def _ask(self, note: RunningNote, topic: str, broker: str | None) -> Answer:
+        if environment_mark(os.environ) not in ("", note.environment):
+            return Answer(None, "was started with other SLUICEGATE__ variables than this command")
+        return ask(note, self._text, broker, topic)
+
+    def _in_force(self, explained: dict[str, Any], *, differs: bool) -> _Origin:
+        process = explained.pop("process")
+        text = f"in force in the running gateway (process {process}), version {explained['version']}"
+        if differs:
+            text += f", which differs from {self._file}"
+            hint = f"if it stays so, `sluicegate check {self._file}` and the gateway's log say why"
+            echo(f"note: {self._file} is not what the gateway has in force; {hint}", err=True)
+        return _Origin(text, process, differs)
+
+
+def _last_refusal(source: _Source, client: str) -> str:
     from sluicegate.decisions.journal import JournalError, explain_last
 
     try:
-        return explain_last(state_dir, client)
+        return explain_last(source.state_dir, client)
     except JournalError as error:
         raise click.ClickException(str(error)) from None
 
 
-def _refusal(state_dir: str, subject: str) -> str | None:
+def _refusal(source: _Source, subject: str) -> str | None:
     """The journal's explanation; None if the subject is a topic (topics can look like ids)."""
-    from sluicegate.decisions.journal import JournalError, explain_refusal
-
     marked = "[sluicegate " in subject
     if not marked and not _DECISION_ID.fullmatch(subject):
         return None
+    from sluicegate.decisions.journal import JournalError, explain_refusal
+
     try:
-        return explain_refusal(state_dir, subject)
+        return explain_refusal(source.state_dir, subject)
     except JournalError as error:
         if marked:
             raise click.ClickException(str(error)) from None
@@ -94,86 +152,11 @@ def _refusal(state_dir: str, subject: str) -> str | None:
         return None
 
 
-def _choose(opened: Opened, name: str | None) -> BrokerConfig:
+def _choose(opened: "Opened", name: str | None) -> "BrokerConfig":
     brokers = opened.loaded.config.brokers
     if name is None and len(brokers) == 1:
         return brokers[0]
     for broker in brokers:
         if broker.name == name:
             return broker
-    known = ", ".join(broker.name for broker in brokers)
-    what = "which broker?" if name is None else f"unknown broker {name!r}:"
-    raise click.UsageError(f"{what} expected --broker with one of: {known}")
-
-
-def effective_policies(opened: Opened, broker: BrokerConfig, topic: str) -> EffectivePolicies:
-    """Merge the policies of file and store for one topic."""
-    name = opened.plugins.drivers[broker.system].name_of(topic, broker)
-    return Desk(opened).resolver(broker.name).resolve(name)
-
-
-def shown(opened: Opened, broker: BrokerConfig, effective: EffectivePolicies) -> list[Line]:
-    """The effective settings in the order of the plugins' fields, followed by options."""
-    fields, capabilities = opened.loaded.fields, opened.capabilities(broker.system)
-    lines = []
-    for name in (name for name in fields.settings if name in effective.values):
-        found = effective.provenance[name]
-        lines.append(
-            Line(
-                field=name,
-                value=fields.text(name, effective.values[name]),
-                level=found.level.label if found.level is not None else "",
-                source=found.source.label,
-                location=found.location,
-                ceiling=found.ceiling,
-                applies=capabilities.get(name, ""),
-            )
-        )
-    return lines
-
-
-def _as_json(lines: list[Line], effective: EffectivePolicies, facts: Mapping[str, str]) -> dict[str, object]:
-    policies = {
-        line.field: {
-            "value": effective.values[line.field],
-            "text": line.value,
-            **{key: value for key, value in asdict(line).items() if key not in ("field", "value")},
-        }
-        for line in lines
-    }
-    found = {"topic": effective.topic, "observe_only": effective.observe_only, "policies": policies}
-    return found | as_json(remembered_factors(facts, effective), facts)
-
-
-def _as_text(
-    lines: list[Line],
-    effective: EffectivePolicies,
-    opened: Opened,
-    broker: BrokerConfig,
-    facts: Mapping[str, str],
-) -> list[str]:
-    name = opened.plugins.drivers[broker.system].name_of(effective.topic, broker)
-    rows = [("policy", "value", "level", "source", "where")]
-    rows += [(line.field, line.value, line.level or "-", line.source, _where(line)) for line in lines]
-    fields = opened.loaded.fields
-    unset = [name for name in fields.policies if name not in effective.values]
-    text = [f"topic {effective.topic}, namespace {name.namespace}, broker {broker.name} ({broker.system})"]
-    if effective.observe_only:
-        text.append("observe only: everything is recorded, nothing is applied")
-    text += ["", *aligned(rows), ""]
-    if unset:
-        text.append(f"not set, so without effect: {', '.join(unset)}")
-    text.append(_PER_GATE)
-    now_ms = time.time_ns() // 1_000_000
-    text += factor_lines(remembered_factors(facts, effective), effective, fields, now_ms)
-    text += adaptive_lines(facts, effective.topic, now_ms)
-    return text
-
-
-def _where(line: Line) -> str:
-    notes = [line.location or "built in"]
-    if line.ceiling:
-        notes.append(f"tightened by {line.ceiling}")
-    if line.applies == "not applicable":
-        notes.append("not applicable to this broker: does nothing")
-    return ", ".join(notes)
+    raise which_broker(name, [broker.name for broker in brokers])

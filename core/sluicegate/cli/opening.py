@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from typing import NoReturn, cast
+from typing import NoReturn
 
 import click
 
-from sluicegate.broker import OptionalDriver, PolicyRefusedError, PolicyUnavailableError
+from sluicegate.broker import PolicyRefusedError, PolicyUnavailableError
 from sluicegate.config.errors import ConfigErrors, Finding, render
 from sluicegate.config.load import Loaded, load, parse_file
 from sluicegate.config.models import BrokerConfig
@@ -20,21 +20,10 @@ from sluicegate.engine.hierarchy import Resolver
 from sluicegate.model import Level, PolicyLayer, PolicyValue
 from sluicegate.output import echo, echo_document
 from sluicegate.runtime.changing import change_store
+from sluicegate.runtime.effective import BrokerPolicies, capabilities_of
 from sluicegate.runtime.plugins import PluginError, Plugins, load_plugins
 from sluicegate.store import PolicyStore, StoreError
 from sluicegate.store.sqlite_file import is_missing
-
-config_file = click.option(
-    "-c",
-    "--config",
-    "file",
-    type=click.Path(readable=False),  # the reader names the reason and a remedy
-    metavar="FILE",
-    default="gateway.yaml",
-    show_default=True,
-    help="Configuration file.",
-)
-"""The option of all commands that need a file."""
 
 
 def plugin_commands() -> list[click.Command]:
@@ -62,8 +51,12 @@ class Opened:
 
     def capabilities(self, system: str) -> Mapping[str, str]:
         """How a kind of broker supports each policy; empty if its driver does not declare it."""
-        driver = self.plugins.drivers.get(system)
-        return cast("OptionalDriver", driver).capabilities if hasattr(driver, "capabilities") else {}
+        return capabilities_of(self.plugins.drivers.get(system))
+
+    def policies(self, config: BrokerConfig) -> BrokerPolicies:
+        """The policies of one broker, from file and store; an error of the store exits the command."""
+        driver, resolver = self.plugins.drivers[config.system], Desk(self).resolver(config.name)
+        return BrokerPolicies(config, driver, resolver, self.loaded.fields, read_facts(self, config.name))
 
 
 def plugins_for(file: str | None, environ: Mapping[str, str]) -> Plugins:

@@ -14,7 +14,8 @@ import click
 
 from sluicegate.cli.findings import file_findings, policy_warnings
 from sluicegate.cli.group import give_up_output
-from sluicegate.cli.opening import Opened, config_file, open_file, refuse
+from sluicegate.cli.opening import Opened, open_file, refuse
+from sluicegate.cli.options import config_file
 from sluicegate.cli.successor import TAKE_OVER, Successor
 from sluicegate.config.errors import Finding, by_place
 from sluicegate.config.load import Reading
@@ -23,6 +24,7 @@ from sluicegate.output import echo
 log = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
+    from sluicegate.admin.own_note import OwnNote
     from sluicegate.metrics.http import AdminServer
     from sluicegate.net.listening.handover import Offered
     from sluicegate.net.listening.sockets import Inherited
@@ -113,7 +115,7 @@ async def _serve(file: str, opened: Opened, drain_s: float | None, *, take_over:
     try:
         succession = Succession(opened.loaded.config.state_dir, replace=take_over)
         own = succession.own()
-        supervisor, admin = _open(file, opened, drain_s, succession, own)
+        supervisor, admin, note = _open(file, opened, drain_s, succession, own)
     except (StoreError, PluginError, OSError) as error:
         if succession is not None:
             succession.close()
@@ -130,6 +132,7 @@ async def _serve(file: str, opened: Opened, drain_s: float | None, *, take_over:
         succession.begin(lambda: _listening(supervisor, admin), stopping.set)
         if is_admin_late:
             admin.start()
+        note.leave(admin.address)
         _print(_ready(supervisor, admin))
 
     try:
@@ -137,6 +140,7 @@ async def _serve(file: str, opened: Opened, drain_s: float | None, *, take_over:
     except WorkerFailedError as error:
         return _refused(error)
     finally:
+        note.remove()
         succession.close()  # another gateway may use the state_dir while this one drains
         if succession.is_replaced:
             await admin.stop()  # the successor's endpoint serves now
@@ -148,8 +152,10 @@ async def _serve(file: str, opened: Opened, drain_s: float | None, *, take_over:
 
 def _open(
     file: str, opened: Opened, drain_s: float | None, succession: "Succession", own: "Inherited"
-) -> "tuple[Supervisor, AdminServer]":
-    """Open the store and the admin port."""
+) -> "tuple[Supervisor, AdminServer, OwnNote]":
+    """Open the store and the admin port; the note about this gateway is to be left once it serves."""
+    from sluicegate.admin.own_note import OwnNote
+    from sluicegate.admin.resources import admin_routes
     from sluicegate.metrics.http import AdminServer
     from sluicegate.processes.supervisor import Supervisor
     from sluicegate.runtime.policies_in_force import PolicyWatch
@@ -158,8 +164,9 @@ def _open(
     watch = PolicyWatch(file, opened.loaded, opened.plugins)
     taken = succession.workers([broker.name for broker in config.brokers])
     supervisor = Supervisor(watch, drain_s, taken, own, succession.term)
-    admin = AdminServer(supervisor, config.admin.host, config.admin.port, own, config.admin.allowed_hosts)
-    return supervisor, admin
+    place, note = config.admin, OwnNote(file, config.state_dir, os.environ)
+    routes = admin_routes(supervisor, note.key)
+    return supervisor, AdminServer(supervisor, place.host, place.port, own, place.allowed_hosts, routes), note
 
 
 async def _until_stopped(

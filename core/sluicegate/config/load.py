@@ -42,6 +42,8 @@ class Loaded:
     """The policies of the file, source FILE, with locations such as `gateway.yaml:12`."""
     text_digest: str
     """Equal iff the file and the overriding variables are unchanged."""
+    file_digest: str
+    """SHA-256 of the file's text alone."""
     fields: PolicyFields
     """The policy fields that were known when it was read."""
     root: Node
@@ -69,6 +71,8 @@ class Parsed:
 
     digest: str
     """Equal iff the file and the overriding variables are unchanged."""
+    file_digest: str
+    """SHA-256 of the file's text alone."""
     root: Node
     """Overrides applied."""
     findings: tuple[Finding, ...]
@@ -120,10 +124,10 @@ def load(
     :raises ConfigErrors: with every error that was found; nothing is applied.
     """
     if known is not None:
-        text, digest = _text_and_digest(path, environ)
+        text, file_digest, digest = _text_and_digests(path, environ)
         if digest == known.text_digest:
             return known
-        parsed = _parse(os.fspath(path), text, digest, environ)
+        parsed = _parse(os.fspath(path), text, file_digest, digest, environ)
     reading = read(path, policy_models, broker_models, environ, parsed)
     if reading.loaded is None:
         raise ConfigErrors([finding for finding in reading.findings if finding.severity == "error"])
@@ -150,14 +154,16 @@ def parse_file(path: str | os.PathLike[str], environ: Mapping[str, str]) -> Pars
 
     :raises ConfigErrors: if it cannot be read, or is not YAML.
     """
-    return _parse(os.fspath(path), *_text_and_digest(path, environ), environ)
+    return _parse(os.fspath(path), *_text_and_digests(path, environ), environ)
 
 
-def _text_and_digest(path: str | os.PathLike[str], environ: Mapping[str, str]) -> tuple[str, str]:
+def _text_and_digests(path: str | os.PathLike[str], environ: Mapping[str, str]) -> tuple[str, str, str]:
+    """The file's text, the digest of it alone, and of it with the overriding variables."""
     text = read_text(os.fspath(path))
     digest = hashlib.sha256(text.encode())
+    file_digest = digest.hexdigest()
     digest.update(repr(overrides(environ)).encode(errors="surrogateescape"))
-    return text, digest.hexdigest()
+    return text, file_digest, digest.hexdigest()
 
 
 def _without_collections(build: Callable[Building, Built]) -> Callable[Building, Built]:
@@ -177,10 +183,10 @@ def _without_collections(build: Callable[Building, Built]) -> Callable[Building,
 
 
 @_without_collections
-def _parse(file: str, text: str, digest: str, environ: Mapping[str, str]) -> Parsed:
+def _parse(file: str, text: str, file_digest: str, digest: str, environ: Mapping[str, str]) -> Parsed:
     findings: list[Finding] = []
     root = override(parse(text, file, findings), environ, findings)
-    return Parsed(digest, root, tuple(findings))
+    return Parsed(digest, file_digest, root, tuple(findings))
 
 
 @_without_collections
@@ -207,7 +213,8 @@ def _checked(
         return Reading(tuple(findings), None, root, brokers)
     sections = {name: getattr(made, name) for name in GatewayConfig.model_fields}
     config = GatewayConfig.model_construct(**sections)
-    loaded = Loaded(config, layers, parsed.digest, fields, root, warnings)
+    digests = parsed.digest, parsed.file_digest
+    loaded = Loaded(config, layers, *digests, fields, root, warnings)
     return Reading(warnings, loaded, root, brokers)
 
 

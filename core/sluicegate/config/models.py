@@ -321,7 +321,7 @@ class NodePortsConfig(BrokerConfig):
 
 
 class Admin(Strict):
-    """The administrative HTTP endpoint: /metrics, /livez, /readyz."""
+    """The administrative HTTP endpoint: /metrics, /livez, /readyz, and the admin API under /api."""
 
     host: Host = Field(default="127.0.0.1", description="Address to listen on.")
     port: ListenPort = Field(default=9095, description="Port to listen on; 0 takes a free one.")

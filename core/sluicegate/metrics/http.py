@@ -1,4 +1,7 @@
-"""The administrative HTTP endpoint: /metrics, /livez, /readyz. It runs in the supervisor."""
+"""The administrative HTTP endpoint: /metrics, /livez, /readyz, and what else is given to it.
+
+It runs in the supervisor.
+"""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -9,7 +12,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 
 from sluicegate.asked_once import AskedOnce
 from sluicegate.metrics.exposition import GatewayCollector, Snapshot, Status
@@ -34,8 +37,11 @@ class Observed(Protocol):
         """Whether each broker can be reached, by name; values as from `Reachability.snapshot`."""
 
 
-def make_app(observed: Observed) -> Starlette:
-    """Make the application."""
+def make_app(observed: Observed, routes: Sequence[BaseRoute] = ()) -> Starlette:
+    """Make the application.
+
+    :param routes: further paths.
+    """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(GatewayCollector(observed.snapshots, observed.status))
     text = b""
@@ -66,7 +72,8 @@ def make_app(observed: Observed) -> Starlette:
                 lines += (f"broker {_state_of(name, state)}", *notes)
         return PlainTextResponse("".join(f"{line}\n" for line in lines), 503 if reasons else 200)
 
-    return Starlette(routes=[Route("/metrics", metrics), Route("/livez", livez), Route("/readyz", readyz)])
+    own = [Route("/metrics", metrics), Route("/livez", livez), Route("/readyz", readyz)]
+    return Starlette(routes=[*own, *routes])
 
 
 def _state_of(name: str, state: Mapping[str, Any]) -> str:
@@ -88,6 +95,7 @@ class AdminServer(HttpServer):
     :param port: port; 0 takes a free one.
     :param inherited: listening sockets of a process before; the one with this address is used.
     :param allowed_hosts: names by which clients may ask, see `HostCheck`; `host` is always one.
+    :param routes: further paths, such as those of the admin API.
     :raises OSError: if the address is not available.
     """
 
@@ -98,6 +106,7 @@ class AdminServer(HttpServer):
         port: int,
         inherited: Inherited | None = None,
         allowed_hosts: Sequence[str] = (),
+        routes: Sequence[BaseRoute] = (),
     ) -> None:
-        app = HostCheck(make_app(observed), (host, *allowed_hosts), "admin.allowed_hosts")
+        app = HostCheck(make_app(observed, routes), (host, *allowed_hosts), "admin.allowed_hosts")
         super().__init__(app, host, port, "admin", inherited=inherited)

@@ -20,6 +20,7 @@ from sluicegate.processes.service_watchdog import notify_watchdog
 from sluicegate.processes.web import SupervisedServices, WebListener, open_listener
 from sluicegate.runtime import logs
 from sluicegate.runtime.compacting import Compactor
+from sluicegate.runtime.effective import BrokerPolicies
 from sluicegate.runtime.policies_in_force import PolicyWatch
 
 log = logging.getLogger(__name__)
@@ -64,7 +65,11 @@ class Supervisor:
         self._thread = ThreadPoolExecutor(1, "sluicegate-watch")
         self._compactor = Compactor(watch.loaded.config)
         self._policies: dict[str, PolicySet] = {}
-        self._resolvers: dict[str, Resolver] = {}
+        self._in_force: dict[str, BrokerPolicies] = {}
+        self._entries = {broker.name: broker for broker in brokers}
+        """The brokers' entries that the workers were started with, whatever the file says since."""
+        self.file_digest = ""
+        """Of the file in force; empty while the gateway starts."""
         self.sites: list[WebListener] = []
         self._facts: dict[str, dict[str, str]] = {}
         self._workers: dict[str, WorkerProcess] = {}
@@ -191,6 +196,11 @@ class Supervisor:
             for worker in self.workers
         }
 
+    @property
+    def policies_in_force(self) -> Mapping[str, BrokerPolicies]:
+        """The policies now in force, by the names of brokers that have a worker."""
+        return {name: found for name, found in self._in_force.items() if name in self._workers}
+
     # -- for the next gateway --------------------------------------------------------------------------
 
     def listening(self) -> Offered | None:
@@ -208,7 +218,7 @@ class Supervisor:
 
     def resolver(self, broker: str) -> Resolver:
         """The policies in force for a broker."""
-        return self._resolvers[broker]
+        return self._in_force[broker].resolver
 
     def facts(self, broker: str) -> Mapping[str, str]:
         """The facts of a broker's front."""
@@ -299,9 +309,13 @@ class Supervisor:
             self._policies[broker.name] = policies
             fields = self._watch.loaded.fields
             defaults = fields.defaults_with(broker.policy_defaults)
-            self._resolvers[broker.name] = Resolver(policies, defaults, fields.broker_only)
+            resolver = Resolver(policies, defaults, fields.broker_only)
             if broker.name not in self._facts:
                 self._facts[broker.name] = await self._in_thread(self._watch.facts, broker.name)
+            facts, driver = self._facts[broker.name], self._watch.plugins.drivers[broker.system]
+            entry = self._entries.get(broker.name, broker)
+            self._in_force[broker.name] = BrokerPolicies(entry, driver, resolver, fields, facts)
+        self.file_digest = self._watch.loaded.file_digest
 
     async def _in_thread(self, call: Callable[..., Result], *arguments: object) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call, *arguments)

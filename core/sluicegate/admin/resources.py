@@ -1,0 +1,90 @@
+"""What the admin API answers."""
+
+import os
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Protocol
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Mount, Route
+
+from sluicegate.admin import EFFECTIVE_POLICIES
+from sluicegate.admin.access import LocalOnly
+from sluicegate.admin.problems import json_response, problem
+from sluicegate.admin.running_note import file_mark
+from sluicegate.runtime.effective import BrokerPolicies
+
+_ROOT = "/api"
+_LONGEST_TOPIC = 4_096
+"""Characters; the longest names of brokers are shorter."""
+
+
+class PoliciesInForce(Protocol):
+    """The part of the supervisor that the API reads."""
+
+    @property
+    def policies_in_force(self) -> Mapping[str, BrokerPolicies]:
+        """The policies now in force, by broker; empty while the gateway starts."""
+
+    @property
+    def file_digest(self) -> str:
+        """The digest of the file in force."""
+
+
+def admin_routes(in_force: PoliciesInForce, key: str) -> Sequence[BaseRoute]:
+    """The API, for an endpoint that has other paths, too.
+
+    :param in_force: what it tells about.
+    :param key: of the gateway's note, which its own user alone can read; it hides the digest of the file.
+    """
+
+    async def effective(request: Request) -> Response:
+        broker, topic = request.query_params.get("broker"), request.query_params.get("topic", "")
+        if not topic or len(topic) > _LONGEST_TOPIC:
+            detail = "no topic is named" if not topic else f"a topic has at most {_LONGEST_TOPIC} characters"
+            remedy = "name one, percent-encoded: ?topic=orders.eu or ?topic=persistent%3A%2F%2Ft%2Fn%2Forders"
+            return problem("invalid-topic", HTTPStatus.BAD_REQUEST, detail, remedy)
+        brokers = in_force.policies_in_force
+        if broker is None and len(brokers) == 1:
+            [broker] = brokers
+        if broker is None or broker not in brokers:
+            return _which(broker, list(brokers))
+        mark = file_mark(in_force.file_digest, key)
+        answer = brokers[broker].explain(topic)
+        return json_response({**answer, "process": os.getpid(), "file_mark": mark})
+
+    routes = [Route(EFFECTIVE_POLICIES.removeprefix(_ROOT), effective)]
+    handlers = {HTTPException: _refused, Exception: _failed}
+    api = Starlette(routes=routes, exception_handlers=handlers)
+    api.router.redirect_slashes = False
+    return [Mount(_ROOT, LocalOnly(api))]
+
+
+def _which(broker: str | None, known: Sequence[str]) -> Response:
+    """The answer to a request whose broker is not known, or not named."""
+    if not known:
+        detail, remedy = "the gateway starts: no policies are in force yet", "ask again in a moment"
+        return problem("starting", HTTPStatus.SERVICE_UNAVAILABLE, detail, remedy, {"retry-after": "1"})
+    remedy = f"name one in the query: ?broker={known[0]}"
+    if broker is None:
+        detail = "the gateway has several brokers"
+        return problem("broker-not-named", HTTPStatus.BAD_REQUEST, detail, remedy, brokers=known)
+    return problem("unknown-broker", HTTPStatus.NOT_FOUND, f"no broker {broker!r}", remedy, brokers=known)
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    """A path or a method that there is not."""
+    assert isinstance(error, HTTPException)  # noqa: S101 - registered for it
+    status = HTTPStatus(error.status_code)
+    name = status.phrase.lower().replace(" ", "-")
+    detail = f"{request.method} {request.url.path}: {status.phrase.lower()}"
+    return problem(name, status, detail, f"try GET {EFFECTIVE_POLICIES}?topic=NAME", error.headers)
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    """An error of the gateway, or of a plugin that it asks; it is logged with its traceback."""
+    remedy = "see the log of the gateway"
+    return problem("internal-error", HTTPStatus.INTERNAL_SERVER_ERROR, "the gateway failed to answer", remedy)

@@ -1,0 +1,86 @@
+"""Factors and adaptive rates as the gateway last reported them in a broker's facts, as JSON values."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sluicegate.config.fields import PolicyFields
+from sluicegate.model import EffectivePolicies
+
+_FACTOR = "factor."
+_ADAPTIVE = "adaptive."
+_QUOTAS = (
+    "max_publish_rate",
+    "max_publish_rate_bytes",
+    "publish_quota",
+    "publish_quota_bytes",
+    "principal_publish_quota",
+    "principal_publish_quota_bytes",
+)
+"""The rates and quotas that factors reduce."""
+
+
+def reported_factors(facts: Mapping[str, str], effective: EffectivePolicies) -> dict[str, dict[str, Any]]:
+    """The factors among a broker's facts, by name, the smallest first.
+
+    :param effective: of the topic; it says which factors are only observed.
+    """
+    found = {
+        name: {
+            "value": float(fact.get("value", 1.0)),
+            "why": str(fact.get("why", "")),
+            "known": bool(fact.get("known", True)),
+            "at_ms": int(fact.get("at_ms", 0)),
+            "observe_only": effective.observes(name),
+        }
+        for name, fact in _objects(facts, _FACTOR)
+    }
+    return dict(sorted(found.items(), key=lambda item: (item[1]["value"], item[0])))
+
+
+def reduced_rates(
+    factors: Mapping[str, Mapping[str, Any]], effective: EffectivePolicies, fields: PolicyFields
+) -> dict[str, Any] | None:
+    """What the smallest factor leaves of the topic's rates and quotas; None if no factor reduces any.
+
+    :param factors: from `reported_factors`.
+    :return: `by`, the factor's name; `paused`, whether it stops publishing; and `rates`: by policy, the
+        `full` value and what is `left` of it.
+    """
+    name = next((key for key, it in factors.items() if not it["observe_only"] and it["value"] < 1), None)
+    if name is None:
+        return None
+    rates = {}
+    paused = factors[name]["value"] == 0
+    for policy in () if paused else _QUOTAS:
+        full = effective.number(policy)
+        if full and not effective.flag(f"observe_only.{policy}"):
+            left = round(full * factors[name]["value"])
+            rates[policy] = {"full": fields.text(policy, int(full)), "left": fields.text(policy, left)}
+    return {"by": name, "paused": paused, "rates": rates}
+
+
+def reported_adaptive(facts: Mapping[str, str], topic: str) -> dict[str, dict[str, Any]]:
+    """The states of the adaptive controllers, by name; of their topics, this one alone."""
+    return {
+        name: {key: _of_topic(value, topic) if key == "topics" else value for key, value in fact.items()}
+        for name, fact in _objects(facts, _ADAPTIVE)
+    }
+
+
+def _of_topic(topics: object, topic: str) -> object:
+    if not isinstance(topics, dict):
+        return topics
+    return {topic: topics[topic]} if topic in topics else {}
+
+
+def _objects(facts: Mapping[str, str], prefix: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The facts under a prefix that are JSON objects."""
+    for key in sorted(facts):
+        if key.startswith(prefix):
+            try:
+                fact = json.loads(facts[key])
+            except ValueError:
+                continue
+            if isinstance(fact, dict):
+                yield key.removeprefix(prefix), fact
