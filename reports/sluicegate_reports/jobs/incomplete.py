@@ -14,7 +14,8 @@ from sluicegate_reports.jobs.figures import source_of
 from sluicegate_reports.jobs.measuring import Measures, Row
 from sluicegate_reports.model.runs import Family, Trial, measured_as
 from sluicegate_reports.model.verdict import Verdict
-from sluicegate_reports.spark.reading import LeftOut, Log
+from sluicegate_reports.spark.log_files import LeftOut
+from sluicegate_reports.spark.reading import Log
 from sluicegate_reports.transforms.flows import CLIENTS, LOG
 from sluicegate_reports.verdicts import Figures, Finding, judge
 from sluicegate_reports.verdicts.rates import SEEN

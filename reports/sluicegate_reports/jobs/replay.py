@@ -20,7 +20,8 @@ from sluicegate_reports.replaying.demand import demand
 from sluicegate_reports.replaying.scope import EXACT, scope
 from sluicegate_reports.replaying.tally import SCHEMA
 from sluicegate_reports.replaying.walk import replayed
-from sluicegate_reports.spark.reading import LeftOut, read_decisions
+from sluicegate_reports.spark.log_files import LeftOut
+from sluicegate_reports.spark.reading import read_decisions
 
 
 class ReplayError(Exception):

@@ -19,13 +19,12 @@ from sluicegate.decisions.schema import SCHEMA
 from sluicegate.private_files import make_folder
 from sluicegate_reports.model.listing import is_finished, listing
 from sluicegate_reports.model.places import Location, Place, PlaceError, place, told
-from sluicegate_reports.spark.reading import LeftOut, decisions_problem
+from sluicegate_reports.spark.log_files import DECISIONS, LeftOut, inspected, opened, tables
 
 FILE_ROWS = 4_000_000
 """A written file ends with the source that brings it to this many rows."""
 FROM_KEY = b"sluicegate.decisions.compacted_from"
 """Metadata key with the names of the source files, in JSON."""
-_BATCH_ROWS = 65_536
 _DATE = "date="
 
 
@@ -76,29 +75,19 @@ def compact(
 
 
 def _sources(log: Place, left_out: list[LeftOut]) -> Iterator[_Source]:
-    for file in (file.place for file in listing(log).files):
-        if not is_finished(file):
-            continue
-        try:
-            with pq.ParquetFile(file.open()) as opened:
-                problem = decisions_problem(opened)
-                times = None if problem else _times(opened)
-                rows = opened.metadata.num_rows
-        except pa.ArrowException as error:
-            problem, times = f"is damaged or cut short: {told(error)}", None
-        except OSError as error:
-            raise PlaceError(f"cannot read {file}: {told(error)}") from None
-        if problem:
-            left_out.append(LeftOut(file, problem))
-        elif times is not None:
-            yield _Source(*times, file, rows)
+    files = [file for file in listing(log).files if is_finished(file.place)]
+    for file, look in zip(files, inspected(files, DECISIONS, _span), strict=True):
+        if isinstance(look, LeftOut):
+            left_out.append(look)
+        elif look is not None:
+            yield _Source(look[0], look[1], file.place, look[2])
 
 
-def _times(file: pq.ParquetFile) -> tuple[datetime, datetime] | None:
-    """When its first and its last row were; None if it has no row."""
+def _span(file: pq.ParquetFile) -> tuple[datetime, datetime, int] | None:
+    """When its first and its last row were, and the number of rows; None if it has no row."""
     span = pc.min_max(file.read(columns=["time"]).column("time"))
     first, last = span["min"].as_py(), span["max"].as_py()
-    return None if first is None else (first, last)
+    return None if first is None else (first, last, file.metadata.num_rows)
 
 
 def _days(source: _Source, before: date) -> Iterator[date]:
@@ -115,8 +104,8 @@ def _taken(copy: Place) -> set[tuple[str, date, str]]:
         if not is_finished(file) or not file.parent.name.startswith(_DATE):
             continue
         try:
-            with pq.ParquetFile(file.open()) as opened:
-                names = json.loads((opened.metadata.metadata or {}).get(FROM_KEY, b"[]"))
+            with opened(file) as copied:
+                names = json.loads((copied.metadata.metadata or {}).get(FROM_KEY, b"[]"))
         except (pa.ArrowException, OSError) as error:
             # Without it rows would be copied again.
             raise PlaceError(f"cannot read {file}: {told(error)}") from None
@@ -162,13 +151,7 @@ def _write(folder: Place, day: date, sources: Sequence[_Source], done: Compacted
 def _rows_of(source: _Source, day: date) -> Iterator[pa.Table]:
     """Its rows of a day, with all columns of the current schema."""
     start = datetime(day.year, day.month, day.day, tzinfo=UTC)
-    with pq.ParquetFile(source.file.open()) as file:
-        for batch in file.iter_batches(_BATCH_ROWS):
-            here = set(batch.schema.names)
-            columns = [
-                batch.column(each.name) if each.name in here else pa.nulls(len(batch), each.type)
-                for each in SCHEMA
-            ]
-            table = pa.table(columns, schema=SCHEMA)
-            time = pc.field("time")
-            yield table.filter((time >= start) & (time < start + timedelta(days=1)))
+    time = pc.field("time")
+    for batch in tables(source.file, SCHEMA.names, DECISIONS):
+        table = pa.Table.from_arrays(batch.columns, schema=SCHEMA)
+        yield table.filter((time >= start) & (time < start + timedelta(days=1)))

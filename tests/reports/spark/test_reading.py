@@ -18,7 +18,8 @@ from sluicegate_reports.model.listing import listing
 from sluicegate_reports.model.observations import Event, Observation, ObservationLog, Role
 from sluicegate_reports.model.places import File, Place
 from sluicegate_reports.spark import reading
-from sluicegate_reports.spark.reading import LeftOut, Log, is_damage, read_decisions, read_observations
+from sluicegate_reports.spark.log_files import DECISIONS, LeftOut
+from sluicegate_reports.spark.reading import Log, is_damage, read_decisions, read_observations
 
 
 def write(directory: Path, name: str, count: int = 3, metadata: dict[bytes, bytes] | None = None) -> Path:
@@ -211,7 +212,7 @@ def test_a_spool_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
     (tmp_path / ".part-live.jsonl").symlink_to(".part-live.jsonl")  # not even root can open it
     file = File(Place(str(tmp_path / ".part-live.jsonl")), 1)
     left_out: list[LeftOut] = []
-    assert reading._take_spool(file, reading._DECISIONS, [], left_out)
+    assert reading._take_spool(file, DECISIONS, [], left_out)
     assert [(each.path, each.reason) for each in left_out] == [
         (file.place, "cannot be read: Too many levels of symbolic links")
     ]

@@ -1,0 +1,177 @@
+"""Reads files of decision logs and of observations by Arrow alone, and tells why some cannot be read.
+
+A store that fails ends the call: a file that cannot be fetched is not taken for a damaged one.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sluicegate.decisions import columns as decision_columns
+from sluicegate.decisions import schema as decision_schema
+from sluicegate.decisions.columns import Column, missing_columns
+from sluicegate.decisions.compaction import IN_PROGRESS_SUFFIX
+from sluicegate_reports.model import observations
+from sluicegate_reports.model.listing import is_finished
+from sluicegate_reports.model.places import File, Place, PlaceError, told
+
+_LOOKS_AT_ONCE = 16
+"""Each is a question or two to a store, which is mostly waiting."""
+_BATCH_ROWS = 65_536
+_Taken = TypeVar("_Taken")
+
+
+class DamagedError(PlaceError):
+    """A file is damaged; the message names it, and says how."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A file that was not read."""
+
+    path: Place
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """Properties of one kind of file."""
+
+    what: str
+    columns: Sequence[Column]
+    version_key: bytes
+    version: int
+    schema: pa.Schema
+
+
+DECISIONS = Form(
+    "decision log",
+    decision_columns.COLUMNS,
+    decision_schema.VERSION_KEY,
+    decision_columns.VERSION,
+    decision_schema.SCHEMA,
+)
+OBSERVATIONS = Form(
+    "file of observations",
+    observations.COLUMNS,
+    observations.VERSION_KEY,
+    observations.VERSION,
+    observations.SCHEMA,
+)
+
+
+def inspected(
+    files: Sequence[File], form: Form, take: Callable[[pq.ParquetFile], _Taken]
+) -> list[LeftOut | _Taken]:
+    """For each file what `take` reads of it, or why it is left out: it is damaged, or not of this form.
+
+    :param take: called in one of several threads.
+    :raises PlaceError: if a store does not give a file.
+    """
+    with ThreadPoolExecutor(_LOOKS_AT_ONCE) as pool:
+        return list(pool.map(partial(_inspected, form=form, take=take), files))
+
+
+@contextmanager
+def opened(file: Place, texts: Sequence[str] = ()) -> Iterator[pq.ParquetFile]:
+    """Open a Parquet file. One of this machine is mapped; a store is asked for the parts that are wanted.
+
+    :param texts: columns that are read as indices of dictionaries.
+    :raises OSError: if it is missing or unreadable; with `pyarrow.ArrowException` if it is damaged.
+    """
+    with pq.ParquetFile(file.path if file.is_local else file.open(), read_dictionary=texts or None) as found:
+        yield found
+
+
+def tables(file: Place, columns: Sequence[str], form: Form, texts: Sequence[str] = ()) -> Iterator[pa.Table]:
+    """These columns of a file's rows, some 65,536 at a time. Those that an older file lacks are null.
+
+    :param texts: those of them whose values repeat, which are given as indices of dictionaries.
+    :raises DamagedError: if it is damaged inside.
+    :raises PlaceError: if it is no longer there, or a store does not give it.
+    """
+    try:
+        with opened(file, texts) as found:
+            here = set(found.schema_arrow.names)
+            for batch in found.iter_batches(_BATCH_ROWS, columns=[name for name in columns if name in here]):
+                arrays = [
+                    batch.column(name) if name in here else pa.nulls(len(batch), form.schema.field(name).type)
+                    for name in columns
+                ]
+                yield pa.Table.from_arrays(arrays, names=list(columns))
+    except (pa.ArrowException, OSError) as error:
+        look = _failed(file, error, form, read_through)
+        if isinstance(look, LeftOut) and file.exists():
+            raise DamagedError(f"{file} {look.reason}") from None
+        raise PlaceError(f"cannot read {file}: {told(error)}") from None
+
+
+def _inspected(file: File, form: Form, take: Callable[[pq.ParquetFile], _Taken]) -> LeftOut | _Taken:
+    name = file.place.name
+    if name.endswith(IN_PROGRESS_SUFFIX):
+        return LeftOut(file.place, "was not finished: its writer stopped first")
+    if not is_finished(file.place):
+        return LeftOut(file.place, f"is no {form.what}: its name is not part-*.parquet")
+    if not file.size:
+        return LeftOut(file.place, "is empty")
+    try:
+        with opened(file.place) as found:
+            return _taken(found, file.place, form, take)
+    except (pa.ArrowException, OSError) as error:
+        return _failed(file.place, error, form, take)
+
+
+def _taken(
+    found: pq.ParquetFile, file: Place, form: Form, take: Callable[[pq.ParquetFile], _Taken]
+) -> LeftOut | _Taken:
+    reason = _problem(found.schema_arrow, form)
+    return LeftOut(file, reason) if reason else take(found)
+
+
+def _failed(
+    file: Place, error: Exception, form: Form, take: Callable[[pq.ParquetFile], _Taken]
+) -> LeftOut | _Taken:
+    """Why a file could not be read; in a store, judged by its bytes alone."""
+    if not file.is_local:
+        try:
+            content = file.read_bytes()
+        except OSError as refused:
+            raise PlaceError(f"cannot read {file}: {told(refused)}") from None
+        try:
+            with pq.ParquetFile(pa.BufferReader(content)) as found:
+                return _taken(found, file, form, take)
+        except (pa.ArrowException, OSError) as damage:
+            error = damage
+    return LeftOut(file, f"is damaged or cut short: {told(error)}")
+
+
+def read_through(file: pq.ParquetFile) -> None:
+    """Read all of a file, so that damage inside is found."""
+    for _ in file.iter_batches():
+        pass
+
+
+def _problem(schema: pa.Schema, form: Form) -> str:
+    """Why a Parquet file is not of this form, or not one that this release reads; empty if it is."""
+    metadata = schema.metadata or {}
+    text = metadata.get(form.version_key, b"0")
+    version = int(text) if text.isdigit() else 0
+    if version == 0:
+        return f"is no {form.what}: its schema metadata lacks {form.version_key.decode()!r}"
+    if version > form.version:
+        return (
+            f"has schema version {version}, this release reads up to {form.version}: "
+            "read it with the release that wrote it, or a later one"
+        )
+    names = set(schema.names)
+    wrong = [f.name for f in form.schema if f.name in names and schema.field(f.name).type != f.type]
+    if wrong:
+        return f"has columns of other types: {', '.join(wrong)}"
+    lacks = missing_columns(form.columns, names, version)
+    return f"lacks columns of its schema version {version}: {', '.join(lacks)}" if lacks else ""
