@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from benchmarks.harness.names import (
     ARCHIVED,
+    ARROW,
     DIRECT,
     DUCKDB,
     ENGINE,
@@ -381,4 +382,5 @@ FIGURES = (
     ),
     Figure("reports: 1 M decisions end to end", "report-1m", "all_s", 15.0, "s", arm=SPARK),
     Figure("reports: the same, classes archived", "report-1m", "all_s", 12.0, "s", arm=ARCHIVED),
+    Figure("follow: CPU for 100,000 new decisions", "follow-100k", "cpu_s", 8.0, "s", arm=ARROW),
 )

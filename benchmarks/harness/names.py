@@ -29,6 +29,8 @@ LOCAL = "spark, local[2]"
 """The comparison's own job with Spark's default settings, not those with which the command starts Spark."""
 STANDALONE = "spark, two workers"
 """The same on a standalone cluster on this machine, whose workers have a core each."""
+ARROW = "arrow"
+"""A job that Arrow does in one process, without Spark."""
 DUCKDB = "duckdb"
 POLARS = "polars"
 

@@ -1,7 +1,9 @@
-"""`sluicegate report compare` as a user runs it, with what Spark itself says of it; DuckDB beside it."""
+"""`sluicegate report` as a user runs it, with what Spark itself says of it; DuckDB beside it."""
 
 import json
 import os
+import resource
+import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -76,6 +78,28 @@ def measured_in_sql(directory: Path, folder: Path, timeout_s: float) -> dict[str
     if process.returncode:
         raise RuntimeError(f"no figures: {(folder / 'printed').read_text()[-500:]}")
     return {"all_s": time.monotonic() - started, "cpu_s": seen["cpu_s"], "peak_mib": seen["python_peak_mib"]}
+
+
+def followed(log: Path, folder: Path, timeout_s: float) -> dict[str, float]:
+    """Follow a log from its beginning.
+
+    :param folder: for the state, which is made anew.
+    :return: seconds of wall time and of CPU, peak memory.
+    :raises RuntimeError: if it fails.
+    """
+    state = folder / "followed"
+    shutil.rmtree(state, ignore_errors=True)
+    argv = python_command("sluicegate", "report", "follow", str(log), "--state", str(state))
+    started = time.monotonic()
+    with (folder / "printed").open("wb") as printed:
+        process = subprocess.Popen(argv, stdout=printed, stderr=printed)
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seen = _watched(process, started + timeout_s)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if process.returncode:
+        raise RuntimeError(f"no totals: {(folder / 'printed').read_text()[-500:]}")
+    cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {"all_s": time.monotonic() - started, "cpu_s": cpu_s, "peak_mib": seen["python_peak_mib"]}
 
 
 def _watched(process: "subprocess.Popen[bytes]", until: float) -> dict[str, float]:

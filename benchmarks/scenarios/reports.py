@@ -11,7 +11,7 @@ from pathlib import Path
 from benchmarks.harness import report_command, spark_cluster, synthetic
 from benchmarks.harness.arms import Bench
 from benchmarks.harness.jars import ROOT
-from benchmarks.harness.names import ARCHIVED, DUCKDB, LOCAL, POLARS, SPARK, STANDALONE
+from benchmarks.harness.names import ARCHIVED, ARROW, DUCKDB, LOCAL, POLARS, SPARK, STANDALONE
 from benchmarks.harness.processes import UnavailableError
 from benchmarks.harness.scenario import Scenario
 from sluicegate.children import python_command
@@ -20,6 +20,7 @@ _SIZES = (1_000_000, 10_000_000, 50_000_000)
 _QUICK = 20
 """A quick run takes this part of each size."""
 _ON_A_CLUSTER = 10_000_000
+_FOLLOWED = 100_000
 _TIMEOUT_S = 1_800
 
 
@@ -99,6 +100,11 @@ def _observed(rows: int) -> Callable[[Bench, str, bool], dict[str, float]]:
     return measure
 
 
+def _follow(bench: Bench, _: str, quick: bool) -> dict[str, float]:
+    directory, written = _log(_FOLLOWED // _QUICK if quick else _FOLLOWED)
+    return report_command.followed(directory, bench.directory, _TIMEOUT_S) | {"rows": float(written.rows)}
+
+
 _END_TO_END = Scenario(
     "report-1m",
     "`sluicegate report compare` over 1 M decisions, Spark's session and the page included: seconds",
@@ -139,4 +145,12 @@ _CLUSTER = Scenario(
     rounds=3,
     cold_round=False,
 )
-SCENARIOS = (_END_TO_END, *_OBSERVED, _CLUSTER, *_FIVE_QUERIES)
+_FOLLOW = Scenario(
+    "follow-100k",
+    "`sluicegate report follow` over 100,000 new decisions: seconds, CPU, peak memory",
+    (ARROW,),
+    _follow,
+    rounds=3,
+    cold_round=False,
+)
+SCENARIOS = (_END_TO_END, *_OBSERVED, _CLUSTER, *_FIVE_QUERIES, _FOLLOW)

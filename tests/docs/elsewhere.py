@@ -69,7 +69,7 @@ ELSEWHERE = (
     ),
     Elsewhere(r"echo \$\?", "is about the one before", "tests/reports/commands/test_commands.py", "fail-on"),
     Elsewhere("spark-submit", _SPARK, "tests/reports/jobs/test_places.py", "spark-submit"),
-    Elsewhere("sluicegate report follow", _SPARK, "tests/reports/jobs/test_places.py", "follow("),
+    Elsewhere("sluicegate report follow", "needs a store", "tests/reports/jobs/test_places.py", "follow("),
     Elsewhere("sluicegate report replay", _SPARK, "tests/reports/replaying/test_commands.py", '"replay"'),
     Elsewhere(
         "sluicegate report recommend", _SPARK, "tests/reports/replaying/test_commands.py", '"recommend"'

@@ -16,7 +16,7 @@ from sluicegate_reports.commands import output
 from sluicegate_reports.commands.compact import compact
 from sluicegate_reports.commands.locations import FOLDER, NEW_FILE, NEW_FOLDER
 from sluicegate_reports.commands.usage import Unusable, not_installed, spark, write
-from sluicegate_reports.model.places import Place, told
+from sluicegate_reports.model.places import Place, PlaceError, told
 
 
 @click.command("replay")
@@ -96,7 +96,8 @@ def recommend(
     type=NEW_FOLDER,
     metavar="DIR",
     required=True,
-    help="Directory for the state: a checkpoint, and sums of each minute. One call at a time.",
+    help="Directory for the state: sums of each minute, and the names of files that are in them. One call at "
+    "a time.",
 )
 @click.option(
     "--files-per-batch",
@@ -104,23 +105,23 @@ def recommend(
     metavar="N",
     default=64,
     show_default=True,
-    help="Files read at once, which bounds the memory.",
+    help="Files whose sums are stored together: a killed call has to read so many again at most.",
 )
 @output.options
 def follow(log: Place, state: Place, files_per_batch: int, out: Place | None, form: str | None) -> None:
-    """Count the files that are new in LOG since the last call, and print the totals.
+    """Count the files that are new in LOG since the last call, and print the totals. Needs no Java.
 
     A killed call can be repeated: nothing is lost, and nothing counts twice.
     """
     chosen = output.chosen(out, form)
-    job = _part("jobs.follow")
-    with spark("sluicegate report follow", log, state) as session:
-        try:
-            found = job.findings(job.follow(session, log, state, files_per_batch=files_per_batch))
-        except job.FollowError as error:
-            raise Unusable(str(error)) from None
-        except OSError as error:
-            raise Unusable(f"cannot write {str(state)!r}: {told(error)}") from None
+    job, progress = _part("jobs.follow"), _part("spark.progress")
+    try:
+        with progress.working("follow"):
+            found = job.findings(job.follow(log, state, files_per_batch=files_per_batch))
+    except (job.FollowError, PlaceError) as error:
+        raise Unusable(str(error)) from None
+    except OSError as error:
+        raise Unusable(f"cannot write {str(state)!r}: {told(error)}") from None
     output.deliver(found, out, chosen)
 
 

@@ -1,32 +1,27 @@
 """Follows a log: each call counts the files that are new, and none twice.
 
-Spark's checkpoint says which files belong to which batch; each batch is summed up and stored under its
-number, written beside it and then renamed. A process may be ended at any time: a batch that was stored
-and not yet noted by the checkpoint is computed again from the same files and takes its own place. Once
-the checkpoint has noted all of them, many folders of sums become one.
+It needs no Spark. Files are read in batches; the sums of a batch and the names of its files are one file, see
+`follow_sums`. So a process may be ended at any time, and the next call goes on.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from typing import Any
 
-from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+import pyarrow as pa
 
+from sluicegate.decisions.spool import locked
 from sluicegate_reports.jobs import follow_sums
-from sluicegate_reports.jobs.follow_sums import KEYS, SUMMED, Stored
-from sluicegate_reports.model.listing import FOLLOWED, Listing, is_finished, is_followed, is_spool, listing
-from sluicegate_reports.model.places import Location, Place, place
+from sluicegate_reports.jobs.follow_sums import TOTAL_OF, Stored
+from sluicegate_reports.model.listing import Listing, is_followed, is_spool, listing
+from sluicegate_reports.model.places import File, Location, Place, place
 from sluicegate_reports.model.results import Results, Table, Value, of_log
-from sluicegate_reports.spark.reading import decisions_ddl, read_decisions
+from sluicegate_reports.spark.log_files import DECISIONS, DamagedError, LeftOut, inspected
+from sluicegate_reports.spark.progress import tell
 
 FILES_PER_BATCH = 64
-"""So many at most, for a bounded memory; a file has up to some million rows."""
-
-_ANY_AGE = "36500d"
-"""Spark passes over files that are older than the newest one by 7 days unless it is told of another age. What
-it has seen is in its checkpoint for good, so a greater age doubles nothing."""
-_MINUTE = "yyyy-MM-dd HH:mm"
+"""So many are read again at most if a call is killed."""
 
 
 class FollowError(Exception):
@@ -37,59 +32,47 @@ class FollowError(Exception):
 class Followed:
     """What is known by now."""
 
-    sums: DataFrame
-    """All batches together: rows of SUMS, one for each key and minute."""
+    totals: pa.Table
+    """All batches together: a row for each of `follow_sums.TOLD`."""
     batches: int
     new_batches: int
     """Of them, those of this call."""
     notes: tuple[str, ...] = ()
     """What is not in it yet."""
     new_rows: int = 0
-    """Rows of the log that this call read; of more than a hundred batches, those of the last hundred."""
+    """Rows of the log that this call read."""
 
 
-def follow(
-    spark: SparkSession, directory: Location, state: Location, *, files_per_batch: int = FILES_PER_BATCH
-) -> Followed:
-    """Process the new files of a decision log, and return all sums.
+def follow(directory: Location, state: Location, *, files_per_batch: int = FILES_PER_BATCH) -> Followed:
+    """Process the new files of a decision log, and return the sums of all.
 
     Only finished files are processed: a gateway finishes one after 5 minutes at most.
 
-    :param directory: the log's; its path or URL must stay the same from call to call.
-    :param state: where checkpoint and sums are kept; made if it does not exist. One call at a time.
-    :raises FollowError: for files that are damaged or not of this log's form, and for sums without their
-        checkpoint.
+    :param directory: the log's. Files are known by their paths in it.
+    :param state: where the sums are kept; made if it does not exist. One call at a time.
+    :raises FollowError: for files that are damaged or not of this log's form, for a state that another call
+        uses, and for one of a release that used Spark.
+    :raises PlaceError: if a store fails, or the state cannot be read.
     """
     directory, state = place(directory).absolute(), place(state).absolute()
-    listed = listing(directory)
-    _refuse_damaged(spark, listed)
-    sums = state / "sums"
-    if sums.is_local:
-        sums.path.mkdir(parents=True, exist_ok=True)
-    before = follow_sums.stored(sums)
-    _refuse_without_checkpoint(state, before)
-    rows = 0
-    if any(is_followed(file.place, directory) for file in listed.files):
-        rows = _take_in(spark, directory, state, files_per_batch)
-        # The checkpoint knows all batches to be done now, so none of them is computed again.
-        follow_sums.merge(spark, sums)
-    found = follow_sums.stored(sums)
-    notes = tuple(_not_yet(listed, found))
-    batches = _batches(found)
-    return Followed(follow_sums.together(spark, found), batches, batches - _batches(before), notes, rows)
+    with _alone(state):
+        _refuse_of_spark(state)
+        sums = state / "sums"
+        if sums.is_local:
+            sums.path.mkdir(exist_ok=True)
+        listed, before = listing(directory), follow_sums.stored(sums)
+        rows = _take_in(listed, sums, before, files_per_batch)
+        follow_sums.merge(sums)
+        now = follow_sums.stored(sums)
+        notes = tuple(_not_yet(listed, now))
+        return Followed(follow_sums.totals(now), _batches(now), _batches(now) - _batches(before), notes, rows)
 
 
 def findings(found: Followed) -> Results:
     """Tell the sums of all that was not simply allowed, and who asked most."""
-    rows = found.sums.groupBy(*KEYS[:4], "operation", "policy", "action").agg(
-        *(F.sum(name).alias(name) for name in SUMMED),
-        # A collected timestamp would be told in this machine's zone, a text is in the session's.
-        F.date_format(F.min("minute"), _MINUTE).alias("first"),
-        F.date_format(F.max("minute"), _MINUTE).alias("last"),
-    )
-    collected = rows.collect()
-    decided = sum(row["decisions"] for row in collected)
-    refused = sum(row["decisions"] for row in collected if row["action"] in ("reject", "drop"))
+    rows = found.totals.to_pylist()
+    decided = sum(row["decisions"] for row in rows)
+    refused = sum(row["decisions"] for row in rows if row["action"] in ("reject", "drop"))
     return of_log(
         title="What a log says by now",
         summary=f"{decided:,} decisions, of them {refused:,} refused or dropped.",
@@ -97,12 +80,73 @@ def findings(found: Followed) -> Results:
             "batches": f"{found.batches}, {found.new_batches} of them new",
             "read by this call": f"{found.new_rows:,} rows of the log",
         },
-        tables=(_table(collected),),
+        tables=(_table(rows),),
         notes=found.notes,
     )
 
 
-def _not_yet(listed: Listing, found: list[Stored]) -> Iterator[str]:
+@contextmanager
+def _alone(state: Place) -> Iterator[None]:
+    """Make the folder of a state, and keep other calls on this machine out of it."""
+    if not state.is_local:
+        yield
+        return
+    state.path.mkdir(parents=True, exist_ok=True)
+    with locked(state.path) as mine:
+        if not mine:
+            raise FollowError(f"another call uses {state}: wait for its end, then call again")
+        yield
+
+
+def _refuse_of_spark(state: Place) -> None:
+    """What is in a checkpoint of Spark cannot be read, so all of the log would count twice."""
+    if (state / "checkpoint").exists() or any(
+        file.place.parent.name.startswith("batch=") for file in listing(state / "sums").files
+    ):
+        raise FollowError(
+            f"{state} is of an earlier release, which kept a checkpoint of Spark there: remove all of it and "
+            "call again; then the files that the log still has are counted anew. Keep a copy of its folder "
+            "sums if the log has lost some"
+        )
+
+
+def _take_in(listed: Listing, sums: Place, before: Sequence[Stored], files_per_batch: int) -> int:
+    """Read what is new; returns the number of rows."""
+    files = {file.place.relative_to(listed.folder): file for file in listed.files}
+    names = [name for name, file in files.items() if is_followed(file.place, listed.folder)]
+    new = _with_rows([files[name] for name in follow_sums.unknown(before, names)], listed.folder)
+    first = before[-1].last + 1 if before else 0
+    starts = range(0, len(new), files_per_batch)
+    for number, start in enumerate(starts):
+        tell(number, len(starts))
+        batch = [file for file, _ in new[start : start + files_per_batch]]
+        try:
+            follow_sums.put(sums, first + number, batch, listed.folder)
+        except DamagedError as error:
+            raise FollowError(f"{error}\n{_remedy(listed.folder)}") from None
+    return sum(rows for _, rows in new)
+
+
+def _with_rows(files: Sequence[File], log: Place) -> list[tuple[Place, int]]:
+    """The files that have rows, with their number.
+
+    :raises FollowError: for damaged ones: to pass over them would leave a gap.
+    """
+    looks = inspected(files, DECISIONS, lambda file: int(file.metadata.num_rows))
+    # A gateway may have removed one since it was listed, as the oldest of a full log.
+    damaged = [look for look in looks if isinstance(look, LeftOut) and look.path.exists()]
+    if damaged:
+        said = "\n".join(f"{left.path} {left.reason}" for left in damaged)
+        raise FollowError(f"{said}\n{_remedy(log)}")
+    both = zip(files, looks, strict=True)
+    return [(file.place, look) for file, look in both if not isinstance(look, LeftOut) and look]
+
+
+def _remedy(log: Place) -> str:
+    return f"move what cannot be read out of {log}, then call again"
+
+
+def _not_yet(listed: Listing, found: Sequence[Stored]) -> Iterator[str]:
     """What a reader of the sums might miss."""
     unfinished = sum(is_spool(file.place) for file in listed.files)
     if unfinished:
@@ -114,57 +158,13 @@ def _not_yet(listed: Listing, found: list[Stored]) -> Iterator[str]:
         )
 
 
-def _refuse_damaged(spark: SparkSession, listed: Listing) -> None:
-    """Spark would fail on them at every call, and passing over them would leave a gap."""
-    damaged = [left for left in read_decisions(spark, listed).left_out if is_finished(left.path)]
-    if damaged:
-        told = "\n".join(f"{left.path} {left.reason}" for left in damaged)
-        raise FollowError(f"{told}\nmove what cannot be read out of {listed.folder}, then call again")
-
-
-def _refuse_without_checkpoint(state: Place, found: list[Stored]) -> None:
-    """Spark would take in the whole log once more, under numbers that have sums already."""
-    if found and not (state / "checkpoint" / "offsets").files():
-        raise FollowError(
-            f"{state} has sums and no checkpoint, so nothing says which files are in them; "
-            "remove all of it and call again, or put the checkpoint back"
-        )
-
-
-def _batches(found: list[Stored]) -> int:
+def _batches(found: Sequence[Stored]) -> int:
     return sum(each.batches for each in found)
 
 
-def _take_in(spark: SparkSession, directory: Place, state: Place, files_per_batch: int) -> int:
-    """Read new files; returns the number of rows."""
-    source = spark.readStream.schema(decisions_ddl()).option("maxFilesPerTrigger", files_per_batch)
-    source = source.option("maxFileAge", _ANY_AGE)
-    stream = source.parquet(str(directory / FOLLOWED))
-    query = (
-        stream.writeStream.foreachBatch(partial(follow_sums.put, state / "sums"))
-        .option("checkpointLocation", str(state / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
-    return sum(batch.numInputRows for batch in query.recentProgress)
-
-
-def _table(rows: list[Row]) -> Table:
-    told: list[tuple[Value, ...]] = [
-        (
-            *(row[name] for name in KEYS[:4]),
-            row["operation"],
-            row["policy"],
-            row["action"],
-            row["decisions"],
-            row["messages"],
-            row["bytes"],
-            row["first"],
-            row["last"],
-        )
-        for row in rows
-    ]
-    told.sort(key=lambda row: (row[6] == "allow", -int(row[7] or 0), *map(str, row[:7])))
-    columns = (*KEYS[:4], "operation", "policy", "action", "decisions", "messages", "bytes", "first", "last")
-    return Table(columns, tuple(told), "sums", "By topic, policy and action (times in UTC)")
+def _table(rows: Sequence[dict[str, Any]]) -> Table:
+    columns = (*TOTAL_OF, "decisions", "messages", "bytes", "first", "last")
+    texts = [{**row, **{name: f"{row[name]:%Y-%m-%d %H:%M}" for name in ("first", "last")}} for row in rows]
+    lines: list[tuple[Value, ...]] = [tuple(row[name] for name in columns) for row in texts]
+    lines.sort(key=lambda line: (line[6] == "allow", -int(line[7] or 0), *map(str, line[:7])))
+    return Table(columns, tuple(lines), "sums", "By topic, policy and action (times in UTC)")

@@ -1,46 +1,65 @@
-"""The sums that `follow` keeps: a folder for each batch, and for many batches that were merged.
+"""The sums that `follow` keeps: a Parquet file for each batch of files, which also names them.
 
-`batch=N` has the sums of batch N, `batch=FIRST-LAST` those of all batches from FIRST to LAST. A folder counts
-once Spark's mark of success is in it, and unless another one that counts covers its numbers. So there is no
-moment at which a reader that keeps to this finds a batch twice or not at all.
+`batch-N.parquet` has the sums of batch N, `batch-FIRST-LAST.parquet` those of all batches from FIRST to LAST.
+A file counts unless another one covers its numbers. It appears whole, and with the names of what it was made
+of, so there is no moment at which rows of the log are in no file or count twice.
 """
 
 import re
-import shutil
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import groupby
-from pathlib import Path
+from heapq import merge as in_order
+from itertools import chain, groupby, islice
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from sluicegate_reports.model.places import Place
-from sluicegate_reports.spark.session import partitions_for
+from sluicegate_reports.model.listing import listing
+from sluicegate_reports.model.places import Place, PlaceError, told
+from sluicegate_reports.spark.log_files import DECISIONS, opened, tables
 
-SUMS = (
-    "system string, door string, gateway string, topic string, principal string, operation string, "
-    "action string, policy string, minute timestamp, decisions bigint, messages bigint, bytes bigint, "
-    "delay_ns bigint"
-)
-"""What is stored: sums of each minute."""
 KEYS = ("system", "door", "gateway", "topic", "principal", "operation", "action", "policy")
 SUMMED = ("decisions", "messages", "bytes", "delay_ns")
+_MINUTE, _FILES = "minute", "files"
+_NAMES = pa.list_(pa.string())
+SUMS = pa.schema(
+    [
+        *(pa.field(name, pa.string()) for name in KEYS),
+        pa.field(_MINUTE, pa.timestamp("us", tz="UTC")),
+        *(pa.field(name, pa.int64()) for name in SUMMED),
+        pa.field(_FILES, _NAMES),
+    ]
+)
+"""What is stored: sums of each minute. A few rows also have names of files that took part, by their paths in
+the log. These are in order from row to row, so that statistics tell where a name would be."""
+TOTAL_OF = ("system", "door", "gateway", "topic", "operation", "policy", "action")
+TOTALS = pa.schema(
+    [
+        *((name, pa.string()) for name in TOTAL_OF),
+        *((name, pa.int64()) for name in SUMMED),
+        *((name, pa.timestamp("us", tz="UTC")) for name in ("first", "last")),
+    ]
+)
+"""Sums of all minutes, with the first and the last one."""
 MERGED_AT_ONCE = 16
-"""So many folders of one size become one. Each batch is thus written again once for each power of 16, and
-there are at most 15 folders of each size: 60 of 65,535 batches."""
-_DONE = "_SUCCESS"
-"""What Spark writes last of all."""
-_NAME = re.compile(r"batch=(\d+)(?:-(\d+))?")
+"""So many files of one size become one. Each batch is thus written again once for each power of 16, and there
+are at most 15 files of each size: 60 of 65,535 batches."""
+_PIECE_ROWS = 131_072
+"""Sums in memory: of more keys and minutes than twice this, a file has several groups of rows."""
+_NAMES_AT_ONCE = 65_536
+_FILE = re.compile(r"batch-(\d+)(?:-(\d+))?\.parquet")
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Stored:
-    """A folder that has sums."""
+    """A file that has sums."""
 
     first: int
     last: int
-    folder: Place
+    file: Place
 
     @property
     def batches(self) -> int:
@@ -61,75 +80,165 @@ class Stored:
 
 
 def stored(sums: Place) -> list[Stored]:
-    """The folders that count, in the order of their batches."""
-    whole = [folder for folder, file in _folders(sums) if file.name == _DONE]
+    """The files that count, in the order of their batches."""
     counting: list[Stored] = []
-    # Of those that begin alike the longest comes first, so that only the one before can cover a folder.
-    for each in sorted(whole, key=lambda each: (each.first, -each.last)):
+    # Of those that begin alike the longest comes first, so that only the one before can cover a file.
+    for each in sorted(_all(sums), key=lambda each: (each.first, -each.last)):
         if not counting or not counting[-1].covers(each):
             counting.append(each)
     return counting
 
 
-def summed(decisions: DataFrame) -> DataFrame:
-    """Sums of each minute: rows of SUMS."""
-    return decisions.groupBy(*KEYS, F.date_trunc("minute", "time").alias("minute")).agg(
-        F.sum("decisions").alias("decisions"),
-        F.sum("messages").alias("messages"),
-        F.sum("bytes").alias("bytes"),
-        F.sum("delay").alias("delay_ns"),
-    )
+def unknown(found: Iterable[Stored], names: Collection[str]) -> list[str]:
+    """The names, in order, of files that took part in none of the sums."""
+    ordered, new = sorted(names), set(names)
+    for each in found:
+        with _opened(each) as file:
+            for group in range(file.num_row_groups):
+                if new and _may_name(file, group, ordered):
+                    new.difference_update(_named(file, group))
+    return sorted(new)
 
 
-def together(spark: SparkSession, found: list[Stored]) -> DataFrame:
-    """Several folders as one: rows of SUMS, one for each key and minute."""
-    if not found:
-        return spark.createDataFrame([], SUMS)
-    rows = spark.read.schema(SUMS).parquet(*(str(each.folder) for each in found))
-    return rows.groupBy(*KEYS, "minute").agg(*(F.sum(name).alias(name) for name in SUMMED))
+def put(sums: Place, number: int, files: Sequence[Place], log: Place) -> None:
+    """Store the sums of a batch of files, in place of what an earlier attempt at it may have left."""
+    parts = (part for file in files for part in _minutes(file))
+    names = sorted(file.relative_to(log) for file in files)
+    _write(sums / f"batch-{number}.parquet", parts, iter(names))
 
 
-def put(sums: Place, batch: DataFrame, number: int) -> None:
-    """Store a batch under its number, in place of what an earlier attempt at it may have left."""
-    # The sums of a batch are one file that one task writes: Spark's 200 partitions would only be parts of it.
-    with partitions_for(batch.sparkSession, 0):
-        _write(sums, summed(batch), str(number))
-
-
-def merge(spark: SparkSession, sums: Place) -> None:
-    """Make few folders of many. A repeated call completes one that was killed.
-
-    Call it only while Spark's checkpoint knows all batches to be done: one that is computed again would find
-    its place taken.
-    """
+def merge(sums: Place) -> None:
+    """Make few files of many. A repeated call completes one that was killed."""
     while due := _due(stored(sums)):
-        with partitions_for(spark, 0):
-            _write(sums, together(spark, due), f"{due[0].first}-{due[-1].last}")
+        parts = (part for each in due for part in _rows(each))
+        names = in_order(*(_all_named(each) for each in due))
+        _write(sums / f"batch-{due[0].first}-{due[-1].last}.parquet", parts, names)
     counting = stored(sums)
-    # Also folders that a call has removed in part: the mark may be missing while the rows are there.
-    for each in {each for each, _ in _folders(sums)}:
+    for each in _all(sums):
         if any(other.covers(each) for other in counting):
-            each.folder.remove()
+            each.file.remove()
 
 
-def place_batch(unfinished: Path, target: Path) -> None:
-    """Move a written folder into place."""
-    # An older attempt holds the same sums: between the two steps the checkpoint still lacks the batch.
-    shutil.rmtree(target, ignore_errors=True)
-    unfinished.rename(target)
+def totals(found: Iterable[Stored]) -> pa.Table:
+    """All sums together: rows of `TOTALS`, one for each of `TOTAL_OF`."""
+    held = [TOTALS.empty_table()]
+    for part in chain.from_iterable(map(_rows, found)):
+        columns = [*(part[name] for name in (*TOTAL_OF, *SUMMED)), part[_MINUTE], part[_MINUTE]]
+        held.append(_total(pa.Table.from_arrays(columns, schema=TOTALS)))
+        if sum(map(len, held)) >= _PIECE_ROWS:
+            held = [_total(pa.concat_tables(held))]
+    return _total(pa.concat_tables(held))
 
 
-def _write(sums: Place, rows: DataFrame, name: str) -> None:
-    target, unfinished = sums / f"batch={name}", sums / f".batch-{name}.unfinished"
-    # A store has no renaming in one step: there a folder counts from Spark's mark of success on.
-    written = unfinished if sums.is_local else target
-    rows.coalesce(1).write.mode("overwrite").parquet(str(written))
-    if sums.is_local:
-        place_batch(unfinished.path, target.path)
+def _total(table: pa.Table) -> pa.Table:
+    aggregates = [*((name, "sum") for name in SUMMED), ("first", "min"), ("last", "max")]
+    grouped = table.group_by([*TOTAL_OF], use_threads=False).aggregate(aggregates)
+    columns = [*TOTAL_OF, *("_".join(each) for each in aggregates)]
+    return pa.Table.from_arrays([grouped[name] for name in columns], schema=TOTALS)
+
+
+def _rows(found: Stored) -> Iterator[pa.Table]:
+    """The rows of a file without the names, some at a time."""
+    with _opened(found) as file:
+        for batch in file.iter_batches(columns=[name for name in SUMS.names if name != _FILES]):
+            yield pa.Table.from_batches([batch])
+
+
+def _minutes(file: Place) -> Iterator[pa.Table]:
+    """Sums of the rows of a log's file: parts, each of some rows."""
+    wanted = (*KEYS, "time", *(_of_log(name) for name in SUMMED))
+    for table in tables(file, wanted, DECISIONS, texts=KEYS):
+        minute = pc.floor_temporal(table["time"], unit=_MINUTE)
+        columns = (table[name] for name in KEYS), (minute,), (table[_of_log(name)] for name in SUMMED)
+        yield _summed(pa.Table.from_arrays(list(chain(*columns)), names=[*KEYS, _MINUTE, *SUMMED]))
+
+
+def _of_log(name: str) -> str:
+    return "delay" if name == "delay_ns" else name
+
+
+def _summed(table: pa.Table) -> pa.Table:
+    """Sums by key and minute; texts are plain ones, as parts have dictionaries of their own."""
+    grouped = table.group_by([*KEYS, _MINUTE], use_threads=False).aggregate(
+        [(name, "sum") for name in SUMMED]
+    )
+    columns = [*(grouped[name].cast(pa.string()) for name in KEYS), grouped[_MINUTE]]
+    columns += [grouped[f"{name}_sum"] for name in SUMMED]
+    return pa.Table.from_arrays(columns, names=[*KEYS, _MINUTE, *SUMMED])
+
+
+def _pieces(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The same sums in few tables, in order of their minutes; few keys and minutes are in two of them."""
+    held: list[pa.Table] = []
+    count = 0
+    for part in parts:
+        held.append(part)
+        count += len(part)
+        if count < 2 * _PIECE_ROWS:
+            continue
+        held = [_summed(pa.concat_tables(held))]
+        count = len(held[0])
+        if count >= _PIECE_ROWS:
+            yield held[0]
+            held, count = [], 0
+    if held:
+        yield _summed(pa.concat_tables(held))
+
+
+def _write(target: Place, parts: Iterable[pa.Table], names: Iterator[str]) -> None:
+    """Write a file of sums atomically.
+
+    :param names: in order.
+    """
+    pieces = _pieces(parts)
+    piece = next(pieces, None)
+    with target.written() as file, pq.ParquetWriter(file, SUMS, compression="zstd") as writer:
+        while piece is not None:
+            after = next(pieces, None)
+            # The first row of each group has some, and that of the last one all that are left.
+            named = list(names if after is None else islice(names, _NAMES_AT_ONCE))
+            others = pa.nulls(len(piece) - 1, _NAMES)
+            files = pa.chunked_array([pa.array([named or None], _NAMES), others])
+            group = piece.sort_by([(_MINUTE, "ascending"), ("topic", "ascending")])
+            writer.write_table(group.append_column(_FILES, files), row_group_size=len(group))
+            piece = after
+
+
+@contextmanager
+def _opened(found: Stored) -> Iterator[pq.ParquetFile]:
+    try:
+        with opened(found.file) as file:
+            yield file
+    except (pa.ArrowException, OSError) as error:
+        raise PlaceError(
+            f"cannot read {found.file}: {told(error)}; without it files would count twice: put it back, or "
+            "remove all of the state and call again"
+        ) from None
+
+
+def _may_name(file: pq.ParquetFile, group: int, ordered: Sequence[str]) -> bool:
+    """Whether a group of rows may have one of these names."""
+    # It is the last column, and a list has one column of values.
+    known = file.metadata.row_group(group).column(len(SUMS) - 1).statistics
+    if known is None or not known.has_min_max:
+        return True
+    at = bisect_left(ordered, known.min)
+    return at < len(ordered) and ordered[at] <= known.max
+
+
+def _named(file: pq.ParquetFile, group: int) -> list[str]:
+    names: list[str] = pc.list_flatten(file.read_row_group(group, columns=[_FILES])[_FILES]).to_pylist()
+    return names
+
+
+def _all_named(found: Stored) -> Iterator[str]:
+    with _opened(found) as file:
+        for group in range(file.num_row_groups):
+            yield from _named(file, group)
 
 
 def _due(found: list[Stored]) -> list[Stored]:
-    """The folders to merge next, if there are enough; later folders do not change the choice."""
+    """The files to merge next, if there are enough; later files do not change the choice."""
     for _, group in groupby(found, key=lambda each: each.level):
         alike = list(group)
         if len(alike) >= MERGED_AT_ONCE:
@@ -137,9 +246,8 @@ def _due(found: list[Stored]) -> list[Stored]:
     return []
 
 
-def _folders(sums: Place) -> Iterator[tuple[Stored, Place]]:
-    """Each file in a folder that is named like one of sums, with that folder, whether or not it is whole."""
-    for file in sums.files():
-        folder = file.place.parent
-        if name := _NAME.fullmatch(folder.name):
-            yield Stored(int(name[1]), int(name[2] or name[1]), folder), file.place
+def _all(sums: Place) -> Iterator[Stored]:
+    """Every file that is named like one of sums."""
+    for file in listing(sums).files:
+        if name := _FILE.fullmatch(file.place.name):
+            yield Stored(int(name[1]), int(name[2] or name[1]), file.place)

@@ -6,8 +6,6 @@ from typing import TypeAlias
 from sluicegate.decisions.spool import SPOOL_SUFFIX
 from sluicegate_reports.model.places import File, Location, Place, PlaceError, place, told
 
-FOLLOWED = "run=*/system=*/{part-,date=*/part-}*.parquet"
-"""Patterns in Hadoop's syntax that match the finished files of a gateway's log and of a compacted one."""
 _TABLE_LOG = "_delta_log"
 """Folder of a compacted log that holds a Delta table's own log."""
 
@@ -75,7 +73,7 @@ def is_spool(file: Place) -> bool:
 
 
 def is_followed(file: Place, log: Place) -> bool:
-    """Whether FOLLOWED matches a file."""
+    """Whether it is a finished file of a gateway's log or of a compacted one, where these have them."""
     folders = file.parent.relative_to(log).split("/")
     laid_out = [name.partition("=")[0] for name in folders] in (["run", "system"], ["run", "system", "date"])
     return laid_out and is_finished(file)

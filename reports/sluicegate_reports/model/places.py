@@ -8,7 +8,6 @@ do, such as from `AWS_ACCESS_KEY_ID` and `AWS_ENDPOINT_URL`. `file://` is a path
 import importlib
 import os
 import re
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -151,6 +150,10 @@ class Place:
         try:
             with file:
                 yield file
+                if self.is_local:
+                    # Who removes what it replaces may do so at once, even if the power fails.
+                    file.flush()
+                    os.fsync(file.fileno())
             if self.is_local:
                 unfinished.path.replace(self.path)
             else:
@@ -161,17 +164,12 @@ class Place:
             raise
 
     def remove(self) -> None:
-        """Remove a folder and its content, if it exists.
+        """Remove a file.
 
-        :raises OSError: if it cannot be removed.
+        :raises OSError: if it is missing, or cannot be removed.
         """
-        if not self.exists():
-            return
-        if self.is_local:
-            shutil.rmtree(self.path)
-            return
         store, inner = _store(self.url)
-        store.delete_dir(inner)
+        store.delete_file(inner)
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -19,11 +19,12 @@ from pyspark.sql import SparkSession
 from tests.reports import recorded
 from tests.reports.conftest import need
 from tests.reports.jobs import daemons
-from tests.reports.jobs.follow.test_follow import put_file
+from tests.reports.jobs.follow.test_follow import counted, put_file
 from tests.waiting import LONG_S
 
+from sluicegate_reports.jobs import follow_sums
 from sluicegate_reports.jobs.compare import compare_run
-from sluicegate_reports.jobs.follow import findings, follow
+from sluicegate_reports.jobs.follow import FollowError, findings, follow
 from sluicegate_reports.model.listing import listing
 from sluicegate_reports.model.places import Place, PlaceError, place
 from sluicegate_reports.model.results import from_json
@@ -101,21 +102,38 @@ def put(folder: Path, target: str) -> Place:
     return there
 
 
-def test_a_log_in_a_store_is_followed_and_damaged_files_are_named(near: SparkSession, tmp_path: Path) -> None:
+def test_a_log_in_a_store_is_followed_and_a_call_may_end_at_any_time(
+    keys: Mapping[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follow_sums, "MERGED_AT_ONCE", 2)
     put_file(tmp_path, 0)
     put_file(tmp_path, 1)
     log, state = put(tmp_path, "log"), place("s3a://bucket/state")
-    first = follow(near, log, state, files_per_batch=1)
-    assert (first.batches, sum(row["messages"] for row in first.sums.collect())) == (2, 11)
+    with monkeypatch.context() as patch:
+        patch.setattr(Place, "remove", lambda self: pytest.fail(f"{self} was removed"))
+        with pytest.raises(pytest.fail.Exception, match="batch-0"):
+            follow(log, state, files_per_batch=1)
+    again = follow(log, state, files_per_batch=1)
+    assert (again.batches, again.new_batches, counted(again)) == (2, 0, (11, 6))
     put_file(tmp_path / "new", 2)
     put(tmp_path / "new", "log")
-    then = follow(near, log, state)
+    then = follow(log, state)
     assert (then.new_batches, findings(then).summary) == (1, "9 decisions, of them 3 refused or dropped.")
+    assert [file.place.name for file in state.files()] == ["batch-0-1.parquet", "batch-2.parquet"]
+    torn = log / "run=r/system=kafka/part-torn.parquet"
+    torn.write_bytes(b"PAR1 and no end")
+    with pytest.raises(FollowError, match=r"s3a://bucket/log/.*part-torn.parquet is damaged"):
+        follow(log, state)
+
+
+def test_damaged_files_in_a_store_are_named(near: SparkSession, tmp_path: Path) -> None:
+    put_file(tmp_path, 0)
+    log = put(tmp_path, "damaged")
     torn = log / "run=r/system=kafka/part-torn.parquet"
     torn.write_bytes(b"PAR1 and no end")
     (log / "run=r/system=kafka/.part-main-9.jsonl").write_bytes(b"{}")
     read = read_decisions(near, log)
-    assert (read.rows, read.frame.count()) == (9, 9)
+    assert (read.rows, read.frame.count()) == (3, 3)
     reasons = {left.path.name: left.reason for left in read.left_out}
     assert reasons[torn.name].startswith("is damaged")
     assert "machine that wrote it" in reasons[".part-main-9.jsonl"]

@@ -42,11 +42,11 @@ def test_a_log_without_usable_rows_is_reported_with_the_files_left_out(
         replay(spark, tmp_path / "empty", tried)
 
 
-def test_a_log_without_a_finished_file_is_reported(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_log_without_a_finished_file_is_reported(tmp_path: Path) -> None:
     folder = tmp_path / "log" / "run=r" / "system=kafka"
     folder.mkdir(parents=True)
     (folder / ".part-main-1.jsonl").write_text("")
-    notes = findings(follow(spark, tmp_path / "log", tmp_path / "state")).notes
+    notes = findings(follow(tmp_path / "log", tmp_path / "state")).notes
     assert any("1 files are being written" in note for note in notes)
     assert any("no finished file" in note for note in notes)
 

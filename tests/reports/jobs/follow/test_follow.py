@@ -1,8 +1,6 @@
-"""Following a log: a job that is killed between batches and repeated loses and doubles nothing."""
+"""Following a log: what is counted, what is refused, and what a reader is told. Nothing of it needs Spark."""
 
-import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -12,38 +10,23 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
-from tests.reports.conftest import SETTINGS
-from tests.reports.jobs import daemons
+from click.testing import CliRunner
 
+from sluicegate.cli import main
 from sluicegate.decisions.schema import SCHEMA
-from sluicegate_reports.jobs import follow_sums
-from sluicegate_reports.jobs.follow import FollowError, findings, follow
+from sluicegate.decisions.spool import locked
+from sluicegate_reports.jobs import follow as following
+from sluicegate_reports.jobs.follow import Followed, FollowError, findings, follow
+from sluicegate_reports.model.listing import Listing, listing
+from sluicegate_reports.model.places import Place, PlaceError
 
-PARTITIONS = "spark.sql.shuffle.partitions"
-KILLED = """
-import json, os, signal, sys
-from sluicegate_reports.jobs import follow, follow_sums
-from sluicegate_reports.spark.session import spark_session
-
-log, state, settings = sys.argv[1:]
-place = follow_sums.place_batch
-def place_and_die(unfinished, target):
-    place(unfinished, target)
-    if target.name == "batch=1":
-        os.killpg(0, signal.SIGKILL)
-follow_sums.place_batch = place_and_die
-session = spark_session("follow", json.loads(settings), little=True)
-follow.follow(session, log, state, files_per_batch=1)
-"""
+START = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
-def put_file(log: Path, number: int, decisions: int = 1) -> None:
+def put_file(log: Path, number: int, decisions: int = 1) -> Path:
     """A finished file of three rows on one topic; its first allow has 10**number messages."""
     folder = log / "run=r" / "system=kafka"
     folder.mkdir(parents=True, exist_ok=True)
-    start = datetime(2026, 11, 21, 12, tzinfo=UTC)
     base = {
         "run": "r",
         "system": "kafka",
@@ -62,76 +45,52 @@ def put_file(log: Path, number: int, decisions: int = 1) -> None:
         "action": "allow",
     }
     rows = [
-        {**base, "time": start + timedelta(seconds=number), "messages": 10**number},
-        {**base, "time": start, "action": "reject", "policy": "max_publish_rate"},
-        {**base, "time": start + timedelta(minutes=1)},
+        {**base, "time": START + timedelta(seconds=number), "messages": 10**number},
+        {**base, "time": START, "action": "reject", "policy": "max_publish_rate"},
+        {**base, "time": START + timedelta(minutes=1)},
     ]
-    pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), folder / f"part-main-{number:05}.parquet")
+    file = folder / f"part-main-{number:05}.parquet"
+    pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), file)
+    return file
 
 
-def known(spark: SparkSession, log: Path, state: Path) -> tuple[int, int]:
-    """Messages of the sums, whose digits tell how often each file is in them; and decisions."""
-    rows = follow(spark, log, state, files_per_batch=1).sums.collect()
+def counted(found: Followed) -> tuple[int, int]:
+    """Messages, whose digits tell how often each file is in the sums; and decisions."""
+    rows = found.totals.to_pylist()
     return sum(row["messages"] for row in rows), sum(row["decisions"] for row in rows)
 
 
-def stored_and_noted(state: Path) -> tuple[list[str], list[str]]:
-    """The batches that count, and those of them that Spark's checkpoint knows to be done."""
-    sums, commits = state / "sums", state / "checkpoint" / "commits"
-    return (
-        sorted(each.name for each in sums.glob("batch=*")),
-        sorted(each.name for each in commits.glob("[0-9]*")),
-    )
+def known(log: Path, state: Path) -> tuple[int, int]:
+    """What is counted after a call that reads each file on its own."""
+    return counted(follow(log, state, files_per_batch=1))
 
 
-def fail(unfinished: Path, target: Path) -> None:
-    raise RuntimeError("the end")
-
-
-def test_a_job_killed_between_batches_and_repeated_neither_loses_nor_doubles_rows(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_count_once_however_late_and_old_they_are(tmp_path: Path) -> None:
     log, state = tmp_path / "log", tmp_path / "state"
-    for number in range(4):
+    for number in (0, 1, 3):
         put_file(log, number)
-    command = [sys.executable, "-c", KILLED, str(log), str(state), json.dumps(SETTINGS)]
-    ended = subprocess.run(command, start_new_session=True, capture_output=True, check=False)
-    assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()[-2000:]
-    assert stored_and_noted(state) == (["batch=0", "batch=1"], ["0"])
-    # Then before the batch is in its place. Spark has written nothing since, so that an exception leaves
-    # the same files as an end of the process.
-    with monkeypatch.context() as patch:
-        patch.setattr(follow_sums, "place_batch", fail)
-        with pytest.raises(StreamingQueryException, match="the end"):
-            follow(spark, log, state, files_per_batch=1)
-    assert stored_and_noted(state) == (["batch=0", "batch=1"], ["0"])
-    assert (state / "sums" / ".batch-1.unfinished" / "_SUCCESS").exists()
-    assert known(spark, log, state) == (1111, 12)
-    # It comes late, and is a month older than the newest.
-    put_file(log, 4)
-    late = log / "run=r" / "system=kafka" / "part-main-00004.parquet"
-    os.utime(late, (late.stat().st_atime, late.stat().st_mtime - 30 * 86_400))
-    assert known(spark, log, state) == (11111, 15)
-    assert known(spark, log, state) == (11111, 15)
+    assert known(log, state) == (1011, 9)
+    late = put_file(log, 2)
+    os.utime(late, (0, 0))
+    found = follow(log, state)
+    assert (counted(found), found.batches, found.new_batches, found.new_rows) == ((1111, 12), 4, 1, 3)
+    compacted = log / "run=r" / "system=kafka" / "date=2026-11-21"
+    compacted.mkdir()
+    put_file(log, 4).rename(compacted / "part-0123456789abcdef.parquet")
+    assert known(log, state) == known(log, state) == (11111, 15)
 
 
-def test_a_log_is_followed_over_spark_connect(spark: SparkSession, tmp_path: Path) -> None:
-    put_file(tmp_path / "log", 1)
-    command = [sys.executable, "-c", "from sluicegate.cli import main\nmain()", "report", "follow"]
-    done = subprocess.run(
-        [*command, str(tmp_path / "log"), "--state", str(tmp_path / "state")],
-        env=daemons.environment(SPARK_REMOTE=daemons.connect(spark)),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert "3 rows of the log" in done.stdout
+def test_a_log_that_has_moved_counts_once(tmp_path: Path) -> None:
+    put_file(tmp_path / "log", 0)
+    assert known(tmp_path / "log", tmp_path / "state") == (1, 3)
+    (tmp_path / "log").rename(tmp_path / "moved")
+    put_file(tmp_path / "moved", 1)
+    assert known(tmp_path / "moved", tmp_path / "state") == (11, 6)
 
 
-def test_sums_list_refusals_first(spark: SparkSession, tmp_path: Path) -> None:
+def test_sums_list_refusals_first(tmp_path: Path) -> None:
     put_file(tmp_path / "log", 1, decisions=7)
-    found = findings(follow(spark, tmp_path / "log", tmp_path / "state"))
+    found = findings(follow(tmp_path / "log", tmp_path / "state"))
     assert found.facts["read by this call"] == "3 rows of the log"
     assert found.summary == "21 decisions, of them 7 refused or dropped."
     assert [row[5:9] for row in found.tables()["sums"].rows] == [
@@ -140,14 +99,12 @@ def test_sums_list_refusals_first(spark: SparkSession, tmp_path: Path) -> None:
     ]
 
 
-def test_times_are_in_utc_wherever_it_runs(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_times_are_in_utc_wherever_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put_file(tmp_path / "log", 0)
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     time.tzset()
     try:
-        found = findings(follow(spark, tmp_path / "log", tmp_path / "state"))
+        found = findings(follow(tmp_path / "log", tmp_path / "state"))
     finally:
         monkeypatch.undo()
         time.tzset()
@@ -155,37 +112,80 @@ def test_times_are_in_utc_wherever_it_runs(
     assert times == {("2026-11-21 12:00", "2026-11-21 12:00"), ("2026-11-21 12:00", "2026-11-21 12:01")}
 
 
-def test_a_batch_is_summed_in_few_parts(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    parts: list[str | None] = []
-    summed = follow_sums.summed
-
-    def watched(batch: DataFrame) -> DataFrame:
-        parts.append(batch.sparkSession.conf.get(PARTITIONS))
-        return summed(batch)
-
-    monkeypatch.setattr(follow_sums, "summed", watched)
-    put_file(tmp_path / "log", 1)
-    before = spark.conf.get(PARTITIONS) or ""
-    spark.conf.set(PARTITIONS, "200")
-    try:
-        assert follow(spark, tmp_path / "log", tmp_path / "state").batches == 1
-    finally:
-        spark.conf.set(PARTITIONS, before)
-    assert parts == ["2"]
-
-
-def test_an_empty_log_has_no_findings_yet(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_empty_log_has_no_findings_yet(tmp_path: Path) -> None:
     (tmp_path / "log").mkdir()
-    followed = follow(spark, tmp_path / "log", tmp_path / "state")
-    assert (followed.batches, followed.sums.collect()) == (0, [])
+    found = follow(tmp_path / "log", tmp_path / "state")
+    assert (found.batches, counted(found)) == (0, (0, 0))
+    nothing = put_file(tmp_path / "log", 0)
+    pq.write_table(SCHEMA.empty_table(), nothing)
+    assert follow(tmp_path / "log", tmp_path / "state").batches == 0
 
 
-def test_a_damaged_file_is_named_and_none_of_it_is_counted(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_damaged_file_is_named_and_none_of_it_is_counted(tmp_path: Path, inside: bool) -> None:
     put_file(tmp_path / "log", 1)
-    broken = tmp_path / "log" / "run=r" / "system=kafka" / "part-main-9.parquet"
-    broken.write_bytes(b"PAR1" + os.urandom(100))
-    with pytest.raises(FollowError, match=r"part-main-9.parquet is damaged"):
-        follow(spark, tmp_path / "log", tmp_path / "state")
-    assert not list((tmp_path / "state").glob("*")) if (tmp_path / "state").exists() else True
+    broken = put_file(tmp_path / "log", 2)
+    content = bytearray(broken.read_bytes())
+    end = 4_000 if inside else len(content)
+    content[4:end] = b"\xff" * (end - 4)
+    broken.write_bytes(content)
+    for _ in range(2):
+        with pytest.raises(FollowError, match=r"part-main-00002.parquet is damaged.*\n.*then call again"):
+            follow(tmp_path / "log", tmp_path / "state")
+    broken.rename(tmp_path / "aside.parquet")
+    assert known(tmp_path / "log", tmp_path / "state") == (10, 3)
+
+
+def test_a_file_that_a_gateway_removes_meanwhile_is_no_damaged_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_file(tmp_path / "log", 0)
+    oldest = put_file(tmp_path / "log", 1)
+
+    def listed_then_removed(folder: Place) -> Listing:
+        found = listing(folder)
+        oldest.unlink(missing_ok=True)
+        return found
+
+    monkeypatch.setattr(following, "listing", listed_then_removed)
+    assert known(tmp_path / "log", tmp_path / "state") == (1, 3)
+
+
+def test_a_state_with_a_checkpoint_of_spark_is_refused(tmp_path: Path) -> None:
+    put_file(tmp_path / "log", 1)
+    for left in ("checkpoint/offsets", "sums/batch=0"):
+        old = tmp_path / left.replace("/", "-")
+        (old / left).mkdir(parents=True)
+        (old / left / "0").touch()
+        with pytest.raises(FollowError, match=r"earlier release.*remove all of it and call again"):
+            follow(tmp_path / "log", old)
+
+
+def test_sums_that_are_damaged_are_refused(tmp_path: Path) -> None:
+    put_file(tmp_path / "log", 1)
+    assert known(tmp_path / "log", tmp_path / "state") == (10, 3)
+    (tmp_path / "state" / "sums" / "batch-0.parquet").write_bytes(b"PAR1")
+    with pytest.raises(PlaceError, match=r"cannot read .*batch-0.parquet: .*put it back, or remove all"):
+        follow(tmp_path / "log", tmp_path / "state")
+
+
+def test_a_second_call_at_the_same_time_is_refused(tmp_path: Path) -> None:
+    put_file(tmp_path / "log", 1)
+    (tmp_path / "state").mkdir()
+    command = ["report", "follow", str(tmp_path / "log"), "--state", str(tmp_path / "state")]
+    with locked(tmp_path / "state") as mine:
+        assert mine
+        refused = CliRunner().invoke(main, command)
+    assert (refused.exit_code, "another call uses" in refused.stderr) == (2, True)
+    assert CliRunner().invoke(main, command).exit_code == 0
+
+
+def test_it_needs_no_spark(tmp_path: Path) -> None:
+    put_file(tmp_path / "log", 1)
+    command = ["report", "follow", str(tmp_path / "log"), "--state", str(tmp_path / "state")]
+    program = "import sys\nsys.modules['pyspark'] = None\nfrom sluicegate.cli import main\nmain()"
+    done = subprocess.run(
+        [sys.executable, "-c", program, *command], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "3 rows of the log" in done.stdout
