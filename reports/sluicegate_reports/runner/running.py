@@ -209,7 +209,7 @@ class Comparison:
         now = datetime.now(UTC)
         try:
             plan = self._plan(arm, Way(()), suffix)
-            tried = trials(plan, self._resolver(arm), {}, Played(now, None, why))
+            tried = trials(plan, self._resolver(arm), arm.all_judged(), Played(now, None, why))
         except (ConfigErrors, ImportError, KeyError):
             tried = []
         return Outcome(facts, tried)
@@ -237,7 +237,7 @@ class Comparison:
         self.progress.end(arm.name, missing)
         return Outcome(
             ArmFacts(arm.system, arm.door, _label(arm, broker), missing, played.read_until),
-            trials(plan, resolve, way.judged, played),
+            trials(plan, resolve, arm.all_judged(), played),
             [Phase(f"{name} ({arm.name})", start, end) for name, start, end in phases(plan, played)],
             skews,
         )

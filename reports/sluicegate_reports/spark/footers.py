@@ -12,6 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from sluicegate_reports.model.timestamps import in_nanoseconds
+
+_US = pa.timestamp("us", tz="UTC")
 _RUN, _SYSTEM, _TIME = "run", "system", "time"
 
 
@@ -29,7 +32,7 @@ class Told:
 
 
 def of_file(file: pq.ParquetFile) -> Told:
-    """Statistics of one file, whose times are in us."""
+    """Statistics of one file."""
     leaves = file.metadata.schema
     place = {leaves.column(number).path: number for number in range(len(leaves))}
     groups = range(file.metadata.num_row_groups)
@@ -39,7 +42,7 @@ def of_file(file: pq.ParquetFile) -> Told:
 
 def of_table(table: pa.Table) -> Told:
     """Statistics of rows in memory."""
-    span = pc.min_max(table.column(_TIME).cast(pa.int64()))
+    span = pc.min_max(table.column(_TIME).cast(_US, safe=False).cast(pa.int64()))
     return Told(
         _counted(table.column(_SYSTEM)),
         _counted(table.column(_RUN)),
@@ -75,5 +78,6 @@ def _of_group(file: pq.ParquetFile, number: int, columns: Sequence[int]) -> Told
     # Writers may truncate long texts; then the two bounds differ.
     if known and (run.min, system.min) == (run.max, system.max):
         rows = group.num_rows
-        return Told({system.min: rows}, {run.min: rows}, time.min_raw, time.max_raw)
+        per_us = 1_000 if _TIME in in_nanoseconds(file.schema_arrow) else 1
+        return Told({system.min: rows}, {run.min: rows}, time.min_raw // per_us, time.max_raw // per_us)
     return of_table(file.read_row_group(number, columns=[_RUN, _SYSTEM, _TIME]))

@@ -20,6 +20,7 @@ from sluicegate.decisions.compaction import IN_PROGRESS_SUFFIX
 from sluicegate_reports.model import observations
 from sluicegate_reports.model.listing import is_finished
 from sluicegate_reports.model.places import File, Place, PlaceError, told
+from sluicegate_reports.model.timestamps import in_microseconds, is_readable
 
 _LOOKS_AT_ONCE = 16
 """Each is a question or two to a store, which is mostly waiting."""
@@ -90,7 +91,9 @@ def opened(file: Place, texts: Sequence[str] = ()) -> Iterator[pq.ParquetFile]:
 
 
 def tables(file: Place, columns: Sequence[str], form: Form, texts: Sequence[str] = ()) -> Iterator[pa.Table]:
-    """These columns of a file's rows, some 65,536 at a time. Those that an older file lacks are null.
+    """These columns of a file's rows, some 65,536 at a time, with times in microseconds.
+
+    Columns that an older file lacks are null.
 
     :param texts: those of them whose values repeat, which are given as indices of dictionaries.
     :raises DamagedError: if it is damaged inside.
@@ -99,7 +102,8 @@ def tables(file: Place, columns: Sequence[str], form: Form, texts: Sequence[str]
     try:
         with opened(file, texts) as found:
             here = set(found.schema_arrow.names)
-            for batch in found.iter_batches(_BATCH_ROWS, columns=[name for name in columns if name in here]):
+            wanted = [name for name in columns if name in here]
+            for batch in map(in_microseconds, found.iter_batches(_BATCH_ROWS, columns=wanted)):
                 arrays = [
                     batch.column(name) if name in here else pa.nulls(len(batch), form.schema.field(name).type)
                     for name in columns
@@ -170,7 +174,9 @@ def _problem(schema: pa.Schema, form: Form) -> str:
             "read it with the release that wrote it, or a later one"
         )
     names = set(schema.names)
-    wrong = [f.name for f in form.schema if f.name in names and schema.field(f.name).type != f.type]
+    wrong = [
+        f.name for f in form.schema if f.name in names and not is_readable(schema.field(f.name).type, f.type)
+    ]
     if wrong:
         return f"has columns of other types: {', '.join(wrong)}"
     lacks = missing_columns(form.columns, names, version)

@@ -7,18 +7,20 @@ that cannot be fetched is not taken for a damaged one. A file may be damaged ins
 fails on it, and `thorough` finds it by reading everything once.
 """
 
-from collections.abc import Callable
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
 from sluicegate.decisions.reading import record_batches
 from sluicegate.decisions.spool import DecisionLogError, parquet_path
 from sluicegate_reports.model.listing import Listed, is_spool, listing
 from sluicegate_reports.model.places import File, Place, told
+from sluicegate_reports.model.timestamps import in_nanoseconds
 from sluicegate_reports.spark.footers import Told, of_file, of_table, together
 from sluicegate_reports.spark.log_files import DECISIONS, OBSERVATIONS, Form, LeftOut, inspected, read_through
 from sluicegate_reports.transforms.packing import DAMAGED
@@ -55,6 +57,15 @@ class Log:
     def rows(self) -> int:
         """Rows in the files."""
         return sum(self.told.systems.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What the end of a whole file tells."""
+
+    told: Told
+    in_ns: frozenset[str]
+    """Columns that have nanoseconds."""
 
 
 def read_decisions(spark: SparkSession, directory: Listed, *, thorough: bool = False) -> Log:
@@ -98,10 +109,10 @@ def _read(spark: SparkSession, directory: Listed, form: Form, *, thorough: bool)
         became = None if taken else _became(file.place)
         if became is not None and became not in {other.place for other in finished}:
             finished.append(File(became, became.path.stat().st_size))
-    looks = inspected(finished, form, partial(_footer, thorough=thorough))
+    looks = inspected(finished, form, partial(_look, thorough=thorough))
     left_out += [look for look in looks if isinstance(look, LeftOut)]
-    whole = [file.place for file, look in zip(finished, looks, strict=True) if isinstance(look, Told)]
-    told_of = [look for look in looks if isinstance(look, Told)] + [of_table(spool) for spool in spools]
+    whole = {file.place: look for file, look in zip(finished, looks, strict=True) if isinstance(look, _Look)}
+    told_of = [look.told for look in whole.values()] + [of_table(spool) for spool in spools]
     here = all(place.is_local for place in whole) and not spools
     return Log(
         _frame(spark, form, whole, spools),
@@ -144,21 +155,35 @@ def _take_spool(file: File, form: Form, spools: list[pa.Table], left_out: list[L
     return True
 
 
-def _footer(file: pq.ParquetFile, *, thorough: bool) -> Told:
+def _look(file: pq.ParquetFile, *, thorough: bool) -> _Look:
     if thorough:
         read_through(file)
-    return of_file(file)
+    return _Look(of_file(file), in_nanoseconds(file.schema_arrow))
 
 
-def _frame(spark: SparkSession, form: Form, whole: list[Place], spools: list[pa.Table]) -> DataFrame:
-    empty: Callable[[], DataFrame] = lambda: spark.createDataFrame([], _ddl(form))  # noqa: E731
-    frame = spark.read.schema(_ddl(form)).parquet(*map(str, whole)) if whole else empty()
+def _frame(
+    spark: SparkSession, form: Form, whole: Mapping[Place, _Look], spools: list[pa.Table]
+) -> DataFrame:
+    alike: dict[frozenset[str], list[str]] = {}
+    for file, look in whole.items():
+        alike.setdefault(look.in_ns, []).append(str(file))
+    frames = [_finished(spark, form, files, in_ns) for in_ns, files in alike.items()]
     if spools:
-        table = pa.concat_tables(spools)
-        unfinished = spark.createDataFrame(table, _ddl(form))
-        frame = frame.unionByName(unfinished)
-    return frame
+        frames.append(spark.createDataFrame(pa.concat_tables(spools), _ddl(form)))
+    return reduce(DataFrame.unionByName, frames) if frames else spark.createDataFrame([], _ddl(form))
 
 
-def _ddl(form: Form) -> str:
-    return ", ".join(f"`{column.name}` {_TYPES[column.type]}" for column in form.columns)
+def _finished(spark: SparkSession, form: Form, files: list[str], in_ns: frozenset[str]) -> DataFrame:
+    """The rows of Parquet files.
+
+    :param in_ns: columns of all of them that have nanoseconds, which Spark reads as numbers only.
+    """
+    frame = spark.read.schema(_ddl(form, in_ns)).parquet(*files)
+    # `div` leaves integers: through floating point the last digits would be lost.
+    times = {name: F.timestamp_micros(F.expr(f"`{name}` div 1000")) for name in in_ns}
+    return frame.withColumns(times) if times else frame
+
+
+def _ddl(form: Form, in_ns: Container[str] = ()) -> str:
+    types = ((each.name, "bigint" if each.name in in_ns else _TYPES[each.type]) for each in form.columns)
+    return ", ".join(f"`{name}` {kind}" for name, kind in types)

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
+from sluicegate_reports.model.timestamps import in_microseconds
 from sluicegate_reports.transforms.attribution import MARKED
 from sluicegate_reports.transforms.packed import (
     ATTACHING,
@@ -104,7 +105,8 @@ def _read(
         try:
             with pq.ParquetFile(path) as file:
                 names = [name for name in file.schema_arrow.names if name in wanted]
-                yield from file.iter_batches(_PIECE_ROWS, columns=names, use_threads=False)
+                batches_of_file = file.iter_batches(_PIECE_ROWS, columns=names, use_threads=False)
+                yield from map(in_microseconds, batches_of_file)
         except (FileNotFoundError, PermissionError):
             raise  # it may be whole
         except (pa.ArrowException, OSError) as error:
@@ -116,10 +118,15 @@ def _packed(batches: Iterable[pa.RecordBatch], log: str, kept: Kept) -> Iterator
     for batch in batches:
         held.append(batch)
         if sum(map(len, held)) >= _PIECE_ROWS:
-            yield from _cut(pa.Table.from_batches(held), log, kept)
+            yield from _cut(_together(held), log, kept)
             held = []
     if held:
-        yield from _cut(pa.Table.from_batches(held), log, kept)
+        yield from _cut(_together(held), log, kept)
+
+
+def _together(batches: Sequence[pa.RecordBatch]) -> pa.Table:
+    """Rows of several files, of which one may lack columns that others have, or exclude nulls in them."""
+    return pa.concat_tables((pa.Table.from_batches([batch]) for batch in batches), promote_options="default")
 
 
 def _cut(table: pa.Table, log: str, kept: Kept) -> Iterator[pa.RecordBatch]:

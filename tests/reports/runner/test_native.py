@@ -11,13 +11,15 @@ from sluicegate_reports.registry import policies
 from sluicegate_reports.runner.brokers.processes import UnavailableError
 from sluicegate_reports.runner.doors.base import Arm, Broker, Setting
 from sluicegate_reports.runner.doors.native_kafka import (
+    JUDGED,
+    STRIMZI_JUDGED,
     decode_answer,
     encode_quotas,
     set_quotas,
-    strimzi_judged,
     strimzi_properties,
 )
-from sluicegate_reports.runner.doors.native_pulsar import JUDGED, holds, settings_of, topic_path
+from sluicegate_reports.runner.doors.native_pulsar import JUDGED as OF_PULSAR
+from sluicegate_reports.runner.doors.native_pulsar import holds, settings_of, topic_path
 from sluicegate_reports.runner.loading import LoadedScenario
 from sluicegate_reports.runner.scenario import Scenario
 
@@ -58,7 +60,7 @@ def test_pulsar_gets_the_settings_of_the_scenario_and_no_defaults() -> None:
         "maxDeliveryDelayInMillis": 2000,
     }
     assert settings_of(held(fixed_delivery_delay=2000)) == {}
-    assert JUDGED["fixed_delivery_delay"].not_applicable
+    assert OF_PULSAR["fixed_delivery_delay"].not_applicable
 
 
 def test_brokers_may_add_fields_but_change_none() -> None:
@@ -70,8 +72,8 @@ def test_brokers_may_add_fields_but_change_none() -> None:
 
 def test_every_policy_is_judged_for_kafka_and_never_as_the_policy_says() -> None:
     for policy in policies():
-        judged = strimzi_judged()[policy]
-        assert bool(judged.nearest) != bool(judged.not_applicable)
+        for judged in (JUDGED[policy], STRIMZI_JUDGED[policy]):
+            assert bool(judged.nearest) != bool(judged.not_applicable)
 
 
 def test_the_strimzi_plug_in_gets_only_rates_that_are_set() -> None:

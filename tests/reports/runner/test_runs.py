@@ -12,7 +12,9 @@ from tests.reports.runner.topics import scenario_name
 
 from sluicegate_danube.reference import ReferenceBroker
 from sluicegate_reports import registry
+from sluicegate_reports.model.verdict import Verdict
 from sluicegate_reports.registry.arms import REFERENCE_LABEL
+from sluicegate_reports.verdicts import judge
 
 pytestmark = pytest.mark.slow
 
@@ -170,6 +172,16 @@ async def test_brokers_without_policies_of_their_own_are_reported_as_missing(rec
     assert {arm.system for arm in made.run.facts.arms} == {"kafka", "kafka-strimzi", "pulsar"}
     for arm in made.run.facts.arms:
         assert "no policies of its own" in arm.missing or "takes no quota plug-in" in arm.missing
+    # What a system has no policy for is not missing.
+    verdicts = {(trial.system, trial.policy): judge(trial, {}).verdict for trial in made.run.trials}
+    limits = ("max_publish_rate", "max_producers_per_topic", "max_message_size")
+    assert {verdicts["kafka-strimzi", limit] for limit in limits} == {Verdict.NOT_APPLICABLE}
+    assert [verdicts["kafka", limit] for limit in limits] == [
+        Verdict.NOT_APPLICABLE,
+        Verdict.NOT_APPLICABLE,
+        Verdict.MISSING,
+    ]
+    assert {verdicts["pulsar", limit] for limit in limits} == {Verdict.MISSING}
 
 
 async def test_an_additional_door_can_drive_its_own_clients(

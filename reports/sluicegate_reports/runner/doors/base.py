@@ -21,12 +21,6 @@ class Judged:
     """Why the policy does not exist there."""
 
 
-def lacking(system: str, door: str) -> dict[str, Judged]:
-    """Policies that a system lacks at a door, according to the registry."""
-    lacks = registry.system(system).lacks
-    return {each.policy: Judged(not_applicable=each.why) for each in lacks if each.door in ("", door)}
-
-
 @dataclass(frozen=True, slots=True)
 class Broker:
     """A broker that clients can reach."""
@@ -72,8 +66,6 @@ class Way:
     """Which clients are driven, see `plan.ArmPlan`; the stock ones of the arm's system if empty."""
     options: Mapping[str, str] = field(default_factory=dict)
     """Settings for the clients, see `plan.ArmPlan`."""
-    judged: Mapping[str, Judged] = field(default_factory=dict)
-    """By policy, for policies that are not enforced exactly as stated."""
     process: Talker | None = None
     """The gate, whose clock is compared with the clients'."""
     notes: list[str] = field(default_factory=list)
@@ -101,6 +93,9 @@ class Arm:
     """Label that must stand beside its name; the broker's own label is added."""
     broker: str | None = None
     """The broker that it needs, see `places`; None if it starts its own."""
+    judged: Mapping[str, Judged] = field(default_factory=dict)
+    """By policy, for policies that are not enforced exactly as stated, besides those that the registry says
+    its kind of broker lacks; known whether or not the arm can be played."""
     asked_only: bool = False
     """True if it only explains why there is no such arm: played only if no other arm is requested."""
 
@@ -108,3 +103,13 @@ class Arm:
     def name(self) -> str:
         """`kafka proxy`."""
         return f"{self.system} {self.door}"
+
+    def all_judged(self) -> dict[str, Judged]:
+        """What `judged` has, and the policies that its kind of broker lacks at its door, by the registry."""
+        lacks = registry.system(self.client).lacks
+        return {
+            **{
+                each.policy: Judged(not_applicable=each.why) for each in lacks if each.door in ("", self.door)
+            },
+            **self.judged,
+        }

@@ -11,7 +11,7 @@ import yaml
 from sluicegate_reports.model.runs import DECISIONS
 from sluicegate_reports.runner.brokers.processes import UnavailableError
 from sluicegate_reports.runner.children import Talker
-from sluicegate_reports.runner.doors.base import Setting, Way, lacking
+from sluicegate_reports.runner.doors.base import Setting, Way
 
 _READY_S = _END_S = 300.0
 _HOST = "sluicegate_reports.runner.host"
@@ -82,5 +82,4 @@ async def gated(setting: Setting, role: str, entry: Mapping[str, Any]) -> AsyncI
     }
     notes: list[str] = []
     async with hosted(role, order, setting.directory, notes) as (process, ready):
-        judged = lacking(arm.client, arm.door)
-        yield Way((ready["address"],), judged=judged, process=process, notes=notes)
+        yield Way((ready["address"],), process=process, notes=notes)

@@ -20,14 +20,14 @@ def _real(setting: Setting) -> Broker:
 @asynccontextmanager
 async def _kafka(setting: Setting) -> AsyncIterator[Way]:
     broker = _real(setting)
-    judged = await native_kafka.set_quotas(broker, setting)
-    yield Way(broker.addresses, options={"client_id": "topic"}, judged=judged)
+    await native_kafka.set_quotas(broker, setting)
+    yield Way(broker.addresses, options={"client_id": "topic"})
 
 
 @asynccontextmanager
 async def _strimzi(setting: Setting) -> AsyncIterator[Way]:
     broker = _real(setting)
-    yield Way(broker.addresses, judged=native_kafka.strimzi_judged())
+    yield Way(broker.addresses)
 
 
 @asynccontextmanager
@@ -38,8 +38,8 @@ async def _pulsar(setting: Setting) -> AsyncIterator[Way]:
             "its policies are set by its admin API, whose address is not known: "
             "give 'admin' or --pulsar-admin"
         )
-    judged = await native_pulsar.set_policies(broker.admin, setting)
-    yield Way(broker.addresses, judged=judged)
+    await native_pulsar.set_policies(broker.admin, setting)
+    yield Way(broker.addresses)
 
 
 @asynccontextmanager
@@ -53,10 +53,24 @@ async def _danube(setting: Setting) -> AsyncIterator[Way]:
 
 
 ARMS = (
-    Arm("kafka", "native", "kafka", _kafka, label="client quotas, nearest", broker="kafka"),
     Arm(
-        "kafka-strimzi", "native", "kafka", _strimzi, label="Strimzi plug-in, nearest", broker="kafka-strimzi"
+        "kafka",
+        "native",
+        "kafka",
+        _kafka,
+        label="client quotas, nearest",
+        broker="kafka",
+        judged=native_kafka.JUDGED,
     ),
-    Arm("pulsar", "native", "pulsar", _pulsar, broker="pulsar"),
+    Arm(
+        "kafka-strimzi",
+        "native",
+        "kafka",
+        _strimzi,
+        label="Strimzi plug-in, nearest",
+        broker="kafka-strimzi",
+        judged=native_kafka.STRIMZI_JUDGED,
+    ),
+    Arm("pulsar", "native", "pulsar", _pulsar, broker="pulsar", judged=native_pulsar.JUDGED),
     Arm("danube", "native", "danube", _danube, label=REFERENCE_LABEL),
 )

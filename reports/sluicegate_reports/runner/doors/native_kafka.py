@@ -23,7 +23,7 @@ _OVERHEAD_BYTES = 70
 _NO_COUNT = Judged(not_applicable="Kafka limits no number of clients of a topic")
 _NO_MESSAGES = Judged(not_applicable="Kafka's quotas count bytes, not messages")
 _NO_DELAY = Judged(not_applicable="Kafka delivers at once")
-_BY_POLICY: Mapping[str, Judged] = MappingProxyType(
+JUDGED: Mapping[str, Judged] = MappingProxyType(
     {
         "max_producers_per_topic": _NO_COUNT,
         "max_subscriptions_per_topic": _NO_COUNT,
@@ -50,16 +50,17 @@ _BY_POLICY: Mapping[str, Judged] = MappingProxyType(
         ),
     }
 )
+"""How far Kafka's quotas enforce each policy."""
 
-
-def strimzi_judged() -> Mapping[str, Judged]:
-    """How far the Strimzi plug-in enforces each policy: it limits bytes a second of a whole broker."""
-    nothing = Judged(not_applicable="the plug-in limits bytes published to and fetched from a broker only")
-    near = Judged(nearest="one limit for all clients of a broker together, not of a topic")
-    return dict.fromkeys(_BY_POLICY, nothing) | {
-        "max_publish_rate_bytes": near,
-        "max_dispatch_rate_bytes": near,
-    }
+_NOT_IN_PLUG_IN = Judged(
+    not_applicable="the plug-in limits bytes published to and fetched from a broker only"
+)
+_OF_BROKER = Judged(nearest="one limit for all clients of a broker together, not of a topic")
+STRIMZI_JUDGED: Mapping[str, Judged] = MappingProxyType(
+    dict.fromkeys(JUDGED, _NOT_IN_PLUG_IN)
+    | {"max_publish_rate_bytes": _OF_BROKER, "max_dispatch_rate_bytes": _OF_BROKER}
+)
+"""How far the Strimzi plug-in enforces each policy: it limits bytes a second of a whole broker."""
 
 
 def strimzi_properties(publish_bytes: int, dispatch_bytes: int, port: int) -> dict[str, str]:
@@ -75,10 +76,9 @@ def strimzi_properties(publish_bytes: int, dispatch_bytes: int, port: int) -> di
     return lines
 
 
-async def set_quotas(broker: Broker, setting: Setting) -> Mapping[str, Judged]:
+async def set_quotas(broker: Broker, setting: Setting) -> None:
     """Apply the policies that Kafka has an equivalent of.
 
-    :return: how far it enforces each policy.
     :raises UnavailableError: if the broker refuses.
     """
     for topic in setting.topics.values():
@@ -89,7 +89,6 @@ async def set_quotas(broker: Broker, setting: Setting) -> Mapping[str, Judged]:
         size = int(held.number("max_message_size"))
         if size and held.level("max_message_size"):
             await _set_topic(broker.addresses, topic, "max.message.bytes", str(size + _OVERHEAD_BYTES))
-    return _BY_POLICY
 
 
 async def _set_topic(addresses: tuple[str, ...], topic: str, name: str, value: str) -> None:

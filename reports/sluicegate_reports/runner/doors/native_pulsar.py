@@ -33,6 +33,7 @@ JUDGED: Mapping[str, Judged] = MappingProxyType(
         "max_message_size": Judged(nearest="Pulsar compares metadata and payload together"),
     }
 )
+"""How far it enforces policies that it does not have as stated."""
 
 
 def settings_of(held: EffectivePolicies) -> dict[str, object]:
@@ -63,11 +64,10 @@ def settings_of(held: EffectivePolicies) -> dict[str, object]:
     return wanted
 
 
-async def set_policies(admin: str, setting: Setting) -> Mapping[str, Judged]:
+async def set_policies(admin: str, setting: Setting) -> None:
     """Apply the policies that Pulsar has an equivalent of, and wait until its admin API shows them.
 
     :param admin: address of the admin API.
-    :return: how far it enforces each policy.
     :raises UnavailableError: if it refuses one, or does not show it within 20 s.
     """
     import httpx
@@ -79,7 +79,6 @@ async def set_policies(admin: str, setting: Setting) -> Mapping[str, Judged]:
                     await _set(http, topic, name, value)
     except httpx.HTTPError as error:
         raise UnavailableError(f"Pulsar's admin API at {admin}: {type(error).__name__}: {error}") from None
-    return JUDGED
 
 
 async def _set(http: Any, topic: str, name: str, value: object) -> None:
