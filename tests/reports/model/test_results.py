@@ -99,7 +99,7 @@ def test_every_gap_is_reported_once() -> None:
         "pulsar native, fixed_delivery_delay: the observations of this arm end before the first delivery",
     )
     assert counted(results).startswith(
-        "through gates 3 missing, 5 within bound, 4 exact; "
+        "through gates 3 not played, 5 within bound, 4 exact; "
         "natively 2 off, 1 missing, 2 exact, 1 not applicable; "
     )
 
