@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from sluicegate_reports import registry
 from sluicegate_reports.jobs import clocks, strays
+from sluicegate_reports.jobs.causes import with_causes
 from sluicegate_reports.jobs.figures import figures_of, source_of
 from sluicegate_reports.jobs.further import further
 from sluicegate_reports.jobs.incomplete import Incomplete, certain, told
@@ -105,7 +106,8 @@ def judged(run: Run, found: Measures, lacking: Incomplete = _COMPLETE) -> Sequen
         if others and not trial.saturated and source_of(number, found) == CLIENTS:
             # Without a log it is unknown which of them held the clients back.
             figures = {**figures, "used": None}
-        findings.append(told(number, trial, figures, judge(trial, figures), found, lacking))
+        finding = with_causes(number, trial, figures, judge(trial, figures), found)
+        findings.append(told(number, trial, figures, finding, found, lacking))
     return findings
 
 
@@ -169,6 +171,7 @@ def _cell(facts: RunFacts, policy: str, system: str, door: str, findings: list[t
         rows_name(policy),
         chosen.unit,
         next(row for finding, row in findings if finding is chosen),
+        causes=chosen.causes,
     )
 
 

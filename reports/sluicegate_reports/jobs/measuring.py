@@ -61,6 +61,8 @@ class Measures:
     carried: Rows = field(default_factory=list)
     """As `lag.carried`."""
     unanswered: Rows = field(default_factory=list)
+    causes: Rows = field(default_factory=list)
+    """As `causes.causes`."""
     attachments: Rows = field(default_factory=list)
     served: Rows = field(default_factory=list)
     bounded: Rows = field(default_factory=list)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from sluicegate_reports.jobs.by_topic import Row, Rows
 from sluicegate_reports.model.runs import Trial
 from sluicegate_reports.transforms import (
+    causes,
     engage,
     excess,
     fairness,
@@ -24,7 +25,7 @@ from sluicegate_reports.transforms.law import Moments
 from sluicegate_reports.transforms.packed import Topic
 from sluicegate_reports.transforms.requests import Gathered, Requests
 from sluicegate_reports.transforms.slots import Slots
-from sluicegate_reports.verdicts.thresholds import STALL_S, TRANSIT_S
+from sluicegate_reports.verdicts.thresholds import EXACT_SHARE, STALL_S, TRANSIT_S
 
 _FINE_UP_TO_S = 600
 """Phases up to this long are looked at in slots of 100 ms, longer ones in seconds."""
@@ -58,11 +59,14 @@ class Rates:
         found: dict[str, Rows] = {}
         for lane in known:
             of_lane = seen[lane.number]
-            for name, source, row in _figures(lane, of_lane, carried.get(lane.number, 0)):
+            requests = {source: gathered.requests() for source, gathered in of_lane.gathered.items()}
+            rows = [*_figures(lane, of_lane.slots, requests, carried.get(lane.number, 0))]
+            rows += [("causes", LOG, row) for row in _causes(topic, lane, requests, rows)]
+            for name, source, row in rows:
                 found.setdefault(name, []).append({"lane": lane.number, "source": source, **row})
         late = lag.unanswered(topic, own)
-        rows = [{"lane": lane, "source": CLIENTS, "unanswered": count} for lane, count in late.items()]
-        return {**found, "unanswered": rows}
+        unanswered = [{"lane": lane, "source": CLIENTS, "unanswered": count} for lane, count in late.items()]
+        return {**found, "unanswered": unanswered}
 
     def _seen(self, topic: Topic, own: Sequence[Lane]) -> dict[int, _Seen]:
         seen = {lane.number: _Seen() for lane in own}
@@ -74,14 +78,15 @@ class Rates:
         return seen
 
 
-def _figures(lane: Lane, seen: _Seen, carried: int) -> Iterator[tuple[str, str, Row]]:
+def _figures(
+    lane: Lane, sums: Mapping[str, Slots], requests: Mapping[str, Requests], carried: int
+) -> Iterator[tuple[str, str, Row]]:
     """Name, source and row of each figure of a lane.
 
     :param carried: messages on their way to the clients when it began.
     """
     yield "carried", CLIENTS, {"carried_messages": carried}
-    requests = {source: gathered.requests() for source, gathered in seen.gathered.items()}
-    for source, own in seen.slots.items():
+    for source, own in sums.items():
         yield from (("seconds", source, row) for row in slots.per_second(own))
         yield from _told("shares", source, fairness.jain(own))
         yield "engaged", source, engage.engage(own, lane)
@@ -94,6 +99,18 @@ def _figures(lane: Lane, seen: _Seen, carried: int) -> Iterator[tuple[str, str, 
             yield from _told("owed", source, owed)
         if source == LOG:
             yield from _told("judged", source, refusals.refusals(requests[LOG], lane, _JUDGED_US))
+
+
+def _causes(
+    topic: Topic, lane: Lane, requests: Mapping[str, Requests], figures: Sequence[tuple[str, str, Row]]
+) -> Iterator[Row]:
+    """Looked for where the law may not be kept, or where the log and the clients differ."""
+    over = any(name == "laws" and row["excess_share"] > EXACT_SHARE for name, _, row in figures)
+    less = any(name == "owed" and row["given"] < (1 - EXACT_SHARE) * row["owed"] for name, _, row in figures)
+    told = {source: int(each.admitted.messages.sum()) for source, each in requests.items()}
+    differ = len(told) > 1 and abs(told[LOG] - told[CLIENTS]) > EXACT_SHARE * told[LOG] + 1
+    if over or less or differ:
+        yield from causes.causes(topic, lane, requests)
 
 
 def _moments(source: str, requests: Mapping[str, Requests], carried: int) -> Moments:

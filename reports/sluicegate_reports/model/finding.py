@@ -11,6 +11,20 @@ Figures: TypeAlias = Mapping[str, float | None]
 
 
 @dataclass(frozen=True, slots=True)
+class Cause:
+    """What explains a finding."""
+
+    kind: str
+    """Its name for programs, such as `log_gap`."""
+    text: str
+    from_s: float | None = None
+    """Since the trial began."""
+    to_s: float | None = None
+    messages: int | None = None
+    """How many it is about."""
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """What one trial shows."""
 
@@ -20,6 +34,7 @@ class Finding:
     """What the figure may be at most for `within`."""
     unit: str = ""
     text: str = ""
+    causes: tuple[Cause, ...] = ()
 
 
 def worst_finding(findings: Sequence[Finding]) -> Finding:

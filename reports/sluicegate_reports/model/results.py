@@ -12,16 +12,17 @@ from functools import cache
 from typing import TYPE_CHECKING, TypeAlias
 
 from sluicegate_reports import registry
+from sluicegate_reports.model.finding import Cause
 from sluicegate_reports.model.quantities import NOT_MEASURED
 from sluicegate_reports.model.verdict import Verdict
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter, ValidationError
 
-VERSION = 5
+VERSION = 6
 """Of the JSON form. 2 added origins of rows and the basis of clocks, 3 disputed verdicts, 4 panels and
-histograms, 5 unconfirmed verdicts and results of logs. Later versions may add fields; readers refuse a
-version later than their own."""
+histograms, 5 unconfirmed verdicts and results of logs, 6 causes, and what was not reached or not played.
+Later versions may add fields; readers refuse a version later than their own."""
 Value: TypeAlias = str | int | float | bool | None
 """One cell of a table; None is shown as its table says."""
 
@@ -161,6 +162,8 @@ class Cell:
     low: float | None = None
     """Of repeated runs: lower end of the interval of the figure, which is then a median."""
     high: float | None = None
+    causes: tuple[Cause, ...] = ()
+    """What explains the verdict; the text has them in words."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,13 +63,13 @@ def of_topic(topic: Topic, lanes: Sequence[Lane]) -> Iterator[tuple[Lane, str, F
     """The flows of a topic's lanes, piece by piece, with their source."""
     if not lanes:
         return
-    for piece in topic.decisions(*_DECIDED):
+    for piece in topic.decisions(*DECIDED):
         yield from ((lane, LOG, flows) for lane, flows in from_decisions(piece, lanes))
     for piece in topic.observations(*_SEEN):
         yield from ((lane, CLIENTS, flows) for lane, flows in from_observations(piece, lanes))
 
 
-_DECIDED = (
+DECIDED = (
     *("time_us", "client", "operation", "subscription", "policy", "others", "action"),
     *("delay", "bytes", "messages", "decisions", "window"),
 )

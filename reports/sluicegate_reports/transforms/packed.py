@@ -29,6 +29,7 @@ COLUMNS = {
     DECISIONS: (
         *("time_us", "gateway", "client", "operation", "subscription", "policy", "action", "others"),
         *("delay", "bytes", "messages", "decisions", "decision_cost", "window", "decision_id"),
+        "policy_version",
     ),
     OBSERVATIONS: (
         *("time_us", "phase", "client", "role", "event", "subscription", "producer"),
@@ -89,6 +90,10 @@ class Piece:
 
     def __init__(self, table: pa.Table) -> None:
         self._table = table
+
+    def where(self, rows: Flags) -> "Piece":
+        """Those rows."""
+        return Piece(self._table.filter(pa.array(rows)))
 
     def number(self, name: str, absent: int = 0) -> Numbers:
         """A column of whole numbers, and what stands for a null."""

@@ -50,6 +50,8 @@ class Requests(NamedTuple):
     """What a gateway held, and what was refused, which waits for a moment."""
     asked: Waited
     """By clients: the times of all questions, and of all answers, each column sorted by itself."""
+    failed_us: Numbers
+    """When clients were told that something failed, or gave up."""
     window_ms: int
     """The longest: how exact the times are."""
 
@@ -65,6 +67,7 @@ class Gathered:
         self._limited: list[tuple[Numbers, ...]] = []
         self._asked_us: list[Numbers] = []
         self._answered_us: list[Numbers] = []
+        self._failed_us: list[Numbers] = []
         self._window_ms = 0
 
     def add(self, flows: Flows) -> None:
@@ -78,6 +81,7 @@ class Gathered:
         if self._source == CLIENTS:
             self._asked_us.append(flows.at_us[flows.are(OFFERED)])
             self._answered_us.append(flows.at_us[flows.are(ADMITTED, REFUSED, FAILED)])
+            self._failed_us.append(flows.at_us[flows.are(FAILED)])
         self._window_ms = max(self._window_ms, int(flows.window_ms[admitted | refused].max(initial=0)))
 
     def requests(self) -> Requests:
@@ -89,6 +93,7 @@ class Gathered:
             Waited(
                 *(np.sort(np.concatenate(times or [_NONE])) for times in (self._asked_us, self._answered_us))
             ),
+            np.concatenate(self._failed_us or [_NONE]),
             self._window_ms,
         )
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from tests.reports.planted import below, bursts, otherwise
+from tests.reports.planted import below, bursts, causes, otherwise
 from tests.reports.planted.book import (
     LENGTH_S,
     RATE,
@@ -47,6 +47,7 @@ def library() -> Iterator[Planted]:
     yield from _counts()
     yield from _messages()
     yield from _clocks()
+    yield from (Planted(*told) for told in causes.library())
 
 
 def publishing(change: Callable[[list[Message]], list[Message]], **arm: Any) -> Callable[[Book, str], None]:

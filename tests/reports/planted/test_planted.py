@@ -12,7 +12,7 @@ from tests.reports.planted.book import Book
 from tests.reports.runner import in_sql
 
 from sluicegate_reports.jobs.compare import compare_trials
-from sluicegate_reports.model.results import Results
+from sluicegate_reports.model.results import Results, from_json, to_json
 from sluicegate_reports.model.runs import Run, Trial
 from sluicegate_reports.model.verdict import Verdict
 from sluicegate_reports.verdicts import Finding
@@ -77,8 +77,8 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Jud
 
 
 def test_there_are_enough_faults() -> None:
-    assert len(_FAULTS) >= 40
-    assert len(_PERFECT) >= 15
+    assert len(_FAULTS) >= 100
+    assert len(_PERFECT) >= 50
 
 
 @pytest.mark.parametrize("name", _FAULTS)
@@ -93,6 +93,17 @@ def test_a_perfect_run_is_not_off(judged: Judged, name: str) -> None:
     for finding in judged.of(name):
         assert finding.verdict in _PERFECT[name].verdicts, finding.text
         assert _PERFECT[name].named in finding.text
+
+
+def test_causes_are_told_to_programs_too(judged: Judged) -> None:
+    told = {cell.system: cell for cell in judged.results.matrix if cell.causes}
+    assert {
+        told[f"kafka-{name}"].causes[0].kind
+        for name in ("log-counted-twice", "ten-seconds-of-log-missing", "broker-away", "two-gateways")
+    } == {"log_counted_twice", "log_gap", "no_answers", "limit_per_gateway"}
+    (gap,) = told["kafka-ten-seconds-of-log-missing"].causes
+    assert (round(gap.from_s or 0), round(gap.to_s or 0), gap.messages) == (7, 17, 200)
+    assert from_json(to_json(judged.results)).matrix == judged.results.matrix
 
 
 def test_one_of_many_subscriptions_is_named(spark: SparkSession, tmp_path: Path) -> None:

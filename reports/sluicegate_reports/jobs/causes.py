@@ -1,0 +1,52 @@
+"""Names the causes of what is not kept, in words."""
+
+from dataclasses import replace
+
+from sluicegate_reports.jobs.measuring import Measures, Row
+from sluicegate_reports.model.finding import Cause, Figures, Finding
+from sluicegate_reports.model.quantities import number, quantity
+from sluicegate_reports.model.runs import Family, Trial, measured_as
+from sluicegate_reports.model.verdict import Verdict
+from sluicegate_reports.transforms import causes
+
+_EXPLAINED = (Verdict.DISPUTED, Verdict.OFF)
+TOO_SLOW = "clients_too_slow"
+
+
+def with_causes(index: int, trial: Trial, figures: Figures, finding: Finding, found: Measures) -> Finding:
+    """A finding with what explains it; one that is kept needs no cause.
+
+    :param index: the trial's place in the run's list.
+    """
+    told: list[Cause] = []
+    if finding.verdict in _EXPLAINED:
+        told = [_told(row, finding) for row in found.causes if row["lane"] == index]
+    elif finding.verdict is Verdict.NOT_REACHED and measured_as(trial).family is Family.RATE:
+        told = [_too_slow(trial, figures)]
+    text = "; ".join([finding.text, *(cause.text for cause in told)])
+    return replace(finding, text=text, causes=tuple(told)) if told else finding
+
+
+def _told(row: Row, finding: Finding) -> Cause:
+    kind, names, messages = row["kind"], row["names"], row["messages"]
+    begin, end = number(round(row["from_s"], 1)), number(round(row["to_s"], 1))
+    text = {
+        causes.LOG_TWICE: f"the log has each row twice: {messages:,} messages are counted again",
+        causes.LOG_GAP: (
+            f"the log has nothing from {begin} s to {end} s, when clients saw {messages:,} messages"
+        ),
+        causes.NO_ANSWERS: f"nobody got an answer from {begin} s to {end} s, and {messages:,} sends failed",
+        causes.GATEWAYS: f"{len(names)} gateways ({', '.join(names)}) each kept the whole limit by itself",
+        causes.POLICIES_CHANGED: (
+            f"the policies changed at {begin} s (version {names[0]} to {names[-1]})" if names else ""
+        ),
+    }[kind]
+    return Cause(kind, text, row["from_s"], row["to_s"], messages)
+
+
+def _too_slow(trial: Trial, figures: Figures) -> Cause:
+    length_s = (trial.end - trial.start).total_seconds()
+    asked = figures.get("seen_asked") or figures.get("asked") or 0
+    return Cause(
+        TOO_SLOW, f"clients asked for {quantity(asked / length_s, 'messages/s')}", 0.0, length_s, int(asked)
+    )
