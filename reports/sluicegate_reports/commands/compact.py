@@ -70,5 +70,5 @@ def _recorder() -> "Callable[[Place], Recorded]":
     try:
         from sluicegate_reports.spark.delta_table import record
     except ModuleNotFoundError as error:
-        raise Unusable(f"{error.name} is not installed: pip install 'sluicegate[delta]'") from None
+        raise not_installed(error, "delta") from None
     return record

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sluicegate.output import echo_json
 from sluicegate_reports import registry
 from sluicegate_reports.commands import analyses, output
 from sluicegate_reports.commands.archive import archive_classes
@@ -83,6 +84,16 @@ def _compared(directory: Place) -> "Results":
             return repeated.together([job.compare_run(session, each) for each in repeated.directories])
         except RunError as error:
             raise Unusable(str(error)) from None
+
+
+@report.command("schema")
+def schema() -> None:
+    """Print the JSON Schema of results, as `--format json` writes them; needs neither Spark nor Java."""
+    try:
+        from sluicegate_reports.model.json_schema import json_schema
+    except ModuleNotFoundError as error:
+        raise not_installed(error) from None
+    echo_json(json_schema())
 
 
 for _command in (diff, archive_classes, *analyses.COMMANDS):

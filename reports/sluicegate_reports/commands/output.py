@@ -9,9 +9,10 @@ import click
 from sluicegate.model import visible_json
 from sluicegate.output import echo, echo_document
 from sluicegate_reports.commands.fail_on import Wanted, decisive, end
-from sluicegate_reports.commands.locations import NEW_FILE
-from sluicegate_reports.commands.usage import write
+from sluicegate_reports.commands.locations import NEW_FILE, NEW_FOLDER
+from sluicegate_reports.commands.usage import Unusable, not_installed, write
 from sluicegate_reports.model.places import Place
+from sluicegate_reports.model.places import told as told_error
 
 if TYPE_CHECKING:
     from sluicegate_reports.model.results import Results
@@ -36,9 +37,34 @@ _OUT = click.option(
 )
 
 
+_TABLES_KEY = "sluicegate.report.tables"
+
+
+def _keep(context: click.Context, option: click.Parameter, value: object) -> None:
+    """Remember a value for `deliver`, so that no command has to hand it on."""
+    context.meta.setdefault(_TABLES_KEY, {})[option.name] = value
+
+
+_TABLES = click.option(
+    "--tables",
+    type=NEW_FOLDER,
+    metavar="DIR",
+    expose_value=False,
+    callback=_keep,
+    help="Directory to write the matrix (cells) and all tables to, a Parquet file for each.",
+)
+_DELTA = click.option(
+    "--delta",
+    is_flag=True,
+    expose_value=False,
+    callback=_keep,
+    help="Write --tables as Delta tables, which keep earlier versions; needs sluicegate[delta].",
+)
+
+
 def options(command: _Command) -> _Command:
-    """The options `--out` and `--format`, which a command takes as `out` and `form`."""
-    return _OUT(_FORMAT(command))
+    """The options `--out` and `--format`, which a command takes as `out` and `form`, and those of tables."""
+    return _OUT(_FORMAT(_TABLES(_DELTA(command))))
 
 
 def chosen(out: Place | None, form: str | None) -> str:
@@ -82,7 +108,26 @@ def deliver(results: "Results", out: Place | None, form: str, fail_on: Sequence[
         show(results)
         if out is not None:
             echo("", f"written to {out}")
+    _write_tables(results)
     end(list(deciding.values()))
+
+
+def _write_tables(results: "Results") -> None:
+    told = click.get_current_context().meta.get(_TABLES_KEY, {})
+    folder, delta = told.get("tables"), bool(told.get("delta"))
+    if folder is None:
+        if delta:
+            raise click.UsageError("--delta says how --tables are written: give a directory with --tables")
+        return
+    from sluicegate_reports.render.parquet import write_tables
+
+    try:
+        names = write_tables(results, folder, delta=delta)
+    except ModuleNotFoundError as error:
+        raise not_installed(error, "delta") from None
+    except OSError as error:
+        raise Unusable(f"cannot write to {str(folder)!r}: {told_error(error)}") from None
+    echo("", f"{len(names)} tables written to {folder}: {', '.join(names)}", err=True)
 
 
 def rendered(results: "Results", form: str) -> str:

@@ -123,9 +123,9 @@ def failures() -> Iterator[None]:
         raise Unusable(f"Spark failed: {said.strip()}{more}") from None
 
 
-def not_installed(error: ModuleNotFoundError) -> Unusable:
-    """The error for a part of the extra that is not installed."""
-    return Unusable(f"{error.name} is not installed: pip install 'sluicegate[reports]'")
+def not_installed(error: ModuleNotFoundError, extra: str = "reports") -> Unusable:
+    """The error for a part of an extra that is not installed."""
+    return Unusable(f"{error.name} is not installed: pip install 'sluicegate[{extra}]'")
 
 
 def for_stores(*places: Place) -> dict[str, str]:

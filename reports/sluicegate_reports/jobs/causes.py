@@ -29,11 +29,18 @@ def with_causes(index: int, trial: Trial, figures: Figures, finding: Finding, fo
 
 def _told(row: Row, finding: Finding) -> Cause:
     kind, names, messages = row["kind"], row["names"], row["messages"]
+    step_s = row["to_s"] - row["from_s"]
+    # Where a clock steps its difference is estimated to lie in the middle of the step.
+    middle = number(round((row["from_s"] + row["to_s"]) / 2, 1))
     begin, end = number(round(row["from_s"], 1)), number(round(row["to_s"], 1))
     text = {
         causes.LOG_TWICE: f"the log has each row twice: {messages:,} messages are counted again",
         causes.LOG_GAP: (
             f"the log has nothing from {begin} s to {end} s, when clients saw {messages:,} messages"
+        ),
+        causes.CLOCK_STEPPED: (
+            f"the gateway's clock was set {'back' if step_s < 0 else 'forward'} at about {middle} s, "
+            f"by {number(round(abs(step_s), 1))} s"
         ),
         causes.NO_ANSWERS: f"nobody got an answer from {begin} s to {end} s, and {messages:,} sends failed",
         causes.GATEWAYS: f"{len(names)} gateways ({', '.join(names)}) each kept the whole limit by itself",

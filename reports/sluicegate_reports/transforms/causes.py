@@ -20,11 +20,13 @@ LOG_GAP = "log_gap"
 NO_ANSWERS = "no_answers"
 GATEWAYS = "limit_per_gateway"
 POLICIES_CHANGED = "policies_changed"
+CLOCK_STEPPED = "clock_stepped"
 
 _TWINS = 0.9
 """Share of rows that are there twice, of a log that was counted twice."""
 _LONG_US = 1_000_000
 """A shorter silence needs no cause."""
+_FAR_US = 1 << 62
 _LACKS = 0.02
 """Of the messages: less is no gap of a log."""
 
@@ -37,7 +39,7 @@ def causes(topic: Topic, lane: Lane, requests: Mapping[str, Requests]) -> Iterat
     log, clients = requests.get(LOG), requests.get(CLIENTS)
     if log is not None and clients is not None:
         yield from _twice(log, clients)
-        yield from _gap(log, clients, lane)
+        yield from _set_back(topic, lane) or _gap_or_step(topic, log, clients, lane)
     if clients is not None:
         yield from _no_answers(log, clients, lane)
     if log is not None:
@@ -72,6 +74,37 @@ def _gap(log: Requests, clients: Requests, lane: Lane) -> Iterator[dict[str, Any
     messages = int(seen.messages[within].sum())
     if end_us - begin_us >= _LONG_US and messages > max(1, _LACKS * int(seen.messages.sum())):
         yield _cause(LOG_GAP, begin_us, end_us, messages)
+
+
+def _gap_or_step(topic: Topic, log: Requests, clients: Requests, lane: Lane) -> Iterator[dict[str, Any]]:
+    """A log that lacks nothing in all has a gap where its clock was set forward."""
+    for gap in _gap(log, clients, lane):
+        yield {**gap, "kind": CLOCK_STEPPED} if _is_complete(topic, lane) else gap
+
+
+def _is_complete(topic: Topic, lane: Lane) -> bool:
+    """Whether the log tells of all messages of the topic that clients saw, at whatever times."""
+    always = lane._replace(begin_us=0, gate_begin_us=0, end_us=_FAR_US, gate_end_us=_FAR_US)
+    told = {LOG: 0, CLIENTS: 0}
+    for _, source, found in flows.of_topic(topic, [always]):
+        told[source] += int(found.messages[found.are(flows.ADMITTED)].sum())
+    return told[LOG] >= (1 - _LACKS) * told[CLIENTS] - 1
+
+
+def _set_back(topic: Topic, lane: Lane) -> list[dict[str, Any]]:
+    """The farthest step back of a gateway's clock: it writes decisions in the order in which it took them."""
+    back_us, at_us = -_LONG_US, 0
+    for piece in topic.decisions("time_us", "gateway"):
+        gate = piece.text("gateway")
+        for name in gate.names:
+            own_us = piece.number("time_us")[gate.among(name)] - lane.gate_begin_us
+            own_us = own_us[(own_us >= 0) & (own_us < lane.length_us)]
+            if len(own_us) > 1:
+                place = int(np.argmin(np.diff(own_us)))
+                back_us, at_us = min(
+                    (back_us, at_us), (int(own_us[place + 1] - own_us[place]), int(own_us[place]))
+                )
+    return [_cause(CLOCK_STEPPED, at_us, at_us + back_us, 0)] if at_us else []
 
 
 def _no_answers(log: Requests | None, clients: Requests, lane: Lane) -> Iterator[dict[str, Any]]:

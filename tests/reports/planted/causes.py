@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from tests.reports.planted.book import LENGTH_S, RATE, SECOND, Book, Message, asked, bucket
@@ -16,6 +17,9 @@ def library() -> Iterator[tuple[str, Plant, str]]:
     yield "ten-seconds-of-log-missing", _publishing(unlogged), "the log has nothing from 7 s to 17 s, when cl"
     yield "broker-away", _publishing(away), "nobody got an answer from 10 s to 15 s, and 150 sends failed"
     yield "broker-away-natively", _publishing(away, door="native"), "nobody got an answer from 10 s to 15 s"
+    for name, by_s in (("forward", 3), ("back", -3)):
+        words = f"the gateway's clock was set {name} at about 12 s, by 3"
+        yield f"clock-set-{name}", partial(stepped, by_s=by_s), words
     yield "two-gateways", two_gateways, "2 gateways (a, b) each kept the whole limit by itself"
     yield "policies-changed", changed, "the policies changed at 12 s (version 1 to 2)"
 
@@ -48,6 +52,20 @@ def away(messages: list[Message]) -> list[Message]:
         replace(m, **lost) if 10 * SECOND <= m.at_us < 15 * SECOND else m  # type: ignore[arg-type]
         for m in messages
     ]
+
+
+def stepped(book: Book, topic: str, by_s: int) -> None:
+    """The gate decides by a clock that nobody sets, and writes down times of one that is."""
+    arm: dict[str, Any] = {"system": f"kafka-{topic}"}
+    book.tries(_PUBLISH, RATE, topic, **arm)
+    middle_us = LENGTH_S // 2 * SECOND
+    book.publishes(
+        topic,
+        _PUBLISH,
+        bucket(asked()),
+        gate_us=lambda us: us + by_s * SECOND * (us >= middle_us),
+        **arm,
+    )
 
 
 def two_gateways(book: Book, topic: str) -> None:
