@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from sluicegate_reports import registry
 from sluicegate_reports.jobs import clocks, strays
 from sluicegate_reports.jobs.causes import with_causes
+from sluicegate_reports.jobs.costs import costs
 from sluicegate_reports.jobs.figures import figures_of, source_of
 from sluicegate_reports.jobs.further import further
 from sluicegate_reports.jobs.incomplete import Incomplete, certain, told
@@ -120,7 +121,7 @@ def results_of(
     :param findings: of the trials, see `judged`, if they were made before.
     """
     findings = judged(run, found) if findings is None else findings
-    matrix = tuple(_cells(run, findings, first_rows(run.trials, found)))
+    matrix = tuple(_cells(run, findings, first_rows(run.trials, found), found))
     sections = (*policy_sections(run, findings, found), *overall_sections(run, found))
     shown = {table.name for section in sections for table in section.tables}
     return Results(
@@ -133,7 +134,8 @@ def results_of(
     )
 
 
-def _cells(run: Run, findings: Sequence[Finding], rows: Mapping[int, int]) -> Iterator[Cell]:
+def _cells(run: Run, findings: Sequence[Finding], rows: Mapping[int, int], found: Measures) -> Iterator[Cell]:
+    cost = costs(run.trials, found)
     by_place: dict[tuple[str, str, str], list[tuple[Finding, int]]] = {}
     for number, (trial, finding) in enumerate(zip(run.trials, findings, strict=True)):
         by_place.setdefault((trial.policy, trial.system, trial.door), []).append((finding, rows[number]))
@@ -142,7 +144,8 @@ def _cells(run: Run, findings: Sequence[Finding], rows: Mapping[int, int]) -> It
     for policy in dict.fromkeys(trial.policy for trial in run.trials):
         for system, door in dict.fromkeys([*arms, *tried]):
             several = by_place.get((policy, system, door))
-            yield _cell(run.facts, policy, system, door, several or [])
+            cell = _cell(run.facts, policy, system, door, several or [])
+            yield replace(cell, cost=cost.get((policy, system, door)))
 
 
 def _cell(facts: RunFacts, policy: str, system: str, door: str, findings: list[tuple[Finding, int]]) -> Cell:

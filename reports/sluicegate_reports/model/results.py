@@ -141,6 +141,16 @@ class RunFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class Cost:
+    """What a door costs its clients, where no limit holds them."""
+
+    p50_ms: float
+    """Until a message was acknowledged."""
+    p99_ms: float
+    messages_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Cell:
     """One place of the parity matrix."""
 
@@ -164,6 +174,8 @@ class Cell:
     high: float | None = None
     causes: tuple[Cause, ...] = ()
     """What explains the verdict; the text has them in words."""
+    cost: Cost | None = None
+    """None where nothing was acknowledged below the limit."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,14 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from sluicegate_reports.model.results import (
     Arm,
     Cell,
     Chart,
+    Cost,
     Kind,
     Phase,
     Point,
@@ -164,6 +166,11 @@ _VERDICTS: dict[str, list[tuple[Verdict, float | None]]] = {
         (Verdict.EXACT, 0.0),
     ],
 }
+_COSTS = {
+    ("kafka", "proxy"): Cost(2.9, 7.4, 910.0),
+    ("kafka", "native"): Cost(2.2, 6.1, 918.5),
+    ("pulsar", "proxy"): Cost(4.8, 14.0, 905.0),
+}
 _WORDS = {
     Verdict.NOT_APPLICABLE: "Kafka delivers nothing late",
     Verdict.MISSING: "the observations of this arm end before the first delivery",
@@ -177,7 +184,8 @@ def _matrix() -> tuple[Cell, ...]:
         for arm, (verdict, figure) in zip(_RAN, verdicts, strict=True):
             most = bound if figure is not None else None
             text = _WORDS.get(verdict, "")
-            found.append(Cell(policy, arm.system, arm.door, verdict, figure, most, text, rows, unit))
+            cell = Cell(policy, arm.system, arm.door, verdict, figure, most, text, rows, unit)
+            found.append(replace(cell, cost=_COSTS.get((arm.system, arm.door))))
     return tuple(found)
 
 

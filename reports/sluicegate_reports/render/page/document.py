@@ -1,4 +1,4 @@
-"""The whole page: verdict, charts, matrix, thresholds, gaps, all figures, and facts of the run.
+"""The whole page: verdict, matrix, charts, thresholds, gaps, all figures, and facts of the run.
 
 For a log, where nothing is judged: notes and tables.
 """
@@ -88,8 +88,8 @@ def _first(
     """The parts before the sections: id, title and content of each."""
     judged = results.verdict is not None
     if judged:
-        yield "charts", "What happened", Charts(results.run, budget, anchors).made(results)
         yield "matrix", "Parity", _parity(results, anchors, sections, budget.rows)
+        yield "charts", "What happened", Charts(results.run, budget, anchors).made(results)
     if judged or results.thresholds:
         yield "thresholds", "Thresholds", _thresholds(results.thresholds, anchors)
     if title := heading(results):
@@ -116,7 +116,6 @@ def _header(results: Results) -> Markup:
     told = dict(results.facts)
     if verdict is not None:
         told |= {"run": run.run, "began": moment(run.started), "took": seconds(run.started, run.ended)}
-        told |= {"arms": ", ".join(arm.name for arm in results.arms())}
         shown = tag(
             "p",
             tag("a", badge(verdict), href="#matrix"),
@@ -188,9 +187,12 @@ def _missing(results: Results) -> Markup:
 def _parity(results: Results, anchors: Mapping[str, str], sections: Mapping[str, str], most: int) -> Markup:
     if not results.policies():
         return tag("p", "No policy was compared.", class_="absent")
-    key = (
-        "What each arm did, against what the policy says. Each verdict leads to the rows that it comes from."
-    )
+    key = "What each arm did, against what the policy says. Verdicts lead to the rows that they come from."
+    if any(cell.cost for cell in results.matrix):
+        key += (
+            " With them is what the door costs below the limit: the time until a message is acknowledged, "
+            "median / 99th percentile, and messages a second; for a gate, those of the native door too."
+        )
     return join(tag("p", key), matrix(results, anchors, sections, most))
 
 

@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Mapping
 from itertools import groupby
 
-from sluicegate_reports.model.quantities import together
-from sluicegate_reports.model.results import Arm, Cell, Results, RunFacts
+from sluicegate_reports.model.quantities import number, together
+from sluicegate_reports.model.results import Arm, Cell, Cost, Results, RunFacts
 from sluicegate_reports.model.verdict import MARKS, Verdict
+from sluicegate_reports.registry import door
 from sluicegate_reports.render.missing import cells
 from sluicegate_reports.render.page.markup import Markup, grid, join, scrolled, tag
 
@@ -33,8 +34,11 @@ def matrix(results: Results, anchors: Mapping[str, str], sections: Mapping[str, 
     for policy in results.policies():
         folding = _folding(policy)
         name = tag("a", folding, href=f"#{sections[policy]}") if policy in sections else folding
+        native = {
+            arm.system: found[policy, arm.system, arm.door].cost for arm in arms if not door(arm.door).gate
+        }
         row = [
-            _cell(found[policy, arm.system, arm.door], arm, anchors, sections.get(policy, ""), most)
+            _cell(found[policy, arm.system, arm.door], arm, anchors, sections.get(policy, ""), most, native)
             for arm in arms
         ]
         body.append(tag("tr", tag("th", tag("code", name), scope="row"), *row))
@@ -88,7 +92,14 @@ def _note(label: str) -> Markup:
     return tag("small", label) if label else Markup()
 
 
-def _cell(cell: Cell, arm: Arm, anchors: Mapping[str, str], section: str, most: int) -> Markup:
+def _cell(
+    cell: Cell,
+    arm: Arm,
+    anchors: Mapping[str, str],
+    section: str,
+    most: int,
+    native: Mapping[str, Cost | None],
+) -> Markup:
     if cell.verdict is Verdict.NOT_APPLICABLE:
         none = tag("span", tag("i", MARKS[cell.verdict], aria_hidden="true"), class_="none")
         return tag("td", tag("div", none, tag("span", cell.verdict.text, class_="unseen")), data_arm=arm.name)
@@ -103,6 +114,21 @@ def _cell(cell: Cell, arm: Arm, anchors: Mapping[str, str], section: str, most: 
         parts.append(tag("b", figure))
     if cell.bound is not None:
         parts.append(tag("small", f"bound {bound}"))
-    if cell.text:
+    if cell.cost is not None:
+        parts.append(_cost(cell.cost, native.get(cell.system) if door(cell.door).gate else None))
+    if cell.text and cell.verdict is not Verdict.EXACT:
         parts.append(tag("small", cell.text))
     return tag("td", tag("div", join(*parts)), data_arm=arm.name)
+
+
+def _cost(cost: Cost, native: Cost | None) -> Markup:
+    """What a door costs, and beside it what the system's own does."""
+    lines = [_costs(cost)]
+    if native is not None:
+        lines.append(f"native {_costs(native)}")
+    return join(*(tag("small", line, class_="cost") for line in lines))
+
+
+def _costs(cost: Cost) -> str:
+    p50, p99 = together([cost.p50_ms, cost.p99_ms], "ms")
+    return f"{p50.partition(' ')[0]} / {p99}, {number(round(cost.messages_per_s))}/s"

@@ -31,7 +31,7 @@ def fits(seen: Seen, results: Results, width: int) -> None:
     measured = seen.measured
     assert seen.console == []
     assert measured["sections"].split() == [
-        *("charts", "matrix", "thresholds", "missing"),
+        *("matrix", "charts", "thresholds", "missing"),
         *policies,
         "facts",
     ]

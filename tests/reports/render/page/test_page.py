@@ -35,9 +35,9 @@ def shown() -> Element:
     return read(page(example()))
 
 
-def test_the_verdict_comes_first_then_charts_then_the_matrix_then_all_figures(shown: Element) -> None:
+def test_the_verdict_comes_first_then_the_matrix_then_charts_then_all_figures(shown: Element) -> None:
     assert [section.attributes["id"] for section in shown.all("section")] == [
-        *("charts", "matrix", "thresholds", "missing"),
+        *("matrix", "charts", "thresholds", "missing"),
         *("policy-1", "policy-2", "policy-3"),
         "facts",
     ]
@@ -269,3 +269,9 @@ def test_policies_and_tables_with_equal_names_have_different_ids() -> None:
     shown = read(page(Results(RunFacts("r", "", ""), Verdict.EXACT, sections=(section, section))))
     ids = [element.attributes["id"] for element in _every(shown) if "id" in element.attributes]
     assert len(ids) == len(set(ids))
+
+
+def test_a_gates_cost_stands_beside_that_of_the_native_door(shown: Element) -> None:
+    (matrix,) = (section for section in shown.all("section") if section.attributes["id"] == "matrix")
+    told = [small.text for small in matrix.all("small") if small.attributes.get("class") == "cost"]
+    assert told[:3] == ["2.9 / 7.4 ms, 910/s", "native 2.2 / 6.1 ms, 918/s", "2.2 / 6.1 ms, 918/s"]
