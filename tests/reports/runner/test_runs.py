@@ -179,9 +179,9 @@ async def test_brokers_without_policies_of_their_own_are_reported_as_missing(rec
     assert [verdicts["kafka", limit] for limit in limits] == [
         Verdict.NOT_APPLICABLE,
         Verdict.NOT_APPLICABLE,
-        Verdict.MISSING,
+        Verdict.NOT_PLAYED,
     ]
-    assert {verdicts["pulsar", limit] for limit in limits} == {Verdict.MISSING}
+    assert {verdicts["pulsar", limit] for limit in limits} == {Verdict.NOT_PLAYED}
 
 
 async def test_an_additional_door_can_drive_its_own_clients(
