@@ -1,4 +1,4 @@
-"""`sluicegate report diff`: a comparison against an earlier one.
+"""`sluicegate report diff` and `trend`: comparisons against earlier ones.
 
 Exit codes: 0 done, 1 a threshold of --fail-on is not passed, 2 wrong use, or something that cannot be read.
 """
@@ -35,6 +35,27 @@ def diff(
 
     chosen = output.chosen(out, form)
     output.deliver(difference(_comparison(before), _comparison(after)), out, chosen, fail_on)
+
+
+@click.command("trend")
+@click.argument("results", type=FILE, nargs=-1, required=True, metavar="RESULTS.json...")
+@output.options
+@option
+def trend(
+    results: tuple[Place, ...], out: Place | None, form: str | None, fail_on: tuple[Wanted, ...]
+) -> None:
+    """Line up the results of several comparisons: what became better or worse, from run to run and over all.
+
+    Each file is what `sluicegate report compare DIR --format json` wrote; they are put in the order in which
+    their runs began. Figures count as the same as in `sluicegate report diff`. Threshold: worse_cells, of the
+    last run against the first. Needs neither Spark nor Java.
+    """
+    from sluicegate_reports.model.trends import trend as lined_up
+
+    if len(results) < 2:
+        raise click.UsageError("a trend needs at least two files")
+    chosen = output.chosen(out, form)
+    output.deliver(lined_up([_comparison(file) for file in results]), out, chosen, fail_on)
 
 
 def _comparison(file: Place) -> "Results":

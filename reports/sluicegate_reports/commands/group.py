@@ -12,7 +12,7 @@ from sluicegate.output import echo_json
 from sluicegate_reports import registry
 from sluicegate_reports.commands import analyses, output
 from sluicegate_reports.commands.archive import archive_classes
-from sluicegate_reports.commands.diff import diff, read_results
+from sluicegate_reports.commands.diff import diff, read_results, trend
 from sluicegate_reports.commands.fail_on import Wanted, option
 from sluicegate_reports.commands.locations import FILE, FOLDER
 from sluicegate_reports.commands.usage import Unusable, not_installed, spark
@@ -96,5 +96,5 @@ def schema() -> None:
     echo_json(json_schema())
 
 
-for _command in (diff, archive_classes, *analyses.COMMANDS):
+for _command in (diff, trend, archive_classes, *analyses.COMMANDS):
     report.add_command(_command)

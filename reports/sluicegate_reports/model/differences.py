@@ -56,7 +56,7 @@ def difference(before: Results, after: Results) -> Results:
     return of_log(
         title="A comparison against an earlier one",
         summary=f"{len(cells)} places of the matrix: {counted or 'none'}.",
-        facts={"before": _run(before), "after": _run(after)},
+        facts={"before": run_text(before), "after": run_text(after)},
         tables=tables,
         notes=tuple(_notes(before, after)),
         thresholds=decisive,
@@ -102,7 +102,7 @@ def _cells(before: Results, after: Results) -> Iterator[tuple[Change, tuple[Valu
     for (policy, system, door), one, other, change in _paired(old, new, change_of):
         label = (before if other is None else after).run.arm(system, door).label
         named = f"{system} ({label})" if label else system
-        yield change, (change.value, policy, named, door, _told(one), _told(other))
+        yield change, (change.value, policy, named, door, cell_text(one), cell_text(other))
 
 
 def _paired(
@@ -119,7 +119,8 @@ def _paired(
         )
 
 
-def _told(cell: Cell | None) -> str:
+def cell_text(cell: Cell | None) -> str:
+    """Verdict and figure of a cell; empty of none."""
     if cell is None:
         return ""
     if cell.figure is None:
@@ -148,7 +149,8 @@ def _none(name: str, count: int, text: str, rows: str) -> Threshold:
     return Threshold(name, 0, count, count == 0, "", text, rows)
 
 
-def _run(results: Results) -> str:
+def run_text(results: Results) -> str:
+    """A run's name, and when it began."""
     started = results.run.started
     return results.run.run + (f", {started:%Y-%m-%d %H:%M} UTC" if started else "")
 

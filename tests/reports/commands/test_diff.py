@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from tests.reports.model.example import example
 
 from sluicegate.cli import main
 from sluicegate_reports.model.differences import Change, change_of, difference
-from sluicegate_reports.model.results import Cell, Results, to_json
+from sluicegate_reports.model.results import Cell, Results, from_json, to_json
 from sluicegate_reports.model.verdict import Verdict
 
 Run = Callable[..., Result]
@@ -137,3 +138,38 @@ def test_other_files_are_refused(run: Run) -> None:
     result = run("before.json", "after.json", "--fail-on", "off_cells")
     assert result.exit_code == 2
     assert "these results have: worse_cells, gone_cells, worse_thresholds" in result.stderr
+
+
+def test_a_trend_has_the_runs_in_their_order_and_says_what_became_worse(tmp_path: Path) -> None:
+    found = example()
+    worse = tuple(
+        replace(cell, verdict=Verdict.OFF, figure=9.0) if cell.policy == "max_publish_rate" else cell
+        for cell in found.matrix
+    )
+    started = found.run.started
+    assert started is not None
+    files = []
+    for day, matrix in ((2, worse), (0, found.matrix), (1, found.matrix)):
+        run = replace(found.run, run=f"day-{day}", started=started + timedelta(days=day))
+        files.append(tmp_path / f"{day}.json")
+        files[-1].write_bytes(to_json(replace(found, run=run, matrix=matrix)))
+    told = CliRunner().invoke(main, ["report", "trend", *map(str, files), "--format", "json"])
+    assert told.exit_code == 0, told.output
+    results = from_json(told.stdout)
+    rows = {tuple(row[1:4]): row for row in results.tables()["trend"].rows}
+    assert rows["max_publish_rate", "kafka", "proxy"][0] == Change.WORSE
+    assert rows["max_publish_rate", "kafka", "proxy"][6:] == (3, 1, 0)
+    assert rows["max_producers_per_topic", "kafka", "proxy"][0] == Change.SAME
+    of_one = [
+        row for row in results.tables()["figures"].rows if row[1:4] == ("max_publish_rate", "kafka", "proxy")
+    ]
+    assert [(row[0], row[-1]) for row in of_one] == [("day-0", "new"), ("day-1", "same"), ("day-2", "worse")]
+    assert max(len(table.columns) for table in results.tables().values()) <= 10
+    failing = ["report", "trend", *map(str, files), "--fail-on", "worse_cells"]
+    assert CliRunner().invoke(main, failing).exit_code == 1
+
+
+def test_a_trend_needs_two_results(tmp_path: Path) -> None:
+    (tmp_path / "one.json").write_bytes(to_json(example()))
+    told = CliRunner().invoke(main, ["report", "trend", str(tmp_path / "one.json")])
+    assert (told.exit_code, "at least two files" in told.output) == (2, True)

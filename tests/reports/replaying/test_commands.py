@@ -64,7 +64,7 @@ def test_without_java_the_remedy_is_printed(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("PATH", str(tmp_path))
     for name in ("JAVA_HOME", "SPARK_REMOTE"):
         monkeypatch.delenv(name, raising=False)
-    result = run("replay", "log", "gateway.yaml")
+    result = run("replay", "log", "right.yaml")
     assert result.exit_code == 2
     assert "Spark needs Java 17" in result.stderr
 

@@ -1,0 +1,86 @@
+"""The trend of several comparisons: what became better or worse from one to the next, and over all."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from sluicegate_reports.model.differences import Change, cell_text, change_of, run_text
+from sluicegate_reports.model.results import Cell, Results, Table, Threshold, Value, of_log
+
+_Place = tuple[str, str, str]
+
+
+def trend(comparisons: Sequence[Results]) -> Results:
+    """Line comparisons up by the time at which their runs began.
+
+    :param comparisons: at least two.
+    :return: each place of the matrix from first to last, each figure of each run, and the threshold
+        `worse_cells`: places that are worse in the last run than in the first.
+    """
+    ordered = sorted(comparisons, key=lambda each: each.run.started.timestamp() if each.run.started else 0.0)
+    cells = [{(cell.policy, cell.system, cell.door): cell for cell in each.matrix} for each in ordered]
+    places = list(dict.fromkeys(place for matrix in cells for place in matrix))
+    over_all = [(place, [matrix.get(place) for matrix in cells]) for place in places]
+    changes = [_overall(several) for _, several in over_all]
+    order = list(Change)
+    rows = sorted(
+        (_row(place, several, change) for (place, several), change in zip(over_all, changes, strict=True)),
+        key=lambda row: order.index(Change(str(row[0]))),
+    )
+    count = Counter(changes)
+    said = ", ".join(f"{count[change]} {change}" for change in Change if count[change])
+    return of_log(
+        title=f"The trend of {len(ordered)} comparisons",
+        summary=f"{len(places)} places of the matrix from the first run to the last: {said or 'none'}.",
+        facts={"first": run_text(ordered[0]), "last": run_text(ordered[-1])},
+        tables=(
+            Table(_OVERALL, tuple(rows), "trend", "Places of the matrix, from the first run to the last"),
+            Table(_FIGURES, tuple(_figures(ordered, over_all)), "figures", "Each run"),
+        ),
+        notes=(),
+        thresholds=(
+            Threshold(
+                "worse_cells",
+                0,
+                count[Change.WORSE],
+                not count[Change.WORSE],
+                text="places of the matrix that are worse in the last run than in the first",
+                rows="trend",
+            ),
+        ),
+    )
+
+
+_OVERALL = ("change", "policy", "system", "door", "first", "last", "runs", "worse", "better")
+_FIGURES = ("run", "policy", "system", "door", "verdict", "figure", "unit", "p99 (ms)", "change")
+
+
+def _overall(several: Sequence[Cell | None]) -> Change:
+    """From the first run to the last."""
+    return _change(several[0], several[-1])
+
+
+def _change(before: Cell | None, after: Cell | None) -> Change:
+    if before is None or after is None:
+        return Change.SAME if before is after else Change.NEW if before is None else Change.GONE
+    return change_of(before, after)
+
+
+def _row(place: _Place, several: Sequence[Cell | None], change: Change) -> tuple[Value, ...]:
+    steps = Counter(_change(one, other) for one, other in pairwise(several))
+    known = sum(cell is not None for cell in several)
+    ends = (cell_text(several[0]), cell_text(several[-1]))
+    return (change.value, *place, *ends, known, steps[Change.WORSE], steps[Change.BETTER])
+
+
+def _figures(
+    ordered: Sequence[Results], over_all: Sequence[tuple[_Place, Sequence[Cell | None]]]
+) -> Iterator[tuple[Value, ...]]:
+    for place, several in over_all:
+        before: Cell | None = None
+        for results, cell in zip(ordered, several, strict=True):
+            if cell is not None:
+                p99_ms = cell.cost.p99_ms if cell.cost is not None else None
+                change = _change(before, cell).value
+                yield (results.run.run, *place, cell.verdict.text, cell.figure, cell.unit, p99_ms, change)
+                before = cell
