@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 from sluicegate_reports.jobs import origins
@@ -9,7 +10,7 @@ from sluicegate_reports.jobs.figures import figures_of, rate_figures, source_of
 from sluicegate_reports.jobs.lateness import lateness
 from sluicegate_reports.jobs.measuring import DELAY_SHARES, Measures
 from sluicegate_reports.model.quantities import quantity
-from sluicegate_reports.model.results import Chart, Kind, Origin, Point, Section, Series, Table, Value
+from sluicegate_reports.model.results import Band, Chart, Kind, Origin, Point, Section, Series, Table, Value
 from sluicegate_reports.model.runs import Family, Run, Trial, measured_as
 from sluicegate_reports.registry import metrics_of
 from sluicegate_reports.transforms import attribution, skew
@@ -141,30 +142,68 @@ def _shown(mine: Numbered) -> Iterator[tuple[int, Trial]]:
 
 
 def _rate_charts(mine: Numbered, found: Measures, of: _OriginOf) -> Iterator[Chart]:
-    series = []
+    """All phases of a run on one axis of time, of each arm the topic that decides its place in the matrix."""
+    series: list[Series] = []
     limits = set()
-    for number, trial in _shown(mine):
-        source = source_of(number, found)
-        rows = [row for row in found.seconds if row["lane"] == number and row["source"] == source]
-        if rows:
-            limits.add(trial.limit)
-            for name in ("admitted", "offered"):
-                points = _points({row["second"]: row[name] for row in rows}, trial)
-                if name == "admitted" or any(point.y for point in points):
-                    series.append(Series(trial.system, trial.door, points, name, of(trial, source)))
+    bands: tuple[Band, ...] = ()
+    for _, chosen in _shown(mine):
+        phases = sorted(_alike(mine, chosen), key=lambda each: each[1].start)
+        seen_by = source_of(phases[0][0], found)
+        parts = {name: list(_over_phases(phases, found, seen_by, name)) for name in ("admitted", "offered")}
+        if not any(point.y is not None for point in parts["admitted"]):
+            continue
+        limits |= {trial.limit for _, trial in phases}
+        bands = bands or tuple(_bands([trial for _, trial in phases]))
+        for name, points in parts.items():
+            if name == "admitted" or any(point.y for point in points):
+                series.append(Series(chosen.system, chosen.door, tuple(points), name, of(chosen, seen_by)))
     unit = measured_as(mine[0][1]).unit
     if series:
         yield Chart(
             "Offered and admitted in each second",
             unit,
-            "s since the phase began",
+            "s since the first phase began" if bands else "s since the phase began",
             tuple(series),
             limit=limits.pop() if len(limits) == 1 else None,
             rows=rows_name(mine[0][1].policy),
-            text="The first second may hold the burst on top; from then on what is admitted should lie on "
-            "the limit while more is offered.",
+            text="A full bucket lets the burst pass on top; else what is admitted should lie on the limit "
+            "while more is offered.",
             panels=True,
+            bands=bands,
         )
+
+
+def _alike(mine: Numbered, chosen: Trial) -> list[tuple[int, Trial]]:
+    """The trials of the same topic and subscription in all phases."""
+    place = (chosen.system, chosen.door, chosen.topic, chosen.subscription)
+    return [
+        (number, trial)
+        for number, trial, _ in mine
+        if (trial.system, trial.door, trial.topic, trial.subscription) == place
+    ]
+
+
+def _over_phases(
+    phases: Sequence[tuple[int, Trial]], found: Measures, seen_by: str, name: str
+) -> Iterator[Point]:
+    """What each second of all phases had, with a gap where nothing was measured."""
+    begin = phases[0][1].start
+    for number, trial in phases:
+        rows = [row for row in found.seconds if row["lane"] == number and row["source"] == seen_by]
+        later = (trial.start - begin).total_seconds()
+        if rows:
+            points = _points({row["second"]: row[name] for row in rows}, trial)
+            yield from (replace(point, x=point.x + later) for point in points)
+        else:
+            yield Point(later, None)
+
+
+def _bands(phases: Sequence[Trial]) -> Iterator[Band]:
+    """The phases, if there are several."""
+    begin = phases[0].start
+    for trial in phases if len(phases) > 1 else ():
+        low, high = ((moment - begin).total_seconds() for moment in (trial.start, trial.end))
+        yield Band(trial.phase, low, high)
 
 
 def _points(by_second: dict[int, float], trial: Trial) -> tuple[Point, ...]:

@@ -217,6 +217,15 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
+class Band:
+    """A part of a chart's x axis, such as a phase."""
+
+    name: str
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
 class Chart:
     """One metric of one policy."""
 
@@ -242,6 +251,8 @@ class Chart:
     """Label of the limit's line."""
     panels: bool = False
     """Whether each arm has a panel of its own, all on one scale; an arm's first series is its main one."""
+    bands: tuple[Band, ...] = ()
+    """Named parts of its x axis, in order."""
 
 
 @dataclass(frozen=True, slots=True)

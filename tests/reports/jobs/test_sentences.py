@@ -97,6 +97,31 @@ def test_a_peak_and_a_gap_of_one_second_survive_an_hour() -> None:
     assert list(points) == sorted(points)
 
 
+def test_all_phases_are_on_one_axis_with_their_names() -> None:
+    trials = (
+        trial(phase="below", end=at(3), saturated=False),
+        trial(phase="above", start=at(4), end=at(6)),
+        trial(phase="above", topic="other", start=at(4), end=at(6)),
+    )
+    seconds: list[dict[str, Any]] = [
+        {"lane": lane, "source": "clients", "second": n, "admitted": 5 * (lane + 1), "offered": 0}
+        for lane, length in ((0, 3), (1, 2))
+        for n in range(length)
+    ]
+    findings = [Finding(Verdict.EXACT, 0.0), Finding(Verdict.WITHIN, 3.0), Finding(Verdict.EXACT, 0.0)]
+    run = Run(RunFacts("r1", "", ""), trials)
+    (section,) = policy_sections(run, findings, Measures(seconds=seconds))
+    (chart,) = section.charts
+    assert [(band.name, band.low, band.high) for band in chart.bands] == [("below", 0, 3), ("above", 4, 6)]
+    assert [(point.x, point.y) for point in chart.series[0].points] == [
+        (0, 5),
+        (1, 5),
+        (2, 5),
+        (4, 10),
+        (5, 10),
+    ]
+
+
 _KEPT = {
     "excess": 0.0,
     "excess_share": 0.0,

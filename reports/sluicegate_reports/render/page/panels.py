@@ -128,8 +128,21 @@ def _columns(series: Series, look: Look, frame: Frame) -> Markup:
     return tag("path", d="".join(parts), class_=f"histo {look.colour}")
 
 
+def _bands(chart: Chart, frame: Frame) -> Iterator[Markup]:
+    """Every other one is shaded; each has its name at the top."""
+    for place, named in enumerate(chart.bands):
+        left, right = (frame.x.place(x) * 100 for x in (named.low, named.high))
+        x, width = f"{short(left)}%", f"{short(right - left)}%"
+        if place % 2:
+            yield tag("rect", x=x, y="0", width=width, height=str(_TALL), class_="phase")
+        yield tag("text", named.name, x=x, dx="3", y="-3", class_="phase")
+
+
 def _grid(chart: Chart, frame: Frame) -> Markup:
-    parts = [tag("text", frame.unit, x="-46", y="-9", class_="unit")]
+    parts = [
+        *_bands(chart, frame),
+        tag("text", frame.unit, x="-46", y="-14" if chart.bands else "-9", class_="unit"),
+    ]
     ticks = list(frame.y.ticks)
     every = -(-len(ticks) // (_TICKS + 1))
     for place, tick in enumerate(ticks):
