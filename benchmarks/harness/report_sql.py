@@ -1,9 +1,9 @@
 """The work of `sluicegate report compare` on a synthetic run, in plain SQL of DuckDB: prints `rows=N`.
 
 `python -m benchmarks.harness.report_sql RUN`. What grows with the log is done: deliveries counted message by
-message, flows in slots of 100 ms by gates and by clients, windows of 20 s, overshoot against an ideal bucket,
-latencies, answers over time, cost of decisions. It leaves out what the command does besides: the clocks, the
-judgement of each refusal against an ideal bucket, verdicts, and the page.
+message, flows in slots of 100 ms by gates and by clients, the largest excess of any window, latencies,
+answers over time, cost of decisions. It leaves out what the command does besides: the clocks, the judgement
+of each refusal against an ideal bucket, verdicts, and the page.
 """
 
 import sys
@@ -11,7 +11,6 @@ from pathlib import Path
 
 from benchmarks.harness import synthetic
 
-_WINDOW_SLOTS = 200
 _START_US = int(synthetic.START.timestamp()) * 1_000_000
 MESSAGES = """
     with told as (
@@ -61,13 +60,6 @@ _SLOTS = """
       min(at_us) filter (passed) as first_us, max(at_us) filter (passed) as last_us,
       min(at_us) filter (limited) as first_limited_us, max(at_us) filter (limited) as last_limited_us
     from flows group by all"""
-_WINDOWS = f"""
-    with each as (
-      select system, door, topic, source, slot, sum(admitted) as admitted from slots group by all),
-    windows as (
-      select system, door, topic, source, sum(admitted) over (partition by system, door, topic, source
-        order by slot range between {_WINDOW_SLOTS - 1} preceding and current row) as admitted from each)
-    select system, door, topic, source, min(admitted), max(admitted) from windows group by all"""
 _SECONDS = """
     select system, door, topic, source, slot // 10, sum(admitted), sum(refused), sum(rows)
     from slots group by all"""
@@ -92,7 +84,7 @@ _ANSWERS = """
     from seen where event = 'acknowledged' group by all"""
 _COSTS = """
     select system, door, approx_quantile(decision_cost, [0.5, 0.9, 0.99, 0.999]) from decided group by all"""
-_QUERIES = (_DELIVERY, _SECONDS, _WINDOWS, _JAIN, _OVERSHOOT, _LATENCIES, _ANSWERS, _COSTS)
+_QUERIES = (_DELIVERY, _SECONDS, _JAIN, _OVERSHOOT, _LATENCIES, _ANSWERS, _COSTS)
 
 
 def main(run: Path) -> None:
