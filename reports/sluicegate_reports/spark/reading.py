@@ -87,11 +87,6 @@ def read_observations(spark: SparkSession, directory: Listed, *, thorough: bool 
     return _read(spark, directory, OBSERVATIONS, thorough=thorough)
 
 
-def decisions_ddl() -> str:
-    """The decision log's columns, as Spark writes a schema."""
-    return _ddl(DECISIONS)
-
-
 def is_damage(error: Exception) -> bool:
     """Whether Spark failed since a file is damaged: reading again with `thorough` then helps."""
     return any(sign in str(error) for sign in _DAMAGED_IN_SPARK)
