@@ -178,11 +178,12 @@ def _gaps(topics: Sequence[tuple[str, ...]], sized: Mapping[tuple[str, ...], Row
 
 
 def _shared(advice: Sequence[Advice]) -> Iterator[str]:
-    patterns = [each for each in advice if each.topics > 1]
+    patterns = [each for each in advice if each.covers]
     if patterns:
+        topics = {topic for each in patterns for topic in each.covers}
         yield (
-            f"{sum(each.topics for each in patterns):,} topics share {len(patterns):,} patterns, as their "
-            "limits are alike. A new topic whose name fits a pattern gets its limits."
+            f"{len(topics):,} topics share {len(patterns):,} patterns, as limits of theirs are alike; others "
+            "are in entries of their own. A new topic whose name fits a pattern gets its limits."
         )
 
 
@@ -247,9 +248,10 @@ def _findings(
     limits: tuple[tuple[Value, ...], ...] = tuple(
         (each.topic, limit.policy, limit.value, limit.why) for each in plan.advice for limit in each.limits
     )
+    topics = {topic for each in plan.advice for topic in each.covers or (each.topic,)}
     return of_log(
         title="Limits from a baseline",
-        summary=f"{len(limits):,} limits for {sum(each.topics for each in plan.advice):,} topics, "
+        summary=f"{len(limits):,} limits for {len(topics):,} topics, "
         + ("applied at once." if plan.apply else "only observed at first."),
         facts={"log": plan.source, "baseline": reach, "head-room": f"{plan.head_room:g}"},
         tables=(
