@@ -37,7 +37,6 @@ _SPARK = (
     "tests/reports/commands/test_demo",
     "tests/reports/jobs/",
     "tests/reports/planted/",
-    "tests/reports/recommending/",
     "tests/reports/replaying/",
     "tests/reports/runner/test_compared",
     "tests/reports/spark/test_nothing",

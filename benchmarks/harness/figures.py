@@ -383,4 +383,6 @@ FIGURES = (
     Figure("reports: 1 M decisions end to end", "report-1m", "all_s", 15.0, "s", arm=SPARK),
     Figure("reports: the same, classes archived", "report-1m", "all_s", 12.0, "s", arm=ARCHIVED),
     Figure("follow: CPU for 100,000 new decisions", "follow-100k", "cpu_s", 8.0, "s", arm=ARROW),
+    Figure("recommend: CPU for 6 M decisions", "recommend-6m", "cpu_s", 15.0, "s", arm=ARROW),
+    Figure("recommend: peak memory for 6 M decisions", "recommend-6m", "peak_mib", 1024.0, "MiB", arm=ARROW),
 )

@@ -89,7 +89,22 @@ def followed(log: Path, folder: Path, timeout_s: float) -> dict[str, float]:
     """
     state = folder / "followed"
     shutil.rmtree(state, ignore_errors=True)
-    argv = python_command("sluicegate", "report", "follow", str(log), "--state", str(state))
+    return _by_arrow(("follow", str(log), "--state", str(state)), folder, timeout_s)
+
+
+def recommended(log: Path, folder: Path, timeout_s: float) -> dict[str, float]:
+    """Recommend limits from a log.
+
+    :param folder: for what it prints.
+    :return: seconds of wall time and of CPU, peak memory.
+    :raises RuntimeError: if it fails.
+    """
+    return _by_arrow(("recommend", str(log)), folder, timeout_s)
+
+
+def _by_arrow(command: tuple[str, ...], folder: Path, timeout_s: float) -> dict[str, float]:
+    """A command of `sluicegate report` that is a process without Java."""
+    argv = python_command("sluicegate", "report", *command)
     started = time.monotonic()
     with (folder / "printed").open("wb") as printed:
         process = subprocess.Popen(argv, stdout=printed, stderr=printed)
@@ -97,7 +112,7 @@ def followed(log: Path, folder: Path, timeout_s: float) -> dict[str, float]:
         seen = _watched(process, started + timeout_s)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if process.returncode:
-        raise RuntimeError(f"no totals: {(folder / 'printed').read_text()[-500:]}")
+        raise RuntimeError(f"no results: {(folder / 'printed').read_text()[-500:]}")
     cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return {"all_s": time.monotonic() - started, "cpu_s": cpu_s, "peak_mib": seen["python_peak_mib"]}
 

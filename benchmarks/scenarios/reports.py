@@ -21,6 +21,7 @@ _QUICK = 20
 """A quick run takes this part of each size."""
 _ON_A_CLUSTER = 10_000_000
 _FOLLOWED = 100_000
+_BASELINE = 6_000_000
 _TIMEOUT_S = 1_800
 
 
@@ -105,6 +106,11 @@ def _follow(bench: Bench, _: str, quick: bool) -> dict[str, float]:
     return report_command.followed(directory, bench.directory, _TIMEOUT_S) | {"rows": float(written.rows)}
 
 
+def _recommend(bench: Bench, _: str, quick: bool) -> dict[str, float]:
+    directory, written = _log(_BASELINE // _QUICK if quick else _BASELINE)
+    return report_command.recommended(directory, bench.directory, _TIMEOUT_S) | {"rows": float(written.rows)}
+
+
 _END_TO_END = Scenario(
     "report-1m",
     "`sluicegate report compare` over 1 M decisions, Spark's session and the page included: seconds",
@@ -153,4 +159,12 @@ _FOLLOW = Scenario(
     rounds=3,
     cold_round=False,
 )
-SCENARIOS = (_END_TO_END, *_OBSERVED, _CLUSTER, *_FIVE_QUERIES, _FOLLOW)
+_RECOMMEND = Scenario(
+    "recommend-6m",
+    "`sluicegate report recommend` over 6 M decisions: seconds, CPU, peak memory",
+    (ARROW,),
+    _recommend,
+    rounds=3,
+    cold_round=False,
+)
+SCENARIOS = (_END_TO_END, *_OBSERVED, _CLUSTER, *_FIVE_QUERIES, _FOLLOW, _RECOMMEND)

@@ -78,7 +78,10 @@ ELSEWHERE = (
     Elsewhere("sluicegate report follow", "needs a store", "tests/reports/jobs/test_places.py", "follow("),
     Elsewhere("sluicegate report replay", _SPARK, "tests/reports/replaying/test_commands.py", '"replay"'),
     Elsewhere(
-        "sluicegate report recommend", _SPARK, "tests/reports/replaying/test_commands.py", '"recommend"'
+        "sluicegate report recommend",
+        "needs a log",
+        "tests/reports/recommending/test_baseline.py",
+        '"recommend"',
     ),
     Elsewhere(r"python benchmarks/run\.py(?! --list)", "takes an hour", "tox.ini", "benchmarks/run.py"),
     Elsewhere(

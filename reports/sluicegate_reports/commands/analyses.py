@@ -66,16 +66,20 @@ def replay(log: Place, file: Path, out: Place | None, form: str | None) -> None:
 def recommend(
     log: Place, head_room: float, apply: bool, policies: Place | None, out: Place | None, form: str | None
 ) -> None:
-    """Recommend limits from a baseline, the percentiles of the demand in LOG, as a ready policy file."""
+    """Recommend limits from a baseline, the percentiles of the demand in LOG, as a ready policy file.
+
+    It needs neither Spark nor Java.
+    """
     chosen = output.chosen(out, form)
     if not math.isfinite(head_room):
         raise click.BadParameter(f"{head_room} is not in the range 1<=x<=1000", param_hint="'--head-room'")
     job, writing = _part("jobs.recommend"), _part("recommending.policy_file")
-    with spark("sluicegate report recommend", log) as session:
-        try:
-            found = job.recommend(session, log, head_room=head_room, apply=apply)
-        except job.RecommendError as error:
-            raise Unusable(str(error)) from None
+    progress = _part("spark.progress")
+    try:
+        with progress.working("recommend"):
+            found = job.recommend(log, head_room=head_room, apply=apply)
+    except (job.RecommendError, PlaceError) as error:
+        raise Unusable(str(error)) from None
     text = writing.policy_file(found.plan)
     if policies is not None:
         write(policies, text)

@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sluicegate_reports.jobs.log_sums import summed
 from sluicegate_reports.model.listing import listing
 from sluicegate_reports.model.places import Place, PlaceError, told
 from sluicegate_reports.spark.log_files import DECISIONS, opened, tables
+from sluicegate_reports.transforms.summing import summed
 
 KEYS = ("system", "door", "gateway", "topic", "principal", "operation", "action", "policy")
 SUMMED = ("decisions", "messages", "bytes", "delay_ns")

@@ -7,8 +7,8 @@ from itertools import groupby
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluicegate_reports.jobs.log_sums import Summing
 from sluicegate_reports.model.results import Table
+from sluicegate_reports.transforms.summing import Summing
 
 KEYS = ("month", "system", "gateway", "topic", "policy")
 _HELD = "held_ns"

@@ -1,17 +1,18 @@
 """Recommends limits per topic from a recorded baseline, with the demand of each principal."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from pathlib import Path
 
-from pyspark.sql import DataFrame, Row, SparkSession
-
+from sluicegate.decisions.reading import coded_tables
 from sluicegate_reports import registry
+from sluicegate_reports.jobs.log_days import span
 from sluicegate_reports.model.places import Location
 from sluicegate_reports.model.results import Results, Table, Value, of_log
-from sluicegate_reports.recommending import baseline
-from sluicegate_reports.recommending.coverage import coverage, unseen
+from sluicegate_reports.recommending.baseline import COLUMNS, TEXTS, Baseline, Row, topic_of
+from sluicegate_reports.recommending.coverage import Coverage, unseen
 from sluicegate_reports.recommending.patterns import merged
 from sluicegate_reports.recommending.policy_file import (
     MAX_TOPICS,
@@ -22,7 +23,10 @@ from sluicegate_reports.recommending.policy_file import (
     count_of,
     limit_of,
 )
-from sluicegate_reports.spark.reading import read_decisions
+from sluicegate_reports.spark.log_files import DECISIONS, LeftOut, tables
+from sluicegate_reports.spark.progress import tell
+from sluicegate_reports.spark.spools import whole_files
+from sluicegate_reports.transforms.distribution import MEASURES
 
 HEAD_ROOM = 2.0
 """As the policies' own advice: twice the usual peak leaves room, and still stops a runaway client."""
@@ -60,38 +64,57 @@ class Recommendation:
     results: Results
 
 
-def recommend(
-    spark: SparkSession, directory: Location, *, head_room: float = HEAD_ROOM, apply: bool = False
-) -> Recommendation:
-    """Measure a log and recommend limits for its topics.
+def recommend(directory: Location, *, head_room: float = HEAD_ROOM, apply: bool = False) -> Recommendation:
+    """Measure a log and recommend limits for its topics. It needs no Spark.
 
     :param directory: the decision log's.
     :param head_room: factor above the 99th percentile, 1 or more.
     :param apply: whether the limits are to apply at once; else they are only observed.
     :raises RecommendError: if the log has no traffic.
+    :raises PlaceError: if a file is damaged inside, or a store fails.
     """
-    log = read_decisions(spark, directory)
-    left_out = [f"{left.path} is left out: it {left.reason}." for left in log.left_out]
-    if not log.rows:
+    measured, left = measure(directory)
+    left_out = [f"{each.path} is left out: it {each.reason}." for each in left]
+    if not measured.rows:
         raise RecommendError(
             "\n".join([*left_out, f"there is not one decision in {str(directory)!r}: {_RECORD}"])
         )
-    return recommended(
-        log.frame, f"{directory} ({log.rows:,} rows)", left_out, head_room=head_room, apply=apply
-    )
+    source = f"{directory} ({measured.rows:,} rows)"
+    return recommended(measured, source, left_out, head_room=head_room, apply=apply)
+
+
+def measure(directory: Location) -> tuple[Baseline, list[LeftOut]]:
+    """What is measured of all files of a log, and those that are left out."""
+    measured = Baseline()
+
+    def read(spool: Path) -> int:
+        before = measured.rows
+        for table in coded_tables(spool):
+            measured.add(table.select(COLUMNS))
+        return measured.rows - before
+
+    whole, left_out = whole_files(directory, DECISIONS, span, read)
+    files = sorted((times[0], str(file), file) for file, times in whole.items() if times is not None)
+    for number, (first, _, file) in enumerate(files):
+        tell(number, len(files))
+        # Of the seconds before all the files that are left, nothing comes any more.
+        measured.complete(int(first.timestamp()))
+        for table in tables(file, COLUMNS, DECISIONS, texts=TEXTS):
+            measured.add(table)
+    measured.complete()
+    return measured, left_out
 
 
 def recommended(
-    decisions: DataFrame, source: str, notes: Sequence[str] = (), *, head_room: float, apply: bool
+    measured: Baseline, source: str, notes: Sequence[str] = (), *, head_room: float, apply: bool
 ) -> Recommendation:
-    """The same of a frame of decisions."""
-    of_topics = _grouped(baseline.rates(decisions, baseline.TOPIC))
+    """The same of what is measured of complete seconds."""
+    of_topics = _grouped(measured.of_topics())
     if not of_topics:
         raise RecommendError("\n".join([*notes, f"{source} has no publish and no dispatch: {_RECORD}"]))
-    each = baseline.rates(decisions, (*baseline.TOPIC, "principal"))
-    of_principals = _grouped(baseline.busiest(each, _NAMED))
-    counted = {_topic(row): row for row in baseline.counts(decisions).collect()}
-    sized = {_topic(row): row for row in baseline.sizes(decisions).collect()}
+    of_principals = _grouped(measured.of_principals(_NAMED))
+    counted = {topic_of(row): row for row in measured.counts()}
+    sized = {topic_of(row): row for row in measured.sizes()}
     topics = sorted((topic for topic in of_topics if _NAME.fullmatch(topic[3])), key=str)
     advice = _by_name(
         _advice(
@@ -104,8 +127,8 @@ def recommended(
         )
         for topic in topics
     )
-    advice = merged(advice, [row["topic"] for row in baseline.topics(decisions).collect()])
-    reach = coverage(of_topics)
+    advice = merged(advice, measured.topics())
+    reach = Coverage(measured.first_s, measured.last_s)
     left_out = [
         *(
             (topic[3], "no policy file can hold its name")
@@ -117,7 +140,7 @@ def recommended(
     told = [note for note in (*told, _without_limits(left_out)) if note]
     brokers = tuple(_brokers(sorted({(topic[0], topic[1]) for topic in topics})))
     plan = Plan(brokers, tuple(advice), head_room, apply, source, tuple(told))
-    by_topic, by_principal = ([*chain(*found.values())] for found in (of_topics, of_principals))
+    by_topic, by_principal = ([*chain(*rows.values())] for rows in (of_topics, of_principals))
     return Recommendation(plan, _findings(plan, reach.text, by_topic, by_principal, left_out))
 
 
@@ -129,15 +152,11 @@ def _brokers(found: Sequence[tuple[str, str]]) -> Iterator[Broker]:
         yield Broker(own, system, registry.system(system).port)
 
 
-def _grouped(frame: DataFrame) -> dict[tuple[str, ...], list[Row]]:
-    found: dict[tuple[str, ...], list[Row]] = {}
-    for row in frame.collect():
-        found.setdefault(_topic(row), []).append(row)
-    return found
-
-
-def _topic(row: Row) -> tuple[str, ...]:
-    return tuple(row[name] for name in baseline.TOPIC)
+def _grouped(rows: Iterable[Row]) -> dict[tuple[str, ...], list[Row]]:
+    by_topic: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        by_topic.setdefault(topic_of(row), []).append(row)
+    return by_topic
 
 
 def _without_limits(left_out: Sequence[tuple[str, str]]) -> str:
@@ -159,11 +178,12 @@ def _gaps(topics: Sequence[tuple[str, ...]], sized: Mapping[tuple[str, ...], Row
 
 
 def _shared(advice: Sequence[Advice]) -> Iterator[str]:
-    patterns = [each for each in advice if each.topics > 1]
+    patterns = [each for each in advice if each.covers]
     if patterns:
+        topics = {topic for each in patterns for topic in each.covers}
         yield (
-            f"{sum(each.topics for each in patterns):,} topics share {len(patterns):,} patterns, as their "
-            "limits are alike. A new topic whose name fits a pattern gets its limits."
+            f"{len(topics):,} topics share {len(patterns):,} patterns, as limits of theirs are alike; others "
+            "are in entries of their own. A new topic whose name fits a pattern gets its limits."
         )
 
 
@@ -180,7 +200,7 @@ def _advice(
         for policy, what in zip(_RATES[row["operation"]], ("messages", "bytes"), strict=True):
             limits.append(limit_of(policy, _measured(row, what), head_room, f"{what}/s"))
     if sized is not None:
-        limits.append(limit_of("max_message_size", _measured(sized, "size"), head_room, "bytes"))
+        limits.append(limit_of("max_message_size", sized, head_room, "bytes"))
     if counted is not None:
         limits += [count_of(name, counted[key], head_room, what) for key, (name, what) in _COUNTS.items()]
     remarks = tuple(_remarks(topic, rates, principals))
@@ -188,14 +208,14 @@ def _advice(
 
 
 def _measured(row: Row, what: str) -> dict[str, float]:
-    return {name: float(row[f"{what}_{name}"] or 0) for name in baseline.MEASURES}
+    return {name: float(row[f"{what}_{name}"]) for name in MEASURES}
 
 
 def _remarks(topic: tuple[str, ...], rates: Sequence[Row], principals: Sequence[Row]) -> Iterator[str]:
     seconds = max(row["seconds"] for row in rates)
     yield f"{topic[0]}, broker {topic[1]}: {seconds:,} seconds with traffic"
     told = [row for row in principals if row["principal"] is not None]
-    for row in sorted(told, key=lambda row: -(row["messages_p99"] or 0))[:_NAMED]:
+    for row in sorted(told, key=lambda row: -row["messages_p99"])[:_NAMED]:
         yield (
             f"{row['principal']}, {row['operation']}: p99 {row['messages_p99']:,} messages/s, "
             f"peak {row['messages_peak']:,}"
@@ -228,9 +248,10 @@ def _findings(
     limits: tuple[tuple[Value, ...], ...] = tuple(
         (each.topic, limit.policy, limit.value, limit.why) for each in plan.advice for limit in each.limits
     )
+    topics = {topic for each in plan.advice for topic in each.covers or (each.topic,)}
     return of_log(
         title="Limits from a baseline",
-        summary=f"{len(limits):,} limits for {sum(each.topics for each in plan.advice):,} topics, "
+        summary=f"{len(limits):,} limits for {len(topics):,} topics, "
         + ("applied at once." if plan.apply else "only observed at first."),
         facts={"log": plan.source, "baseline": reach, "head-room": f"{plan.head_room:g}"},
         tables=(
@@ -250,7 +271,7 @@ def _findings(
 
 def _rates_table(title: str, name: str, rows: Sequence[Row], keys: tuple[str, ...]) -> Table:
     who = ("system", "topic", *keys, "operation", "seconds")
-    measures = [f"{what}_{measure}" for what in ("messages", "bytes") for measure in baseline.MEASURES]
+    measures = [f"{what}_{measure}" for what in ("messages", "bytes") for measure in MEASURES]
     told: list[tuple[Value, ...]] = [tuple(row[column] for column in (*who, *measures)) for row in rows]
     headings = [f"{m.split('_')[1]} ({m.split('_')[0]}/s)" for m in measures]
     return Table((*who, *headings), tuple(sorted(told, key=str)), name, title)

@@ -8,9 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluicegate_reports.jobs.hold_times import HoldTimes
-from sluicegate_reports.jobs.log_sums import Summing, days_of, files_with_rows, rows_of_day, summed
+from sluicegate_reports.jobs.log_days import days_of, files_with_rows, rows_of_day
 from sluicegate_reports.model.listing import Listed, is_spool, listing
 from sluicegate_reports.model.results import Results, Table, Value, of_log
+from sluicegate_reports.transforms.summing import Summing, summed
 
 KEYS = ("system", "door", "gateway", "namespace", "topic", "principal")
 SUMMED = (

@@ -1,109 +1,168 @@
-"""The usual load of each topic and each principal: rates, counts and sizes."""
+"""The usual load of each topic and each principal: rates, sizes and counts, by Arrow alone.
 
-from collections.abc import Sequence
+Memory holds sums of the seconds that are not complete yet, and of all others how often each sum occurs.
+"""
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
-TOPIC = ("system", "gateway", "namespace", "topic")
-_ACCURACY = 10_000
-_SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
-MEASURES = (*_SHARES, "peak")
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sluicegate_reports.recommending.clients import (
+    COUNTS,
+    MINUTE,
+    OF_PRODUCERS,
+    OPERATIONS,
+    PRODUCES,
+    TOPIC,
+    Clients,
+)
+from sluicegate_reports.recommending.texts import Texts
+from sluicegate_reports.transforms.distribution import MEASURES, TIMES, Distribution
+from sluicegate_reports.transforms.summing import Summing, summed
+
+TEXTS = (*TOPIC, "principal", "client", "subscription", "operation", "action")
+COLUMNS = ("time", *TEXTS, "messages", "bytes", "window")
+"""What is needed of a log; the values of `TEXTS` repeat."""
+_AMOUNTS = ("messages", "bytes")
+_NUMBERED = (*TOPIC, "principal", "client", "subscription", "operation")
+_RATED = ("publish", "dispatch")
+_ASKED = ("allow", "rewrite", "reject", "drop")
+_SECOND = "second"
+_OF_TOPIC = (*TOPIC, "operation")
+_OF_PRINCIPAL = (*TOPIC, "principal", "operation")
+_WAITING = 1_048_576
+"""Sums that are held before those of complete seconds are taken out."""
+_END_S = 2**62
+Row: TypeAlias = Mapping[str, Any]
 
 
-def rates(decisions: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """Percentiles of the demand of each second with any demand.
+class Rates:
+    """The demand of each second with any demand.
 
-    Refused and dropped operations are included: otherwise a baseline under too low a limit would confirm it.
-    Held operations count when they passed, a window of a summary in the second in which it began.
-
-    :param decisions: a decision log.
-    :param keys: columns to group by, besides `operation`.
-    :return: keys, `operation`, `seconds`, `first_s` and `last_s` (since 1970), and of `messages` and
-        `bytes` each `_p50`, `_p95`, `_p99`, `_peak`.
+    :param keys: columns that make a group, with `operation`.
     """
-    by = (*keys, "operation")
-    asked = decisions.where(
-        F.col("operation").isin("publish", "dispatch")
-        & F.col("action").isin("allow", "rewrite", "reject", "drop")
-    )
-    seconds = asked.groupBy(*by, F.date_trunc("second", "time").alias("second")).agg(
-        F.sum("messages").alias("messages"), F.sum("bytes").alias("bytes")
-    )
-    return seconds.groupBy(*by).agg(
-        F.count("*").alias("seconds"),
-        F.unix_seconds(F.min("second")).alias("first_s"),
-        F.unix_seconds(F.max("second")).alias("last_s"),
-        *_percentiles("messages"),
-        *_percentiles("bytes"),
-    )
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        self._keys = keys
+        self._found = {name: Distribution(keys) for name in _AMOUNTS}
+
+    def add(self, seconds: pa.Table) -> None:
+        """Add sums of complete seconds."""
+        groups = summed(seconds, (*self._keys, _SECOND), _AMOUNTS)
+        for name, found in self._found.items():
+            found.add(groups, groups[name])
+
+    def table(self) -> pa.Table | None:
+        """The keys, `seconds`, and of `messages` and `bytes` each `_p50`, `_p95`, `_p99`, `_peak`."""
+        found = {name: each.percentiles() for name, each in self._found.items()}
+        columns: dict[str, pa.ChunkedArray] = {}
+        for name, table in found.items():
+            if table is None:
+                return None
+            columns |= {key: table[key] for key in self._keys} | {"seconds": table[TIMES]}
+            columns |= {f"{name}_{measure}": table[measure] for measure in MEASURES}
+        return pa.table(columns)
 
 
-def topics(decisions: DataFrame) -> DataFrame:
-    """Names of all topics in a log; `topic` is the only column."""
-    return decisions.where(F.col("topic").isNotNull()).select("topic").distinct()
+class Baseline:
+    """What is measured of the rows of a log, which may come in any order.
 
-
-def busiest(of_principals: DataFrame, most: int) -> DataFrame:
-    """The rows with the highest p99 of messages of each topic, at most `most`.
-
-    :param of_principals: what `rates` gives for TOPIC and `principal`; rows without a principal come last.
+    Refused and dropped operations are part of the demand: otherwise a baseline under too low a limit would
+    confirm it. Held operations count when they passed, a window of a summary in the second in which it began.
     """
-    order = Window.partitionBy(*TOPIC).orderBy(
-        F.col("principal").isNull(), F.desc("messages_p99"), "principal", "operation"
-    )
-    return (
-        of_principals.withColumn("place", F.row_number().over(order))
-        .where(F.col("place") <= most)
-        .drop("place")
-    )
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.first_s, self.last_s = _END_S, 0
+        """First and last second with any demand, since 1970."""
+        self._texts = Texts(_NUMBERED)
+        self._seconds = Summing((*_OF_PRINCIPAL, _SECOND), _AMOUNTS)
+        self._of_topics, self._of_principals = Rates(_OF_TOPIC), Rates(_OF_PRINCIPAL)
+        self._sizes = Distribution(TOPIC)
+        self._clients = Clients()
+
+    def add(self, rows: pa.Table) -> None:
+        """Add rows of `COLUMNS`."""
+        self.rows += len(rows)
+        second = pc.divide(rows["time"].cast(pa.int64()), 1_000_000)
+        numbered = self._texts.numbered(rows.append_column(_SECOND, second))
+        is_demand = pc.and_(_is_one_of(rows["operation"], _RATED), _is_one_of(rows["action"], _ASKED))
+        asked = numbered.filter(is_demand)
+        if len(asked):
+            span = pc.min_max(asked[_SECOND]).as_py()
+            self.first_s, self.last_s = min(self.first_s, span["min"]), max(self.last_s, span["max"])
+            self._seconds.add(asked)
+        is_single = pc.and_(pc.equal(rows["action"], "allow"), pc.equal(rows["window"], 0))
+        self._add_clients(numbered, rows["operation"], is_single)
+        is_message = pc.and_(pc.equal(rows["operation"], "publish"), pc.greater(rows["messages"], 0))
+        single = numbered.filter(pc.and_(is_single, is_message))
+        # The mean, rounded up; exact for single messages.
+        rounding = pc.subtract(single["messages"], 1)
+        self._sizes.add(single, pc.divide(pc.add(single["bytes"], rounding), single["messages"]))
+
+    def _add_clients(
+        self, numbered: pa.Table, operation: pa.ChunkedArray, is_single: pa.ChunkedArray
+    ) -> None:
+        minute = pc.divide(numbered[_SECOND], 60)
+        produces = _is_one_of(operation, OF_PRODUCERS)
+        rows = numbered.append_column(MINUTE, minute).append_column(PRODUCES, produces)
+        self._clients.add(rows.filter(pc.and_(is_single, _is_one_of(operation, OPERATIONS))))
+
+    def complete(self, second: int = _END_S) -> None:
+        """Say that no row of a second before this one comes any more; by default that none comes at all."""
+        if second != _END_S and len(self._seconds) + len(self._clients) < _WAITING:
+            return
+        self._clients.complete(second // 60)
+        seconds = self._seconds.take(pc.field(_SECOND) < second)
+        if seconds is not None:
+            self._of_topics.add(seconds)
+            self._of_principals.add(seconds)
+
+    def topics(self) -> list[str]:
+        """Names of all topics, also of those without demand."""
+        return self._texts.all("topic")
+
+    def of_topics(self) -> list[Row]:
+        """What `Rates.table` says of each topic and operation."""
+        return self._told(self._of_topics.table())
+
+    def of_principals(self, most: int) -> list[Row]:
+        """Likewise of principals: of each topic those with the highest p99 of messages, at most `most`."""
+        found: dict[tuple[str, ...], list[Row]] = {}
+        for row in self._told(self._of_principals.table()):
+            found.setdefault(topic_of(row), []).append(row)
+        return [row for rows in found.values() for row in sorted(rows, key=_by_demand)[:most]]
+
+    def sizes(self) -> list[Row]:
+        """Sizes of messages in bytes: TOPIC, `times` and `MEASURES`.
+
+        Topics whose allows are only known in windows have no row, as their largest message is not known.
+        """
+        return self._told(self._sizes.percentiles())
+
+    def counts(self) -> list[Row]:
+        """The most clients active in one minute: TOPIC and `COUNTS`, see `Clients.most`."""
+        most = self._clients.most()
+        columns = {name: pa.array([topic[at] for topic in most], pa.int32()) for at, name in enumerate(TOPIC)}
+        counted = {name: pa.array([found[name] for found in most.values()], pa.int64()) for name in COUNTS}
+        return self._told(pa.table(columns | counted))
+
+    def _told(self, table: pa.Table | None) -> list[Row]:
+        return [] if table is None else [*self._texts.told(table)]
 
 
-def sizes(decisions: DataFrame) -> DataFrame:
-    """Mean message size of each publish; exact for single messages.
-
-    :return: TOPIC, `size_p50`, `size_p95`, `size_p99`, `size_peak` in bytes; topics whose allows are only
-        known in windows have no row, as their largest message is not known.
-    """
-    single = decisions.where(
-        (F.col("operation") == "publish") & (F.col("window") == 0) & (F.col("messages") > 0)
-    ).where(F.col("action") == "allow")
-    each = single.select(*TOPIC, F.ceil(F.col("bytes") / F.col("messages")).alias("size"))
-    return each.groupBy(*TOPIC).agg(*_percentiles("size"))
+def _is_one_of(column: pa.ChunkedArray, values: Sequence[str]) -> pa.ChunkedArray:
+    return pc.is_in(column, pa.array(values))
 
 
-def counts(decisions: DataFrame) -> DataFrame:
-    """The most clients active in one minute; the log does not record when they leave.
-
-    :return: TOPIC, `producers`, `consumers`, `subscriptions` (all that were seen), `subscription_consumers`
-        (of one subscription); topics whose clients are not told have no row.
-    """
-    told = decisions.where(
-        F.col("client").isNotNull()
-        & (F.col("window") == 0)
-        & (F.col("action") == "allow")
-        & F.col("operation").isin("publish", "dispatch", "attach_producer", "attach_consumer")
-    )
-    produces = F.col("operation").isin("publish", "attach_producer")
-    minute = F.date_trunc("minute", "time").alias("minute")
-    minutes = told.groupBy(*TOPIC, minute).agg(
-        F.countDistinct(F.when(produces, F.col("client"))).alias("producers"),
-        F.countDistinct(F.when(~produces, F.struct("client", "subscription"))).alias("consumers"),
-    )
-    peaks = minutes.groupBy(*TOPIC).agg(
-        F.max("producers").alias("producers"), F.max("consumers").alias("consumers")
-    )
-    subscribed = told.where(~produces & F.col("subscription").isNotNull())
-    of_one = subscribed.groupBy(*TOPIC, "subscription", minute).agg(
-        F.countDistinct("client").alias("clients")
-    )
-    of_all = of_one.groupBy(*TOPIC).agg(
-        F.countDistinct("subscription").alias("subscriptions"),
-        F.max("clients").alias("subscription_consumers"),
-    )
-    return peaks.join(of_all, list(TOPIC), "left").na.fill(0)
+def topic_of(row: Row) -> tuple[str, ...]:
+    """The columns of TOPIC."""
+    return tuple(row[name] for name in TOPIC)
 
 
-def _percentiles(name: str) -> list[Column]:
-    found = [F.percentile_approx(name, p, _ACCURACY).alias(f"{name}_{label}") for label, p in _SHARES.items()]
-    return [*found, F.max(name).alias(f"{name}_peak")]
+def _by_demand(row: Row) -> tuple[bool, int, str, str]:
+    """Order of principals: unknown ones come last."""
+    nobody = row["principal"] is None
+    return nobody, -row["messages_p99"], row["principal"] or "", row["operation"]

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 _HOUR_S, _DAY_S = 3_600, 86_400
 Rates: TypeAlias = Mapping[tuple[str, ...], Sequence[Any]]
-"""Rows of `baseline.rates` by topic."""
+"""Rows of `Baseline.of_topics` by topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +39,6 @@ class Coverage:
             f"The baseline is {_length(self.length_s)} long, which is shorter than {cycle}: peaks {peaks} "
             "are not in it, and limits may be too low for them. Keep them observed, or record longer."
         )
-
-
-def coverage(rates: Rates) -> Coverage:
-    """The coverage of all topics together, of which there is at least one."""
-    rows = [row for rows in rates.values() for row in rows]
-    return Coverage(min(row["first_s"] for row in rows), max(row["last_s"] for row in rows))
 
 
 def unseen(rates: Rates) -> Iterator[str]:

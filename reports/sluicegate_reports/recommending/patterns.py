@@ -1,12 +1,13 @@
-"""One entry for topics whose names fit a pattern and whose limits are similar.
+"""One entry for topics whose names fit a pattern and whose limits are similar, each policy on its own.
 
 A pattern has one `*`, as policy files allow: at the end of a name (`orders.*`) or for one part of it
-(`tenant*.orders`). It is used only if every topic of the log that it matches gets the limits of its entry.
+(`tenant*.orders`). It has a limit only if every topic of the log that it matches gets it from there. What a
+topic needs else is in entries of its own or of other patterns, as a gateway merges entries field by field.
 """
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import TypeAlias
@@ -32,22 +33,30 @@ _Pattern: TypeAlias = tuple[str, str]
 
 
 def merged(advice: Sequence[Advice], names: Sequence[str]) -> list[Advice]:
-    """The same advice with patterns for topics where that is possible: patterns first, then topics by name.
+    """The same limits with patterns where that is possible: patterns first, then topics by name.
 
-    Of each policy a pattern gets the highest limit of its topics.
+    Of each policy a pattern gets the highest limit of its topics. A topic whose limits are all in patterns
+    has no entry of its own.
 
     :param advice: an entry for each topic, each name once.
     :param names: of all topics of the log, those without advice too.
     """
     known = _Names(names)
-    single = {each.topic: each for each in advice}
+    left = {each.topic: {limit.policy: limit for limit in each.limits} for each in advice}
     patterns: list[Advice] = []
     for pattern in _candidates(advice):
-        topics = known.matching(pattern, single)
-        if len(topics) >= FEWEST and _alike([single[topic] for topic in topics]):
-            patterns.append(_entry(pattern, [single.pop(topic) for topic in topics]))
+        topics = known.matching(pattern, left)
+        if len(topics) >= FEWEST and (limits := _shared([(topic, left[topic]) for topic in topics])):
+            patterns.append(_entry(pattern, topics, limits))
+            for topic in topics:
+                left[topic] = {name: own for name, own in left[topic].items() if name not in limits}
+    single = [
+        replace(each, limits=tuple(left[each.topic].values()))
+        for each in advice
+        if left[each.topic] or not each.limits
+    ]
     by_topic = attrgetter("topic")
-    return [*sorted(patterns, key=by_topic), *sorted(single.values(), key=by_topic)]
+    return [*sorted(patterns, key=by_topic), *sorted(single, key=by_topic)]
 
 
 class _Names:
@@ -57,11 +66,11 @@ class _Names:
         self._sorted = sorted({(name, topic) for topic in topics for name in _aliases(topic)})
         self._left = _COMPARED
 
-    def matching(self, pattern: _Pattern, advised: Mapping[str, Advice]) -> list[str]:
+    def matching(self, pattern: _Pattern, advised: Container[str]) -> list[str]:
         """Topics that a pattern matches, in order; none if one of them is not among the advised.
 
-        A pattern must match no topic without advice, none that another pattern covers already, and none by a
-        shorter form of its name alone.
+        A pattern must match no topic without advice, none by a shorter form of its name alone, and none that
+        the entry of another topic is for as well: that would replace the pattern's limits.
         """
         before, _ = pattern
         found: dict[str, None] = {}
@@ -73,13 +82,18 @@ class _Names:
                 return list(found)
             if _fits(name, pattern):
                 # A shorter form alone may be no name of the topic, so its limits would be lost.
-                if topic not in advised or not _fits(topic, pattern):
+                if topic not in advised or not _fits(topic, pattern) or _has_a_name_of(advised, topic):
                     self._left -= index - start
                     return []
                 found[topic] = None
         whole = start + self._left >= len(self._sorted)
         self._left -= min(self._left, len(self._sorted) - start)
         return list(found) if whole else []
+
+
+def _has_a_name_of(advised: Container[str], topic: str) -> bool:
+    """Whether a shorter form of a topic's name is the name of another topic."""
+    return any(name != topic and name in advised for name in _aliases(topic))
 
 
 def _fits(name: str, pattern: _Pattern) -> bool:
@@ -132,25 +146,24 @@ def _parts(path: str) -> Iterator[str]:
         yield from (part for part in (word, piece[len(word) :]) if part)
 
 
-def _alike(advice: Sequence[Advice]) -> bool:
-    """Whether all have limits of the same policies, and the limits of each policy are alike."""
-    policies = {limit.policy for limit in advice[0].limits}
-    values: dict[str, list[int]] = {}
-    for each in advice:
-        if {limit.policy for limit in each.limits} != policies:
-            return False
-        for limit in each.limits:
-            values.setdefault(limit.policy, []).append(limit.value)
-    return bool(values) and all(max(several) <= ALIKE * min(several) for several in values.values())
+def _shared(topics: Sequence[tuple[str, Mapping[str, Limit]]]) -> dict[str, Limit]:
+    """The highest limit of each policy that all topics have and whose limits are alike.
+
+    :param topics: their names, with what no pattern has yet, by policy.
+    """
+    found: dict[str, Limit] = {}
+    _, first = topics[0]
+    for policy in first:
+        several = [(limits[policy], topic) for topic, limits in topics if policy in limits]
+        highest, of_topic = max(several, key=lambda each: each[0].value)
+        lowest = min(limit.value for limit, _ in several)
+        if len(several) == len(topics) and highest.value <= ALIKE * lowest:
+            found[policy] = replace(highest, why=f"{highest.why}, of {of_topic}")
+    return found
 
 
-def _entry(pattern: _Pattern, advice: Sequence[Advice]) -> Advice:
-    limits: dict[str, Limit] = {}
-    for each in advice:
-        for limit in each.limits:
-            if limit.policy not in limits or limits[limit.policy].value < limit.value:
-                limits[limit.policy] = replace(limit, why=f"{limit.why}, of {each.topic}")
-    more = f" and {len(advice) - _TOLD:,} more" if len(advice) > _TOLD else ""
-    names = ", ".join(each.topic for each in advice[:_TOLD])
-    remark = f"{len(advice):,} topics, of each policy the highest limit of all: {names}{more}"
-    return Advice("*".join(pattern), tuple(limits.values()), (remark,), topics=len(advice))
+def _entry(pattern: _Pattern, topics: Sequence[str], limits: Mapping[str, Limit]) -> Advice:
+    more = f" and {len(topics) - _TOLD:,} more" if len(topics) > _TOLD else ""
+    names = ", ".join(topics[:_TOLD])
+    remark = f"{len(topics):,} topics, of each policy the highest limit of all: {names}{more}"
+    return Advice("*".join(pattern), tuple(limits.values()), (remark,), covers=tuple(topics))

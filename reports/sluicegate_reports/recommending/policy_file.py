@@ -24,14 +24,17 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """The recommendation for one topic, or for all topics that match a pattern."""
+    """An entry for one topic, or for all topics that match a pattern.
+
+    A topic may be in several, each with other policies.
+    """
 
     topic: str
     limits: tuple[Limit, ...]
     remarks: tuple[str, ...] = ()
     """Further lines: its principals, and what is unknown."""
-    topics: int = 1
-    """Number of topics of the log that it covers; several for a pattern."""
+    covers: tuple[str, ...] = ()
+    """Topics of the log that a pattern matches; empty for the entry of one topic."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ fails on it, and `thorough` finds it by reading everything once.
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from functools import partial, reduce
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,12 +18,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from sluicegate.decisions.reading import record_batches
-from sluicegate.decisions.spool import DecisionLogError, parquet_path
-from sluicegate_reports.model.listing import Listed, is_spool, listing
-from sluicegate_reports.model.places import File, Place, told
+from sluicegate_reports.model.listing import Listed
+from sluicegate_reports.model.places import Place
 from sluicegate_reports.model.timestamps import in_nanoseconds
 from sluicegate_reports.spark.footers import Told, of_file, of_table, together
-from sluicegate_reports.spark.log_files import DECISIONS, OBSERVATIONS, Form, LeftOut, inspected, read_through
+from sluicegate_reports.spark.log_files import DECISIONS, OBSERVATIONS, Form, LeftOut, read_through
+from sluicegate_reports.spark.spools import whole_files
 from sluicegate_reports.transforms.packing import DAMAGED
 
 _DAMAGED_IN_SPARK = ("FAILED_READ_FILE", "CANNOT_READ_FILE", "org.apache.parquet", DAMAGED)
@@ -86,11 +87,6 @@ def read_observations(spark: SparkSession, directory: Listed, *, thorough: bool 
     return _read(spark, directory, OBSERVATIONS, thorough=thorough)
 
 
-def decisions_ddl() -> str:
-    """The decision log's columns, as Spark writes a schema."""
-    return _ddl(DECISIONS)
-
-
 def is_damage(error: Exception) -> bool:
     """Whether Spark failed since a file is damaged: reading again with `thorough` then helps."""
     return any(sign in str(error) for sign in _DAMAGED_IN_SPARK)
@@ -98,20 +94,14 @@ def is_damage(error: Exception) -> bool:
 
 def _read(spark: SparkSession, directory: Listed, form: Form, *, thorough: bool) -> Log:
     spools: list[pa.Table] = []
-    left_out: list[LeftOut] = []
-    files = listing(directory).files
-    finished = [file for file in files if not is_spool(file.place)]
-    for file in files:
-        if not is_spool(file.place):
-            continue
-        # One that has become Parquet since it was listed is read as that, once.
-        taken = _became(file.place) is None and _take_spool(file, form, spools, left_out)
-        became = None if taken else _became(file.place)
-        if became is not None and became not in {other.place for other in finished}:
-            finished.append(File(became, became.path.stat().st_size))
-    looks = inspected(finished, form, partial(_look, thorough=thorough))
-    left_out += [look for look in looks if isinstance(look, LeftOut)]
-    whole = {file.place: look for file, look in zip(finished, looks, strict=True) if isinstance(look, _Look)}
+
+    def read(spool: Path) -> int:
+        table = pa.Table.from_batches(record_batches(spool), form.schema)
+        if len(table):
+            spools.append(table)
+        return len(table)
+
+    whole, left_out = whole_files(directory, form, partial(_look, thorough=thorough), read)
     told_of = [look.told for look in whole.values()] + [of_table(spool) for spool in spools]
     here = all(place.is_local for place in whole) and not spools
     return Log(
@@ -121,38 +111,6 @@ def _read(spark: SparkSession, directory: Listed, form: Form, *, thorough: bool)
         together(told_of),
         tuple(str(place.absolute()) for place in whole) if here else (),
     )
-
-
-def _became(spool: Place) -> Place | None:
-    """The finished file that a spool of this machine has become."""
-    if not spool.is_local or not parquet_path(spool.path).exists():
-        return None
-    return Place(str(parquet_path(spool.path)))
-
-
-def _take_spool(file: File, form: Form, spools: list[pa.Table], left_out: list[LeftOut]) -> bool:
-    """Read a spool, or record why not; False if it no longer exists."""
-    if not file.place.is_local:
-        left_out.append(LeftOut(file.place, "is a spool: it is read only on the machine that wrote it"))
-        return True
-    path = file.place.path
-    if form is not DECISIONS:
-        return True
-    try:
-        table = pa.Table.from_batches(record_batches(path), form.schema)
-    except FileNotFoundError:
-        return False
-    except DecisionLogError as error:
-        left_out.append(LeftOut(file.place, str(error)))
-        return True
-    except OSError as error:
-        left_out.append(LeftOut(file.place, f"cannot be read: {told(error)}"))
-        return True
-    if len(table):
-        spools.append(table)
-    elif path.stat().st_size:
-        left_out.append(LeftOut(file.place, "holds no whole batch of rows yet, or no more"))
-    return True
 
 
 def _look(file: pq.ParquetFile, *, thorough: bool) -> _Look:

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluicegate.model import TopicName
+from sluicegate.engine.hierarchy import Resolver
+from sluicegate.model import Level, PolicyLayer, PolicySet, Setting, Source, TopicName
 from sluicegate_danube.names import could_be_topic as could_be_danube
 from sluicegate_danube.names import topic_name as of_danube
 from sluicegate_pulsar.names import could_be_topic as could_be_pulsar
@@ -34,7 +35,11 @@ def test_topics_with_similar_limits_share_a_pattern_with_the_highest() -> None:
     found = merged([advice(name, rate) for name, rate in rates.items()], list(rates))
     assert names(found) == ["orders.*", "audit"]
     (limit,) = found[0].limits
-    assert (limit.value, limit.why, found[0].topics) == (200, "p99 200, of orders.asia", 4)
+    assert (limit.value, limit.why, found[0].covers) == (
+        200,
+        "p99 200, of orders.asia",
+        (*sorted(rates)[1:],),
+    )
     (remark,) = found[0].remarks
     assert remark.startswith("4 topics, ")
     assert remark.endswith(" and 1 more")
@@ -67,6 +72,51 @@ def test_a_pattern_never_matches_topics_with_other_needs() -> None:
     assert entries(*alike[:2]) == own[:2]
 
 
+def test_topics_that_differ_in_one_policy_share_a_pattern_for_all_others() -> None:
+    alike = {
+        "max_publish_rate": 100,
+        "max_dispatch_rate": 200,
+        "max_message_size": 300,
+        "max_producers_per_topic": 4,
+    }
+    told = [
+        Advice(
+            f"tenant{number}.orders",
+            tuple(
+                Limit(name, value, "")
+                for name, value in {**alike, "max_publish_rate_bytes": 10 * 3**number}.items()
+            ),
+            ("its principals",),
+        )
+        for number in range(20)
+    ]
+    pattern, *own = merged(told, [each.topic for each in told])
+    assert pattern.topic == "tenant*.orders"
+    assert {limit.policy: limit.value for limit in pattern.limits} == alike
+    assert len(own) == 20
+    for each in own:
+        (limit,) = each.limits
+        assert (limit.policy, each.remarks) == ("max_publish_rate_bytes", ("its principals",))
+    assert {each.topic for each in own} == set(pattern.covers)
+
+
+def test_a_pattern_has_no_limit_that_one_of_its_topics_lacks() -> None:
+    told = [advice(f"orders.{name}") for name in ("a", "b", "c")]
+    told.append(Advice("orders.d", (*advice("orders.d").limits, Limit("max_dispatch_rate", 9, ""))))
+    pattern, own = merged(told, [each.topic for each in told])
+    assert (pattern.topic, [limit.policy for limit in pattern.limits]) == ("orders.*", ["max_publish_rate"])
+    assert (own.topic, [limit.policy for limit in own.limits]) == ("orders.d", ["max_dispatch_rate"])
+
+
+def test_no_pattern_has_what_the_entry_of_another_topic_would_replace() -> None:
+    """Pulsar knows the first one by the last one's name too, and an exact name counts before a pattern."""
+    name = "persistent://public/default/orders"
+    told = [advice(name), *(advice(f"{name}.{n}") for n in "abc"), advice("orders", 9_000)]
+    found = merged(told, [each.topic for each in told])
+    assert _resolver(found).resolve(of_pulsar(name)).values["max_publish_rate"] == 100
+    assert names(found) == [f"{name}.*", "orders", name]
+
+
 def test_names_that_share_nothing_are_left_alone() -> None:
     assert entries(*(advice(name) for name in ("alpha", "beta", "gamma"))) == ["alpha", "beta", "gamma"]
     found = entries(*(advice(f"persistent://{n}/{n}/{n}") for n in ("a", "b", "c")))
@@ -77,8 +127,8 @@ def test_the_work_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patterns, "_COMPARED", 50)
     told = [advice(f"{chr(97 + n % 26)}.{n}") for n in range(260)]
     found = merged(told, names(told))
-    assert sum(each.topics for each in found) == 260
-    assert sum(each.topics > 1 for each in found) < 6
+    assert sum(len(each.covers or (each.topic,)) for each in found) == 260
+    assert sum(bool(each.covers) for each in found) < 6
     monkeypatch.setattr(patterns, "_COMPARED", 50_000)
     assert len(merged(told, names(told))) == 26
 
@@ -103,21 +153,51 @@ def _matches(entry: str, topic: str) -> bool:
     return any(re.fullmatch(pattern, name, re.DOTALL) for name in _read(topic)(topic).all)
 
 
+def _resolver(found: list[Advice]) -> Resolver:
+    """What a gateway makes of a file with these entries."""
+    layers = tuple(
+        PolicyLayer(
+            Level.TOPIC,
+            each.topic,
+            {limit.policy: Setting(limit.value, Source.FILE) for limit in each.limits},
+        )
+        for each in found
+    )
+    return Resolver(PolicySet(1, layers), {})
+
+
+_NEEDS = st.dictionaries(
+    st.sampled_from(["max_publish_rate", "max_dispatch_rate", "max_message_size"]),
+    st.sampled_from([10, 15, 20, 500]),
+    min_size=1,
+)
+
+
 @given(
-    st.dictionaries(_KAFKA | _PULSAR | _DANUBE, st.sampled_from([10, 15, 20, 500]), max_size=30),
+    st.dictionaries(_KAFKA | _PULSAR | _DANUBE, _NEEDS, max_size=30),
     st.lists(_KAFKA | _PULSAR | _DANUBE, max_size=4),
 )
-def test_each_topic_has_one_entry_with_what_it_needs(rates: dict[str, int], others: list[str]) -> None:
-    told = [advice(name, rate) for name, rate in rates.items()]
-    found = merged(told, [*rates, *others])
-    assert sum(each.topics for each in found) == len(rates)
+def test_each_topic_has_one_entry_for_each_policy_that_it_needs(
+    needs: dict[str, dict[str, int]], others: list[str]
+) -> None:
+    told = [
+        Advice(name, tuple(Limit(policy, rate, "") for policy, rate in own.items()))
+        for name, own in needs.items()
+    ]
+    found = merged(told, [*needs, *others])
     stars = [each for each in found if "*" in each.topic]
-    for topic in {*rates, *others}:
+    resolver = _resolver(found)
+    for topic in {*needs, *others}:
         fitting = [each for each in stars if _matches(each.topic, topic)]
         fitting += [each for each in found if each.topic == topic]
-        assert len(fitting) == (topic in rates)
-        for each in fitting:
-            assert rates[topic] <= each.limits[0].value <= ALIKE * rates[topic]
+        own = needs.get(topic, {})
+        assert sorted(limit.policy for each in fitting for limit in each.limits) == sorted(own)
+        assert all(topic in each.covers for each in fitting if each in stars)
+        resolved = resolver.resolve(_read(topic)(topic)).values
+        for policy, rate in own.items():
+            value = resolved[policy]
+            assert isinstance(value, int)
+            assert rate <= value <= ALIKE * rate
     for each in stars:
         could_be = {"p": could_be_pulsar, "/": could_be_danube}.get(each.topic[0])
         assert could_be is None or could_be(each.topic)

@@ -2,19 +2,20 @@
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
-from pyspark.sql import DataFrame, SparkSession
 from tests.reports.frames import at
 
 from sluicegate.cli import main
+from sluicegate.decisions.schema import SCHEMA
 from sluicegate_reports.jobs.recommend import RecommendError, recommended
+from sluicegate_reports.recommending.baseline import COLUMNS, Baseline
 from sluicegate_reports.recommending.policy_file import Limit, limit_of, policy_file, round_up
-from sluicegate_reports.spark.reading import decisions_ddl
 
 
-def log(spark: SparkSession, *rows: dict[str, object]) -> DataFrame:
-    """A decision log of these rows."""
+def log(*rows: dict[str, object]) -> Baseline:
+    """What is measured of these rows."""
     base: dict[str, object] = {
         "run": "r",
         "system": "kafka",
@@ -30,9 +31,10 @@ def log(spark: SparkSession, *rows: dict[str, object]) -> DataFrame:
         "decisions": 1,
         "window": 0,
     }
-    empty = spark.createDataFrame([], decisions_ddl())
-    values = [{**base, **row} for row in rows]
-    return spark.createDataFrame([tuple(v.get(name) for name in empty.columns) for v in values], empty.schema)
+    measured = Baseline()
+    measured.add(pa.Table.from_pylist([{**base, **row} for row in rows], SCHEMA).select(COLUMNS))
+    measured.complete()
+    return measured
 
 
 def one(second: float, messages: int, **changes: object) -> dict[str, object]:
@@ -40,14 +42,14 @@ def one(second: float, messages: int, **changes: object) -> dict[str, object]:
     return {"time": at(second), "messages": messages, "bytes": 100 * messages, **told, **changes}
 
 
-def test_limits_leave_headroom_above_the_usual_load(spark: SparkSession) -> None:
+def test_limits_leave_headroom_above_the_usual_load() -> None:
     # In each of 100 seconds 10 messages of 100 bytes, half of them refused; once 15.
     rows = [
         row
         for second in range(100)
         for row in (one(second, 5), one(second + 0.5, 10 if second == 7 else 5, action="reject"))
     ]
-    found = recommended(log(spark, *rows), "a test", head_room=3, apply=False)
+    found = recommended(log(*rows), "a test", head_room=3, apply=False)
     (advice,) = found.plan.advice
     assert {limit.policy: limit.value for limit in advice.limits} == {
         "max_publish_rate": 30,
@@ -59,18 +61,18 @@ def test_limits_leave_headroom_above_the_usual_load(spark: SparkSession) -> None
     assert any("User:anna, publish: p99 10 messages/s, peak 15" in remark for remark in advice.remarks)
 
 
-def test_of_many_principals_only_the_highest_are_collected(spark: SparkSession) -> None:
+def test_of_many_principals_only_the_highest_are_collected() -> None:
     rows = [one(0, n, principal=f"User:{n}", topic=topic) for n in range(1, 9) for topic in ("a", "b")]
-    found = recommended(log(spark, *rows), "a test", head_room=1, apply=False)
+    found = recommended(log(*rows), "a test", head_room=1, apply=False)
     table = found.results.tables()["principals"]
     assert [(row[1], row[2]) for row in table.rows] == [(t, f"User:{n}") for t in "ab" for n in range(4, 9)]
 
 
-def test_windows_give_rates_but_no_sizes(spark: SparkSession) -> None:
+def test_windows_give_rates_but_no_sizes() -> None:
     rows = [
         {"time": at(i / 10), "messages": 4, "bytes": 40, "decisions": 4, "window": 100} for i in range(20)
     ]
-    found = recommended(log(spark, *rows), "a test", head_room=1, apply=False)
+    found = recommended(log(*rows), "a test", head_room=1, apply=False)
     (advice,) = found.plan.advice
     assert {limit.policy: limit.value for limit in advice.limits} == {
         "max_publish_rate": 40,
@@ -82,13 +84,13 @@ def test_windows_give_rates_but_no_sizes(spark: SparkSession) -> None:
     assert "1 topics have no dispatch in this log" in blind
 
 
-def test_consumers_and_subscriptions_are_counted(spark: SparkSession) -> None:
+def test_consumers_and_subscriptions_are_counted() -> None:
     told = [("c1", "s1"), ("c2", "s1"), ("c3", "s2")]
     rows = [
         one(i, 1, operation="dispatch", client=client, subscription=name)
         for i, (client, name) in enumerate(told)
     ]
-    (advice,) = recommended(log(spark, *rows), "a test", head_room=2, apply=False).plan.advice
+    (advice,) = recommended(log(*rows), "a test", head_room=2, apply=False).plan.advice
     values = {limit.policy: limit.value for limit in advice.limits}
     assert values["max_consumers_per_topic"] == 6
     assert values["max_subscriptions_per_topic"] == values["max_consumers_per_subscription"] == 4
@@ -97,7 +99,7 @@ def test_consumers_and_subscriptions_are_counted(spark: SparkSession) -> None:
 
 @pytest.mark.parametrize("apply", [False, True])
 def test_the_file_is_accepted_and_observe_only_at_first(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apply: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apply: bool
 ) -> None:
     monkeypatch.setenv("SLUICEGATE_LOAD_PLUGINS", "kafka,pulsar,danube")
     hostile = 'a"b:{#\\é'
@@ -112,7 +114,7 @@ def test_the_file_is_accepted_and_observe_only_at_first(
     for name, system in zip(shared, ("kafka", "pulsar", "danube"), strict=True):
         gateway = "p" if system == "pulsar" else "main"
         rows += [one(4, 5, topic=name.format(n), system=system, gateway=gateway) for n in ("x", "y", "z")]
-    found = recommended(log(spark, *rows), "a\ntest", head_room=2, apply=apply)
+    found = recommended(log(*rows), "a\ntest", head_room=2, apply=apply)
     text = policy_file(found.plan)
     path = tmp_path / "policies.yaml"
     path.write_text(text)
@@ -132,9 +134,9 @@ def test_the_file_is_accepted_and_observe_only_at_first(
     assert text.count("observe_only: true") == (0 if apply else 3)
 
 
-def test_a_log_without_traffic_is_refused_as_a_baseline(spark: SparkSession) -> None:
+def test_a_log_without_traffic_is_refused_as_a_baseline() -> None:
     with pytest.raises(RecommendError, match=r"record a baseline first"):
-        recommended(log(spark, one(0, 0, operation="connect")), "a test", head_room=2, apply=False)
+        recommended(log(one(0, 0, operation="connect")), "a test", head_room=2, apply=False)
 
 
 @pytest.mark.parametrize(

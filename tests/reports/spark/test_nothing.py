@@ -36,7 +36,7 @@ def test_a_log_without_usable_rows_is_reported_with_the_files_left_out(
     with pytest.raises(ReplayError, match=r"(?s)schema version 99.*not one decision.*give the directory"):
         replay(spark, later, tried)
     with pytest.raises(RecommendError, match=r"(?s)schema version 99.*not one decision.*record a baseline"):
-        recommend(spark, later, head_room=2, apply=False)
+        recommend(later, head_room=2, apply=False)
     (tmp_path / "empty").mkdir()
     with pytest.raises(ReplayError, match="there is not one decision in"):
         replay(spark, tmp_path / "empty", tried)

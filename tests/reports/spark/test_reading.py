@@ -17,9 +17,9 @@ from sluicegate_reports.model import observations
 from sluicegate_reports.model.listing import listing
 from sluicegate_reports.model.observations import Event, Observation, ObservationLog, Role
 from sluicegate_reports.model.places import File, Place
-from sluicegate_reports.spark import reading
 from sluicegate_reports.spark.log_files import DECISIONS, LeftOut
 from sluicegate_reports.spark.reading import Log, is_damage, read_decisions, read_observations
+from sluicegate_reports.spark.spools import take_spool
 
 
 def write(directory: Path, name: str, count: int = 3, metadata: dict[bytes, bytes] | None = None) -> Path:
@@ -212,7 +212,7 @@ def test_a_spool_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
     (tmp_path / ".part-live.jsonl").symlink_to(".part-live.jsonl")  # not even root can open it
     file = File(Place(str(tmp_path / ".part-live.jsonl")), 1)
     left_out: list[LeftOut] = []
-    assert reading._take_spool(file, DECISIONS, [], left_out)
+    assert take_spool(file, DECISIONS, lambda spool: len(spool.read_bytes()), left_out)
     assert [(each.path, each.reason) for each in left_out] == [
         (file.place, "cannot be read: Too many levels of symbolic links")
     ]

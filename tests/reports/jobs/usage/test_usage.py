@@ -20,10 +20,10 @@ from tests.output import HOSTILE
 from sluicegate.cli import main
 from sluicegate.decisions.schema import SCHEMA
 from sluicegate.model import visible
-from sluicegate_reports.jobs import log_sums
 from sluicegate_reports.jobs.usage import KEYS, SUMMED, USAGE
 from sluicegate_reports.render.delimited import safe_cell
 from sluicegate_reports.spark import log_files
+from sluicegate_reports.transforms import summing
 
 DOCUMENT = (Path(__file__).parents[4] / "docs" / "reports.md").read_text()
 START = datetime(2026, 11, 29, 22, tzinfo=UTC)
@@ -131,9 +131,9 @@ def random_rows(seed: int, count: int) -> Iterator[dict[str, Any]]:
         }
 
 
-@pytest.mark.parametrize("piece", [1, log_sums._PIECE_ROWS])
+@pytest.mark.parametrize("piece", [1, summing._PIECE_ROWS])
 def test_every_sum_is_what_duckdb_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int) -> None:
-    monkeypatch.setattr(log_sums, "_PIECE_ROWS", piece)
+    monkeypatch.setattr(summing, "_PIECE_ROWS", piece)
     monkeypatch.setattr(log_files, "_BATCH_ROWS", 333)
     log = tmp_path / "log"
     for number in range(4):

@@ -1,6 +1,6 @@
-"""Sums the finished files of a decision log by Arrow alone, day by day in UTC.
+"""Reads the finished files of a decision log by Arrow alone, day by day in UTC.
 
-Memory holds a piece of a file and the groups of one day, however long the log is.
+Memory holds a piece of a file, however long the log is.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,9 +14,6 @@ import pyarrow.parquet as pq
 from sluicegate_reports.model.listing import Listing, is_followed
 from sluicegate_reports.model.places import Place
 from sluicegate_reports.spark.log_files import DECISIONS, DamagedError, LeftOut, inspected, tables
-
-_PIECE_ROWS = 131_072
-"""Groups that wait to be added up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +33,14 @@ def files_with_rows(log: Listing) -> list[LogFile]:
     :raises PlaceError: if a store does not give one.
     """
     files = [file for file in log.files if is_followed(file.place, log.folder)]
-    looks = inspected(files, DECISIONS, _span)
+    looks = inspected(files, DECISIONS, span)
     # A gateway may have removed one since it was listed, as the oldest of a full log.
     damaged = [look for look in looks if isinstance(look, LeftOut) and look.path.exists()]
     if damaged:
         said = "\n".join(f"{left.path} {left.reason}" for left in damaged)
         raise DamagedError(f"{said}\nmove what cannot be read out of {log.folder}, then call again")
     return [
-        LogFile(file.place, *look)
+        LogFile(file.place, *(time.date() for time in look))
         for file, look in zip(files, looks, strict=True)
         if look is not None and not isinstance(look, LeftOut)
     ]
@@ -76,53 +73,14 @@ def rows_of_day(
                 yield table if file.first == file.last else table.filter(of_day)
 
 
-def summed(table: pa.Table, keys: Sequence[str], amounts: Sequence[str]) -> pa.Table:
-    """A row for each group, with sums; texts become plain ones, as parts have dictionaries of their own.
-
-    :param keys: columns that make a group.
-    :param amounts: columns of integers.
-    """
-    sums = [(name, "sum") for name in amounts]
-    grouped = table.group_by([*keys], use_threads=False).aggregate(sums)
-    columns = [_plain(grouped[name]) for name in keys]
-    columns += [grouped[f"{name}_sum"] for name in amounts]
-    return pa.Table.from_arrays(columns, names=[*keys, *amounts])
-
-
-class Summing:
-    """The same of many parts, few of which are held at once; parameters as for `summed`."""
-
-    def __init__(self, keys: Sequence[str], amounts: Sequence[str]) -> None:
-        self._keys, self._amounts = keys, amounts
-        self._held: list[pa.Table] = []
-
-    def add(self, part: pa.Table) -> None:
-        """Add the rows of a part, which may have further columns."""
-        if len(part):
-            self._held.append(summed(part, self._keys, self._amounts))
-        if sum(map(len, self._held)) >= _PIECE_ROWS:
-            self._held = [summed(pa.concat_tables(self._held), self._keys, self._amounts)]
-
-    def sums(self) -> pa.Table | None:
-        """The sums of what was added; None if there was nothing."""
-        if not self._held:
-            return None
-        self._held = [summed(pa.concat_tables(self._held), self._keys, self._amounts)]
-        return self._held[0]
-
-
-def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    return column.cast(pa.string()) if pa.types.is_dictionary(column.type) else column
-
-
-def _span(file: pq.ParquetFile) -> tuple[date, date] | None:
-    """The days of its first and its last row; None if it has no row."""
+def span(file: pq.ParquetFile) -> tuple[datetime, datetime] | None:
+    """The times of its first and its last row; None if it has no row."""
     if not file.metadata.num_rows:
         return None
     column = file.schema_arrow.get_field_index("time")
     groups = range(file.metadata.num_row_groups)
     known = [file.metadata.row_group(group).column(column).statistics for group in groups]
     if all(each is not None and each.has_min_max for each in known):
-        return min(each.min for each in known).date(), max(each.max for each in known).date()
-    span = pc.min_max(file.read(columns=["time"]).column("time"))
-    return span["min"].as_py().date(), span["max"].as_py().date()
+        return min(each.min for each in known), max(each.max for each in known)
+    found = pc.min_max(file.read(columns=["time"]).column("time"))
+    return found["min"].as_py(), found["max"].as_py()
