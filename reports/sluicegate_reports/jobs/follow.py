@@ -17,7 +17,7 @@ from sluicegate_reports.jobs.follow_sums import TOTAL_OF, Stored
 from sluicegate_reports.model.listing import Listing, is_followed, is_spool, listing
 from sluicegate_reports.model.places import File, Location, Place, place
 from sluicegate_reports.model.results import Results, Table, Value, of_log
-from sluicegate_reports.spark.log_files import DECISIONS, DamagedError, LeftOut, inspected
+from sluicegate_reports.spark.log_files import DECISIONS, DamagedError, remedy, whole
 from sluicegate_reports.spark.progress import tell
 
 FILES_PER_BATCH = 64
@@ -123,7 +123,7 @@ def _take_in(listed: Listing, sums: Place, before: Sequence[Stored], files_per_b
         try:
             follow_sums.put(sums, first + number, batch, listed.folder)
         except DamagedError as error:
-            raise FollowError(f"{error}\n{_remedy(listed.folder)}") from None
+            raise FollowError(f"{error}\n{remedy(listed.folder)}") from None
     return sum(rows for _, rows in new)
 
 
@@ -132,18 +132,11 @@ def _with_rows(files: Sequence[File], log: Place) -> list[tuple[Place, int]]:
 
     :raises FollowError: for damaged ones: to pass over them would leave a gap.
     """
-    looks = inspected(files, DECISIONS, lambda file: int(file.metadata.num_rows))
-    # A gateway may have removed one since it was listed, as the oldest of a full log.
-    damaged = [look for look in looks if isinstance(look, LeftOut) and look.path.exists()]
-    if damaged:
-        said = "\n".join(f"{left.path} {left.reason}" for left in damaged)
-        raise FollowError(f"{said}\n{_remedy(log)}")
-    both = zip(files, looks, strict=True)
-    return [(file.place, look) for file, look in both if not isinstance(look, LeftOut) and look]
-
-
-def _remedy(log: Place) -> str:
-    return f"move what cannot be read out of {log}, then call again"
+    try:
+        found = whole(files, log, DECISIONS, lambda file: int(file.metadata.num_rows))
+    except DamagedError as error:
+        raise FollowError(str(error)) from None
+    return [(file.place, rows) for file, rows in found if rows]
 
 
 def _not_yet(listed: Listing, found: Sequence[Stored]) -> Iterator[str]:

@@ -9,11 +9,10 @@ from datetime import UTC, date, datetime, timedelta
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from sluicegate_reports.model.listing import Listing, is_followed
 from sluicegate_reports.model.places import Place
-from sluicegate_reports.spark.log_files import DECISIONS, DamagedError, LeftOut, inspected, tables
+from sluicegate_reports.spark.log_files import DECISIONS, span, tables, whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +32,10 @@ def files_with_rows(log: Listing) -> list[LogFile]:
     :raises PlaceError: if a store does not give one.
     """
     files = [file for file in log.files if is_followed(file.place, log.folder)]
-    looks = inspected(files, DECISIONS, span)
-    # A gateway may have removed one since it was listed, as the oldest of a full log.
-    damaged = [look for look in looks if isinstance(look, LeftOut) and look.path.exists()]
-    if damaged:
-        said = "\n".join(f"{left.path} {left.reason}" for left in damaged)
-        raise DamagedError(f"{said}\nmove what cannot be read out of {log.folder}, then call again")
     return [
-        LogFile(file.place, *(time.date() for time in look))
-        for file, look in zip(files, looks, strict=True)
-        if look is not None and not isinstance(look, LeftOut)
+        LogFile(file.place, *(time.date() for time in times))
+        for file, times in whole(files, log.folder, DECISIONS, span)
+        if times is not None
     ]
 
 
@@ -71,16 +64,3 @@ def rows_of_day(
         if file.first <= day <= file.last:
             for table in tables(file.place, columns, DECISIONS, texts=texts):
                 yield table if file.first == file.last else table.filter(of_day)
-
-
-def span(file: pq.ParquetFile) -> tuple[datetime, datetime] | None:
-    """The times of its first and its last row; None if it has no row."""
-    if not file.metadata.num_rows:
-        return None
-    column = file.schema_arrow.get_field_index("time")
-    groups = range(file.metadata.num_row_groups)
-    known = [file.metadata.row_group(group).column(column).statistics for group in groups]
-    if all(each is not None and each.has_min_max for each in known):
-        return min(each.min for each in known), max(each.max for each in known)
-    found = pc.min_max(file.read(columns=["time"]).column("time"))
-    return found["min"].as_py(), found["max"].as_py()

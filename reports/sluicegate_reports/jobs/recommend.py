@@ -8,7 +8,6 @@ from pathlib import Path
 
 from sluicegate.decisions.reading import coded_tables
 from sluicegate_reports import registry
-from sluicegate_reports.jobs.log_days import span
 from sluicegate_reports.model.places import Location
 from sluicegate_reports.model.results import Results, Table, Value, of_log
 from sluicegate_reports.recommending.baseline import COLUMNS, TEXTS, Baseline, Row, topic_of
@@ -23,7 +22,7 @@ from sluicegate_reports.recommending.policy_file import (
     count_of,
     limit_of,
 )
-from sluicegate_reports.spark.log_files import DECISIONS, LeftOut, tables
+from sluicegate_reports.spark.log_files import DECISIONS, LeftOut, span, tables
 from sluicegate_reports.spark.progress import tell
 from sluicegate_reports.spark.spools import whole_files
 from sluicegate_reports.transforms.distribution import MEASURES

@@ -19,7 +19,7 @@ from sluicegate.decisions.schema import SCHEMA
 from sluicegate.private_files import make_folder
 from sluicegate_reports.model.listing import is_finished, listing
 from sluicegate_reports.model.places import Location, Place, PlaceError, place, told
-from sluicegate_reports.spark.log_files import DECISIONS, LeftOut, inspected, opened, tables
+from sluicegate_reports.spark.log_files import DECISIONS, LeftOut, inspected, opened, span, tables
 
 FILE_ROWS = 4_000_000
 """A written file ends with the source that brings it to this many rows."""
@@ -76,18 +76,17 @@ def compact(
 
 def _sources(log: Place, left_out: list[LeftOut]) -> Iterator[_Source]:
     files = [file for file in listing(log).files if is_finished(file.place)]
-    for file, look in zip(files, inspected(files, DECISIONS, _span), strict=True):
+    for file, look in zip(files, inspected(files, DECISIONS, _look), strict=True):
         if isinstance(look, LeftOut):
             left_out.append(look)
         elif look is not None:
             yield _Source(look[0], look[1], file.place, look[2])
 
 
-def _span(file: pq.ParquetFile) -> tuple[datetime, datetime, int] | None:
+def _look(file: pq.ParquetFile) -> tuple[datetime, datetime, int] | None:
     """When its first and its last row were, and the number of rows; None if it has no row."""
-    span = pc.min_max(file.read(columns=["time"]).column("time"))
-    first, last = span["min"].as_py(), span["max"].as_py()
-    return None if first is None else (first, last, file.metadata.num_rows)
+    times = span(file)
+    return None if times is None else (*times, file.metadata.num_rows)
 
 
 def _days(source: _Source, before: date) -> Iterator[date]:

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sluicegate.decisions import columns as decision_columns
@@ -77,6 +79,42 @@ def inspected(
     """
     with ThreadPoolExecutor(_LOOKS_AT_ONCE) as pool:
         return list(pool.map(partial(_inspected, form=form, take=take), files))
+
+
+def whole(
+    files: Sequence[File], folder: Place, form: Form, take: Callable[[pq.ParquetFile], _Taken]
+) -> list[tuple[File, _Taken]]:
+    """The files with what `take` reads of each, for sums in which none may be missing.
+
+    :param folder: the log's.
+    :raises DamagedError: for files that are damaged or not of this form, with the remedy.
+    :raises PlaceError: if a store does not give a file.
+    """
+    looks = inspected(files, form, take)
+    # A gateway may have removed one since it was listed, as the oldest of a full log.
+    damaged = [look for look in looks if isinstance(look, LeftOut) and look.path.exists()]
+    if damaged:
+        said = "\n".join(f"{left.path} {left.reason}" for left in damaged)
+        raise DamagedError(f"{said}\n{remedy(folder)}")
+    return [(file, look) for file, look in zip(files, looks, strict=True) if not isinstance(look, LeftOut)]
+
+
+def remedy(folder: Place) -> str:
+    """What to do about damaged files of a log."""
+    return f"move what cannot be read out of {folder}, then call again"
+
+
+def span(file: pq.ParquetFile) -> tuple[datetime, datetime] | None:
+    """The times of its first and its last row; None if it has no row."""
+    if not file.metadata.num_rows:
+        return None
+    column = file.schema_arrow.get_field_index("time")
+    groups = range(file.metadata.num_row_groups)
+    known = [file.metadata.row_group(group).column(column).statistics for group in groups]
+    if all(each is not None and each.has_min_max for each in known):
+        return min(each.min for each in known), max(each.max for each in known)
+    found = pc.min_max(file.read(columns=["time"]).column("time"))
+    return found["min"].as_py(), found["max"].as_py()
 
 
 @contextmanager
