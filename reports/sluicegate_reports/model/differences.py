@@ -38,9 +38,9 @@ def difference(before: Results, after: Results) -> Results:
     of_cells, of_thresholds = (Counter(change for change, _ in rows) for rows in (cells, thresholds))
     lower = of_thresholds[Change.WORSE] + of_thresholds[Change.GONE]
     decisive = (
-        _none("worse_cells", of_cells[Change.WORSE], "places of the matrix that became worse", "cells"),
-        _none("gone_cells", of_cells[Change.GONE], "places of the matrix that are no more", "cells"),
-        _none("worse_thresholds", lower, "thresholds whose figure became worse, or is gone", "thresholds"),
+        none("worse_cells", of_cells[Change.WORSE], "places of the matrix that became worse", "cells"),
+        none("gone_cells", of_cells[Change.GONE], "places of the matrix that are no more", "cells"),
+        none("worse_thresholds", lower, "thresholds whose figure became worse, or is gone", "thresholds"),
     )
     of_places = ("change", "policy", "system", "door", "before", "after")
     tables = (
@@ -98,7 +98,7 @@ def _by(more: float, room: float = 0.0) -> Change:
 
 
 def _cells(before: Results, after: Results) -> Iterator[tuple[Change, tuple[Value, ...]]]:
-    old, new = ({(c.policy, c.system, c.door): c for c in each.matrix} for each in (before, after))
+    old, new = before.cells(), after.cells()
     for (policy, system, door), one, other, change in _paired(old, new, change_of):
         label = (before if other is None else after).run.arm(system, door).label
         named = f"{system} ({label})" if label else system
@@ -111,12 +111,19 @@ def _paired(
     """What both or one of them has, with the change from one to the other."""
     for key in dict.fromkeys([*old, *new]):
         one, other = old.get(key), new.get(key)
-        yield (
-            key,
-            one,
-            other,
-            Change.NEW if one is None else Change.GONE if other is None else compare(one, other),
-        )
+        yield key, one, other, _change(one, other, compare)
+
+
+def _change(one: _Item | None, other: _Item | None, compare: Callable[[_Item, _Item], Change]) -> Change:
+    """From one to the other; one of them may be missing."""
+    if one is None:
+        return Change.NEW
+    return Change.GONE if other is None else compare(one, other)
+
+
+def change_between(before: Cell | None, after: Cell | None) -> Change:
+    """Likewise of a place of the matrix, which neither of two comparisons may have."""
+    return Change.SAME if before is after is None else _change(before, after, change_of)
 
 
 def cell_text(cell: Cell | None) -> str:
@@ -145,7 +152,8 @@ def _moved(before: Threshold, after: Threshold) -> Change:
     return _by(after.measured - before.measured, _SHARE * min(before.bound, after.bound))
 
 
-def _none(name: str, count: int, text: str, rows: str) -> Threshold:
+def none(name: str, count: int, text: str, rows: str) -> Threshold:
+    """A threshold that only 0 passes."""
     return Threshold(name, 0, count, count == 0, "", text, rows)
 
 

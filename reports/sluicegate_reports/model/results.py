@@ -330,6 +330,10 @@ class Results:
         """All tables that have a name."""
         return {table.name: table for section in self.sections for table in section.tables if table.name}
 
+    def cells(self) -> dict[tuple[str, str, str], Cell]:
+        """The matrix by policy, system and door."""
+        return {(cell.policy, cell.system, cell.door): cell for cell in self.matrix}
+
     def arms(self) -> tuple[Arm, ...]:
         """All arms in the run's order, then those that only the matrix names."""
         found = {(arm.system, arm.door): arm for arm in self.run.arms}

@@ -4,8 +4,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from sluicegate_reports.model.differences import Change, cell_text, change_of, run_text
-from sluicegate_reports.model.results import Cell, Results, Table, Threshold, Value, of_log
+from sluicegate_reports.model.differences import (
+    Change,
+    cell_text,
+    change_between,
+    none,
+    run_text,
+)
+from sluicegate_reports.model.results import Cell, Results, Table, Value, of_log
 
 _Place = tuple[str, str, str]
 
@@ -18,10 +24,10 @@ def trend(comparisons: Sequence[Results]) -> Results:
         `worse_cells`: places that are worse in the last run than in the first.
     """
     ordered = sorted(comparisons, key=lambda each: each.run.started.timestamp() if each.run.started else 0.0)
-    cells = [{(cell.policy, cell.system, cell.door): cell for cell in each.matrix} for each in ordered]
+    cells = [each.cells() for each in ordered]
     places = list(dict.fromkeys(place for matrix in cells for place in matrix))
     over_all = [(place, [matrix.get(place) for matrix in cells]) for place in places]
-    changes = [_overall(several) for _, several in over_all]
+    changes = [change_between(several[0], several[-1]) for _, several in over_all]
     order = list(Change)
     rows = sorted(
         (_row(place, several, change) for (place, several), change in zip(over_all, changes, strict=True)),
@@ -39,13 +45,11 @@ def trend(comparisons: Sequence[Results]) -> Results:
         ),
         notes=(),
         thresholds=(
-            Threshold(
+            none(
                 "worse_cells",
-                0,
                 count[Change.WORSE],
-                not count[Change.WORSE],
-                text="places of the matrix that are worse in the last run than in the first",
-                rows="trend",
+                "places of the matrix that are worse in the last run than in the first",
+                "trend",
             ),
         ),
     )
@@ -55,19 +59,8 @@ _OVERALL = ("change", "policy", "system", "door", "first", "last", "runs", "wors
 _FIGURES = ("run", "policy", "system", "door", "verdict", "figure", "unit", "p99 (ms)", "change")
 
 
-def _overall(several: Sequence[Cell | None]) -> Change:
-    """From the first run to the last."""
-    return _change(several[0], several[-1])
-
-
-def _change(before: Cell | None, after: Cell | None) -> Change:
-    if before is None or after is None:
-        return Change.SAME if before is after else Change.NEW if before is None else Change.GONE
-    return change_of(before, after)
-
-
 def _row(place: _Place, several: Sequence[Cell | None], change: Change) -> tuple[Value, ...]:
-    steps = Counter(_change(one, other) for one, other in pairwise(several))
+    steps = Counter(change_between(one, other) for one, other in pairwise(several))
     known = sum(cell is not None for cell in several)
     ends = (cell_text(several[0]), cell_text(several[-1]))
     return (change.value, *place, *ends, known, steps[Change.WORSE], steps[Change.BETTER])
@@ -81,6 +74,6 @@ def _figures(
         for results, cell in zip(ordered, several, strict=True):
             if cell is not None:
                 p99_ms = cell.cost.p99_ms if cell.cost is not None else None
-                change = _change(before, cell).value
+                change = change_between(before, cell).value
                 yield (results.run.run, *place, cell.verdict.text, cell.figure, cell.unit, p99_ms, change)
                 before = cell

@@ -63,7 +63,7 @@ def gaps(results: Results) -> tuple[str, ...]:
 
 def cells(results: Results) -> dict[tuple[str, str, str], Cell]:
     """A cell for each policy and arm; one marked as missing where the results have none."""
-    told = {(cell.policy, cell.system, cell.door): cell for cell in results.matrix}
+    told = results.cells()
     for policy in results.policies():
         for arm in results.arms():
             place = (policy, arm.system, arm.door)
