@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, TypeVar
 
 import click
@@ -70,8 +71,11 @@ def options(command: _Command) -> _Command:
 def chosen(out: Place | None, form: str | None) -> str:
     """The form to write, determined before a long job starts.
 
-    :raises click.UsageError: if neither option determines it, or the directory of the file does not exist.
+    :raises click.UsageError: if neither option determines it, or the directory of the file does not exist;
+        for --delta without --tables.
+    :raises Unusable: for --delta where it is not installed.
     """
+    _check_tables()
     if out is not None and out.is_local and not out.path.parent.is_dir():
         raise click.UsageError(
             f"--out {str(out)!r}: there is no directory {str(out.path.parent)!r}; make it first"
@@ -112,19 +116,28 @@ def deliver(results: "Results", out: Place | None, form: str, fail_on: Sequence[
     end(list(deciding.values()))
 
 
-def _write_tables(results: "Results") -> None:
+def _tables() -> tuple[Place | None, bool]:
+    """The directory for tables, and whether they are to be Delta tables."""
     told = click.get_current_context().meta.get(_TABLES_KEY, {})
-    folder, delta = told.get("tables"), bool(told.get("delta"))
+    return told.get("tables"), bool(told.get("delta"))
+
+
+def _check_tables() -> None:
+    folder, delta = _tables()
+    if delta and folder is None:
+        raise click.UsageError("--delta says how --tables are written: give a directory with --tables")
+    if delta and find_spec("deltalake") is None:
+        raise not_installed(ModuleNotFoundError(name="deltalake"), "delta")
+
+
+def _write_tables(results: "Results") -> None:
+    folder, delta = _tables()
     if folder is None:
-        if delta:
-            raise click.UsageError("--delta says how --tables are written: give a directory with --tables")
         return
     from sluicegate_reports.render.parquet import write_tables
 
     try:
         names = write_tables(results, folder, delta=delta)
-    except ModuleNotFoundError as error:
-        raise not_installed(error, "delta") from None
     except OSError as error:
         raise Unusable(f"cannot write to {str(folder)!r}: {told_error(error)}") from None
     echo("", f"{len(names)} tables written to {folder}: {', '.join(names)}", err=True)
