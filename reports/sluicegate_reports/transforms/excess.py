@@ -46,16 +46,18 @@ def _share(moments: Moments, rate: float, full: Fraction, first: Rise) -> tuple[
     The window that exceeds a law most gives a share; under the law with that share another window may exceed
     it (Dinkelbach, On Nonlinear Fractional Programming, 1967).
     """
-    plain, share, worst, found = Unit.of(rate), Fraction(0), first, first
+    plain = unit = Unit.of(rate)
+    share, worst, found = Fraction(0), first, first
     for step in range(_STEPS):
         length_us = found.to_us - found.from_us
         allowed = Fraction(plain.per_us * length_us, plain.of_one) + full
-        admitted = Fraction(found.rise + Unit.of(rate, 1 + share).per_us * length_us, plain.of_one)
+        admitted = Fraction(found.rise + unit.per_us * length_us, unit.of_one)
         nearer = Fraction(round((admitted / allowed - 1) * _PARTS), _PARTS)
         if step and nearer <= share:
             break
         share, worst = nearer, found
         if share <= 0:
             break
-        found = law.rise(moments, Unit.of(rate, 1 + share))
+        unit = Unit.of(rate, 1 + share)
+        found = law.rise(moments, unit)
     return share, worst

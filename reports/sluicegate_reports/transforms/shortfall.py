@@ -26,6 +26,19 @@ class _Waits(NamedTuple):
     """Whether it is known that something could not pass at the begin."""
 
 
+class _Early(NamedTuple):
+    """What was admitted, in order of the earliest moment."""
+
+    at_us: Numbers
+    amount: Numbers
+
+    @classmethod
+    def of(cls, moments: Moments) -> "_Early":
+        """Of moments in order of the latest."""
+        order = np.argsort(moments.earliest_us, kind="stable")
+        return cls(moments.earliest_us[order], moments.amount[order])
+
+
 def shortfall(
     moments: Moments, lane: Lane, limited: Waited, asked: Waited | None = None
 ) -> dict[str, Any] | None:
@@ -42,13 +55,14 @@ def shortfall(
         return None
     grain = float(moments.amount.max(initial=1))
     rate = lane.rate / 1e6
-    level = _level(moments, lane, waits.from_us)
+    early = _Early.of(moments)
+    level = _level(moments, early, lane, waits.from_us)
     # Debts are paid back first.
     level = np.where(waits.held, level, np.minimum(level, 0.0))
     owed = np.maximum(level + rate * (waits.to_us - waits.from_us) - grain, 0.0)
     if not owed.any():
         return None
-    given = np.minimum(_given(moments, waits), owed)
+    given = np.minimum(_given(moments, early, waits), owed)
     worst = int(np.argmax(owed - given))
     return {
         "waited_s": float((waits.to_us - waits.from_us).sum()) / 1e6,
@@ -67,7 +81,8 @@ def waits_of_clients(seen: Requests, lane: Lane) -> Waited:
     if not lane.saturated:
         return Waited(*(np.zeros(0, np.int64) for _ in Waited._fields))
     if lane.operation == "dispatch":
-        return Waited(seen.admitted.at_us[:1], np.full(len(seen.admitted.at_us[:1]), lane.length_us))
+        first_us = seen.admitted.at_us[:1]
+        return Waited(first_us, np.full(len(first_us), lane.length_us))
     at_us = np.concatenate([seen.asked.from_us, seen.asked.to_us])
     step = np.concatenate([np.ones(len(seen.asked.from_us), int), -np.ones(len(seen.asked.to_us), int)])
     order = np.argsort(at_us, kind="stable")
@@ -106,11 +121,10 @@ def _joined(waited: Waited, apart_us: int, length_us: int) -> Waited:
     return Waited(waited.from_us[begins], np.maximum(to_us[ends], waited.from_us[begins]))
 
 
-def _level(moments: Moments, lane: Lane, at_us: Numbers) -> Reals:
+def _level(moments: Moments, early: _Early, lane: Lane, at_us: Numbers) -> Reals:
     """The least that a bucket may have held at some moments, charged with all that was admitted."""
     rate = lane.rate / 1e6
-    early = _so_far(np.sort(moments.earliest_us), _by_earliest(moments), at_us, "right")
-    x = early - rate * at_us
+    x = _so_far(early.at_us, early.amount, at_us, "right") - rate * at_us
     before = np.cumsum(moments.amount) - moments.amount - rate * moments.latest_us
     lowest = np.minimum.accumulate(np.append(np.inf, before))
     low = lowest[np.searchsorted(moments.latest_us, at_us, "right")]
@@ -120,18 +134,12 @@ def _level(moments: Moments, lane: Lane, at_us: Numbers) -> Reals:
     return level
 
 
-def _given(moments: Moments, waits: _Waits) -> Reals:
+def _given(moments: Moments, early: _Early, waits: _Waits) -> Reals:
     """The most that may have been admitted in each time."""
-    by = np.sort(moments.earliest_us)
-    early = _so_far(by, _by_earliest(moments), waits.to_us, "right")
-    late = _so_far(moments.latest_us, moments.amount, waits.from_us, "left")
-    given: Reals = np.maximum(early - late, 0).astype(np.float64)
+    possible = _so_far(early.at_us, early.amount, waits.to_us, "right")
+    certain = _so_far(moments.latest_us, moments.amount, waits.from_us, "left")
+    given: Reals = np.maximum(possible - certain, 0).astype(np.float64)
     return given
-
-
-def _by_earliest(moments: Moments) -> Numbers:
-    found: Numbers = moments.amount[np.argsort(moments.earliest_us, kind="stable")]
-    return found
 
 
 def _so_far(times_us: Numbers, amount: Numbers, at_us: Numbers, side: Literal["left", "right"]) -> Numbers:
