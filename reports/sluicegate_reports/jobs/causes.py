@@ -20,35 +20,38 @@ def with_causes(index: int, trial: Trial, figures: Figures, finding: Finding, fo
     """
     told: list[Cause] = []
     if finding.verdict in _EXPLAINED:
-        told = [_told(row, finding) for row in found.causes if row["lane"] == index]
+        told = [_told(row) for row in found.causes if row["lane"] == index]
     elif finding.verdict is Verdict.NOT_REACHED and measured_as(trial).family is Family.RATE:
         told = [_too_slow(trial, figures)]
     text = "; ".join([finding.text, *(cause.text for cause in told)])
     return replace(finding, text=text, causes=tuple(told)) if told else finding
 
 
-def _told(row: Row, finding: Finding) -> Cause:
-    kind, names, messages = row["kind"], row["names"], row["messages"]
-    step_s = row["to_s"] - row["from_s"]
+def _told(row: Row) -> Cause:
+    return Cause(row["kind"], _text(row), row["from_s"], row["to_s"], row["messages"])
+
+
+def _text(row: Row) -> str:
+    names, messages = row["names"], row["messages"]
+    begin, end = number(round(row["from_s"], 1)), number(round(row["to_s"], 1))
+    match row["kind"]:
+        case causes.LOG_TWICE:
+            return f"the log has each row twice: {messages:,} messages are counted again"
+        case causes.LOG_GAP:
+            return f"the log has nothing from {begin} s to {end} s, when clients saw {messages:,} messages"
+        case causes.NO_ANSWERS:
+            return f"nobody got an answer from {begin} s to {end} s, and {messages:,} sends failed"
+        case causes.GATEWAYS:
+            return f"{len(names)} gateways ({', '.join(names)}) each kept the whole limit by itself"
+        case causes.POLICIES_CHANGED:
+            return f"the policies changed at {begin} s (version {names[0]} to {names[-1]})"
     # Where a clock steps its difference is estimated to lie in the middle of the step.
     middle = number(round((row["from_s"] + row["to_s"]) / 2, 1))
-    begin, end = number(round(row["from_s"], 1)), number(round(row["to_s"], 1))
-    text = {
-        causes.LOG_TWICE: f"the log has each row twice: {messages:,} messages are counted again",
-        causes.LOG_GAP: (
-            f"the log has nothing from {begin} s to {end} s, when clients saw {messages:,} messages"
-        ),
-        causes.CLOCK_STEPPED: (
-            f"the gateway's clock was set {'back' if step_s < 0 else 'forward'} at about {middle} s, "
-            f"by {number(round(abs(step_s), 1))} s"
-        ),
-        causes.NO_ANSWERS: f"nobody got an answer from {begin} s to {end} s, and {messages:,} sends failed",
-        causes.GATEWAYS: f"{len(names)} gateways ({', '.join(names)}) each kept the whole limit by itself",
-        causes.POLICIES_CHANGED: (
-            f"the policies changed at {begin} s (version {names[0]} to {names[-1]})" if names else ""
-        ),
-    }[kind]
-    return Cause(kind, text, row["from_s"], row["to_s"], messages)
+    step_s = row["to_s"] - row["from_s"]
+    direction = "back" if step_s < 0 else "forward"
+    return (
+        f"the gateway's clock was set {direction} at about {middle} s, by {number(round(abs(step_s), 1))} s"
+    )
 
 
 def _too_slow(trial: Trial, figures: Figures) -> Cause:
