@@ -90,7 +90,7 @@ def _polars(directory: Path, _: float) -> Iterator[tuple[str, Callable[[], objec
 
 def _spark(directory: Path, length_s: float) -> Iterator[tuple[str, Callable[[], object]]]:
     from sluicegate_reports.jobs import rate_figures
-    from sluicegate_reports.jobs.by_topic import OfArm, measured
+    from sluicegate_reports.jobs.by_topic import Figures, OfArm, OfTopic, measured
     from sluicegate_reports.model.runs import Trial
     from sluicegate_reports.spark.reading import read_decisions
     from sluicegate_reports.spark.session import partitions_for, spark_session
@@ -120,7 +120,9 @@ def _spark(directory: Path, length_s: float) -> Iterator[tuple[str, Callable[[],
 
     yield "base", base  # what all figures are made of
     costs = OfArm("costs", cost.costs, cost.costs_together)
-    yield "figures", lambda: measured(made["packed"], [rate_figures.rates(trials, {})], [costs])
+    rates = rate_figures.rates(trials, {})
+    figures = Figures([OfTopic("rates", rates.of_slice, rates.together)], [costs])
+    yield "figures", lambda: measured(made["packed"], figures)
     spark.stop()
 
 

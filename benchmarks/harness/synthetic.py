@@ -56,67 +56,78 @@ def topic_name(system: str, number: int) -> str:
     ].format(number)
 
 
-def write_decisions(directory: Path, rows: int, seed: int = 1) -> Written:
+def write_decisions(directory: Path, rows: int, seed: int = 1, *, one_topic: bool = False) -> Written:
     """Write a log of about so many decisions, `detail: full`, in files of up to a million rows.
 
     :param directory: of the log; `run=synthetic/system=...` is made in it.
+    :param one_topic: whether all are of one topic of Kafka.
     :return: what is in it; the rows are as many as asked for, but for rounding to whole topics.
     """
-    per_arm = rows // len(ARMS)
+    arms, count = (ARMS[:1], 1) if one_topic else (ARMS, TOPICS)
+    per_arm = rows // len(arms)
     written = 0
-    for arm, (system, door) in enumerate(ARMS):
+    for arm, (system, door) in enumerate(arms):
         folder = partition(directory, RUN, system)
         folder.mkdir(parents=True, exist_ok=True)
         rng = np.random.default_rng([seed, arm])
-        for number, table in enumerate(_tables(system, door, per_arm, rng)):
+        for number, table in enumerate(_tables(system, door, per_arm, count, rng)):
             target = folder / f"part-{door}-{number:05}.parquet"
             pq.write_table(table, target, compression="zstd", row_group_size=_ROW_GROUP_ROWS)
             written += len(table)
-    seconds = per_arm / (TOPICS * RATE * OFFERED)
-    topics = tuple((s, d, topic_name(s, number)) for s, d in ARMS for number in range(TOPICS))
+    seconds = per_arm / (count * RATE * OFFERED)
+    topics = tuple((s, d, topic_name(s, number)) for s, d in arms for number in range(count))
     return Written(written, START, START + timedelta(seconds=seconds), topics)
 
 
-def write_comparison(directory: Path, rows: int, *, observed: bool = False) -> None:
+def write_comparison(directory: Path, rows: int, *, observed: bool = False, one_topic: bool = False) -> None:
     """Write a comparison run of about so many decisions, one trial for each topic.
 
     :param directory: of the run, which is made.
     :param observed: whether clients saw it: 2.7 rows for each decision.
+    :param one_topic: see `write_decisions`.
     """
     from benchmarks.harness.observed import write_observations
     from sluicegate_reports.model.results import Arm, RunFacts
     from sluicegate_reports.model.runs import DECISIONS, OBSERVATIONS, Run, Trial, write_run
 
-    written = write_decisions(directory / DECISIONS, rows)
+    written = write_decisions(directory / DECISIONS, rows, one_topic=one_topic)
     if observed:
         write_observations(directory / DECISIONS, directory / OBSERVATIONS, "load")
     trials = tuple(
         Trial("max_publish_rate", system, door, "load", topic, RATE, written.start, written.end)
         for system, door, topic in written.topics
     )
-    arms = tuple(Arm(system, door) for system, door in ARMS)
+    arms = tuple(Arm(*arm) for arm in dict.fromkeys((trial.system, trial.door) for trial in trials))
     write_run(directory, Run(RunFacts(RUN, "", "", arms=arms), trials))
 
 
-def _tables(system: str, door: str, rows: int, rng: np.random.Generator) -> Iterator[pa.Table]:
+def _tables(
+    system: str, door: str, rows: int, count_of_topics: int, rng: np.random.Generator
+) -> Iterator[pa.Table]:
     """The log in order of time, cut into files."""
     start_us = int(START.timestamp() * 1e6)
-    per_s = TOPICS * RATE * OFFERED
+    per_s = count_of_topics * RATE * OFFERED
     done = 0
     buckets = _Buckets()
     while done < rows:
         count = min(_FILE_ROWS, rows - done)
         begin, end = (int(position / per_s * 1e6) for position in (done, done + count))
         times = np.sort(rng.integers(begin, max(end, begin + 1), count))
-        yield _table(system, door, start_us, times, rng, buckets)
+        topics = rng.integers(0, count_of_topics, count)
+        yield _table(system, door, start_us, times, topics, rng, buckets)
         done += count
 
 
 def _table(
-    system: str, door: str, start_us: int, times: _Array, rng: np.random.Generator, buckets: "_Buckets"
+    system: str,
+    door: str,
+    start_us: int,
+    times: _Array,
+    topics: _Array,
+    rng: np.random.Generator,
+    buckets: "_Buckets",
 ) -> pa.Table:
     count = len(times)
-    topics = rng.integers(0, TOPICS, count)
     admitted = buckets.admit(times, topics)
     refused_rows = pa.array(~admitted)
     names = [topic_name(system, number) for number in range(TOPICS)]

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
 
-from sluicegate_reports.jobs.by_topic import OfArm, OfTopic, Row, Rows, measured
+from sluicegate_reports.jobs.by_topic import Figures, OfArm, OfTopic, Row, Rows, measured
 from sluicegate_reports.jobs.rate_figures import rates
 from sluicegate_reports.model.runs import Family, Trial, measured_as
 from sluicegate_reports.registry import systems
@@ -33,7 +33,7 @@ from sluicegate_reports.transforms import (
     throttle,
     transit,
 )
-from sluicegate_reports.transforms.packed import Part, Topic
+from sluicegate_reports.transforms.packed import Key, Part, Topic
 from sluicegate_reports.transforms.packing import Source, packed
 from sluicegate_reports.verdicts.thresholds import IDLE_S
 
@@ -97,7 +97,7 @@ def measure(
     if decisions is None and observations is None:
         return Measures()
     logs = packed(decisions, observations)
-    found = measured(logs, (), _CLOCKS)
+    found = measured(logs, Figures((), _CLOCKS))
     skews, seen = sorted(found["skews"], key=_by_arm), found["ends"]
     ahead_us = skew.ahead_us(skews)
     ends = {arm: lanes.microseconds(moment) for arm, moment in read_until.items()}
@@ -106,8 +106,7 @@ def measure(
             name: pool.submit(_run, make)
             for name, make in _of_few(spark, trials, _frame(decisions), _frame(observations), ahead_us)
         }
-        alone, of_arms = _of_all(trials, ahead_us, delivery.read_until(seen, ends))
-        collected = measured(logs, alone, of_arms)
+        collected = measured(logs, _of_all(trials, ahead_us, delivery.read_until(seen, ends)))
         for name, rows in awaited.items():
             tell(len(collected), len(collected) + len(awaited))
             collected[name] = rows.result()
@@ -143,7 +142,7 @@ def _of_all(
     trials: Sequence[Trial],
     ahead_us: Mapping[tuple[str, str], float],
     end_us: Mapping[tuple[str, str], int],
-) -> tuple[Sequence[OfTopic], Sequence[OfArm]]:
+) -> Figures:
     """The figures that look at all rows."""
     of_arms = [OfArm("costs", cost.costs, cost.costs_together)]
     if trials:
@@ -154,10 +153,16 @@ def _of_all(
             OfArm("answers", answers, over_time.answers_together),
             OfArm("held", held, over_time.holds_together),
         ]
+    of_rates = rates(trials, ahead_us)
     # Where Spark runs, a registered system need not be known.
     unordered = [system.name for system in systems().values() if system.unordered_calls]
-    of_topic = partial(_of_topic, end_us=end_us, unordered=unordered)
-    return (of_topic, rates(trials, ahead_us)), of_arms
+    deliveries = partial(_deliveries, end_us=end_us, unordered=unordered)
+    of_topics = (
+        OfTopic("rates", of_rates.of_slice, of_rates.together),
+        OfTopic("deliveries", delivery.seen, deliveries),
+        OfTopic("throttled", _throttled, _of_throttled),
+    )
+    return Figures(of_topics, of_arms)
 
 
 def _answers(topic: Topic, span: tuple[int, int, int]) -> Iterator[Part]:
@@ -170,17 +175,24 @@ def _held(
     return over_time.holds(topic, *span, ahead_us)
 
 
-def _of_topic(
-    topic: Topic, end_us: Mapping[tuple[str, str], int], unordered: Sequence[str]
+def _deliveries(
+    topic: Key,
+    parts: Sequence[delivery.Seen | None],
+    end_us: Mapping[tuple[str, str], int],
+    unordered: Sequence[str],
 ) -> dict[str, Rows]:
-    """What does not depend on a trial."""
-    if topic.name is None:
-        return {}
-    return {
-        "deliveries": delivery.delivery(topic, IDLE_S, end_us.get(topic.arm, 0), unordered),
-        "latencies": throttle.latencies(topic),
-        "holds": throttle.holds(topic),
-    }
+    until_us = end_us.get((str(topic[0]), str(topic[1])), 0)
+    return {"deliveries": delivery.delivery(topic, parts, IDLE_S, until_us, unordered)}
+
+
+def _throttled(topic: Topic) -> throttle.Throttled | None:
+    # Rows without a topic are there a second time.
+    return throttle.throttled(topic) if topic.name is not None else None
+
+
+def _of_throttled(topic: Key, parts: Sequence[throttle.Throttled | None]) -> dict[str, Rows]:
+    known = [part for part in parts if part is not None]
+    return {"latencies": throttle.latencies(topic, known), "holds": throttle.holds(topic, known)}
 
 
 _Query: TypeAlias = tuple[str, Callable[[], DataFrame]]

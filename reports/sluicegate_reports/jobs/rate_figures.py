@@ -1,7 +1,10 @@
 """All figures of rates: of each topic's lanes, out of what both logs tell of them."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
+from itertools import product
+from typing import NamedTuple
 
 from sluicegate_reports.jobs.by_topic import Row, Rows
 from sluicegate_reports.model.runs import Trial
@@ -13,17 +16,19 @@ from sluicegate_reports.transforms import (
     flows,
     lag,
     lanes,
+    law,
     moments,
     refusals,
     shortfall,
     slots,
     totals,
 )
+from sluicegate_reports.transforms.causes import Hints
 from sluicegate_reports.transforms.flows import CLIENTS, LOG
 from sluicegate_reports.transforms.lanes import Lane
-from sluicegate_reports.transforms.law import Moments
-from sluicegate_reports.transforms.packed import Topic
-from sluicegate_reports.transforms.requests import Gathered, Requests
+from sluicegate_reports.transforms.law import Moments, Rise, Unit
+from sluicegate_reports.transforms.packed import Key, Topic
+from sluicegate_reports.transforms.requests import Gathered, Narrow, Requests, joined, merged, widened
 from sluicegate_reports.transforms.slots import Slots
 from sluicegate_reports.verdicts.thresholds import EXACT_SHARE, STALL_S, TRANSIT_S
 
@@ -33,12 +38,22 @@ _JUDGED_US = 60_000_000
 """So much of each phase is judged decision by decision: that pass is sequential."""
 
 
-@dataclass(slots=True)
-class _Seen:
-    """What is known of a lane, by source."""
+class _Seen(NamedTuple):
+    """What one source tells of a lane in one slice."""
 
-    slots: dict[str, Slots] = field(default_factory=dict)
-    gathered: dict[str, Gathered] = field(default_factory=dict)
+    slots: Slots
+    by_gateway: Mapping[str | None, Requests | Narrow]
+    rise: Rise | None
+    """The law of the slice, where the times are exact."""
+
+
+class Part(NamedTuple):
+    """What a slice tells of the lanes of its topic, by their number."""
+
+    seen: Mapping[int, Mapping[str, _Seen]]
+    hints: Mapping[int, Callable[[], Hints]]
+    """They are seldom needed, and then computed if the rows are still there."""
+    late: Mapping[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,76 +64,185 @@ class Rates:
     width_us: int
     """Of a slot."""
 
-    def __call__(self, topic: Topic) -> dict[str, Rows]:
+    def of_slice(self, topic: Topic) -> Part:
+        """What a topic, or a slice of it, tells of its lanes."""
+        own = self._own(topic.place)
+        hints = {lane.number: partial(causes.hints, topic, lane) for lane in own}
+        if not topic.is_whole:
+            hints = {number: partial(_same, make()) for number, make in hints.items()}
+        return Part(self._seen(topic, own), hints, lag.unanswered(topic, own))
+
+    def together(self, place: Key, parts: Sequence[Part]) -> dict[str, Rows]:
         """The figures of a topic's lanes, by name: each row has `lane` and `source`."""
-        place = (topic.system, topic.door, topic.name)
-        own = [lane for lane in self.lanes if lane.place == place]
-        seen = self._seen(topic, own)
-        known = [lane for lane in own if seen[lane.number].slots]
-        carried = lag.carried([(lane, seen[lane.number].slots) for lane in known])
+        own = self._own(place)
+        slices = {lane.number: _by_source(lane, parts) for lane in own}
+        known = [lane for lane in own if slices[lane.number]]
+        sums = {lane.number: _sums(slices[lane.number]) for lane in known}
+        carried = lag.carried([(lane, sums[lane.number]) for lane in known])
         found: dict[str, Rows] = {}
         for lane in known:
-            of_lane = seen[lane.number]
-            requests = {source: gathered.requests() for source, gathered in of_lane.gathered.items()}
-            rows = [*_figures(lane, of_lane.slots, requests, carried.get(lane.number, 0))]
-            rows += [("causes", LOG, row) for row in _causes(topic, lane, requests, rows)]
+            told = _Told(lane, slices[lane.number], carried.get(lane.number, 0))
+            rows = [*_figures(told, sums[lane.number])]
+            hints = [part.hints[lane.number] for part in parts if lane.number in part.hints]
+            rows += [("causes", LOG, row) for row in _causes(told, hints, rows, sums[lane.number])]
             for name, source, row in rows:
                 found.setdefault(name, []).append({"lane": lane.number, "source": source, **row})
-        late = lag.unanswered(topic, own)
-        unanswered = [{"lane": lane, "source": CLIENTS, "unanswered": count} for lane, count in late.items()]
+        unanswered = [
+            {"lane": lane.number, "source": CLIENTS, "unanswered": late}
+            for lane in own
+            if (late := sum(part.late.get(lane.number, 0) for part in parts))
+        ]
         return {**found, "unanswered": unanswered}
 
-    def _seen(self, topic: Topic, own: Sequence[Lane]) -> dict[int, _Seen]:
-        seen = {lane.number: _Seen() for lane in own}
-        for lane, source, part in flows.of_topic(topic, own):
+    def _own(self, place: Key) -> list[Lane]:
+        return [lane for lane in self.lanes if lane.place == place]
+
+    def _seen(self, topic: Topic, own: Sequence[Lane]) -> dict[int, dict[str, _Seen]]:
+        sums: dict[tuple[int, str], Slots] = {}
+        gathered: dict[tuple[int, str], dict[str | None, Gathered]] = {}
+        for lane, source, gateway, part in flows.of_topic(topic, own):
             if len(part.at_us):
-                of_lane = seen[lane.number]
-                of_lane.slots.setdefault(source, Slots(source, lane.length_us, self.width_us)).add(part)
-                of_lane.gathered.setdefault(source, Gathered(source)).add(part)
+                key = lane.number, source
+                if key not in sums:
+                    sums[key], gathered[key] = Slots(source, lane.length_us, self.width_us), {}
+                sums[key].add(part)
+                gathered[key].setdefault(gateway, Gathered(source)).add(part)
+        seen: dict[int, dict[str, _Seen]] = {}
+        for lane, source in product(own, (LOG, CLIENTS)):
+            if (lane.number, source) in sums:
+                several = {name: each.requests() for name, each in gathered[lane.number, source].items()}
+                seen.setdefault(lane.number, {})[source] = _Seen(
+                    sums[lane.number, source],
+                    {name: each if topic.is_whole else Narrow.of(each) for name, each in several.items()},
+                    _rise(lane, source, several.values()),
+                )
         return seen
 
 
-def _figures(
-    lane: Lane, sums: Mapping[str, Slots], requests: Mapping[str, Requests], carried: int
-) -> Iterator[tuple[str, str, Row]]:
-    """Name, source and row of each figure of a lane.
+def _rise(lane: Lane, source: str, several: Collection[Requests]) -> Rise | None:
+    if source != LOG or any(each.window_ms for each in several):
+        return None
+    return law.rise([moments.of_log(merged(several))], Unit.of(lane.rate))
 
-    :param carried: messages on their way to the clients when it began.
-    """
-    yield "carried", CLIENTS, {"carried_messages": carried}
+
+_Slices = Mapping[str, Sequence[_Seen]]
+"""By source, in order of time."""
+
+
+def _by_source(lane: Lane, parts: Sequence[Part]) -> _Slices:
+    found: dict[str, list[_Seen]] = {}
+    for part in parts:
+        for source, seen in part.seen.get(lane.number, {}).items():
+            found.setdefault(source, []).append(seen)
+    return found
+
+
+def _sums(slices: _Slices) -> dict[str, Slots]:
+    found = {}
+    for source, (first, *others) in slices.items():
+        found[source] = first.slots
+        for other in others:
+            first.slots.merge(other.slots)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What is told of a lane."""
+
+    lane: Lane
+    slices: _Slices
+    carried: int
+    """Messages on their way to the clients when it began."""
+
+    def requests(self, source: str) -> Requests:
+        """All that a source tells, at once in memory."""
+        return joined([*self.by_slice(source)])
+
+    def by_slice(self, source: str) -> Iterator[Requests]:
+        """The same, slice by slice."""
+        for seen in self.slices[source]:
+            yield merged([widened(each) for each in seen.by_gateway.values()])
+
+    def by_gateway(self) -> dict[str, Requests]:
+        """What the log of each gateway tells."""
+        found: dict[str, list[Requests]] = {}
+        for seen in self.slices.get(LOG, ()):
+            for name, requests in seen.by_gateway.items():
+                found.setdefault(name or "", []).append(widened(requests))
+        return {name: joined(each) for name, each in found.items()}
+
+    def moments(self, source: str) -> Iterable[Moments]:
+        """The moments of a source, piece by piece."""
+        if source == LOG and self.rise(LOG) is not None:
+            return _Each(lambda: map(moments.of_log, self.by_slice(LOG)))
+        if source == LOG:
+            return [moments.of_log(self.requests(LOG))]
+        log = self.requests(LOG) if LOG in self.slices else None
+        most_s = STALL_S if log is None else TRANSIT_S
+        return [moments.of_clients(self.requests(source), log, self.carried, int(most_s * 1e6))]
+
+    def rise(self, source: str) -> Rise | None:
+        """The law of a source's slices put together, if it is known."""
+        rises = [seen.rise for seen in self.slices[source]]
+        known = [rise for rise in rises if rise is not None]
+        return reduce(Rise.then, known) if len(known) == len(rises) else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Each:
+    """Makes moments anew each time that they are gone through, so that one slice is in memory."""
+
+    make: Callable[[], Iterator[Moments]]
+
+    def __iter__(self) -> Iterator[Moments]:
+        return self.make()
+
+
+def _same(hints: Hints) -> Hints:
+    return hints
+
+
+def _figures(told: _Told, sums: Mapping[str, Slots]) -> Iterator[tuple[str, str, Row]]:
+    """Name, source and row of each figure of a lane."""
+    lane = told.lane
+    yield "carried", CLIENTS, {"carried_messages": told.carried}
     for source, own in sums.items():
         yield from (("seconds", source, row) for row in slots.per_second(own))
-        yield from _told("shares", source, fairness.jain(own))
+        yield from _row("shares", source, fairness.jain(own))
         yield "engaged", source, engage.engage(own, lane)
         yield "totals", source, totals.totals(own)
-        when = _moments(source, requests, carried)
-        yield from _told("laws", source, excess.excess(when, lane))
-        if source == LOG or LOG not in requests:
-            asked = None if source == LOG else shortfall.waits_of_clients(requests[source], lane)
-            owed = shortfall.shortfall(when, lane, requests[source].limited, asked)
-            yield from _told("owed", source, owed)
+        when = told.moments(source)
+        yield from _row("laws", source, excess.excess(when, lane, told.rise(source)))
         if source == LOG:
-            yield from _told("judged", source, refusals.refusals(requests[LOG], lane, _JUDGED_US))
+            limited = shortfall.waits(told.by_slice(LOG), lane)
+            yield from _row("owed", source, shortfall.shortfall(when, lane, limited))
+            first = [each for each in told.by_slice(LOG) if each.begins_before(_JUDGED_US)]
+            judged = refusals.refusals(joined(first), lane, _JUDGED_US) if first else None
+            yield from _row("judged", source, judged)
+        elif LOG not in sums:
+            seen = told.requests(source)
+            limited = shortfall.waits([seen], lane)
+            asked = shortfall.waits_of_clients(seen, lane)
+            yield from _row("owed", source, shortfall.shortfall(when, lane, limited, asked))
 
 
 def _causes(
-    topic: Topic, lane: Lane, requests: Mapping[str, Requests], figures: Sequence[tuple[str, str, Row]]
+    told: _Told,
+    hints: Sequence[Callable[[], Hints]],
+    figures: Sequence[tuple[str, str, Row]],
+    sums: Mapping[str, Slots],
 ) -> Iterator[Row]:
     """Looked for where the law may not be kept, or where the log and the clients differ."""
     over = any(name == "laws" and row["excess_share"] > EXACT_SHARE for name, _, row in figures)
     less = any(name == "owed" and row["given"] < (1 - EXACT_SHARE) * row["owed"] for name, _, row in figures)
-    told = {source: int(each.admitted.messages.sum()) for source, each in requests.items()}
-    differ = len(told) > 1 and abs(told[LOG] - told[CLIENTS]) > EXACT_SHARE * told[LOG] + 1
+    messages = {source: int(own.admitted_messages.sum()) for source, own in sums.items()}
+    differ = len(sums) > 1 and abs(messages[LOG] - messages[CLIENTS]) > EXACT_SHARE * messages[LOG] + 1
     if over or less or differ:
-        yield from causes.causes(topic, lane, requests)
-
-
-def _moments(source: str, requests: Mapping[str, Requests], carried: int) -> Moments:
-    if source == LOG:
-        return moments.of_log(requests[LOG])
-    log = requests.get(LOG)
-    most_s = STALL_S if log is None else TRANSIT_S
-    return moments.of_clients(requests[CLIENTS], log, carried, int(most_s * 1e6))
+        requests = {source: told.requests(source) for source in sums}
+        yield from causes.causes(
+            causes.hints_together([make() for make in hints]), told.lane, requests, told.by_gateway()
+        )
 
 
 def rates(trials: Sequence[Trial], ahead_us: Mapping[tuple[str, str], float]) -> Rates:
@@ -132,6 +256,6 @@ def rates(trials: Sequence[Trial], ahead_us: Mapping[tuple[str, str], float]) ->
     return Rates(tried, width_us)
 
 
-def _told(name: str, source: str, row: Row | None) -> Iterator[tuple[str, str, Row]]:
+def _row(name: str, source: str, row: Row | None) -> Iterator[tuple[str, str, Row]]:
     if row is not None:
         yield name, source, row

@@ -3,8 +3,8 @@
 Each is a row: `kind`, `from_s` and `to_s` since the lane began, `messages`, and `names` of what takes part.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from sluicegate_reports.transforms.excess import excess
 from sluicegate_reports.transforms.flows import CLIENTS, LOG
 from sluicegate_reports.transforms.lanes import Lane
 from sluicegate_reports.transforms.packed import Numbers, Topic
-from sluicegate_reports.transforms.requests import Gathered, Requests
+from sluicegate_reports.transforms.requests import Requests
 
 LOG_TWICE = "log_counted_twice"
 LOG_GAP = "log_gap"
@@ -31,19 +31,55 @@ _LACKS = 0.02
 """Of the messages: less is no gap of a log."""
 
 
-def causes(topic: Topic, lane: Lane, requests: Mapping[str, Requests]) -> Iterator[dict[str, Any]]:
+class Hints(NamedTuple):
+    """What the rows of a lane, or of a slice of it, tell besides its requests."""
+
+    versions: Mapping[int, int]
+    """When a version of the policies decided first."""
+    back: tuple[int, int]
+    """The farthest step back of a gateway's clock, in us, and when; (0, 0) without one."""
+    told: Mapping[str, int]
+    """Messages that each source tells of, at whatever times."""
+
+
+def hints(topic: Topic, lane: Lane) -> Hints:
+    """Of a topic, or of a slice of it."""
+    return Hints(_versions(topic, lane), _set_back(topic, lane), _messages(topic, lane))
+
+
+def hints_together(several: Sequence[Hints]) -> Hints:
+    """Those of all slices."""
+    versions: dict[int, int] = {}
+    told: dict[str, int] = {LOG: 0, CLIENTS: 0}
+    for each in several:
+        for version, first_us in each.versions.items():
+            versions[version] = min(versions.get(version, first_us), first_us)
+        for source, messages in each.told.items():
+            told[source] += messages
+    return Hints(versions, min(each.back for each in several), told)
+
+
+def causes(
+    hints: Hints, lane: Lane, requests: Mapping[str, Requests], gateways: Mapping[str, Requests]
+) -> Iterator[dict[str, Any]]:
     """What explains a lane that is off or disputed.
 
+    :param hints: of all its slices together.
     :param requests: of the lane, by source.
+    :param gateways: of each gateway's log alone.
     """
     log, clients = requests.get(LOG), requests.get(CLIENTS)
     if log is not None and clients is not None:
         yield from _twice(log, clients)
-        yield from _set_back(topic, lane) or _gap_or_step(topic, log, clients, lane)
+        if hints.back[0]:
+            back_us, at_us = hints.back
+            yield _cause(CLOCK_STEPPED, at_us, at_us + back_us, 0)
+        else:
+            yield from _gap_or_step(hints, log, clients, lane)
     if clients is not None:
         yield from _no_answers(log, clients, lane)
     if log is not None:
-        yield from _gateways(topic, lane)
+        yield from _gateways(hints, lane, gateways)
 
 
 def _cause(kind: str, from_us: int, to_us: int, messages: int, *names: str) -> dict[str, Any]:
@@ -76,35 +112,38 @@ def _gap(log: Requests, clients: Requests, lane: Lane) -> Iterator[dict[str, Any
         yield _cause(LOG_GAP, begin_us, end_us, messages)
 
 
-def _gap_or_step(topic: Topic, log: Requests, clients: Requests, lane: Lane) -> Iterator[dict[str, Any]]:
+def _gap_or_step(hints: Hints, log: Requests, clients: Requests, lane: Lane) -> Iterator[dict[str, Any]]:
     """A log that lacks nothing in all has a gap where its clock was set forward."""
+    is_complete = hints.told[LOG] >= (1 - _LACKS) * hints.told[CLIENTS] - 1
     for gap in _gap(log, clients, lane):
-        yield {**gap, "kind": CLOCK_STEPPED} if _is_complete(topic, lane) else gap
+        yield {**gap, "kind": CLOCK_STEPPED} if is_complete else gap
 
 
-def _is_complete(topic: Topic, lane: Lane) -> bool:
-    """Whether the log tells of all messages of the topic that clients saw, at whatever times."""
-    always = lane._replace(begin_us=0, gate_begin_us=0, end_us=_FAR_US, gate_end_us=_FAR_US)
+def _messages(topic: Topic, lane: Lane) -> dict[str, int]:
+    """The messages of the topic that passed, at whatever times."""
     told = {LOG: 0, CLIENTS: 0}
-    for _, source, found in flows.of_topic(topic, [always]):
-        told[source] += int(found.messages[found.are(flows.ADMITTED)].sum())
-    return told[LOG] >= (1 - _LACKS) * told[CLIENTS] - 1
+    if topic.is_observed:
+        always = lane._replace(begin_us=0, gate_begin_us=0, end_us=_FAR_US, gate_end_us=_FAR_US)
+        for _, source, _, found in flows.of_topic(topic, [always]):
+            told[source] += int(found.messages[found.are(flows.ADMITTED)].sum())
+    return told
 
 
-def _set_back(topic: Topic, lane: Lane) -> list[dict[str, Any]]:
+def _set_back(topic: Topic, lane: Lane) -> tuple[int, int]:
     """The farthest step back of a gateway's clock: it writes decisions in the order in which it took them."""
     back_us, at_us = -_LONG_US, 0
     for piece in topic.decisions("time_us", "gateway"):
         gate = piece.text("gateway")
         for name in gate.names:
-            own_us = piece.number("time_us")[gate.among(name)] - lane.gate_begin_us
+            own_us = piece.number("time_us") - lane.gate_begin_us
+            own_us = own_us if gate.is_one else own_us[gate.among(name)]
             own_us = own_us[(own_us >= 0) & (own_us < lane.length_us)]
             if len(own_us) > 1:
                 place = int(np.argmin(np.diff(own_us)))
                 back_us, at_us = min(
                     (back_us, at_us), (int(own_us[place + 1] - own_us[place]), int(own_us[place]))
                 )
-    return [_cause(CLOCK_STEPPED, at_us, at_us + back_us, 0)] if at_us else []
+    return (back_us, at_us) if at_us else (0, 0)
 
 
 def _no_answers(log: Requests | None, clients: Requests, lane: Lane) -> Iterator[dict[str, Any]]:
@@ -129,26 +168,32 @@ def _longest(at_us: Numbers, length_us: int) -> tuple[int, int]:
     return int(edges[place]), int(edges[place + 1])
 
 
-def _gateways(topic: Topic, lane: Lane) -> Iterator[dict[str, Any]]:
-    """Gateways that each keep the law alone, and policies that changed within the lane."""
-    by_gate: dict[str, Gathered] = {}
+def _versions(topic: Topic, lane: Lane) -> dict[int, int]:
     versions: dict[int, int] = {}
-    for piece in topic.decisions(*flows.DECIDED, "gateway", "policy_version"):
-        at_us = piece.number("time_us") - lane.gate_begin_us
+    for piece in topic.decisions("time_us", "policy_version"):
+        at_us, version = piece.number("time_us") - lane.gate_begin_us, piece.number("policy_version")
         within = (at_us >= 0) & (at_us < lane.length_us)
-        version = piece.number("policy_version")
-        for each in np.unique(version[within]).tolist():
-            first_us = int(at_us[within & (version == each)].min())
+        at_us, version = at_us[within], version[within]
+        for each in _different(version):
+            first_us = int(at_us[version == each].min())
             versions[each] = min(versions.get(each, first_us), first_us)
-        gate = piece.text("gateway")
-        for name in gate.names:
-            for _, found in flows.from_decisions(piece.where(gate.among(name)), [lane]):
-                by_gate.setdefault(name, Gathered(LOG)).add(found)
-    if len(versions) > 1:
-        changed = sorted(versions.items(), key=lambda told: told[1])
+    return versions
+
+
+def _different(values: Numbers) -> list[int]:
+    """Most often there is one, which is found sooner than by sorting."""
+    if len(values) and values.min() == values.max():
+        return [int(values[0])]
+    return [int(each) for each in np.unique(values)]
+
+
+def _gateways(hints: Hints, lane: Lane, gateways: Mapping[str, Requests]) -> Iterator[dict[str, Any]]:
+    """Gateways that each keep the law alone, and policies that changed within the lane."""
+    if len(hints.versions) > 1:
+        changed = sorted(hints.versions.items(), key=lambda told: told[1])
         names = (str(version) for version, _ in changed)
         yield _cause(POLICIES_CHANGED, changed[1][1], changed[-1][1], 0, *names)
-    told = {name: excess(moments.of_log(each.requests()), lane) for name, each in by_gate.items()}
+    told = {name: excess([moments.of_log(each)], lane) for name, each in gateways.items()}
     known = {name: found for name, found in told.items() if found is not None}
     if len(known) > 1 and all(found["excess"] <= 1 for found in known.values()):
         messages = sum(found["admitted"] for found in known.values())

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from sluicegate_reports.transforms.packed import NEVER, Flags, Names, Numbers, Part, Topic
+from sluicegate_reports.transforms.packed import NEVER, PLACE, Flags, Key, Names, Numbers, Part, Topic
 
 COUNTS = (
     *("acknowledged", "received", "lost", "unread", "duplicates", "reordered"),
@@ -45,6 +45,17 @@ class Came(NamedTuple):
     """NEVER if it is not told."""
     size: Numbers
     """As producers tell it."""
+
+
+class Seen(NamedTuple):
+    """What clients saw of a slice of a topic."""
+
+    told: Told
+    came: Came
+    subscribed: frozenset[int]
+    clients: Names
+    phases: Names
+    readers: Names
 
 
 class _Met(NamedTuple):
@@ -96,7 +107,7 @@ def read_until(
 
 
 def delivery(
-    topic: Topic, idle_s: float, end_us: int, unordered: Collection[str] = ()
+    topic: Key, parts: Sequence[Seen | None], idle_s: float, end_us: int, unordered: Collection[str] = ()
 ) -> list[dict[str, Any]]:
     """Compare what producers were told with what each subscription got.
 
@@ -108,6 +119,8 @@ def delivery(
     consumers of its arm read on for `idle_s`, three mean gaps and the longest way of any message after it.
     Otherwise that is unknown, and it is unread.
 
+    :param topic: system, door and topic.
+    :param parts: see `seen`; together, as a message may come much later than it was sent.
     :param idle_s: for so long at least they have to read on.
     :param end_us: until when its arm was read, see `read_until`.
     :param unordered: systems where two messages that are under way at once have no order.
@@ -117,23 +130,24 @@ def delivery(
         (received with another size than it was sent with), `told_refused` (received, though refused),
         `told_nothing` (received, and the answer did not tell).
     """
-    if topic.name is None or not topic.is_observed:
+    known = [part for part in parts if part is not None]
+    if not known:
         return []
-    phases, readers = Names(), Names()
-    told, came, subscribed = _read(topic, phases, readers)
+    all_seen = known[0] if len(known) == 1 else _joined(known)
+    told, came = all_seen.told, all_seen.came
     producers = {number: _messages(told, rows) for number, rows in _by(told.producer)}
     found = []
-    for reader in subscribed if producers else ():
+    for reader in sorted(all_seen.subscribed) if producers else ():
         own = _of(came, came.reader == reader)
         theirs = dict(_by(own.producer))
         nothing = np.zeros(0, np.int64)
         met = [
-            _met(messages, _of(own, theirs.get(number, nothing)), calls=topic.system in unordered)
+            _met(messages, _of(own, theirs.get(number, nothing)), calls=topic[0] in unordered)
             for number, messages in producers.items()
         ]
         for phase, counts in _counted(met, idle_s * 1e6, end_us):
-            place = {"system": topic.system, "door": topic.door, "topic": topic.name, "phase": phases[phase]}
-            found.append({**place, "subscription": readers[reader], **counts})
+            place = {**dict(zip(PLACE, topic, strict=True)), "phase": all_seen.phases[phase]}
+            found.append({**place, "subscription": all_seen.readers[reader], **counts})
     return found
 
 
@@ -143,9 +157,14 @@ _SEEN = (
 )
 
 
-def _read(topic: Topic, phases: Names, readers: Names) -> tuple[Told, Came, list[int]]:
-    """What producers were told, what consumers got, and the subscriptions that any consumer had."""
-    clients = Names()
+def seen(topic: Topic) -> Seen | None:
+    """What producers were told, what consumers got, and the subscriptions that any consumer had.
+
+    :return: None where clients saw nothing.
+    """
+    if topic.name is None or not topic.is_observed:
+        return None
+    clients, phases, readers = Names(), Names(), Names()
     told, came = [], []
     subscribed: set[int] = set()
     for piece in topic.observations(*_SEEN):
@@ -170,11 +189,30 @@ def _read(topic: Topic, phases: Names, readers: Names) -> tuple[Told, Came, list
         deliveries = Came(producer, sequence, reader, client, piece.number("time_us"), published_us, size)
         known = piece.known("producer") & piece.known("sequence")
         came.append(_of(deliveries, of_consumer & event.among("received") & known))
-    return (
-        Told._make(map(np.concatenate, zip(*told, strict=True))),
-        Came._make(map(np.concatenate, zip(*came, strict=True))),
-        sorted(subscribed),
-    )
+    return Seen(_end_to_end(told), _end_to_end(came), frozenset(subscribed), clients, phases, readers)
+
+
+def _joined(parts: Sequence[Seen]) -> Seen:
+    """Several slices as one, with one numbering."""
+    clients, phases, readers = Names(), Names(), Names()
+    told, came = [], []
+    subscribed: set[int] = set()
+    for part in parts:
+        client, phase = clients.of_others(part.clients), phases.of_others(part.phases)
+        reader = readers.of_others(part.readers)
+        own = part.told
+        told.append(own._replace(producer=client[own.producer], phase=phase[own.phase]))
+        theirs = part.came
+        producer, consumer = client[theirs.producer], client[theirs.consumer]
+        came.append(theirs._replace(producer=producer, consumer=consumer, reader=reader[theirs.reader]))
+        subscribed.update(int(reader[number]) for number in part.subscribed)
+    return Seen(_end_to_end(told), _end_to_end(came), frozenset(subscribed), clients, phases, readers)
+
+
+def _end_to_end(parts: Sequence[_Columns]) -> _Columns:
+    made: Any = parts[0]  # as for `_of`
+    found: _Columns = made._make(map(np.concatenate, zip(*parts, strict=True)))
+    return found
 
 
 def _of(columns: _Columns, rows: Numbers | Flags) -> _Columns:

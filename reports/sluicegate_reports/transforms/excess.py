@@ -1,5 +1,6 @@
 """The largest excess of a lane over its law, see `law`."""
 
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
@@ -13,21 +14,22 @@ _PARTS = 10**9
 """Of one: how exact a share is."""
 
 
-def excess(moments: Moments, lane: Lane) -> dict[str, Any] | None:
+def excess(moments: Iterable[Moments], lane: Lane, known: Rise | None = None) -> dict[str, Any] | None:
     """What the worst window admitted beyond the law.
 
-    :param moments: when it was admitted, at least one.
+    :param moments: when it was admitted, as `law.rise` takes it; it is gone through several times.
+    :param known: the law of them in the unit of the lane's rate, if it was computed before.
     :return: `excess` over every window, in what the lane counts (at most 0: the law was kept);
         `excess_share`: the largest share of what a window may admit that it admitted beyond (likewise), with
         that window's begin and length, `excess_at_s` and `excess_window_s`; `largest` admitted at once, which
         may pass a full bucket even if it is more than that; `admitted`. None if nothing was.
     """
-    if not len(moments.amount):
-        return None
-    largest = int(moments.amount.max())
-    full = max(Fraction(lane.burst), Fraction(largest))
     unit = Unit.of(lane.rate)
-    found = law.rise(moments, unit)
+    found = law.rise(moments, unit) if known is None else known
+    if not found:
+        return None
+    largest = max(int(part.amount.max(initial=0)) for part in moments)
+    full = max(Fraction(lane.burst), Fraction(largest))
     over = Fraction(found.rise, unit.of_one) - full
     share, worst = _share(moments, lane.rate, full, found)
     return {
@@ -40,7 +42,7 @@ def excess(moments: Moments, lane: Lane) -> dict[str, Any] | None:
     }
 
 
-def _share(moments: Moments, rate: float, full: Fraction, first: Rise) -> tuple[Fraction, Rise]:
+def _share(moments: Iterable[Moments], rate: float, full: Fraction, first: Rise) -> tuple[Fraction, Rise]:
     """By which share rate and burst had to be greater, so that no window exceeded them; and the worst window.
 
     The window that exceeds a law most gives a share; under the law with that share another window may exceed

@@ -59,19 +59,37 @@ class Flows(NamedTuple):
         return np.isin(self.action, actions)
 
 
-def of_topic(topic: Topic, lanes: Sequence[Lane]) -> Iterator[tuple[Lane, str, Flows]]:
-    """The flows of a topic's lanes, piece by piece, with their source."""
+class Told(NamedTuple):
+    """Some flows, and who tells them."""
+
+    lane: Lane
+    source: str
+    gateway: str | None
+    """None of what clients tell."""
+    flows: Flows
+
+
+def of_topic(topic: Topic, lanes: Sequence[Lane]) -> Iterator[Told]:
+    """The flows of a topic's lanes, piece by piece; those of each gateway apart."""
     if not lanes:
         return
-    for piece in topic.decisions(*DECIDED):
-        yield from ((lane, LOG, flows) for lane, flows in from_decisions(piece, lanes))
+    for piece in topic.decisions(*_DECIDED):
+        for gateway, own in _by_gateway(piece):
+            yield from (Told(lane, LOG, gateway, flows) for lane, flows in from_decisions(own, lanes))
     for piece in topic.observations(*_SEEN):
-        yield from ((lane, CLIENTS, flows) for lane, flows in from_observations(piece, lanes))
+        yield from (Told(lane, CLIENTS, None, flows) for lane, flows in from_observations(piece, lanes))
 
 
-DECIDED = (
+def _by_gateway(piece: Piece) -> Iterator[tuple[str | None, Piece]]:
+    gateway = piece.text("gateway")
+    several = [*gateway.names, *([None] if (gateway.codes < 0).any() else [])]
+    for name in several:
+        yield name, piece if len(several) == 1 else piece.where(gateway.among(name))
+
+
+_DECIDED = (
     *("time_us", "client", "operation", "subscription", "policy", "others", "action"),
-    *("delay", "bytes", "messages", "decisions", "window"),
+    *("delay", "bytes", "messages", "decisions", "window", "gateway"),
 )
 _SEEN = ("time_us", "client", "role", "event", "subscription", "messages", "bytes", "latency_ns")
 
@@ -85,6 +103,7 @@ def from_decisions(piece: Piece, lanes: Sequence[Lane]) -> Iterator[tuple[Lane, 
     attaching = operation.among(*ATTACHING)
     messages = np.where(attaching, piece.number("decisions"), piece.number("messages"))
     limited = np.isin(action, (REFUSED, DROPPED, HELD))
+    never = np.full(len(time_us), NEVER)
     for lane in lanes:
         # A window belongs to the lane if a part of it does.
         # What a gateway decided just before belongs to a first trial too: clocks are known to some ms, and
@@ -98,7 +117,7 @@ def from_decisions(piece: Piece, lanes: Sequence[Lane]) -> Iterator[tuple[Lane, 
         at_us = np.maximum(time_us - lane.gate_begin_us, 0)
         until_us = np.where(~by_another & (action == HELD), (at_us + delay_us).astype(np.int64), NEVER)
         told = np.where(by_another, OTHERWISE, action)
-        yield lane, _flows(piece, lane, rows, at_us, window_ms, told, messages, until_us, at_us)
+        yield lane, _flows(piece, lane, rows, at_us, window_ms, told, messages, until_us, never)
 
 
 def from_observations(piece: Piece, lanes: Sequence[Lane]) -> Iterator[tuple[Lane, Flows]]:

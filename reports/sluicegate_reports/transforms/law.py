@@ -10,7 +10,7 @@ summary tells a tenth of a second. What counts for a window is what was certainl
 had been admitted at the latest by its end, less all that may have been admitted before it began.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
@@ -125,17 +125,17 @@ def _alike(values: Numbers) -> Iterator[tuple[int, int]]:
     yield from pairwise([0, *changes.tolist(), len(values)] if len(values) else [])
 
 
-def rise(moments: Moments, unit: Unit) -> Rise:
+def rise(moments: Iterable[Moments], unit: Unit) -> Rise:
     """The law of what was admitted.
 
-    :param moments: not necessarily of the whole time, see `Rise.then`.
+    :param moments: of one time after the other; not necessarily of the whole time, see `Rise.then`. A range
+        that reaches into another time must be in one piece with it.
     """
-    exact = bool(np.array_equal(moments.earliest_us, moments.latest_us))
-    return reduce(Rise.then, _rises(moments, unit, exact=exact), Rise())
+    return reduce(Rise.then, (found for part in moments for found in _rises(part, unit)), Rise())
 
 
-def _rises(moments: Moments, unit: Unit, *, exact: bool) -> Iterator[Rise]:
-    if exact:
+def _rises(moments: Moments, unit: Unit) -> Iterator[Rise]:
+    if np.array_equal(moments.earliest_us, moments.latest_us):
         yield from (_of_exact(piece, unit) for piece in pieces(moments))
     elif len(moments.amount):
         yield from _of_ranges(moments, unit)

@@ -5,6 +5,8 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -12,8 +14,10 @@ import pyarrow as pa
 
 Numbers: TypeAlias = np.ndarray[tuple[Any, ...], np.dtype[np.int64]]
 Flags: TypeAlias = np.ndarray[tuple[Any, ...], np.dtype[np.bool_]]
-Part: TypeAlias = tuple[tuple[str | int, ...], Any]
-"""What one topic gives to a figure of several, and the key of those: system and door first."""
+Key: TypeAlias = tuple[str | int | None, ...]
+"""System and door first."""
+Part: TypeAlias = tuple[Key, Any]
+"""What one topic, or a slice of it, gives to a figure of several, and the key of those."""
 
 PLACE = ("system", "door", "topic")
 ATTACHING = ("attach_producer", "attach_consumer", "attached", "attach_refused")
@@ -22,8 +26,10 @@ SEPARATOR = "\x1f"
 """Between the policies of `others`."""
 NEVER = np.iinfo(np.int64).min
 """In place of a time that there is not."""
-SCHEMA = "system string, door string, topic string, log string, rows binary"
-"""A row for each piece; all pieces of a topic are in one partition, one after the other."""
+SCHEMA = "system string, door string, topic string, slice bigint, log string, rows binary"
+"""A row for each piece; all pieces of a topic's slice are in one partition, one after the other."""
+WHOLE = -1
+"""In place of a slice's number, of topics that are not cut."""
 DECISIONS, OBSERVATIONS = "decisions", "observations"
 COLUMNS = {
     DECISIONS: (
@@ -57,6 +63,11 @@ class Text(NamedTuple):
         found = np.array([*(name in values for name in self.names), None in values])
         return found[self.codes]
 
+    @property
+    def is_one(self) -> bool:
+        """Whether all rows have the same value."""
+        return len(self.names) == 1 and not (self.codes < 0).any()
+
     def where(self, rows: Flags) -> "Text":
         """Those rows."""
         return Text(self.codes[rows], self.names)
@@ -77,6 +88,14 @@ class Names:
     def number(self, name: str | None) -> int:
         """The number of a text; -1 if it has none."""
         return self._numbers.get(name, -1)
+
+    def of_others(self, others: "Names") -> Numbers:
+        """For each number of others' the own one."""
+        numbers = (self._numbers.setdefault(name, len(self._numbers)) for name in others)
+        return np.fromiter(numbers, np.int64, len(others))
+
+    def __iter__(self) -> Iterator[str | None]:
+        return iter(self._numbers)
 
     def __getitem__(self, number: int) -> str | None:
         return list(self._numbers)[number]
@@ -120,12 +139,27 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """All that both logs have of a topic; without a name, what attaches to any topic of its arm."""
+    """All that both logs have of a topic, or of one slice of its time.
+
+    Without a name, what attaches to any topic of its arm.
+    """
 
     system: str
     door: str
     name: str | None
     pieces: tuple[tuple[str, bytes], ...]
+    slice: int = WHOLE
+    """In order of time; the logs are cut by their own clocks."""
+
+    @property
+    def place(self) -> tuple[str, str, str | None]:
+        """System, door and name."""
+        return self.system, self.door, self.name
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether this is all of it."""
+        return self.slice == WHOLE
 
     @property
     def arm(self) -> tuple[str, str]:
@@ -156,16 +190,8 @@ class Topic:
 
 
 def topics(batches: Iterable[pa.RecordBatch]) -> Iterator[Topic]:
-    """The topics of a partition of packed logs."""
-    place: tuple[str, str, str | None] | None = None
-    pieces: list[tuple[str, bytes]] = []
-    for batch in batches:
-        for row in batch.to_pylist():
-            of = (row["system"], row["door"], row["topic"])
-            if place is not None and of != place:
-                yield Topic(*place, tuple(pieces))
-                pieces = []
-            place = of
-            pieces.append((row["log"], row["rows"]))
-    if place is not None:
-        yield Topic(*place, tuple(pieces))
+    """The topics of a partition of packed logs, or their slices."""
+    rows = (row for batch in batches for row in batch.to_pylist())
+    for place, own in groupby(rows, itemgetter(*PLACE, "slice")):
+        system, door, topic, number = place
+        yield Topic(system, door, topic, tuple((row["log"], row["rows"]) for row in own), number)

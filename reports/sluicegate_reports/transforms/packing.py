@@ -5,9 +5,11 @@ way of Java each single value would be copied twice, which takes ten times as lo
 reads.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
+from types import MappingProxyType
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +29,9 @@ from sluicegate_reports.transforms.packed import (
     SCHEMA,
     SEPARATOR,
     TEXTS,
+    WHOLE,
+    Numbers,
+    Topic,
 )
 
 DAMAGED = "DAMAGED_PARQUET_FILE"
@@ -36,6 +41,7 @@ _MARKED = MARKED.replace("(", "(?P<id>", 1)
 _FROM = {"time_us": "time", "published_us": "published", "phase": "scenario", "others": "other_reasons"}
 """Columns of the logs that packed ones are made of, where their names differ."""
 _RUN = "run"
+_ARROW = {"string": pa.string(), "bigint": pa.int64(), "binary": pa.binary()}
 _KIND = {DECISIONS: "operation", OBSERVATIONS: "event"}
 
 
@@ -59,6 +65,11 @@ class Kept:
         return table.filter(pc.equal(table[_RUN], self.run)) if self.run else table
 
 
+Cuts: TypeAlias = Mapping[tuple[str, str, str | None], int]
+"""Topics of which there is so much that they are cut into slices of time: system, door and topic, and the
+length of a slice in us."""
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """A log that is to be packed."""
@@ -70,38 +81,66 @@ class Source:
     kept: Kept = Kept()
 
 
-def packed(decisions: Source | None, observations: Source | None) -> DataFrame:
+def packed(
+    decisions: Source | None, observations: Source | None, cuts: Cuts = MappingProxyType({})
+) -> DataFrame:
     """Pack both logs, of which at least one has rows: a job that reads each once.
 
     :return: columns of `packed.SCHEMA`, on the disks of Spark's executors.
     """
     told = ((DECISIONS, decisions), (OBSERVATIONS, observations))
-    both = reduce(DataFrame.unionByName, (_pieces(log, source) for log, source in told if source is not None))
-    gathered = both.repartition(_partitions(both), *PLACE).sortWithinPartitions(*PLACE)
+    pieces = (_pieces(log, source, dict(cuts)) for log, source in told if source is not None)
+    both = reduce(DataFrame.unionByName, pieces)
+    place = (*PLACE, "slice")
+    gathered = both.repartition(_partitions(both), *place).sortWithinPartitions(*place)
     return gathered.localCheckpoint(storageLevel=StorageLevel.DISK_ONLY)
+
+
+def packed_here(sources: Mapping[str, Source], cuts: Cuts = MappingProxyType({})) -> Iterator[Topic]:
+    """The same in this process, of logs that are in local files: the topics, or their slices.
+
+    :param sources: by log, DECISIONS or OBSERVATIONS.
+    """
+    gathered: dict[tuple[str, str, str | None, int], list[tuple[str, bytes]]] = {}
+    for log, source in sources.items():
+        read = _read(range(len(source.files)), source.files, _wanted(log, source.kept))
+        for batch in _packed(read, log, source.kept, cuts):
+            for row in batch.to_pylist():
+                place = row["system"], row["door"], row["topic"], row["slice"]
+                gathered.setdefault(place, []).append((log, row["rows"]))
+    for (system, door, name, number), pieces in gathered.items():
+        yield Topic(system, door, name, tuple(pieces), number)
 
 
 def _partitions(frame: DataFrame) -> int:
     return int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
 
 
-def _pieces(log: str, source: Source) -> DataFrame:
-    pack = partial(_packed, log=log, kept=source.kept)
+def _wanted(log: str, kept: Kept) -> list[str]:
+    """The columns of a log that packed ones are made of."""
     wanted = [_KIND[log], "text", *PLACE, *(_FROM.get(name, name) for name in COLUMNS[log])]
-    wanted += [_RUN] if source.kept.run else []
+    return [*wanted, _RUN] if kept.run else wanted
+
+
+def _pieces(log: str, source: Source, cuts: Cuts) -> DataFrame:
+    pack = partial(_packed, log=log, kept=source.kept, cuts=cuts)
+    wanted = _wanted(log, source.kept)
     if source.files:
         spark, source_files, count = source.frame.sparkSession, source.files, len(source.files)
         numbers = spark.range(0, count, 1, min(count, _partitions(source.frame)))
-        return numbers.mapInArrow(lambda each: pack(_read(each, source_files, wanted)), SCHEMA)
+        return numbers.mapInArrow(lambda each: pack(_read(_ids(each), source_files, wanted)), SCHEMA)
     columns = [name for name in source.frame.columns if name in wanted]
     return source.frame.select(*columns).mapInArrow(pack, SCHEMA)
 
 
-def _read(
-    batches: Iterable[pa.RecordBatch], files: Sequence[str], wanted: Collection[str]
-) -> Iterator[pa.RecordBatch]:
+def _ids(batches: Iterable[pa.RecordBatch]) -> Iterator[int]:
+    for batch in batches:
+        yield from batch["id"].to_pylist()
+
+
+def _read(numbers: Iterable[int], files: Sequence[str], wanted: Collection[str]) -> Iterator[pa.RecordBatch]:
     """The rows of the files with these numbers."""
-    for path in (files[number] for batch in batches for number in batch["id"].to_pylist()):
+    for path in (files[number] for number in numbers):
         try:
             with pq.ParquetFile(path) as file:
                 names = [name for name in file.schema_arrow.names if name in wanted]
@@ -113,15 +152,15 @@ def _read(
             raise RuntimeError(f"{DAMAGED}: {path}: {error}") from None
 
 
-def _packed(batches: Iterable[pa.RecordBatch], log: str, kept: Kept) -> Iterator[pa.RecordBatch]:
+def _packed(batches: Iterable[pa.RecordBatch], log: str, kept: Kept, cuts: Cuts) -> Iterator[pa.RecordBatch]:
     held: list[pa.RecordBatch] = []
     for batch in batches:
         held.append(batch)
         if sum(map(len, held)) >= _PIECE_ROWS:
-            yield from _cut(_together(held), log, kept)
+            yield from _cut(_together(held), log, kept, cuts)
             held = []
     if held:
-        yield from _cut(_together(held), log, kept)
+        yield from _cut(_together(held), log, kept, cuts)
 
 
 def _together(batches: Sequence[pa.RecordBatch]) -> pa.Table:
@@ -129,8 +168,8 @@ def _together(batches: Sequence[pa.RecordBatch]) -> pa.Table:
     return pa.concat_tables((pa.Table.from_batches([batch]) for batch in batches), promote_options="default")
 
 
-def _cut(table: pa.Table, log: str, kept: Kept) -> Iterator[pa.RecordBatch]:
-    """The rows of each topic of some rows; and once more, without a topic, what attaches."""
+def _cut(table: pa.Table, log: str, kept: Kept, cuts: Cuts) -> Iterator[pa.RecordBatch]:
+    """The rows of each topic, or slice, of some rows; and once more, without a topic, what attaches."""
     table = kept.of_run(table)
     places = [table[name].combine_chunks().dictionary_encode() for name in PLACE]
     number = np.zeros(len(table), np.int64)
@@ -138,12 +177,34 @@ def _cut(table: pa.Table, log: str, kept: Kept) -> Iterator[pa.RecordBatch]:
         number = number * len(column.dictionary) + column.indices.to_numpy()
     rows = pa.table({name: _column(table, log, name) for name in COLUMNS[log]})
     attaching = pc.is_in(table[_KIND[log]], pa.array(ATTACHING)).to_numpy()
+    for own in _alike(number, np.arange(len(table))):
+        system, door, topic = (column[int(own[0])].as_py() for column in places)
+        if not kept(system, door, topic):
+            continue
+        for at, chosen in _slices(own, rows, cuts.get((system, door, topic), 0)):
+            yield _row(system, door, topic, at, log, _encoded(rows.take(chosen)))
+        if attaching[own].any():
+            yield _row(system, door, None, WHOLE, log, _encoded(rows.take(own[attaching[own]])))
+
+
+def _slices(own: Numbers, rows: pa.Table, length_us: int) -> Iterator[tuple[int, Numbers]]:
+    """The rows of each slice, with its number.
+
+    :param length_us: of a slice; 0 for one.
+    """
+    if not length_us:
+        yield WHOLE, own
+        return
+    number = rows["time_us"].to_numpy()[own] // length_us
+    for part in _alike(number, own):
+        yield int(rows["time_us"][int(part[0])].as_py()) // length_us, part
+
+
+def _alike(number: Numbers, values: Numbers) -> Iterator[Numbers]:
+    """The values with equal numbers, in their order."""
     order = np.argsort(number, kind="stable")
     for own in np.split(order, np.flatnonzero(np.diff(number[order])) + 1) if len(order) else ():
-        system, door, topic = (column[int(own[0])].as_py() for column in places)
-        for name, chosen in ((topic, own), (None, own[attaching[own]])):
-            if len(chosen) and kept(system, door, topic):
-                yield _row(system, door, name, log, _encoded(rows.take(chosen)))
+        yield values[own]
 
 
 def _column(table: pa.Table, log: str, name: str) -> pa.ChunkedArray | pa.Array:
@@ -178,11 +239,10 @@ def _decision_ids(table: pa.Table, log: str) -> pa.ChunkedArray | pa.Array:
     return pc.struct_field(pc.extract_regex(text, _MARKED), "id")
 
 
-def _row(*values: str | bytes | None) -> pa.RecordBatch:
-    kinds = [pa.string()] * 4 + [pa.binary()]
-    names = [part.split()[0] for part in SCHEMA.split(", ")]
-    arrays = [pa.array([value], kind) for value, kind in zip(values, kinds, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, names=names)
+def _row(*values: str | bytes | int | None) -> pa.RecordBatch:
+    names, kinds = zip(*(part.split() for part in SCHEMA.split(", ")), strict=True)
+    arrays = [pa.array([value], _ARROW[kind]) for value, kind in zip(values, kinds, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, names=list(names))
 
 
 def _encoded(rows: pa.Table) -> bytes:

@@ -1,5 +1,6 @@
 """Requests: what a lane admitted, refused and held, each alone, in order of time."""
 
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -55,6 +56,10 @@ class Requests(NamedTuple):
     window_ms: int
     """The longest: how exact the times are."""
 
+    def begins_before(self, within_us: int) -> bool:
+        """Whether anything was admitted or refused before this time."""
+        return any(bool((at_us[:1] < within_us).any()) for at_us in (self.admitted.at_us, self.refused.at_us))
+
 
 class Gathered:
     """The requests of one source of a lane, piece by piece."""
@@ -98,10 +103,82 @@ class Gathered:
         )
 
 
+def merged(several: Collection[Requests]) -> Requests:
+    """Those of several gateways' logs at the same time as one."""
+    if len(several) == 1:
+        return next(iter(several))
+    found = joined(list(several))
+    return found._replace(
+        admitted=Admitted(*_sorted([found.admitted])),
+        refused=Refused(*_sorted([found.refused])),
+        limited=Waited(*_sorted([found.limited])),
+    )
+
+
+def joined(slices: Sequence[Requests]) -> Requests:
+    """Those of several slices, which are in order of time, as one."""
+    if len(slices) == 1:
+        return slices[0]
+    columns = [np.concatenate(each) for each in zip(*map(_flat, slices), strict=True)]
+    return _shaped(columns, max(each.window_ms for each in slices))
+
+
+def _flat(requests: Requests) -> list[Numbers]:
+    several = requests.admitted, requests.refused, requests.limited, requests.asked
+    return [*(column for columns in several for column in columns), requests.failed_us]
+
+
+def _shaped(columns: Sequence[Numbers], window_ms: int) -> Requests:
+    of = iter(columns)
+    admitted = Admitted._make(next(of) for _ in Admitted._fields)
+    refused = Refused._make(next(of) for _ in Refused._fields)
+    limited, asked = (Waited._make(next(of) for _ in Waited._fields) for _ in range(2))
+    return Requests(admitted, refused, limited, asked, next(of), window_ms)
+
+
+class Narrow(NamedTuple):
+    """The requests of a slice in few bytes: some 5 for each that was admitted."""
+
+    columns: tuple[tuple[int, Numbers | int], ...]
+    """The least of each column, and what its values are more; or how many alike there are."""
+    window_ms: int
+
+    @classmethod
+    def of(cls, requests: Requests) -> "Narrow":
+        """Narrow all columns."""
+        return cls(tuple(map(_narrowed, _flat(requests))), requests.window_ms)
+
+    def requests(self) -> Requests:
+        """The same, as wide as they were."""
+        return _shaped([_widened(*column) for column in self.columns], self.window_ms)
+
+
+def widened(requests: Requests | Narrow) -> Requests:
+    """As wide as they were."""
+    return requests.requests() if isinstance(requests, Narrow) else requests
+
+
+def _narrowed(column: Numbers) -> tuple[int, Numbers | int]:
+    if not len(column):
+        return 0, 0
+    least, most = int(column.min()), int(column.max())
+    if least == most:
+        return least, len(column)
+    if most - least > np.iinfo(np.uint32).max:
+        return 0, column
+    return least, (column - least).astype(np.min_scalar_type(most - least))
+
+
+def _widened(least: int, rest: Numbers | int) -> Numbers:
+    if isinstance(rest, int):
+        return np.full(rest, least)
+    return rest.astype(np.int64) + least
+
+
 _NONE = np.zeros(0, np.int64)
 
 
-def _sorted(parts: list[tuple[Numbers, ...]]) -> tuple[Numbers, ...]:
+def _sorted(parts: Sequence[tuple[Numbers, ...]]) -> tuple[Numbers, ...]:
     """In order of the first column, then of the second."""
     columns = [np.concatenate(each) for each in zip(*parts, strict=True)]
     order = np.lexsort((columns[1], columns[0]))

@@ -5,6 +5,7 @@ nothing until it is full: refusals that are no further apart belong to one time.
 it held at its begin and what the rate gave; one operation that was about to pass at the end is not owed.
 """
 
+from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -26,26 +27,29 @@ class _Waits(NamedTuple):
     """Whether it is known that something could not pass at the begin."""
 
 
-class _Early(NamedTuple):
-    """What was admitted, in order of the earliest moment."""
+def waits(slices: Iterable[Requests], lane: Lane) -> Waited:
+    """When somebody waited by what a gateway held and refused.
 
-    at_us: Numbers
-    amount: Numbers
+    :param slices: of one time after the other.
+    """
+    lasts_us = _lasts_us(lane)
+    parts = [_joined(each.limited, lasts_us, lane.length_us) for each in slices]
+    both = Waited(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+    return _joined(both, lasts_us, lane.length_us)
 
-    @classmethod
-    def of(cls, moments: Moments) -> "_Early":
-        """Of moments in order of the latest."""
-        order = np.argsort(moments.earliest_us, kind="stable")
-        return cls(moments.earliest_us[order], moments.amount[order])
+
+def _lasts_us(lane: Lane) -> int:
+    """For so long a bucket that is empty loses nothing."""
+    return int(lane.burst / lane.rate * 1e6)
 
 
 def shortfall(
-    moments: Moments, lane: Lane, limited: Waited, asked: Waited | None = None
+    moments: Iterable[Moments], lane: Lane, limited: Waited, asked: Waited | None = None
 ) -> dict[str, Any] | None:
     """What was owed while somebody waited, and given.
 
-    :param moments: when something was admitted.
-    :param limited: what was held and refused.
+    :param moments: when something was admitted, as for `excess.excess`.
+    :param limited: see `waits`.
     :param asked: see `waits_of_clients`; without it nobody else waited.
     :return: `waited_s`, `owed` and `given` in what the lane counts, `fell_at_s` and `fell`: the time in which
         most of it was not given, and how much; None if nobody waited so long that an operation was owed.
@@ -53,16 +57,15 @@ def shortfall(
     waits = _together(limited, asked, lane)
     if not len(waits.from_us):
         return None
-    grain = float(moments.amount.max(initial=1))
+    grain = float(max((part.amount.max(initial=1) for part in moments), default=1))
     rate = lane.rate / 1e6
-    early = _Early.of(moments)
-    level = _level(moments, early, lane, waits.from_us)
+    level = _level(moments, lane, waits.from_us)
     # Debts are paid back first.
     level = np.where(waits.held, level, np.minimum(level, 0.0))
     owed = np.maximum(level + rate * (waits.to_us - waits.from_us) - grain, 0.0)
     if not owed.any():
         return None
-    given = np.minimum(_given(moments, early, waits), owed)
+    given = np.minimum(_given(moments, waits), owed)
     worst = int(np.argmax(owed - given))
     return {
         "waited_s": float((waits.to_us - waits.from_us).sum()) / 1e6,
@@ -94,15 +97,13 @@ def waits_of_clients(seen: Requests, lane: Lane) -> Waited:
 
 
 def _together(limited: Waited, asked: Waited | None, lane: Lane) -> _Waits:
-    lasts_us = int(lane.burst / lane.rate * 1e6)
-    of_limited = _joined(limited, lasts_us, lane.length_us)
-    held = np.ones(len(of_limited.from_us), np.bool_)
+    held = np.ones(len(limited.from_us), np.bool_)
     if asked is None or not len(asked.from_us):
-        return _Waits(*of_limited, held)
+        return _Waits(*limited, held)
     others = _joined(asked, 0, lane.length_us)
-    both = Waited(*(np.concatenate(each) for each in zip(of_limited, others, strict=True)))
+    both = Waited(*(np.concatenate(each) for each in zip(limited, others, strict=True)))
     joined = _joined(Waited(*_in_order(both)), 0, lane.length_us)
-    return _Waits(*joined, np.isin(joined.from_us, of_limited.from_us))
+    return _Waits(*joined, np.isin(joined.from_us, limited.from_us))
 
 
 def _in_order(waited: Waited) -> tuple[Numbers, ...]:
@@ -121,25 +122,37 @@ def _joined(waited: Waited, apart_us: int, length_us: int) -> Waited:
     return Waited(waited.from_us[begins], np.maximum(to_us[ends], waited.from_us[begins]))
 
 
-def _level(moments: Moments, early: _Early, lane: Lane, at_us: Numbers) -> Reals:
+def _level(moments: Iterable[Moments], lane: Lane, at_us: Numbers) -> Reals:
     """The least that a bucket may have held at some moments, charged with all that was admitted."""
     rate = lane.rate / 1e6
-    x = _so_far(early.at_us, early.amount, at_us, "right") - rate * at_us
-    before = np.cumsum(moments.amount) - moments.amount - rate * moments.latest_us
-    lowest = np.minimum.accumulate(np.append(np.inf, before))
-    low = lowest[np.searchsorted(moments.latest_us, at_us, "right")]
+    x = _possible(moments, at_us) - rate * at_us
     # A bucket of which it is not known to be full at the begin is taken to be empty.
-    low = np.minimum(low, 0.0 if lane.full else -lane.burst)
+    low = np.full(len(at_us), 0.0 if lane.full else -lane.burst)
+    total = 0
+    for part in moments:
+        before = total + np.cumsum(part.amount) - part.amount - rate * part.latest_us
+        lowest = np.minimum.accumulate(np.append(np.inf, before))
+        low = np.minimum(low, lowest[np.searchsorted(part.latest_us, at_us, "right")])
+        total += int(part.amount.sum())
     level: Reals = lane.burst - np.maximum(x - low, 0.0)
     return level
 
 
-def _given(moments: Moments, early: _Early, waits: _Waits) -> Reals:
+def _given(moments: Iterable[Moments], waits: _Waits) -> Reals:
     """The most that may have been admitted in each time."""
-    possible = _so_far(early.at_us, early.amount, waits.to_us, "right")
-    certain = _so_far(moments.latest_us, moments.amount, waits.from_us, "left")
+    possible = _possible(moments, waits.to_us)
+    certain = sum(_so_far(part.latest_us, part.amount, waits.from_us, "left") for part in moments)
     given: Reals = np.maximum(possible - certain, 0).astype(np.float64)
     return given
+
+
+def _possible(moments: Iterable[Moments], at_us: Numbers) -> Numbers:
+    """What may have been admitted up to some moments."""
+    found = np.zeros(len(at_us), np.int64)
+    for part in moments:
+        order = np.argsort(part.earliest_us, kind="stable")
+        found += _so_far(part.earliest_us[order], part.amount[order], at_us, "right")
+    return found
 
 
 def _so_far(times_us: Numbers, amount: Numbers, at_us: Numbers, side: Literal["left", "right"]) -> Numbers:

@@ -26,6 +26,12 @@ LATER = np.iinfo(np.int64).max
 """In place of a first time that there is not."""
 
 
+_SUMS = (
+    *("rows", "admitted", "offered", "admitted_messages", "refused_messages"),
+    *("asked", "answered", "limited", "otherwise"),
+)
+
+
 class Slots:
     """The sums of one source of a lane, each an array with an entry for each slot."""
 
@@ -84,6 +90,16 @@ class Slots:
         np.minimum.at(self.first_limited_us, slot[limited], at_us[limited])
         np.maximum.at(self.last_limited_us, slot[limited], at_us[limited])
         self._add_clients(flows, admitted)
+
+    def merge(self, other: "Slots") -> None:
+        """Take another part of the same lane into account."""
+        for name in _SUMS:
+            getattr(self, name).__iadd__(getattr(other, name))
+        for name in ("largest", "largest_messages", "last_limited_us"):
+            np.maximum(getattr(self, name), getattr(other, name), out=getattr(self, name))
+        np.minimum(self.first_limited_us, other.first_limited_us, out=self.first_limited_us)
+        for client, amount in other.clients.items():
+            self.clients[client] = self.clients.get(client, 0) + amount
 
     def _add_clients(self, flows: Flows, admitted: Flags) -> None:
         names = [*flows.client.names, None]

@@ -1,21 +1,32 @@
 """Throttling: how long gates hold operations, and how long clients wait for answers."""
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from sluicegate_reports.transforms.packed import Names, Numbers, Topic
+from sluicegate_reports.transforms.packed import PLACE, Key, Numbers, Topic
 
 SHARES = (0.5, 0.9, 0.99, 0.999)
+_NOTHING = (0, 0, 0)
 
 
-def holds(topic: Topic) -> list[dict[str, Any]]:
-    """What gates held on a topic, as they announced it when they did.
+class Throttled(NamedTuple):
+    """What one slice of a topic tells."""
 
-    :return: `system`, `door`, `topic`, `policy`, `holds` (operations), `total_ms`, `longest_ms`.
-    """
+    held: Mapping[str | None, tuple[int, int, int]]
+    """By policy: operations, total and longest time in ns."""
+    latency_ns: Mapping[str | None, Sequence[Numbers]]
+    """By phase."""
+
+
+def throttled(topic: Topic) -> Throttled:
+    """What a topic, or a slice of it, tells of holds and answers."""
+    return Throttled(_held(topic), _answered(topic))
+
+
+def _held(topic: Topic) -> dict[str | None, tuple[int, int, int]]:
     found: dict[str | None, tuple[int, int, int]] = {}
     for piece in topic.decisions("action", "policy", "decisions", "delay"):
         held = piece.text("action").among("delay")
@@ -23,39 +34,61 @@ def holds(topic: Topic) -> list[dict[str, Any]]:
         for name in (*policy.names, None) if held.any() else ():
             own = held & policy.among(name)
             if own.any():
-                count, total, longest = found.get(name, (0, 0, 0))
-                longest = max(longest, int(delay[own].max()))
-                found[name] = count + int(decisions[own].sum()), total + int(delay[own].sum()), longest
-    place = {"system": topic.system, "door": topic.door, "topic": topic.name}
+                told = int(decisions[own].sum()), int(delay[own].sum()), int(delay[own].max())
+                found[name] = _with(found.get(name, _NOTHING), told)
+    return found
+
+
+def _with(one: tuple[int, int, int], other: tuple[int, int, int]) -> tuple[int, int, int]:
+    return one[0] + other[0], one[1] + other[1], max(one[2], other[2])
+
+
+def _answered(topic: Topic) -> dict[str | None, list[Numbers]]:
+    found: dict[str | None, list[Numbers]] = {}
+    for piece in topic.observations("phase", "role", "event", "latency_ns"):
+        phase, latency_ns = piece.text("phase"), piece.number("latency_ns")
+        answered = piece.text("role").among("producer") & piece.text("event").among("acknowledged")
+        answered &= piece.known("latency_ns")
+        for name in (*phase.names, None):
+            own = answered & phase.among(name)
+            if own.any():
+                found.setdefault(name, []).append(latency_ns[own])
+    return found
+
+
+def holds(topic: Key, parts: Iterable[Throttled]) -> list[dict[str, Any]]:
+    """What gates held on a topic, as they announced it when they did.
+
+    :return: `system`, `door`, `topic`, `policy`, `holds` (operations), `total_ms`, `longest_ms`.
+    """
+    found: dict[str | None, tuple[int, int, int]] = {}
+    for name, told in (each for part in parts for each in part.held.items()):
+        found[name] = _with(found.get(name, _NOTHING), told)
+    place = dict(zip(PLACE, topic, strict=True))
     return [
         {**place, "policy": name, "holds": count, "total_ms": total / 1e6, "longest_ms": longest / 1e6}
         for name, (count, total, longest) in found.items()
     ]
 
 
-def latencies(topic: Topic, shares: Sequence[float] = SHARES) -> list[dict[str, Any]]:
+def latencies(
+    topic: Key, parts: Iterable[Throttled], shares: Sequence[float] = SHARES
+) -> list[dict[str, Any]]:
     """How long producers waited for the answer to a message that was stored.
 
     :return: `system`, `door`, `phase`, `topic`, `messages`, `quantiles` (in ms, one for each share, by
         nearest rank), `longest_ms`.
     """
-    phases, parts = Names(), []
-    for piece in topic.observations("phase", "role", "event", "latency_ns"):
-        answered = piece.text("role").among("producer") & piece.text("event").among("acknowledged")
-        answered &= piece.known("latency_ns")
-        parts.append((phases.of(piece.text("phase"))[answered], piece.number("latency_ns")[answered]))
-    if not parts:
-        return []
-    phase, latency_ns = (np.concatenate(each) for each in zip(*parts, strict=True))
+    latency_ns: dict[str | None, list[Numbers]] = {}
+    for name, values in (each for part in parts for each in part.latency_ns.items()):
+        latency_ns.setdefault(name, []).extend(values)
     found = []
-    for number in np.unique(phase).tolist():
-        ordered = np.sort(latency_ns[phase == number])
+    for name, values in latency_ns.items():
+        ordered = np.sort(np.concatenate(values))
         found.append(
             {
-                "system": topic.system,
-                "door": topic.door,
-                "phase": phases[number],
-                "topic": topic.name,
+                **dict(zip(PLACE, topic, strict=True)),
+                "phase": name,
                 "messages": len(ordered),
                 "quantiles": [nearest_rank(ordered, share) / 1e6 for share in shares],
                 "longest_ms": int(ordered[-1]) / 1e6,

@@ -44,7 +44,7 @@ def test_the_largest_rise_is_that_of_all_windows(
 ) -> None:
     rows = [(latest, 0, amount) for latest, _, amount in rows] if exact else rows
     unit = Unit.of(rate)
-    found = law.rise(moments(rows), unit)
+    found = law.rise([moments(rows)], unit)
     assert Fraction(found.rise, unit.of_one) == brute(rows, rate)
     late = sum(amount for latest, _, amount in rows if latest <= found.to_us)
     early = sum(amount for latest, before, amount in rows if latest - before < found.from_us)
@@ -58,17 +58,17 @@ def test_any_pieces_in_any_grouping_tell_the_same(
     unit, whole = Unit.of(rate), moments([(latest, 0, amount) for latest, _, amount in rows])
     edges = [0, *sorted({min(cut, len(rows)) for cut in cuts}), len(rows)]
     parts = [
-        law.rise(Moments(*(column[begin:end] for column in whole)), unit) for begin, end in pairwise(edges)
+        law.rise([Moments(*(column[begin:end] for column in whole))], unit) for begin, end in pairwise(edges)
     ]
     middle = min(grouping, len(parts))
     first, rest = reduce(Rise.then, parts[:middle], Rise()), reduce(Rise.then, parts[middle:], Rise())
     for told in (reduce(Rise.then, parts, Rise()), first.then(rest)):
-        assert told == law.rise(whole, unit)
+        assert told == law.rise([whole], unit)
 
 
 def test_nothing_has_no_rise() -> None:
     nothing = Moments(*(np.array([], np.int64) for _ in range(3)))
-    assert not law.rise(nothing, Unit.of(5.0))
+    assert not law.rise([nothing], Unit.of(5.0))
     assert not Rise().then(Rise())
 
 

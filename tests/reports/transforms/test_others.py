@@ -81,7 +81,7 @@ def test_holds_of_gates_by_hand(spark: SparkSession) -> None:
     (topic,) = frames.topics(
         spark, [{"at": 1, "delay": 2_000_000, **held}, {"at": 2, "delay": 5_500_000, **held}, {"at": 3}]
     )
-    (found,) = throttle.holds(topic)
+    (found,) = throttle.holds(topic.place, [throttle.throttled(topic)])
     assert tuple(found.values()) == ("kafka", "proxy", "orders", "max_publish_rate", 2, 7.5, 5.5)
 
 
@@ -89,7 +89,7 @@ def test_latency_of_producers_by_hand(spark: SparkSession) -> None:
     rows: list[Row] = [{"at": n, "latency_ns": n * 1_000_000} for n in range(1, 11)]
     rows += [{"at": 1, "event": "refused", "latency_ns": 10**12}]
     (topic,) = frames.topics(spark, seen=rows)
-    (found,) = throttle.latencies(topic, [0.5, 0.9])
+    (found,) = throttle.latencies(topic.place, [throttle.throttled(topic)], [0.5, 0.9])
     assert (found["phase"], found["messages"], found["longest_ms"]) == ("steady", 10, 10.0)
     assert found["quantiles"] == [oracle.quantile(range(1, 11), 0.5), oracle.quantile(range(1, 11), 0.9)]
 
@@ -166,7 +166,8 @@ def delivered(spark: SparkSession, rows: list[Row]) -> list[Row]:
     (topic,) = (each for each in frames.topics(spark, seen=rows) if each.name is not None)
     parts = [part for _, part in delivery.ends(topic)]
     (end_us,) = delivery.read_until(list(delivery.ends_together(topic.arm, parts)), {}).values()
-    return sorted(delivery.delivery(topic, 1.0, end_us, ["danube"]), key=lambda row: str(row["subscription"]))
+    found = delivery.delivery(topic.place, [delivery.seen(topic)], 1.0, end_us, ["danube"])
+    return sorted(found, key=lambda row: str(row["subscription"]))
 
 
 def test_delivery_by_hand(spark: SparkSession) -> None:

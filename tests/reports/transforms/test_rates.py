@@ -11,7 +11,8 @@ from pyspark.sql import SparkSession
 from tests.reports import frames, oracle
 from tests.reports.frames import flow, trial
 
-from sluicegate_reports.jobs import by_topic, rate_figures
+from sluicegate_reports.jobs import rate_figures
+from sluicegate_reports.jobs.by_topic import Figures, OfTopic, measured
 from sluicegate_reports.model.runs import Trial
 from sluicegate_reports.transforms import (
     engage,
@@ -57,7 +58,7 @@ def told(topics: Iterable[packed.Topic], tried: list[Lane], *names: str) -> list
     found = []
     for topic in topics:
         own = [each for each in tried if each.place == (topic.system, topic.door, topic.name)]
-        for each, _, some in flows.of_topic(topic, own):
+        for each, _, _, some in flows.of_topic(topic, own):
             columns = {name: list(getattr(some, name)) for name in ("at_us", "amount", "window_ms")}
             columns["client"] = [[*some.client.names, None][code] for code in some.client.codes]
             columns["action"] = [flows.ACTIONS[code] for code in some.action]
@@ -192,7 +193,7 @@ def test_each_second() -> None:
 
 def law(found: Requests, tried: Lane | None = None) -> dict[str, Any]:
     """The excess of a log."""
-    told = excess.excess(moments.of_log(found), tried or lane())
+    told = excess.excess([moments.of_log(found)], tried or lane())
     assert told
     return told
 
@@ -334,7 +335,9 @@ def test_the_synthetic_log_keeps_its_promises(spark: SparkSession, tmp_path: Pat
     ]
     log = spark.read.parquet(*(str(path) for path in tmp_path.rglob("*.parquet")))
     assert written.rows == log.count() == 120_000
-    found = by_topic.measured(packing.packed(packing.Source(log), None), [rate_figures.rates(trials, {})], [])
+    rates = rate_figures.rates(trials, {})
+    figures = Figures([OfTopic("rates", rates.of_slice, rates.together)])
+    found = measured(packing.packed(packing.Source(log), None), figures)
     worst = [row["excess"] for row in found["laws"]]
     assert len(worst) == len(written.topics) == 24
     assert max(worst) == pytest.approx(0, abs=1e-6)
