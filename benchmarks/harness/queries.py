@@ -90,12 +90,13 @@ def _polars(directory: Path, _: float) -> Iterator[tuple[str, Callable[[], objec
 
 def _spark(directory: Path, length_s: float) -> Iterator[tuple[str, Callable[[], object]]]:
     from sluicegate_reports.jobs import rate_figures
-    from sluicegate_reports.jobs.by_topic import Figures, OfArm, OfTopic, measured
     from sluicegate_reports.model.runs import Trial
     from sluicegate_reports.spark.reading import read_decisions
     from sluicegate_reports.spark.session import partitions_for, spark_session
+    from sluicegate_reports.spark.tasks import packed_in_tasks
     from sluicegate_reports.transforms import cost
-    from sluicegate_reports.transforms.packing import Source, packed
+    from sluicegate_reports.transforms.figures import Figures, OfArm, OfTopic
+    from sluicegate_reports.transforms.packing import Source
 
     spark = None
 
@@ -114,15 +115,15 @@ def _spark(directory: Path, length_s: float) -> Iterator[tuple[str, Callable[[],
     made: dict[str, Any] = {}
 
     def base() -> None:
-        log = read_decisions(spark, directory)
+        log = read_decisions(directory)
         with partitions_for(spark, log.rows):
-            made["packed"] = packed(Source(log.frame, log.paths), None)
+            made["packed"] = packed_in_tasks(spark, {"decisions": Source(log.paths)})
 
     yield "base", base  # what all figures are made of
     costs = OfArm("costs", cost.costs, cost.costs_together)
     rates = rate_figures.rates(trials, {})
     figures = Figures([OfTopic("rates", rates.of_slice, rates.together)], [costs])
-    yield "figures", lambda: measured(made["packed"], figures)
+    yield "figures", lambda: made["packed"].measured(figures)
     spark.stop()
 
 

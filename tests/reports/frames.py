@@ -8,10 +8,12 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from sluicegate.decisions.schema import SCHEMA
 from sluicegate_reports.model import observations
 from sluicegate_reports.model.runs import Trial, measured_as
-from sluicegate_reports.transforms import lanes, packed, packing
+from sluicegate_reports.transforms import lanes, packing
 from sluicegate_reports.transforms.flows import ACTIONS, Flows
+from sluicegate_reports.transforms.here import packed_here
 from sluicegate_reports.transforms.packed import NEVER, Text, Topic
 from sluicegate_reports.transforms.slots import Slots
 
@@ -79,15 +81,18 @@ def slots(
     return found
 
 
-def topics(spark: SparkSession, decisions: Iterable[Row] = (), seen: Iterable[Row] = ()) -> list[Topic]:
+def topics(decisions: Iterable[Row] = (), seen: Iterable[Row] = ()) -> list[Topic]:
     """What the jobs see of these rows."""
-    log, told = _filled(_DECISION, decisions), _filled(_OBSERVED, seen)
-    sources = (
-        packing.Source(_framed(spark, _DECISIONS, log)) if log else None,
-        packing.Source(_framed(spark, _OBSERVATIONS, told)) if told else None,
-    )
-    batch = pa.RecordBatch.from_pylist([row.asDict() for row in packing.packed(*sources).collect()])
-    return list(packed.topics([batch]))
+    told = {
+        "decisions": (SCHEMA, _DECISION, decisions),
+        "observations": (observations.SCHEMA, _OBSERVED, seen),
+    }
+    sources = {log: packing.Source(tables=(_table(*rows),)) for log, rows in told.items()}
+    return list(packed_here(sources).topics)
+
+
+def _table(schema: pa.Schema, base: Row, rows: Iterable[Row]) -> pa.Table:
+    return pa.Table.from_pylist([dict(row) for row in _filled(base, rows)], schema=schema)
 
 
 _DECISION: Row = {

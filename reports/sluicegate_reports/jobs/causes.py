@@ -1,6 +1,8 @@
 """Names the causes of what is not kept, in words."""
 
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 
 from sluicegate_reports.jobs.measuring import Measures, Row
 from sluicegate_reports.model.finding import Cause, Figures, Finding
@@ -8,9 +10,13 @@ from sluicegate_reports.model.quantities import number, quantity
 from sluicegate_reports.model.runs import Family, Trial, measured_as
 from sluicegate_reports.model.verdict import Verdict
 from sluicegate_reports.transforms import causes
+from sluicegate_reports.transforms.lanes import microseconds
 
 _EXPLAINED = (Verdict.DISPUTED, Verdict.OFF)
 TOO_SLOW = "clients_too_slow"
+CLOCK_STEPPED = "clock_stepped"
+_SET_S = 1.0
+"""Smaller steps are drift, which is followed."""
 
 
 def with_causes(index: int, trial: Trial, figures: Figures, finding: Finding, found: Measures) -> Finding:
@@ -20,7 +26,10 @@ def with_causes(index: int, trial: Trial, figures: Figures, finding: Finding, fo
     """
     told: list[Cause] = []
     if finding.verdict in _EXPLAINED:
-        told = [_told(row) for row in found.causes if row["lane"] == index]
+        rows = [row for row in found.causes if row["lane"] == index]
+        steps = list(_steps(trial, found)) if measured_as(trial).family is Family.RATE else []
+        # Where a clock was set forward, its log seems to have a gap.
+        told = [_told(row) for row in rows if not (row["kind"] == causes.LOG_GAP and steps)] + steps
     elif finding.verdict is Verdict.NOT_REACHED and measured_as(trial).family is Family.RATE:
         told = [_too_slow(trial, figures)]
     text = "; ".join([finding.text, *(cause.text for cause in told)])
@@ -45,13 +54,20 @@ def _text(row: Row) -> str:
             return f"{len(names)} gateways ({', '.join(names)}) each kept the whole limit by itself"
         case causes.POLICIES_CHANGED:
             return f"the policies changed at {begin} s (version {names[0]} to {names[-1]})"
-    # Where a clock steps its difference is estimated to lie in the middle of the step.
-    middle = number(round((row["from_s"] + row["to_s"]) / 2, 1))
-    step_s = row["to_s"] - row["from_s"]
-    direction = "back" if step_s < 0 else "forward"
-    return (
-        f"the gateway's clock was set {direction} at about {middle} s, by {number(round(abs(step_s), 1))} s"
-    )
+    raise AssertionError(row["kind"])
+
+
+def _steps(trial: Trial, found: Measures) -> Iterator[Cause]:
+    """Where a gateway's clock was set."""
+    clocks = found.clocks.get((trial.system, trial.door), ())
+    begin_us, end_us = microseconds(trial.start), microseconds(trial.end)
+    for (_, before_us), (at_us, after_us) in pairwise(clocks):
+        at_s, step_s = (at_us - begin_us) / 1e6, (after_us - before_us) / 1e6
+        if begin_us <= at_us < end_us and abs(step_s) >= _SET_S:
+            direction = "back" if step_s < 0 else "forward"
+            by = number(round(abs(step_s), 1))
+            text = f"the gateway's clock was set {direction} at about {number(round(at_s, 1))} s, by {by} s"
+            yield Cause(CLOCK_STEPPED, text, at_s, at_s + step_s, 0)
 
 
 def _too_slow(trial: Trial, figures: Figures) -> Cause:

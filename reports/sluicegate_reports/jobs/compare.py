@@ -2,21 +2,21 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING
 
 from sluicegate_reports import registry
 from sluicegate_reports.jobs import clocks, strays
 from sluicegate_reports.jobs.causes import with_causes
 from sluicegate_reports.jobs.costs import costs
 from sluicegate_reports.jobs.figures import figures_of, source_of
-from sluicegate_reports.jobs.further import further
+from sluicegate_reports.jobs.further import further, rows_kept
 from sluicegate_reports.jobs.incomplete import Incomplete, certain, told
-from sluicegate_reports.jobs.measuring import Measures, measure
+from sluicegate_reports.jobs.measuring import Measures, measure, of_few
 from sluicegate_reports.jobs.overall import overall_sections
 from sluicegate_reports.jobs.policies import first_rows, policy_sections, rows_name
+from sluicegate_reports.jobs.slices import cuts
 from sluicegate_reports.jobs.thresholds import thresholds
 from sluicegate_reports.model.listing import Listed, Listing, listing
 from sluicegate_reports.model.places import Place
@@ -25,17 +25,23 @@ from sluicegate_reports.model.runs import DECISIONS, OBSERVATIONS, Run, Trial, r
 from sluicegate_reports.model.verdict import Verdict, worst
 from sluicegate_reports.spark import reading
 from sluicegate_reports.spark.reading import Log
-from sluicegate_reports.spark.session import is_few, planned_for
 from sluicegate_reports.transforms.flows import CLIENTS
-from sluicegate_reports.transforms.packing import Source
+from sluicegate_reports.transforms.here import packed_here
+from sluicegate_reports.transforms.packing import Kept, Source
 from sluicegate_reports.verdicts import Finding, judge, worst_finding
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from sluicegate_reports.spark.tasks import Framed
 
 _COMPLETE = Incomplete()
 
 
-def compare_run(spark: SparkSession, directory: Listed) -> Results:
+def compare_run(spark: "SparkSession | None", directory: Listed) -> Results:
     """Compare the arms of a recorded run.
 
+    :param spark: where it is computed; None for this process, which reads only what this machine has.
     :param directory: of the run, a path or a URL; Spark must find it under the same.
     :raises RunError: if it is no run's, see `runs.read_run`.
     :raises PySparkException, Py4JError: if Spark fails, for another reason than a damaged file.
@@ -43,34 +49,34 @@ def compare_run(spark: SparkSession, directory: Listed) -> Results:
     return compare_trials(spark, directory)[0]
 
 
-def compare_trials(spark: SparkSession, directory: Listed) -> tuple[Results, Sequence[Finding]]:
+def compare_trials(spark: "SparkSession | None", directory: Listed) -> tuple[Results, Sequence[Finding]]:
     """Likewise, with what was found of each trial, in the run's order."""
     listed = listing(directory)
     run = read_run(listed.folder)
     try:
         return _compared(spark, listed, run, thorough=False)
-    except (PySparkException, Py4JError) as error:  # which of them depends on the call and on the session
+    except Exception as error:  # which class it is depends on where it happens
         if not reading.is_damage(error):
             raise
     return _compared(spark, listed, run, thorough=True)
 
 
 def _compared(
-    spark: SparkSession, listed: Listing, run: Run, *, thorough: bool
+    spark: "SparkSession | None", listed: Listing, run: Run, *, thorough: bool
 ) -> tuple[Results, Sequence[Finding]]:
-    decisions = reading.read_decisions(spark, listed.within(DECISIONS), thorough=thorough)
-    observations = reading.read_observations(spark, listed.within(OBSERVATIONS), thorough=thorough)
-    with planned_for(spark, decisions.rows + observations.rows):
-        astray = strays.astray(run, observations)
-        decided, seen = _source(run, decisions, ()), _source(run, observations, astray)
-        found = measure(
-            spark,
-            run.trials,
-            decided,
-            seen,
-            {(arm.system, arm.door): arm.read_until for arm in run.facts.arms if arm.read_until},
-        )
-        found = replace(found, further=further(spark, run.trials, seen.frame if seen else None))
+    decisions = reading.read_decisions(listed.within(DECISIONS), thorough=thorough)
+    observations = reading.read_observations(listed.within(OBSERVATIONS), thorough=thorough)
+    astray = strays.astray(run, observations)
+    kept = {DECISIONS: strays.kept(run, decisions, ()), OBSERVATIONS: strays.kept(run, observations, astray)}
+    logs = {name: log for name, log in ((DECISIONS, decisions), (OBSERVATIONS, observations)) if log.rows}
+    read_until = {(arm.system, arm.door): arm.read_until for arm in run.facts.arms if arm.read_until}
+    if not logs:
+        found = Measures()
+    elif spark is None:
+        sources = {name: Source(log.paths, log.spools, kept[name]) for name, log in logs.items()}
+        found = measure(run.trials, packed_here(sources, cuts=cuts(run, logs.values())), read_until)
+    else:
+        found = _in_spark(spark, run, logs, kept, read_until)
     lacking = Incomplete.of(decisions, observations)
     found = certain(found, run.trials, lacking)
     findings = list(strays.explained(run.trials, judged(run, found, lacking), astray))
@@ -78,15 +84,27 @@ def _compared(
     return results_of(run, found, notes, findings), findings
 
 
-def _source(run: Run, log: Log, astray: Sequence[strays.Astray]) -> Source | None:
-    """The rows of the run's systems, without those that are astray; None if the log has none.
+def _in_spark(
+    spark: "SparkSession",
+    run: Run,
+    logs: Mapping[str, Log],
+    kept: Mapping[str, Kept],
+    read_until: Mapping[tuple[str, str], datetime],
+) -> Measures:
+    from sluicegate_reports.spark.session import planned_for
+    from sluicegate_reports.spark.tasks import Framed, packed_in_tasks
 
-    A small log gets one task, so that its steps need no exchange.
-    """
-    if not log.rows:
-        return None
-    frame = strays.without(strays.played(run, log), astray)
-    return Source(frame.coalesce(1) if is_few(log.rows) else frame, log.paths, strays.kept(run, log, astray))
+    def source(name: str, log: Log) -> "Source | Framed":
+        in_files = log.is_here and not log.spools
+        return Source(log.paths, kept=kept[name]) if in_files else Framed(log.frame(spark), kept[name])
+
+    frames = {name: rows_kept(log.frame(spark), kept[name]) for name, log in logs.items()}
+    few = partial(of_few, spark, run.trials, frames.get(DECISIONS), frames.get(OBSERVATIONS))
+    with planned_for(spark, sum(log.rows for log in logs.values())):
+        sources = {name: source(name, log) for name, log in logs.items()}
+        packed = packed_in_tasks(spark, sources, cuts=cuts(run, logs.values()))
+        found = measure(run.trials, packed, read_until, few)
+        return replace(found, further=further(spark, run.trials, frames.get(OBSERVATIONS)))
 
 
 def judged(run: Run, found: Measures, lacking: Incomplete = _COMPLETE) -> Sequence[Finding]:

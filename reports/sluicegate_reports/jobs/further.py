@@ -1,17 +1,22 @@
 """Metrics of other packages: their own transforms over the observations."""
 
 from collections.abc import Sequence
-
-from pyspark.sql import DataFrame, SparkSession
+from functools import reduce
+from typing import TYPE_CHECKING
 
 from sluicegate_reports.jobs.measuring import Measures, Rows, collect
 from sluicegate_reports.model.runs import Trial, measured_as
 from sluicegate_reports.registry import metrics
 from sluicegate_reports.transforms import lanes
+from sluicegate_reports.transforms.packed import PLACE
+from sluicegate_reports.transforms.packing import Kept
 from sluicegate_reports.verdicts import Figures
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
-def further(spark: SparkSession, trials: Sequence[Trial], observations: DataFrame | None) -> Rows:
+
+def further(spark: "SparkSession", trials: Sequence[Trial], observations: "DataFrame | None") -> Rows:
     """What they find of the trials of their families: `metric`, `trial`, `value`."""
     found: Rows = []
     for metric in metrics():
@@ -25,6 +30,21 @@ def further(spark: SparkSession, trials: Sequence[Trial], observations: DataFram
                     {"metric": metric.name, "trial": row["trial"], "value": row[metric.name]} for row in rows
                 ]
     return found
+
+
+def rows_kept(frame: "DataFrame", kept: Kept) -> "DataFrame":
+    """The rows that count, of Spark's own readers."""
+    from pyspark.sql import Column
+    from pyspark.sql import functions as F  # noqa: N812
+
+    if kept.run:
+        frame = frame.where(F.col("run") == kept.run)
+    if kept.systems is not None:
+        frame = frame.where(F.col("system").isin(*kept.systems))
+    for place in sorted(kept.without):
+        columns = (F.col(name) == value for name, value in zip(PLACE, place, strict=True))
+        frame = frame.where(~reduce(Column.__and__, columns))
+    return frame
 
 
 def further_figures(number: int, found: Measures) -> Figures:

@@ -14,12 +14,11 @@ from typing import TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
 
-from sluicegate_reports.jobs.by_topic import Figures, OfArm, OfTopic, Row, Rows, measured
 from sluicegate_reports.jobs.rate_figures import rates
 from sluicegate_reports.model.runs import Family, Trial, measured_as
 from sluicegate_reports.registry import systems
-from sluicegate_reports.spark.progress import tell
 from sluicegate_reports.transforms import (
+    ahead,
     bounds,
     cost,
     counts,
@@ -33,14 +32,16 @@ from sluicegate_reports.transforms import (
     throttle,
     transit,
 )
+from sluicegate_reports.transforms.ahead import Ahead
+from sluicegate_reports.transforms.figures import Figures, Logs, OfArm, OfTopic, Row, Rows
 from sluicegate_reports.transforms.packed import Key, Part, Topic
-from sluicegate_reports.transforms.packing import Source, packed
 from sluicegate_reports.verdicts.thresholds import IDLE_S
 
 __all__ = ["DELAY_SHARES", "Measures", "Row", "Rows", "collect", "measure"]
 
 _QUERIES_AT_ONCE = 3
 DELAY_SHARES = delay.SHARES
+Few: TypeAlias = Callable[[Mapping[tuple[str, str], float]], Mapping[str, Rows]]
 _UNTOLD: Mapping[tuple[str, str], datetime] = MappingProxyType({})
 
 
@@ -49,6 +50,7 @@ class Measures:
     """What was found, by transform; rows carry `lane` or `trial`, the trial's place in the run's list."""
 
     skews: Rows = field(default_factory=list)
+    clocks: Ahead = field(default_factory=dict)
     seconds: Rows = field(default_factory=list)
     laws: Rows = field(default_factory=list)
     """As `excess.excess`."""
@@ -82,50 +84,50 @@ class Measures:
 
 
 def measure(
-    spark: SparkSession,
     trials: Sequence[Trial],
-    decisions: Source | None,
-    observations: Source | None,
+    logs: Logs,
     read_until: Mapping[tuple[str, str], datetime] = _UNTOLD,
+    few: Few | None = None,
 ) -> Measures:
     """Measure everything that the logs allow.
 
-    :param decisions: the decision log; None if it has no rows.
-    :param observations: likewise.
+    :param logs: both, as far as they have rows.
+    :param few: measures what concerns few rows.
     :param read_until: when the consumers of an arm stopped reading, by system and door, where it is told.
     """
-    if decisions is None and observations is None:
-        return Measures()
-    logs = packed(decisions, observations)
-    found = measured(logs, Figures((), _CLOCKS))
-    skews, seen = sorted(found["skews"], key=_by_arm), found["ends"]
-    ahead_us = skew.ahead_us(skews)
+    found = logs.measured(_CLOCKS)
+    spans, seen = found.get("spans", []), found["ends"]
+    clocks = ahead.ahead(spans)
     ends = {arm: lanes.microseconds(moment) for arm, moment in read_until.items()}
-    with ThreadPoolExecutor(_QUERIES_AT_ONCE) as pool:
-        awaited = {
-            name: pool.submit(_run, make)
-            for name, make in _of_few(spark, trials, _frame(decisions), _frame(observations), ahead_us)
-        }
-        collected = measured(logs, _of_all(trials, ahead_us, delivery.read_until(seen, ends)))
-        for name, rows in awaited.items():
-            tell(len(collected), len(collected) + len(awaited))
-            collected[name] = rows.result()
+    collected = logs.measured(_of_all(trials, clocks, delivery.read_until(seen, ends)))
+    collected |= few({arm: told[0][1] for arm, told in clocks.items()}) if few is not None else {}
     bounded = [row for name in ("sizes", "asked") for row in collected.pop(name, [])]
-    return Measures(skews=skews, bounded=bounded, **collected)
+    return Measures(skews=ahead.skews(spans), clocks=clocks, bounded=bounded, **collected)
 
 
-_CLOCKS = (
-    OfArm("skews", skew.skew, skew.skew_together),
-    OfArm("ends", delivery.ends, delivery.ends_together),
+def _spans(topic: Key, parts: Sequence[skew.OfSlice]) -> dict[str, Rows]:
+    return {"spans": skew.spans(topic, parts)}
+
+
+_CLOCKS = Figures(
+    (OfTopic("clocks", skew.of_slice, _spans),),
+    (OfArm("ends", delivery.ends, delivery.ends_together),),
 )
 
 
-def _by_arm(row: Row) -> tuple[str, ...]:
-    return row["system"], row["door"], row["gateway"], row["who"]
-
-
-def _frame(source: Source | None) -> DataFrame | None:
-    return None if source is None else source.frame
+def of_few(
+    spark: SparkSession,
+    trials: Sequence[Trial],
+    decisions: DataFrame | None,
+    observations: DataFrame | None,
+    ahead_us: Mapping[tuple[str, str], float],
+) -> dict[str, Rows]:
+    """What concerns few rows, by name of the figure."""
+    queries = [*_of_few(spark, trials, decisions, observations, ahead_us)]
+    with ThreadPoolExecutor(_QUERIES_AT_ONCE) as pool:
+        return dict(
+            zip((name for name, _ in queries), pool.map(_run, (each for _, each in queries)), strict=True)
+        )
 
 
 def _run(make: Callable[[], DataFrame]) -> Rows:
@@ -140,7 +142,7 @@ def collect(frame: DataFrame) -> Rows:
 
 def _of_all(
     trials: Sequence[Trial],
-    ahead_us: Mapping[tuple[str, str], float],
+    clocks: Ahead,
     end_us: Mapping[tuple[str, str], int],
 ) -> Figures:
     """The figures that look at all rows."""
@@ -148,12 +150,12 @@ def _of_all(
     if trials:
         span = over_time.span(trials)
         answers = partial(_answers, span=span)
-        held = partial(_held, span=span, ahead_us=ahead_us)
+        held = partial(_held, span=span, clocks=clocks)
         of_arms += [
             OfArm("answers", answers, over_time.answers_together),
             OfArm("held", held, over_time.holds_together),
         ]
-    of_rates = rates(trials, ahead_us)
+    of_rates = rates(trials, clocks)
     # Where Spark runs, a registered system need not be known.
     unordered = [system.name for system in systems().values() if system.unordered_calls]
     deliveries = partial(_deliveries, end_us=end_us, unordered=unordered)
@@ -169,10 +171,8 @@ def _answers(topic: Topic, span: tuple[int, int, int]) -> Iterator[Part]:
     return over_time.answers(topic, *span)
 
 
-def _held(
-    topic: Topic, span: tuple[int, int, int], ahead_us: Mapping[tuple[str, str], float]
-) -> Iterator[Part]:
-    return over_time.holds(topic, *span, ahead_us)
+def _held(topic: Topic, span: tuple[int, int, int], clocks: Ahead) -> Iterator[Part]:
+    return over_time.holds(topic, *span, clocks)
 
 
 def _deliveries(

@@ -1,12 +1,13 @@
 """Where the rows behind a figure are: the Parquet files, and a condition in SQL that selects them."""
 
-from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from sluicegate_reports.model.results import Origin
 from sluicegate_reports.model.runs import DECISIONS, OBSERVATIONS, Family, Trial, measured_as
 from sluicegate_reports.registry.arms import PRODUCERS
+from sluicegate_reports.transforms.ahead import Ahead, ahead_at
 from sluicegate_reports.transforms.flows import LOG
+from sluicegate_reports.transforms.lanes import microseconds
 
 _ATTACHING = ("attach_producer", "attach_consumer")
 _EVENTS = {
@@ -23,16 +24,17 @@ _RATE_EVENTS = {
 }
 
 
-def of_trial(run: str, trial: Trial, source: str, ahead_us: Mapping[tuple[str, str], float]) -> Origin:
+def of_trial(run: str, trial: Trial, source: str, clocks: Ahead) -> Origin:
     """The rows that a trial's figures come from.
 
     :param run: the run's id.
     :param source: `flows.LOG` or `flows.CLIENTS`; of a rate.
-    :param ahead_us: by how much gates' clocks are ahead of the clients', by system and door.
+    :param clocks: by how much gateways' clocks are ahead.
     """
     family = measured_as(trial).family
     if family is Family.RATE and source == LOG:
-        later = timedelta(microseconds=ahead_us.get((trial.system, trial.door), 0.0))
+        at_us = microseconds(trial.start)
+        later = timedelta(microseconds=ahead_at(clocks, (trial.system, trial.door), at_us))
         operation = measured_as(trial).operation
         kinds = _ATTACHING if operation == "attach" else (operation,)
         return Origin(

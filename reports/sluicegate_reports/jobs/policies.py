@@ -13,7 +13,7 @@ from sluicegate_reports.model.quantities import quantity
 from sluicegate_reports.model.results import Band, Chart, Kind, Origin, Point, Section, Series, Table, Value
 from sluicegate_reports.model.runs import Family, Run, Trial, measured_as
 from sluicegate_reports.registry import metrics_of
-from sluicegate_reports.transforms import attribution, skew
+from sluicegate_reports.transforms import attribution
 from sluicegate_reports.transforms.flows import CLIENTS, LOG
 from sluicegate_reports.verdicts import Finding, worst_finding
 
@@ -40,7 +40,7 @@ def rows_name(policy: str) -> str:
 def policy_sections(run: Run, findings: Sequence[Finding], found: Measures) -> Iterator[Section]:
     """The sections in the order in which policies were tried."""
     trials = run.trials
-    of = partial(origins.of_trial, run.facts.run, ahead_us=skew.ahead_us(found.skews))
+    of = partial(origins.of_trial, run.facts.run, clocks=found.clocks)
     for policy in dict.fromkeys(trial.policy for trial in trials):
         mine = [
             (number, trial, finding)

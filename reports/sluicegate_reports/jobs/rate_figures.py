@@ -2,11 +2,10 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import reduce
 from itertools import product
 from typing import NamedTuple
 
-from sluicegate_reports.jobs.by_topic import Row, Rows
 from sluicegate_reports.model.runs import Trial
 from sluicegate_reports.transforms import (
     causes,
@@ -23,7 +22,9 @@ from sluicegate_reports.transforms import (
     slots,
     totals,
 )
-from sluicegate_reports.transforms.causes import Hints
+from sluicegate_reports.transforms.ahead import Ahead
+from sluicegate_reports.transforms.causes import Versions
+from sluicegate_reports.transforms.figures import Row, Rows
 from sluicegate_reports.transforms.flows import CLIENTS, LOG
 from sluicegate_reports.transforms.lanes import Lane
 from sluicegate_reports.transforms.law import Moments, Rise, Unit
@@ -51,8 +52,8 @@ class Part(NamedTuple):
     """What a slice tells of the lanes of its topic, by their number."""
 
     seen: Mapping[int, Mapping[str, _Seen]]
-    hints: Mapping[int, Callable[[], Hints]]
-    """They are seldom needed, and then computed if the rows are still there."""
+    versions: Mapping[int, Mapping[int, int]]
+    """See `causes.versions`."""
     late: Mapping[int, int]
 
 
@@ -67,10 +68,8 @@ class Rates:
     def of_slice(self, topic: Topic) -> Part:
         """What a topic, or a slice of it, tells of its lanes."""
         own = self._own(topic.place)
-        hints = {lane.number: partial(causes.hints, topic, lane) for lane in own}
-        if not topic.is_whole:
-            hints = {number: partial(_same, make()) for number, make in hints.items()}
-        return Part(self._seen(topic, own), hints, lag.unanswered(topic, own))
+        versions = {lane.number: causes.versions(topic, lane) for lane in own}
+        return Part(self._seen(topic, own), versions, lag.unanswered(topic, own))
 
     def together(self, place: Key, parts: Sequence[Part]) -> dict[str, Rows]:
         """The figures of a topic's lanes, by name: each row has `lane` and `source`."""
@@ -83,8 +82,8 @@ class Rates:
         for lane in known:
             told = _Told(lane, slices[lane.number], carried.get(lane.number, 0))
             rows = [*_figures(told, sums[lane.number])]
-            hints = [part.hints[lane.number] for part in parts if lane.number in part.hints]
-            rows += [("causes", LOG, row) for row in _causes(told, hints, rows, sums[lane.number])]
+            versions = [part.versions[lane.number] for part in parts]
+            rows += [("causes", LOG, row) for row in _causes(told, versions, rows, sums[lane.number])]
             for name, source, row in rows:
                 found.setdefault(name, []).append({"lane": lane.number, "source": source, **row})
         unanswered = [
@@ -199,10 +198,6 @@ class _Each:
         return self.make()
 
 
-def _same(hints: Hints) -> Hints:
-    return hints
-
-
 def _figures(told: _Told, sums: Mapping[str, Slots]) -> Iterator[tuple[str, str, Row]]:
     """Name, source and row of each figure of a lane."""
     lane = told.lane
@@ -229,7 +224,7 @@ def _figures(told: _Told, sums: Mapping[str, Slots]) -> Iterator[tuple[str, str,
 
 def _causes(
     told: _Told,
-    hints: Sequence[Callable[[], Hints]],
+    versions: Versions,
     figures: Sequence[tuple[str, str, Row]],
     sums: Mapping[str, Slots],
 ) -> Iterator[Row]:
@@ -240,17 +235,15 @@ def _causes(
     differ = len(sums) > 1 and abs(messages[LOG] - messages[CLIENTS]) > EXACT_SHARE * messages[LOG] + 1
     if over or less or differ:
         requests = {source: told.requests(source) for source in sums}
-        yield from causes.causes(
-            causes.hints_together([make() for make in hints]), told.lane, requests, told.by_gateway()
-        )
+        yield from causes.causes(told.lane, requests, told.by_gateway(), versions)
 
 
-def rates(trials: Sequence[Trial], ahead_us: Mapping[tuple[str, str], float]) -> Rates:
+def rates(trials: Sequence[Trial], clocks: Ahead) -> Rates:
     """What measures the rates that were tried.
 
-    :param ahead_us: by how much gates' clocks are ahead of the clients', by system and door.
+    :param clocks: by how much gateways' clocks are ahead.
     """
-    tried = lanes.lanes(trials, ahead_us)
+    tried = lanes.lanes(trials, clocks)
     longest_us = max((lane.length_us for lane in tried), default=0)
     width_us = slots.FINE_US if longest_us <= _FINE_UP_TO_S * 1_000_000 else slots.COARSE_US
     return Rates(tried, width_us)

@@ -48,7 +48,7 @@ def replay(spark: SparkSession, directory: Location, candidate: Candidate) -> Re
     :param directory: the decision log's.
     :raises ReplayError: if there is nothing to ask.
     """
-    log = read_decisions(spark, directory)
+    log = read_decisions(directory)
     if not log.rows:
         told = [f"{left.path} is left out: it {left.reason}" for left in log.left_out]
         nothing = (
@@ -56,9 +56,10 @@ def replay(spark: SparkSession, directory: Location, candidate: Candidate) -> Re
             "<state_dir>/decisions of a gateway, or `decisions` of a comparison run"
         )
         raise ReplayError("\n".join([*told, nothing]))
+    frame = log.frame(spark)
     return Replay(
-        replay_frame(log.frame, candidate),
-        log.frame,
+        replay_frame(frame, candidate),
+        frame,
         candidate,
         log.files,
         log.rows,

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812
+import numpy as np
+import pyarrow as pa
 
 from sluicegate_reports.model.runs import Run, Trial
 from sluicegate_reports.model.verdict import Verdict
 from sluicegate_reports.spark.reading import Log
-from sluicegate_reports.transforms.lanes import microseconds, small
+from sluicegate_reports.transforms.lanes import microseconds
 from sluicegate_reports.transforms.packing import Kept
 from sluicegate_reports.verdicts import Finding
 
@@ -49,23 +49,13 @@ class Astray:
         )
 
 
-def played(run: Run, log: Log) -> DataFrame:
-    """The rows of a log that are of the run and of its systems."""
-    frame = log.frame
-    if _others(run, log):
-        frame = frame.where(F.col("run") == run.facts.run)
-    if _strange(run, log):
-        frame = frame.where(F.col("system").isin(*_systems(run)))
-    return frame
-
-
 def _others(run: Run, log: Log) -> dict[str, int]:
     """Rows of other runs; none where the run's facts do not name it."""
     return {name: rows for name, rows in log.told.runs.items() if run.facts.run and name != run.facts.run}
 
 
 def kept(run: Run, log: Log, places: Sequence[Astray]) -> Kept:
-    """Which topics' rows count: `played` and `without` as a condition."""
+    """Which topics' rows count: those of the run and of its systems, but for these."""
     systems = frozenset(_systems(run)) if _strange(run, log) else None
     left_out = frozenset((each.system, each.door, each.topic) for each in places)
     return Kept(systems, left_out, run.facts.run if _others(run, log) else "")
@@ -103,31 +93,23 @@ def astray(run: Run, observations: Log) -> list[Astray]:
     far_us = _FAR // timedelta(microseconds=1)
     if told.first_us >= first_us - far_us and told.last_us <= last_us + far_us:
         return []
-    time_us = F.unix_micros("time")
-    off_us = F.when(time_us > last_us, time_us - last_us).otherwise(time_us - first_us)
-    rows = (
-        played(run, observations)
-        .where((time_us < first_us - far_us) | (time_us > last_us + far_us))
-        .groupBy(*_TOPIC)
-        .agg(
-            F.array_sort(F.collect_set("client")).alias("clients"),
-            F.max_by(off_us, F.abs(off_us)).alias("off_us"),
+    own = kept(run, observations, ())
+    found: dict[tuple[str, str, str], tuple[set[str], int]] = {}
+    for rows in observations.tables([*_TOPIC, "client", "time", "run"]):
+        time_us = rows["time"].cast(pa.int64()).to_numpy()
+        off_us = np.where(time_us > last_us, time_us - last_us, np.minimum(time_us - first_us, 0))
+        far = own.of_run(
+            rows.append_column("off_us", pa.array(off_us)).filter(pa.array(np.abs(off_us) > far_us))
         )
-        .orderBy(*_TOPIC)
-    )
+        for row in own.of_run(far).select([*_TOPIC, "client", "off_us"]).to_pylist():
+            place = row["system"], row["door"], row["topic"]
+            if own(*place):
+                clients, furthest_us = found.get(place, (set(), 0))
+                found[place] = clients | {row["client"] or ""}, max(furthest_us, row["off_us"], key=abs)
     return [
-        Astray(row["system"], row["door"], row["topic"], tuple(row["clients"]), row["off_us"] / _DAY_US)
-        for row in rows.collect()
+        Astray(*place, tuple(sorted(clients)), furthest_us / _DAY_US)
+        for place, (clients, furthest_us) in sorted(found.items())
     ]
-
-
-def without(seen: DataFrame, places: Sequence[Astray]) -> DataFrame:
-    """Observations without those topics."""
-    if not places:
-        return seen
-    rows = [(each.system, each.door, each.topic) for each in places]
-    left_out = small(seen.sparkSession, rows, ", ".join(f"{name} string" for name in _TOPIC))
-    return seen.join(F.broadcast(left_out), on=list(_TOPIC), how="left_anti")
 
 
 def explained(

@@ -1,4 +1,4 @@
-"""Reads decision logs and observations into DataFrames, in any state of their directories.
+"""Reads decision logs and observations, in any state of their directories; gives them to Spark as DataFrames.
 
 The process that starts a job looks at each file's end (a few ms a file) and gives Spark those that are whole
 and of a known version; the others are named, never skipped in silence. A path must be the same on this
@@ -7,24 +7,34 @@ that cannot be fetched is not taken for a damaged one. A file may be damaged ins
 fails on it, and `thorough` finds it by reading everything once.
 """
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
 
 from sluicegate.decisions.reading import record_batches
 from sluicegate_reports.model.listing import Listed
 from sluicegate_reports.model.places import Place
 from sluicegate_reports.model.timestamps import in_nanoseconds
 from sluicegate_reports.spark.footers import Told, of_file, of_table, together
-from sluicegate_reports.spark.log_files import DECISIONS, OBSERVATIONS, Form, LeftOut, read_through
+from sluicegate_reports.spark.log_files import (
+    DECISIONS,
+    OBSERVATIONS,
+    DamagedError,
+    Form,
+    LeftOut,
+    read_through,
+    tables,
+)
 from sluicegate_reports.spark.spools import whole_files
 from sluicegate_reports.transforms.packing import DAMAGED
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 _DAMAGED_IN_SPARK = ("FAILED_READ_FILE", "CANNOT_READ_FILE", "org.apache.parquet", DAMAGED)
 _TYPES = {
@@ -42,22 +52,56 @@ _TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """What was read of one directory."""
+    """What was read of one directory: of finished files their ends, of spools the rows."""
 
-    frame: DataFrame
-    """All columns of the current version; those that older files lack are null."""
-    files: int
-    """Files that it comes from."""
+    form: Form
+    whole: Mapping[Place, "_Look"]
+    """Finished files."""
+    spools: tuple[pa.Table, ...]
     left_out: tuple[LeftOut, ...]
     told: Told
     """What the files tell of all rows together."""
-    paths: tuple[str, ...] = ()
-    """The files, if all of them are finished and on this machine."""
+
+    @property
+    def files(self) -> int:
+        """Files that it comes from."""
+        return len(self.whole) + len(self.spools)
 
     @property
     def rows(self) -> int:
         """Rows in the files."""
         return sum(self.told.systems.values())
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this machine alone can read it."""
+        return all(place.is_local for place in self.whole)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The finished files, if they are on this machine."""
+        return tuple(str(place.absolute()) for place in self.whole) if self.is_here else ()
+
+    def tables(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """These columns of all rows, some at a time.
+
+        :raises DamagedError: if a file is damaged inside.
+        """
+        for file in self.whole:
+            yield from tables(file, columns, self.form)
+        yield from (spool.select(list(columns)) for spool in self.spools)
+
+    def frame(self, spark: "SparkSession") -> "DataFrame":
+        """All columns of the current version; those that older files lack are null."""
+        from pyspark.sql import DataFrame  # what is read without Spark does not wait for it
+
+        alike: dict[frozenset[str], list[str]] = {}
+        for file, look in self.whole.items():
+            alike.setdefault(look.in_ns, []).append(str(file))
+        frames = [_finished(spark, self.form, files, in_ns) for in_ns, files in alike.items()]
+        if self.spools:
+            frames.append(spark.createDataFrame(pa.concat_tables(self.spools), _ddl(self.form)))
+        return reduce(DataFrame.unionByName, frames) if frames else spark.createDataFrame([], _ddl(self.form))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,30 +113,30 @@ class _Look:
     """Columns that have nanoseconds."""
 
 
-def read_decisions(spark: SparkSession, directory: Listed, *, thorough: bool = False) -> Log:
+def read_decisions(directory: Listed, *, thorough: bool = False) -> Log:
     """Read a decision log: its Parquet files, and what is not Parquet yet up to its last whole batch.
 
     :param directory: the log's; one that is empty or missing has no rows.
     :param thorough: read all of each file beforehand, to leave out those that are damaged inside.
     """
-    return _read(spark, directory, DECISIONS, thorough=thorough)
+    return _read(directory, DECISIONS, thorough=thorough)
 
 
-def read_observations(spark: SparkSession, directory: Listed, *, thorough: bool = False) -> Log:
+def read_observations(directory: Listed, *, thorough: bool = False) -> Log:
     """Read observations; files that a killed runner left unfinished are reported as left out.
 
     :param directory: the run's `observations`; one that is empty or missing has no rows.
     :param thorough: read all of each file beforehand, to leave out those that are damaged inside.
     """
-    return _read(spark, directory, OBSERVATIONS, thorough=thorough)
+    return _read(directory, OBSERVATIONS, thorough=thorough)
 
 
 def is_damage(error: Exception) -> bool:
-    """Whether Spark failed since a file is damaged: reading again with `thorough` then helps."""
-    return any(sign in str(error) for sign in _DAMAGED_IN_SPARK)
+    """Whether a job failed since a file is damaged: reading again with `thorough` then helps."""
+    return isinstance(error, DamagedError) or any(sign in str(error) for sign in _DAMAGED_IN_SPARK)
 
 
-def _read(spark: SparkSession, directory: Listed, form: Form, *, thorough: bool) -> Log:
+def _read(directory: Listed, form: Form, *, thorough: bool) -> Log:
     spools: list[pa.Table] = []
 
     def read(spool: Path) -> int:
@@ -103,14 +147,7 @@ def _read(spark: SparkSession, directory: Listed, form: Form, *, thorough: bool)
 
     whole, left_out = whole_files(directory, form, partial(_look, thorough=thorough), read)
     told_of = [look.told for look in whole.values()] + [of_table(spool) for spool in spools]
-    here = all(place.is_local for place in whole) and not spools
-    return Log(
-        _frame(spark, form, whole, spools),
-        len(whole) + len(spools),
-        tuple(left_out),
-        together(told_of),
-        tuple(str(place.absolute()) for place in whole) if here else (),
-    )
+    return Log(form, whole, tuple(spools), tuple(left_out), together(told_of))
 
 
 def _look(file: pq.ParquetFile, *, thorough: bool) -> _Look:
@@ -119,23 +156,13 @@ def _look(file: pq.ParquetFile, *, thorough: bool) -> _Look:
     return _Look(of_file(file), in_nanoseconds(file.schema_arrow))
 
 
-def _frame(
-    spark: SparkSession, form: Form, whole: Mapping[Place, _Look], spools: list[pa.Table]
-) -> DataFrame:
-    alike: dict[frozenset[str], list[str]] = {}
-    for file, look in whole.items():
-        alike.setdefault(look.in_ns, []).append(str(file))
-    frames = [_finished(spark, form, files, in_ns) for in_ns, files in alike.items()]
-    if spools:
-        frames.append(spark.createDataFrame(pa.concat_tables(spools), _ddl(form)))
-    return reduce(DataFrame.unionByName, frames) if frames else spark.createDataFrame([], _ddl(form))
-
-
-def _finished(spark: SparkSession, form: Form, files: list[str], in_ns: frozenset[str]) -> DataFrame:
+def _finished(spark: "SparkSession", form: Form, files: list[str], in_ns: frozenset[str]) -> "DataFrame":
     """The rows of Parquet files.
 
     :param in_ns: columns of all of them that have nanoseconds, which Spark reads as numbers only.
     """
+    from pyspark.sql import functions as F  # noqa: N812
+
     frame = spark.read.schema(_ddl(form, in_ns)).parquet(*files)
     # `div` leaves integers: through floating point the last digits would be lost.
     times = {name: F.timestamp_micros(F.expr(f"`{name}` div 1000")) for name in in_ns}

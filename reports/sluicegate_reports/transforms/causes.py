@@ -4,11 +4,12 @@ Each is a row: `kind`, `from_s` and `to_s` since the lane began, `messages`, and
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from operator import itemgetter
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from sluicegate_reports.transforms import flows, moments
+from sluicegate_reports.transforms import moments
 from sluicegate_reports.transforms.excess import excess
 from sluicegate_reports.transforms.flows import CLIENTS, LOG
 from sluicegate_reports.transforms.lanes import Lane
@@ -20,66 +21,34 @@ LOG_GAP = "log_gap"
 NO_ANSWERS = "no_answers"
 GATEWAYS = "limit_per_gateway"
 POLICIES_CHANGED = "policies_changed"
-CLOCK_STEPPED = "clock_stepped"
 
 _TWINS = 0.9
 """Share of rows that are there twice, of a log that was counted twice."""
 _LONG_US = 1_000_000
 """A shorter silence needs no cause."""
-_FAR_US = 1 << 62
+Versions: TypeAlias = Sequence[Mapping[int, int]]
+"""See `versions`; of each slice."""
 _LACKS = 0.02
 """Of the messages: less is no gap of a log."""
 
 
-class Hints(NamedTuple):
-    """What the rows of a lane, or of a slice of it, tell besides its requests."""
-
-    versions: Mapping[int, int]
-    """When a version of the policies decided first."""
-    back: tuple[int, int]
-    """The farthest step back of a gateway's clock, in us, and when; (0, 0) without one."""
-    told: Mapping[str, int]
-    """Messages that each source tells of, at whatever times."""
-
-
-def hints(topic: Topic, lane: Lane) -> Hints:
-    """Of a topic, or of a slice of it."""
-    return Hints(_versions(topic, lane), _set_back(topic, lane), _messages(topic, lane))
-
-
-def hints_together(several: Sequence[Hints]) -> Hints:
-    """Those of all slices."""
-    versions: dict[int, int] = {}
-    told: dict[str, int] = {LOG: 0, CLIENTS: 0}
-    for each in several:
-        for version, first_us in each.versions.items():
-            versions[version] = min(versions.get(version, first_us), first_us)
-        for source, messages in each.told.items():
-            told[source] += messages
-    return Hints(versions, min(each.back for each in several), told)
-
-
 def causes(
-    hints: Hints, lane: Lane, requests: Mapping[str, Requests], gateways: Mapping[str, Requests]
+    lane: Lane, requests: Mapping[str, Requests], gateways: Mapping[str, Requests], versions: Versions
 ) -> Iterator[dict[str, Any]]:
     """What explains a lane that is off or disputed.
 
-    :param hints: of all its slices together.
     :param requests: of the lane, by source.
     :param gateways: of each gateway's log alone.
+    :param versions: of all slices.
     """
     log, clients = requests.get(LOG), requests.get(CLIENTS)
     if log is not None and clients is not None:
         yield from _twice(log, clients)
-        if hints.back[0]:
-            back_us, at_us = hints.back
-            yield _cause(CLOCK_STEPPED, at_us, at_us + back_us, 0)
-        else:
-            yield from _gap_or_step(hints, log, clients, lane)
+        yield from _gap(log, clients, lane)
     if clients is not None:
         yield from _no_answers(log, clients, lane)
     if log is not None:
-        yield from _gateways(hints, lane, gateways)
+        yield from _gateways(lane, gateways, versions)
 
 
 def _cause(kind: str, from_us: int, to_us: int, messages: int, *names: str) -> dict[str, Any]:
@@ -112,40 +81,6 @@ def _gap(log: Requests, clients: Requests, lane: Lane) -> Iterator[dict[str, Any
         yield _cause(LOG_GAP, begin_us, end_us, messages)
 
 
-def _gap_or_step(hints: Hints, log: Requests, clients: Requests, lane: Lane) -> Iterator[dict[str, Any]]:
-    """A log that lacks nothing in all has a gap where its clock was set forward."""
-    is_complete = hints.told[LOG] >= (1 - _LACKS) * hints.told[CLIENTS] - 1
-    for gap in _gap(log, clients, lane):
-        yield {**gap, "kind": CLOCK_STEPPED} if is_complete else gap
-
-
-def _messages(topic: Topic, lane: Lane) -> dict[str, int]:
-    """The messages of the topic that passed, at whatever times."""
-    told = {LOG: 0, CLIENTS: 0}
-    if topic.is_observed:
-        always = lane._replace(begin_us=0, gate_begin_us=0, end_us=_FAR_US, gate_end_us=_FAR_US)
-        for _, source, _, found in flows.of_topic(topic, [always]):
-            told[source] += int(found.messages[found.are(flows.ADMITTED)].sum())
-    return told
-
-
-def _set_back(topic: Topic, lane: Lane) -> tuple[int, int]:
-    """The farthest step back of a gateway's clock: it writes decisions in the order in which it took them."""
-    back_us, at_us = -_LONG_US, 0
-    for piece in topic.decisions("time_us", "gateway"):
-        gate = piece.text("gateway")
-        for name in gate.names:
-            own_us = piece.number("time_us") - lane.gate_begin_us
-            own_us = own_us if gate.is_one else own_us[gate.among(name)]
-            own_us = own_us[(own_us >= 0) & (own_us < lane.length_us)]
-            if len(own_us) > 1:
-                place = int(np.argmin(np.diff(own_us)))
-                back_us, at_us = min(
-                    (back_us, at_us), (int(own_us[place + 1] - own_us[place]), int(own_us[place]))
-                )
-    return (back_us, at_us) if at_us else (0, 0)
-
-
 def _no_answers(log: Requests | None, clients: Requests, lane: Lane) -> Iterator[dict[str, Any]]:
     """The longest time in which clients asked and nobody got an answer, unless a gateway held them."""
     begin_us, end_us = _longest(clients.asked.to_us, lane.length_us)
@@ -168,16 +103,17 @@ def _longest(at_us: Numbers, length_us: int) -> tuple[int, int]:
     return int(edges[place]), int(edges[place + 1])
 
 
-def _versions(topic: Topic, lane: Lane) -> dict[int, int]:
-    versions: dict[int, int] = {}
+def versions(topic: Topic, lane: Lane) -> dict[int, int]:
+    """When each version of the policies decided first in a lane, or a slice of it."""
+    found: dict[int, int] = {}
     for piece in topic.decisions("time_us", "policy_version"):
         at_us, version = piece.number("time_us") - lane.gate_begin_us, piece.number("policy_version")
         within = (at_us >= 0) & (at_us < lane.length_us)
         at_us, version = at_us[within], version[within]
         for each in _different(version):
             first_us = int(at_us[version == each].min())
-            versions[each] = min(versions.get(each, first_us), first_us)
-    return versions
+            found[each] = min(found.get(each, first_us), first_us)
+    return found
 
 
 def _different(values: Numbers) -> list[int]:
@@ -187,10 +123,13 @@ def _different(values: Numbers) -> list[int]:
     return [int(each) for each in np.unique(values)]
 
 
-def _gateways(hints: Hints, lane: Lane, gateways: Mapping[str, Requests]) -> Iterator[dict[str, Any]]:
+def _gateways(lane: Lane, gateways: Mapping[str, Requests], several: Versions) -> Iterator[dict[str, Any]]:
     """Gateways that each keep the law alone, and policies that changed within the lane."""
-    if len(hints.versions) > 1:
-        changed = sorted(hints.versions.items(), key=lambda told: told[1])
+    first_us: dict[int, int] = {}
+    for version, at_us in (each for told in several for each in told.items()):
+        first_us[version] = min(first_us.get(version, at_us), at_us)
+    if len(first_us) > 1:
+        changed = sorted(first_us.items(), key=itemgetter(1))
         names = (str(version) for version, _ in changed)
         yield _cause(POLICIES_CHANGED, changed[1][1], changed[-1][1], 0, *names)
     told = {name: excess([moments.of_log(each)], lane) for name, each in gateways.items()}

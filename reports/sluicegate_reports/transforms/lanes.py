@@ -1,13 +1,15 @@
 """Lanes: the trials of rates; and the trials of other families, as small frames."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from sluicegate_reports.model.runs import Family, Trial, measured_as
+from sluicegate_reports.transforms.ahead import Ahead, ahead_at
 
 
 class Lane(NamedTuple):
@@ -58,10 +60,10 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 _US = 1_000_000
 
 
-def lanes(trials: Sequence[Trial], skew_us: Mapping[tuple[str, str], float] | None = None) -> list[Lane]:
+def lanes(trials: Sequence[Trial], clocks: Ahead = MappingProxyType({})) -> list[Lane]:
     """The trials of rates that were carried out.
 
-    :param skew_us: how much later a gateway's clock is than the clients', by system and door.
+    :param clocks: by how much gateways' clocks are ahead.
     """
     first: dict[tuple[str, str, str], datetime] = {}
     for trial in trials:
@@ -72,7 +74,7 @@ def lanes(trials: Sequence[Trial], skew_us: Mapping[tuple[str, str], float] | No
         if measured_as(trial).family is not Family.RATE or trial.missing or trial.not_applicable:
             continue
         begin, end = microseconds(trial.start), microseconds(trial.end)
-        later = round((skew_us or {}).get((trial.system, trial.door), 0))
+        later = round(ahead_at(clocks, (trial.system, trial.door), begin))
         found.append(
             Lane(
                 number,

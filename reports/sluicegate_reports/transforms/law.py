@@ -14,12 +14,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from sluicegate_reports.transforms.packed import Flags, Numbers
+from sluicegate_reports.transforms.packed import Flags, Numbers, alike
 
 _SECOND_US = 1_000_000
 _FINER = 200
@@ -115,14 +114,8 @@ def pieces(moments: Moments, piece_us: int = _PIECE_US) -> Iterator[Moments]:
     :param piece_us: at most so long, by the latest moments.
     """
     first = moments.latest_us // piece_us
-    for begin, end in _alike(first):
+    for begin, end in alike(first):
         yield Moments(*(column[begin:end] for column in moments))
-
-
-def _alike(values: Numbers) -> Iterator[tuple[int, int]]:
-    """Begin and end of each part of equal values."""
-    changes = np.flatnonzero(np.diff(values)) + 1
-    yield from pairwise([0, *changes.tolist(), len(values)] if len(values) else [])
 
 
 def rise(moments: Iterable[Moments], unit: Unit) -> Rise:
@@ -173,7 +166,7 @@ def _of_ranges(moments: Moments, unit: Unit) -> Iterator[Rise]:
     amount = np.concatenate([moments.amount[order], moments.amount])
     merged = np.argsort(at_us, kind="stable")  # beginnings come first at the same time
     at_us, ends, amount = at_us[merged], ends[merged], amount[merged]
-    for begin, end in _alike(at_us // _PIECE_US):
+    for begin, end in alike(at_us // _PIECE_US):
         yield _of_merged(at_us[begin:end], ends[begin:end], amount[begin:end], unit)
 
 

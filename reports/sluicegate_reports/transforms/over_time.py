@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from sluicegate_reports.model.runs import Trial
+from sluicegate_reports.transforms.ahead import Ahead, ahead_at
 from sluicegate_reports.transforms.lanes import microseconds
 from sluicegate_reports.transforms.packed import Numbers, Part, Topic
 from sluicegate_reports.transforms.throttle import nearest_rank
@@ -59,14 +60,12 @@ def answers_together(
         }
 
 
-def holds(
-    topic: Topic, begin_us: int, end_us: int, width_us: int, ahead_us: Mapping[tuple[str, str], float]
-) -> Iterator[Part]:
+def holds(topic: Topic, begin_us: int, end_us: int, width_us: int, clocks: Ahead) -> Iterator[Part]:
     """The longest hold that gates announced in each stretch, see `answers`.
 
-    :param ahead_us: by how much gates' clocks are ahead of the clients', by system and door.
+    :param clocks: by how much gateways' clocks are ahead.
     """
-    ahead = round(ahead_us.get(topic.arm, 0))
+    ahead = round(ahead_at(clocks, topic.arm, begin_us))
     longest: dict[int, int] = {}
     for piece in topic.decisions("time_us", "action", "delay"):
         at_us = piece.number("time_us") - ahead - begin_us

@@ -5,7 +5,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
@@ -50,6 +50,12 @@ TEXTS = frozenset(
     }
 )
 """Columns of texts of which there are few; `decision_id` is one of many, the others are numbers."""
+
+
+def alike(values: Numbers) -> Iterator[tuple[int, int]]:
+    """Begin and end of each part of equal values."""
+    changes = (np.flatnonzero(np.diff(values)) + 1).tolist()
+    yield from pairwise([0, *changes, len(values)] if len(values) else [])
 
 
 class Text(NamedTuple):

@@ -1,22 +1,13 @@
-"""Packs logs, see `packed`: one pass over each cuts it into pieces, and the pieces of a topic come together.
-
-Files that are on the disks of the machines where Spark runs are read by its Python processes themselves: by
-way of Java each single value would be copied twice, which takes ten times as long. What is elsewhere Spark
-reads.
-"""
+"""Packs logs, see `packed`: one pass over each cuts it into pieces of one topic."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
-from types import MappingProxyType
 from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark import StorageLevel
-from pyspark.sql import DataFrame
 
 from sluicegate_reports.model.timestamps import in_microseconds
 from sluicegate_reports.transforms.attribution import MARKED
@@ -30,8 +21,7 @@ from sluicegate_reports.transforms.packed import (
     SEPARATOR,
     TEXTS,
     WHOLE,
-    Numbers,
-    Topic,
+    alike,
 )
 
 DAMAGED = "DAMAGED_PARQUET_FILE"
@@ -74,76 +64,35 @@ length of a slice in us."""
 class Source:
     """A log that is to be packed."""
 
-    frame: DataFrame
-    """Its rows."""
     files: tuple[str, ...] = ()
-    """Local files that hold all of these rows; empty if they are not in such."""
+    """On the disks of the machines where it is packed."""
+    tables: tuple[pa.Table, ...] = ()
+    """Rows in memory."""
     kept: Kept = Kept()
 
 
-def packed(
-    decisions: Source | None, observations: Source | None, cuts: Cuts = MappingProxyType({})
-) -> DataFrame:
-    """Pack both logs, of which at least one has rows: a job that reads each once.
-
-    :return: columns of `packed.SCHEMA`, on the disks of Spark's executors.
-    """
-    told = ((DECISIONS, decisions), (OBSERVATIONS, observations))
-    pieces = (_pieces(log, source, dict(cuts)) for log, source in told if source is not None)
-    both = reduce(DataFrame.unionByName, pieces)
-    place = (*PLACE, "slice")
-    gathered = both.repartition(_partitions(both), *place).sortWithinPartitions(*place)
-    return gathered.localCheckpoint(storageLevel=StorageLevel.DISK_ONLY)
-
-
-def packed_here(sources: Mapping[str, Source], cuts: Cuts = MappingProxyType({})) -> Iterator[Topic]:
-    """The same in this process, of logs that are in local files: the topics, or their slices.
-
-    :param sources: by log, DECISIONS or OBSERVATIONS.
-    """
-    gathered: dict[tuple[str, str, str | None, int], list[tuple[str, bytes]]] = {}
-    for log, source in sources.items():
-        read = _read(range(len(source.files)), source.files, _wanted(log, source.kept))
-        for batch in _packed(read, log, source.kept, cuts):
-            for row in batch.to_pylist():
-                place = row["system"], row["door"], row["topic"], row["slice"]
-                gathered.setdefault(place, []).append((log, row["rows"]))
-    for (system, door, name, number), pieces in gathered.items():
-        yield Topic(system, door, name, tuple(pieces), number)
-
-
-def _partitions(frame: DataFrame) -> int:
-    return int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
-
-
-def _wanted(log: str, kept: Kept) -> list[str]:
+def wanted(log: str, kept: Kept) -> list[str]:
     """The columns of a log that packed ones are made of."""
     wanted = [_KIND[log], "text", *PLACE, *(_FROM.get(name, name) for name in COLUMNS[log])]
     return [*wanted, _RUN] if kept.run else wanted
 
 
-def _pieces(log: str, source: Source, cuts: Cuts) -> DataFrame:
-    pack = partial(_packed, log=log, kept=source.kept, cuts=cuts)
-    wanted = _wanted(log, source.kept)
-    if source.files:
-        spark, source_files, count = source.frame.sparkSession, source.files, len(source.files)
-        numbers = spark.range(0, count, 1, min(count, _partitions(source.frame)))
-        return numbers.mapInArrow(lambda each: pack(_read(_ids(each), source_files, wanted)), SCHEMA)
-    columns = [name for name in source.frame.columns if name in wanted]
-    return source.frame.select(*columns).mapInArrow(pack, SCHEMA)
+def batches_of(tables: Iterable[pa.Table], columns: Collection[str]) -> Iterator[pa.RecordBatch]:
+    """Those columns of rows in memory."""
+    for table in tables:
+        names = [name for name in table.column_names if name in columns]
+        yield from table.select(names).to_batches(_PIECE_ROWS)
 
 
-def _ids(batches: Iterable[pa.RecordBatch]) -> Iterator[int]:
-    for batch in batches:
-        yield from batch["id"].to_pylist()
+def read(files: Iterable[str], columns: Collection[str]) -> Iterator[pa.RecordBatch]:
+    """Those columns of some files.
 
-
-def _read(numbers: Iterable[int], files: Sequence[str], wanted: Collection[str]) -> Iterator[pa.RecordBatch]:
-    """The rows of the files with these numbers."""
-    for path in (files[number] for number in numbers):
+    :raises RuntimeError: with DAMAGED, if one is damaged inside.
+    """
+    for path in files:
         try:
             with pq.ParquetFile(path) as file:
-                names = [name for name in file.schema_arrow.names if name in wanted]
+                names = [name for name in file.schema_arrow.names if name in columns]
                 batches_of_file = file.iter_batches(_PIECE_ROWS, columns=names, use_threads=False)
                 yield from map(in_microseconds, batches_of_file)
         except (FileNotFoundError, PermissionError):
@@ -152,7 +101,11 @@ def _read(numbers: Iterable[int], files: Sequence[str], wanted: Collection[str])
             raise RuntimeError(f"{DAMAGED}: {path}: {error}") from None
 
 
-def _packed(batches: Iterable[pa.RecordBatch], log: str, kept: Kept, cuts: Cuts) -> Iterator[pa.RecordBatch]:
+def packed(batches: Iterable[pa.RecordBatch], log: str, kept: Kept, cuts: Cuts) -> Iterator[pa.RecordBatch]:
+    """Pack rows of a log.
+
+    :return: columns of `packed.SCHEMA`.
+    """
     held: list[pa.RecordBatch] = []
     for batch in batches:
         held.append(batch)
@@ -176,35 +129,35 @@ def _cut(table: pa.Table, log: str, kept: Kept, cuts: Cuts) -> Iterator[pa.Recor
     for column in places:
         number = number * len(column.dictionary) + column.indices.to_numpy()
     rows = pa.table({name: _column(table, log, name) for name in COLUMNS[log]})
-    attaching = pc.is_in(table[_KIND[log]], pa.array(ATTACHING)).to_numpy()
-    for own in _alike(number, np.arange(len(table))):
-        system, door, topic = (column[int(own[0])].as_py() for column in places)
+    order = np.argsort(number, kind="stable")
+    # One look at all rows: to take those of each topic alone takes longer the more topics there are.
+    rows = rows.take(order).combine_chunks()
+    attaching = pc.is_in(table[_KIND[log]], pa.array(ATTACHING)).to_numpy()[order]
+    for begin, end in alike(number[order]):
+        system, door, topic = (column[int(order[begin])].as_py() for column in places)
         if not kept(system, door, topic):
             continue
-        for at, chosen in _slices(own, rows, cuts.get((system, door, topic), 0)):
-            yield _row(system, door, topic, at, log, _encoded(rows.take(chosen)))
-        if attaching[own].any():
-            yield _row(system, door, None, WHOLE, log, _encoded(rows.take(own[attaching[own]])))
+        own = rows.slice(begin, end - begin)
+        for at, part in _slices(own, cuts.get((system, door, topic), 0)):
+            yield _row(system, door, topic, at, log, _encoded(part))
+        if attaching[begin:end].any():
+            yield _row(system, door, None, WHOLE, log, _encoded(own.filter(attaching[begin:end])))
 
 
-def _slices(own: Numbers, rows: pa.Table, length_us: int) -> Iterator[tuple[int, Numbers]]:
+def _slices(rows: pa.Table, length_us: int) -> Iterator[tuple[int, pa.Table]]:
     """The rows of each slice, with its number.
 
     :param length_us: of a slice; 0 for one.
     """
     if not length_us:
-        yield WHOLE, own
+        yield WHOLE, rows
         return
-    number = rows["time_us"].to_numpy()[own] // length_us
-    for part in _alike(number, own):
-        yield int(rows["time_us"][int(part[0])].as_py()) // length_us, part
-
-
-def _alike(number: Numbers, values: Numbers) -> Iterator[Numbers]:
-    """The values with equal numbers, in their order."""
-    order = np.argsort(number, kind="stable")
-    for own in np.split(order, np.flatnonzero(np.diff(number[order])) + 1) if len(order) else ():
-        yield values[own]
+    number = rows["time_us"].to_numpy() // length_us
+    if (np.diff(number) < 0).any():
+        order = np.argsort(number, kind="stable")
+        rows, number = rows.take(order).combine_chunks(), number[order]
+    for begin, end in alike(number):
+        yield int(number[begin]), rows.slice(begin, end - begin)
 
 
 def _column(table: pa.Table, log: str, name: str) -> pa.ChunkedArray | pa.Array:

@@ -11,102 +11,116 @@ Refusals that name their decision are pairs of their own.
 That is done for all clients of a topic together, and for each client that the log knows by the name that the
 observations have, which is so on Kafka. Topics and clients that several gates served are left out: their
 clocks may differ, and the n-th is then no longer the same.
+
+A clock that drifts or is set gives bounds that no one difference satisfies. A new span begins where that
+shows first, and has bounds of its own.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from sluicegate_reports.transforms.packed import Flags, Names, Numbers, Part, Piece, Text, Topic
+from sluicegate_reports.transforms.packed import PLACE, Flags, Key, Numbers, Piece, Text, Topic
 
 EVERYBODY = "*"
 """In place of a client: all of an arm together."""
-_SECOND_US = 1_000_000
-_START_US = 20 * _SECOND_US
-_FIRST = 1_000
-"""Messages of a topic, and of a client on it, that are looked at, from its start: more would narrow the
-bounds by little."""
-_Bounds: TypeAlias = tuple[str, str, int, float, float]
-"""Gateway, who, pairs, and between what the difference lies; infinite where nothing tells."""
+_MOST = 100_000
+"""Times of a list that are kept of a slice; of more, some evenly chosen ones."""
+_FAR_US = 1 << 62
+_SPANS = 500
+"""Of a list, at most; the last one takes the rest."""
+_ALONE_US = 20_000_000
+"""A gateway has to be alone for so long at least, lest another one's clock is what makes it look first."""
 
 
-class _Told(NamedTuple):
-    """When messages were sent and told to be stored, or refused."""
+class _Times(NamedTuple):
+    """Some of the times of a list in order, and how many of the list are up to each."""
 
-    client: Numbers
-    sent_us: Numbers
-    told_us: Numbers
+    at_us: Numbers
+    number: Numbers
+    total: int
 
 
 class _Decided(NamedTuple):
-    """When what was admitted was decided."""
+    """Likewise of what was admitted: the numbers of the first and the last message of each."""
 
-    client: Numbers
-    gateway: Numbers
-    decided_us: Numbers
-    messages: Numbers
+    at_us: Numbers
+    first: Numbers
+    last: Numbers
     window_us: Numbers
+    total: int
 
 
-def skew(topic: Topic) -> Iterator[Part]:
-    """Bounds of gate minus client that the messages of a topic set, by arm; see `skew_together`."""
-    clients, gates = Names(), Names()
-    pieces = [_decisions(piece, clients, gates) for piece in topic.decisions(*_DECIDED)]
-    answers = [
-        _answers(piece, clients, _answered(piece, "acknowledged")) for piece in topic.observations(*_SEEN)
-    ]
-    if not pieces or not answers:
-        return
-    decided = _Decided._make(map(np.concatenate, zip(*pieces, strict=True)))
-    told = _Told._make(map(np.concatenate, zip(*answers, strict=True)))
-    found = [*_by_order(told, decided, clients, gates), *_by_id(topic)]
-    if found:
-        yield topic.arm, found
+class _Lists(NamedTuple):
+    """What a slice of a topic tells of a client, or of all."""
+
+    gates: Mapping[str | None, int]
+    """When each gateway decided first."""
+    decided: _Decided
+    sent: _Times
+    told: _Times
 
 
-def skew_together(key: tuple[str, str], parts: Sequence[Sequence[_Bounds]]) -> Iterator[dict[str, Any]]:
-    """Bounds of gate minus client of an arm, in us.
+class _Pairs(NamedTuple):
+    """Bounds of single messages, in order of the time by the client's clock."""
 
-    :return: `system`, `door`, `gateway`, `who` (a client, or EVERYBODY), `pairs` (messages that bound it),
-        `at_least_us`, `at_most_us`; if the first is above the second, the clocks have drifted during the run.
-    """
-    found: dict[tuple[str, str], tuple[int, float, float]] = {}
-    for gateway, who, pairs, low, high in (bounds for part in parts for bounds in part):
-        count, least, most = found.get((gateway, who), (0, float("-inf"), float("inf")))
-        found[gateway, who] = (count + pairs, max(least, low), min(most, high))
-    for (gateway, who), (pairs, low, high) in sorted(found.items()):
-        if np.isfinite([low, high]).all():
-            place = {"system": key[0], "door": key[1], "gateway": gateway, "who": who}
-            yield {**place, "pairs": pairs, "at_least_us": int(low), "at_most_us": int(high)}
+    at_us: Numbers
+    least_us: Numbers
+    most_us: Numbers
 
 
-_DECIDED = ("time_us", "gateway", "client", "operation", "action", "messages", "window")
-_SEEN = ("time_us", "client", "role", "event", "latency_ns")
+class OfSlice(NamedTuple):
+    """What a slice of a topic tells."""
+
+    lists: Mapping[str, _Lists]
+    decided: Mapping[str, tuple[str | None, int, int]]
+    """Refusals by id: gateway, time and length of the window in us."""
+    refused: Mapping[str, tuple[str, int, int]]
+    """By id of the decision: client, and when it sent and was told."""
 
 
-def _decisions(piece: Piece, clients: Names, gates: Names) -> tuple[Numbers, ...]:
-    admitted = piece.text("operation").among("publish") & piece.text("action").among("allow", "rewrite")
-    client = piece.text("client")
-    named = Text(client.codes, [name.partition("@")[0] for name in client.names])
-    return tuple(
-        column[admitted]
-        for column in (
-            clients.of(named),
-            gates.of(piece.text("gateway")),
-            piece.number("time_us"),
-            piece.number("messages"),
-            piece.number("window") * 1000,
-        )
-    )
+def of_slice(topic: Topic) -> OfSlice:
+    """What a topic, or a slice of it, tells of clocks."""
+    decided, answers = _Gathered(), _Gathered()
+    gates: dict[str, dict[str | None, int]] = {}
+    refusals: dict[str, tuple[str | None, int, int]] = {}
+    refused: dict[str, tuple[str, int, int]] = {}
+    for piece in topic.decisions(*_DECIDED):
+        at_us, gateway = piece.number("time_us"), piece.text("gateway")
+        rows = piece.text("operation").among("publish") & piece.text("action").among("allow", "rewrite")
+        for who, own in _by_client(piece, rows):
+            decided.add(who, at_us[own], piece.number("messages")[own], piece.number("window")[own] * 1000)
+            for name, first_us in _first(gateway, at_us, own):
+                before_us = gates.setdefault(who, {}).get(name, first_us)
+                gates[who][name] = min(before_us, first_us)
+        refusals.update(_decided_by_id(piece))
+    for piece in topic.observations(*_SEEN):
+        told_us = piece.number("time_us")
+        sent_us = told_us - piece.number("latency_ns") // 1000
+        for who, own in _by_client(piece, _answered(piece, "acknowledged")):
+            answers.add(who, sent_us[own], told_us[own])
+        refused.update(_refused_by_id(piece, sent_us, told_us))
+    lists = {}
+    for who in sorted({*decided, *answers}):
+        sent, told = (_times(times) for times in answers.columns(who, 2))
+        lists[who] = _Lists(gates.get(who, {}), _of_decided(*decided.columns(who, 3)), sent, told)
+    return OfSlice(lists, refusals, refused)
 
 
-def _answers(piece: Piece, clients: Names, rows: Flags) -> tuple[Numbers, ...]:
-    told_us = piece.number("time_us")[rows]
-    sent_us = told_us - piece.number("latency_ns")[rows] // 1000
-    return clients.of(piece.text("client"))[rows], sent_us, told_us
+_DECIDED = ("time_us", "gateway", "client", "operation", "action", "messages", "window", "decision_id")
+_SEEN = ("time_us", "client", "role", "event", "latency_ns", "decision_id")
+
+
+class _Gathered(dict[str, list[tuple[Numbers, ...]]]):
+    """Columns by client, piece by piece."""
+
+    def add(self, who: str, *columns: Numbers) -> None:
+        self.setdefault(who, []).append(columns)
+
+    def columns(self, who: str, count: int) -> list[Numbers]:
+        parts = self.get(who) or [(np.zeros(0, np.int64),) * count]
+        return [np.concatenate(each) for each in zip(*parts, strict=True)]
 
 
 def _answered(piece: Piece, event: str) -> Flags:
@@ -114,114 +128,178 @@ def _answered(piece: Piece, event: str) -> Flags:
     return rows & piece.known("latency_ns")
 
 
-def _by_order(told: _Told, decided: _Decided, clients: Names, gates: Names) -> Iterator[_Bounds]:
-    """The n-th message of each against the n-th; see the module."""
-    if not len(decided.decided_us):
+def _by_client(piece: Piece, rows: Flags) -> Iterator[tuple[str, Numbers]]:
+    """All of these rows, and those of each client that has a name."""
+    places = np.flatnonzero(rows)
+    if not len(places):
         return
-    # Only the start of each topic is looked at, by its own clock, which may be hours away from the clients'.
-    early_us = int(decided.decided_us.min()) + _START_US
-    begun = decided.decided_us // _SECOND_US * _SECOND_US < early_us
-    no_gate = gates.number(None)
-    for who, rows, answers in _each(told, decided, clients):
-        own_gates = np.unique(decided.gateway[rows[begun[rows]]])
-        if len(own_gates) != 1 or own_gates[0] == no_gate:
-            continue
-        theirs = _Told._make(column[answers] for column in told)
-        bounds = _set_against(theirs, _Decided._make(column[rows] for column in decided), early_us)
-        if bounds:
-            yield (str(gates[int(own_gates[0])]), who, *bounds)
+    yield EVERYBODY, places
+    client = piece.text("client")
+    names = sorted({name.partition("@")[0] for name in client.names})
+    number = np.array([*(names.index(name.partition("@")[0]) for name in client.names), -1])
+    code = number[client.codes[places]]
+    order = np.argsort(code, kind="stable")
+    for own in np.split(order, np.flatnonzero(np.diff(code[order])) + 1):
+        if code[own[0]] >= 0:
+            yield names[code[own[0]]], places[own]
 
 
-def _each(told: _Told, decided: _Decided, clients: Names) -> Iterator[tuple[str, Numbers, Numbers]]:
-    """The rows of all clients together and of each, in both logs, where both have any."""
-    if len(told.client):
-        yield EVERYBODY, np.arange(len(decided.client)), np.arange(len(told.client))
-    in_log, seen = _rows_of(decided.client), _rows_of(told.client)
-    for number in sorted(in_log.keys() & seen.keys()):
-        name = clients[number]
-        if name is not None:
-            yield name, in_log[number], seen[number]
+def _first(gateway: Text, at_us: Numbers, rows: Numbers) -> Iterator[tuple[str | None, int]]:
+    """When each gateway decided first."""
+    code = gateway.codes[rows]
+    for number in np.unique(code).tolist():
+        yield [*gateway.names, None][number], int(at_us[rows][code == number].min())
 
 
-def _rows_of(client: Numbers) -> dict[int, Numbers]:
-    order = np.argsort(client, kind="stable")
-    parts = np.split(order, np.flatnonzero(np.diff(client[order])) + 1)
-    return {int(client[rows[0]]): rows for rows in parts if len(rows)}
+def _of_decided(at_us: Numbers, messages: Numbers, window_us: Numbers) -> _Decided:
+    order = np.argsort(at_us, kind="stable")
+    last = np.cumsum(messages[order])
+    some = _some(len(order))
+    first = last - messages[order] + 1
+    total = int(last[-1]) if len(last) else 0
+    return _Decided(at_us[order][some], first[some], last[some], window_us[order][some], total)
 
 
-def _set_against(told: _Told, decided: _Decided, early_us: int) -> tuple[int, float, float] | None:
-    # What only one of the two tells of may stand anywhere before the n-th of the other.
-    more = int(decided.messages.sum()) - len(told.told_us)
-    order = np.argsort(decided.decided_us, kind="stable")
-    last = np.cumsum(decided.messages[order])
-    rows = order[(last <= _FIRST) & (decided.decided_us[order] < early_us)]
-    last = np.cumsum(decided.messages[rows])
-    first = last - decided.messages[rows] + 1
-    sent_us, is_sent = _nth(told.sent_us, last - max(more, 0))
-    told_us, is_told = _nth(told.told_us, first + max(-more, 0))
-    pairs = int(np.count_nonzero(is_sent | is_told))
-    least = (decided.decided_us[rows] - told_us)[is_told].max(initial=-(1 << 62))
-    most = (decided.decided_us[rows] + decided.window_us[rows] - sent_us)[is_sent].min(initial=1 << 62)
-    return (pairs, *_ends(int(least), int(most))) if pairs else None
+def _times(times: Numbers) -> _Times:
+    ordered = np.sort(times)
+    some = _some(len(ordered))
+    return _Times(ordered[some], some + 1, len(ordered))
 
 
-def _ends(least: int, most: int) -> tuple[float, float]:
-    return (least if least > -(1 << 62) else float("-inf")), (most if most < 1 << 62 else float("inf"))
+def _some(count: int) -> Numbers:
+    """Places of all, or of some evenly chosen ones."""
+    return np.arange(0, count, max(-(-count // _MOST), 1))
 
 
-def _nth(times: Numbers, number: Numbers) -> tuple[Numbers, Flags]:
-    """Of some times the n-th, from 1 on, in order; and whether there is one among the first."""
-    ordered = np.sort(times)[:_FIRST]
-    known = (number >= 1) & (number <= len(ordered))
-    return ordered[np.where(known, number - 1, 0)], known
+def _decided_by_id(piece: Piece) -> Iterator[tuple[str, tuple[str | None, int, int]]]:
+    known = piece.known("decision_id")
+    gateway, at_us, window_us = piece.text("gateway"), piece.number("time_us"), piece.number("window") * 1000
+    names = [*gateway.names, None]
+    columns = gateway.codes[known].tolist(), at_us[known].tolist(), window_us[known].tolist()
+    for told, code, at, window in zip(piece.each("decision_id", known), *columns, strict=True):
+        yield told, (names[code], at, window)
 
 
-def _by_id(topic: Topic) -> Iterator[_Bounds]:
-    """Refused messages whose text names their decision: no other can be meant."""
-    clients, gates = Names(), Names()
-    ids, told = [], []
-    for piece in topic.observations(*_SEEN, "decision_id"):
-        rows = _answered(piece, "refused") & piece.known("decision_id")
-        ids += piece.each("decision_id", rows)
-        told.append(_answers(piece, clients, rows))
-    if not ids:
-        return
-    client, sent_us, told_us = map(np.concatenate, zip(*told, strict=True))
-    for piece in topic.decisions("time_us", "gateway", "window", "decision_id"):
-        known = piece.known("decision_id")
-        place = pc.index_in(pa.array(ids), pa.array(piece.each("decision_id", known), pa.string()))
-        pairs = place.is_valid().to_numpy(zero_copy_only=False)
-        at = place.drop_null().to_numpy()
-        gateway = gates.of(piece.text("gateway"))[known][at]
-        decided_us, window_us = piece.number("time_us")[known][at], piece.number("window")[known][at] * 1000
-        low, high = decided_us - told_us[pairs], decided_us + window_us - sent_us[pairs]
-        told_of = {clients[number]: own for number, own in _rows_of(client[pairs]).items()}
-        for who, chosen in (told_of | {EVERYBODY: np.arange(len(at))}).items():
-            for gate, own in _rows_of(gateway[chosen]).items():
-                bounds = float(low[chosen[own]].max()), float(high[chosen[own]].min())
-                yield str(gates[gate]), str(who), len(own), *bounds
+def _refused_by_id(
+    piece: Piece, sent_us: Numbers, told_us: Numbers
+) -> Iterator[tuple[str, tuple[str, int, int]]]:
+    rows = _answered(piece, "refused") & piece.known("decision_id")
+    client = piece.text("client")
+    names = [*client.names, EVERYBODY]
+    columns = client.codes[rows].tolist(), sent_us[rows].tolist(), told_us[rows].tolist()
+    for told, code, sent, at in zip(piece.each("decision_id", rows), *columns, strict=True):
+        yield told, (names[code], sent, at)
 
 
-def ahead_us(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], float]:
-    """By how much gates' clocks are ahead of the clients': the middle of the bounds, by system and door.
+def spans(topic: Key, parts: Sequence[OfSlice]) -> list[dict[str, Any]]:
+    """Bounds of gate minus client that the messages of a topic set.
 
-    Bounds that include 0 give no entry: equal clocks are likeliest. The bounds are those that hold for all
-    clients and gates of an arm. If none do, they are the mean ones of EVERYBODY, or of all rows if it has
-    none.
-
-    :param rows: see `skew`.
+    :param parts: in order of time.
+    :return: `system`, `door`, `topic`, `gateway`, `who` (a client, or EVERYBODY), `from_us` and `until_us` by
+        its clock, `pairs` (messages that set the bounds), `at_least_us`, `at_most_us` (infinite where nothing
+        tells).
     """
-    arms: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    for row in rows:
-        arms.setdefault((row["system"], row["door"]), []).append(row)
-    found = {}
-    for arm, told in arms.items():
-        low = max(row["at_least_us"] for row in told)
-        high = min(row["at_most_us"] for row in told)
-        if low > high:
-            chosen = [row for row in told if row["who"] == EVERYBODY] or told
-            low = sum(row["at_least_us"] for row in chosen) / len(chosen)
-            high = sum(row["at_most_us"] for row in chosen) / len(chosen)
-        if not low <= 0 <= high:
-            found[arm] = (low + high) / 2
-    return found
+    found: list[dict[str, Any]] = []
+    for who in sorted({who for part in parts for who in part.lists}):
+        lists = [part.lists[who] for part in parts if who in part.lists]
+        gateway, until_us = _one_gateway(lists)
+        if gateway is not None:
+            found += (
+                {"gateway": gateway, "who": who, **row} for row in _spans(_set_against(lists, until_us))
+            )
+    for (name, who), pairs in _by_id(parts):
+        found += ({"gateway": name, "who": who, **row} for row in _spans(pairs))
+    return [{**dict(zip(PLACE, topic, strict=True)), **row} for row in found]
+
+
+def _one_gateway(lists: Sequence[_Lists]) -> tuple[str | None, int]:
+    """The one that decided at the begin, and until when it was the only one; None if there were several."""
+    first_us: dict[str | None, int] = {}
+    for name, at_us in (each for part in lists for each in part.gates.items()):
+        first_us[name] = min(first_us.get(name, at_us), at_us)
+    first, *others = sorted(first_us, key=lambda name: first_us[name]) or [None]
+    until_us = min((first_us[name] for name in others), default=_FAR_US)
+    alone = first is not None and until_us >= first_us[first] + _ALONE_US
+    return (first if alone else None), until_us
+
+
+def _set_against(lists: Sequence[_Lists], until_us: int) -> _Pairs:
+    decided = _joined_decided([each.decided for each in lists])
+    sent, told = _joined_times([each.sent for each in lists]), _joined_times([each.told for each in lists])
+    # What only one of the two tells of may stand anywhere before the n-th of the other.
+    more = decided.total - told.total
+    sent_us, is_sent = _nth(sent, decided.last - max(more, 0), later=False)
+    told_us, is_told = _nth(told, decided.first + max(-more, 0), later=True)
+    known = (is_sent | is_told) & (decided.at_us < until_us)
+    least_us = np.where(is_told, decided.at_us - told_us, -_FAR_US)
+    most_us = np.where(is_sent, decided.at_us + decided.window_us - sent_us, _FAR_US)
+    at_us = np.where(is_sent, sent_us, told_us)
+    return _Pairs(at_us[known], least_us[known], most_us[known])
+
+
+def _joined_decided(several: Sequence[_Decided]) -> _Decided:
+    before, parts = 0, []
+    for each in several:
+        parts.append((each.at_us, each.first + before, each.last + before, each.window_us))
+        before += each.total
+    at_us, first, last, window_us = map(np.concatenate, zip(*parts, strict=True))
+    return _Decided(at_us, first, last, window_us, before)
+
+
+def _joined_times(several: Sequence[_Times]) -> _Times:
+    before, parts = 0, []
+    for each in several:
+        parts.append((each.at_us, each.number + before))
+        before += each.total
+    at_us, number = map(np.concatenate, zip(*parts, strict=True))
+    return _Times(at_us, number, before)
+
+
+def _nth(times: _Times, number: Numbers, *, later: bool) -> tuple[Numbers, Flags]:
+    """Of some times the n-th, from 1 on, and whether there is one.
+
+    :param later: whether a later one stands for one that was not kept, or an earlier one.
+    """
+    place = np.searchsorted(times.number, number, "left" if later else "right") - (not later)
+    known = (number >= 1) & (number <= times.total) & (place >= 0) & (place < len(times.number))
+    at_us = np.append(times.at_us, 0)[np.where(known, place, -1)]
+    return at_us, known
+
+
+def _by_id(parts: Sequence[OfSlice]) -> Iterator[tuple[tuple[str, str], _Pairs]]:
+    """Refused messages whose text names their decision: no other can be meant."""
+    decided = {told: row for part in parts for told, row in part.decided.items()}
+    bounds: dict[tuple[str, str], list[tuple[int, int, int]]] = {}
+    for told, (client, sent_us, told_us) in (each for part in parts for each in part.refused.items()):
+        if told in decided:
+            gateway, at_us, window_us = decided[told]
+            for who in {client, EVERYBODY}:
+                own = bounds.setdefault((str(gateway), who), [])
+                own.append((sent_us, at_us - told_us, at_us + window_us - sent_us))
+    for key, rows in sorted(bounds.items()):
+        yield key, _Pairs(*np.array(sorted(rows)).T)
+
+
+def _spans(pairs: _Pairs) -> Iterator[dict[str, Any]]:
+    """Times that one difference satisfies each, as long as possible."""
+    begin = 0
+    for number in range(_SPANS):
+        if begin == len(pairs.at_us):
+            return
+        least = np.maximum.accumulate(pairs.least_us[begin:])
+        most = np.minimum.accumulate(pairs.most_us[begin:])
+        apart = np.flatnonzero(least > most)
+        # A message that contradicts itself is a span alone.
+        length = max(int(apart[0]), 1) if len(apart) and number < _SPANS - 1 else len(least)
+        yield {
+            "from_us": int(pairs.at_us[begin]),
+            "until_us": int(pairs.at_us[begin + length - 1]),
+            "pairs": length,
+            "at_least_us": _bound(least[length - 1]),
+            "at_most_us": _bound(most[length - 1]),
+        }
+        begin += length
+
+
+def _bound(us: np.int64) -> float:
+    return float(us) if abs(us) < _FAR_US else float(np.copysign(np.inf, us))

@@ -132,8 +132,8 @@ def test_damaged_files_in_a_store_are_named(near: SparkSession, tmp_path: Path) 
     torn = log / "run=r/system=kafka/part-torn.parquet"
     torn.write_bytes(b"PAR1 and no end")
     (log / "run=r/system=kafka/.part-main-9.jsonl").write_bytes(b"{}")
-    read = read_decisions(near, log)
-    assert (read.rows, read.frame.count()) == (3, 3)
+    read = read_decisions(log)
+    assert (read.rows, read.frame(near).count()) == (3, 3)
     reasons = {left.path.name: left.reason for left in read.left_out}
     assert reasons[torn.name].startswith("is damaged")
     assert "machine that wrote it" in reasons[".part-main-9.jsonl"]
@@ -149,10 +149,10 @@ def test_a_store_that_fails_midway_is_named(near: SparkSession, monkeypatch: pyt
 
     monkeypatch.setattr(Place, "read_bytes", refuse)
     with pytest.raises(PlaceError, match=r"cannot read s3a://bucket/failing/.*part-1.parquet: .*SLOW_DOWN"):
-        read_decisions(near, log)
+        read_decisions(log)
     monkeypatch.setattr(Place, "files", refuse)
     with pytest.raises(PlaceError, match=r"cannot list s3a://bucket/failing: .*SLOW_DOWN"):
-        read_decisions(near, log)
+        read_decisions(log)
 
 
 def test_a_file_appears_in_a_store_only_when_complete(keys: Mapping[str, str]) -> None:

@@ -35,21 +35,21 @@ def reasons(log: Log) -> dict[str, str]:
 
 @pytest.mark.parametrize("read", [read_decisions, read_observations])
 def test_a_directory_without_files_has_no_rows_and_all_columns(
-    spark: SparkSession, tmp_path: Path, read: Callable[[SparkSession, Path], Log]
+    spark: SparkSession, tmp_path: Path, read: Callable[[Path], Log]
 ) -> None:
     for directory in (tmp_path, tmp_path / "missing"):
-        log = read(spark, directory)
-        assert (log.files, log.rows, log.left_out, log.frame.count()) == (0, 0, (), 0)
-        assert "client" in log.frame.columns
+        log = read(directory)
+        assert (log.files, log.rows, log.left_out, log.frame(spark).count()) == (0, 0, (), 0)
+        assert "client" in log.frame(spark).columns
 
 
 def test_whole_files_are_read_with_all_columns_and_in_utc(spark: SparkSession, tmp_path: Path) -> None:
     write(tmp_path, "part-a-1.parquet")
     write(tmp_path, "part-a-2.parquet", 2)
-    log = read_decisions(spark, tmp_path)
+    log = read_decisions(tmp_path)
     assert (log.files, log.rows, log.left_out) == (2, 5, ())
-    assert log.frame.columns == SCHEMA.names
-    rows = log.frame.selectExpr("unix_micros(time) as at", "topic", "bytes").distinct().collect()
+    assert log.frame(spark).columns == SCHEMA.names
+    rows = log.frame(spark).selectExpr("unix_micros(time) as at", "topic", "bytes").distinct().collect()
     start_us = int(datetime(2026, 11, 21, 12, tzinfo=UTC).timestamp()) * 1_000_000
     assert sorted(row["at"] for row in rows) == [start_us, start_us + 1, start_us + 2]
     assert {(row["topic"], row["bytes"]) for row in rows} == {(recorded.TOPIC, 100)}
@@ -76,9 +76,12 @@ def test_an_older_file_has_nulls_for_what_it_lacks(spark: SparkSession, tmp_path
         writer.add(
             Observation(2, "c1", Role.CONSUMER, "orders", Event.ATTACHED, subscription="s", acknowledges=True)
         )
-    log = read_observations(spark, tmp_path)
+    log = read_observations(tmp_path)
     assert (log.files, log.left_out) == (2, ())
-    assert {row["client"]: row["acknowledges"] for row in log.frame.collect()} == {"p1": None, "c1": True}
+    assert {row["client"]: row["acknowledges"] for row in log.frame(spark).collect()} == {
+        "p1": None,
+        "c1": True,
+    }
 
 
 def test_a_file_that_lacks_columns_of_its_own_version_is_named_with_them(
@@ -87,12 +90,12 @@ def test_a_file_that_lacks_columns_of_its_own_version_is_named_with_them(
     lacks = write(tmp_path, "part-lacks.parquet")
     cut(lacks, ["window", "policy"], {VERSION_KEY: b"1"})
     write(tmp_path, "part-whole.parquet", 2)
-    log = read_decisions(spark, tmp_path)
+    log = read_decisions(tmp_path)
     assert (log.files, log.rows) == (1, 2)
     assert reasons(log) == {"part-lacks.parquet": "lacks columns of its schema version 1: policy, window"}
     seen = observed(tmp_path / "seen")
     cut(seen, ["acknowledges"], {observations.VERSION_KEY: b"2"})
-    (reason,) = reasons(read_observations(spark, tmp_path / "seen")).values()
+    (reason,) = reasons(read_observations(tmp_path / "seen")).values()
     assert reason == "lacks columns of its schema version 2: acknowledges"
 
 
@@ -108,8 +111,8 @@ def test_unreadable_files_are_named_with_the_reason(spark: SparkSession, tmp_pat
     write(tmp_path, "part-later.parquet", metadata={VERSION_KEY: b"99"})
     wrong = pa.table({"time": ["noon"]}).replace_schema_metadata({VERSION_KEY: b"1"})
     pq.write_table(wrong, whole.with_name("part-types.parquet"))
-    log = read_decisions(spark, tmp_path)
-    assert (log.files, log.rows, log.frame.count()) == (1, 3, 3)
+    log = read_decisions(tmp_path)
+    assert (log.files, log.rows, log.frame(spark).count()) == (1, 3, 3)
     found = reasons(log)
     assert found.keys() == {
         "part-cut.parquet",
@@ -135,16 +138,16 @@ def test_damage_that_arrow_says_nothing_of_is_named_by_its_kind(
 ) -> None:
     write(tmp_path, "part-silent.parquet")
     monkeypatch.setattr(pq, "ParquetFile", Mock(side_effect=pa.ArrowInvalid("")))
-    log = read_decisions(Mock(), tmp_path)
+    log = read_decisions(tmp_path)
     assert reasons(log) == {"part-silent.parquet": "is damaged or cut short: ArrowInvalid"}
 
 
 def test_files_of_observations_are_not_read_as_decisions(spark: SparkSession, tmp_path: Path) -> None:
     observed(tmp_path)
-    log = read_observations(spark, tmp_path)
+    log = read_observations(tmp_path)
     assert (log.files, log.rows) == (1, 1)
-    assert log.frame.columns == observations.SCHEMA.names
-    (reason,) = reasons(read_decisions(spark, tmp_path)).values()
+    assert log.frame(spark).columns == observations.SCHEMA.names
+    (reason,) = reasons(read_decisions(tmp_path)).values()
     assert reason.startswith("is no decision log")
 
 
@@ -169,10 +172,14 @@ def test_a_spool_is_read_to_its_last_whole_batch(spark: SparkSession, tmp_path: 
     spool.write(encode({"time": [4, 5], **shared})[:-7])  # as a kill in the middle leaves it
     # One that has become Parquet already is read once.
     (folder / ".part-done.jsonl").write_bytes(spool.path.read_bytes())
-    log = read_decisions(spark, tmp_path)
+    log = read_decisions(tmp_path)
     spool.close()
     assert (log.files, log.rows, log.left_out) == (2, 5, ())
-    assert sorted(row[0] for row in log.frame.selectExpr("unix_micros(time)").collect())[:3] == [1, 2, 3]
+    assert sorted(row[0] for row in log.frame(spark).selectExpr("unix_micros(time)").collect())[:3] == [
+        1,
+        2,
+        3,
+    ]
 
 
 def test_a_spool_that_becomes_parquet_after_it_was_listed_is_read_once(
@@ -183,10 +190,10 @@ def test_a_spool_that_becomes_parquet_after_it_was_listed_is_read_once(
     (folder / ".part-late.jsonl").touch()
     before = listing(tmp_path)
     write(tmp_path, "part-late.parquet")
-    log = read_decisions(spark, before)
-    assert (log.files, log.rows, log.frame.count(), log.left_out) == (1, 3, 3, ())
+    log = read_decisions(before)
+    assert (log.files, log.rows, log.frame(spark).count(), log.left_out) == (1, 3, 3, ())
     (folder / ".part-late.jsonl").unlink()
-    assert read_decisions(spark, before).rows == read_decisions(spark, tmp_path).rows == 3
+    assert read_decisions(before).rows == read_decisions(tmp_path).rows == 3
 
 
 def test_a_directory_that_was_listed_is_not_listed_again(
@@ -196,14 +203,14 @@ def test_a_directory_that_was_listed_is_not_listed_again(
     write(tmp_path / "decisions-of-others", "part-b.parquet")
     before = listing(tmp_path)
     monkeypatch.setattr(Place, "files", lambda place: pytest.fail(f"{place} was listed"))
-    assert read_decisions(spark, before.within("decisions")).rows == 3
+    assert read_decisions(before.within("decisions")).rows == 3
     assert before.size == sum(file.stat().st_size for file in tmp_path.rglob("*.parquet"))
 
 
 def test_a_spool_without_a_whole_batch_is_named(spark: SparkSession, tmp_path: Path) -> None:
     folder = tmp_path / "run=r1" / "system=kafka"
     Spool(folder, "part-live", {"run": "r1"}).close()
-    assert list(reasons(read_decisions(spark, tmp_path)).values()) == [
+    assert list(reasons(read_decisions(tmp_path)).values()) == [
         "holds no whole batch of rows yet, or no more"
     ]
 
@@ -223,12 +230,12 @@ def test_a_thorough_reading_finds_damage_inside(spark: SparkSession, tmp_path: P
     content = bytearray(damaged.read_bytes())
     content[4:2_000] = b"\xff" * 1_996
     damaged.write_bytes(content)
-    log = read_decisions(spark, tmp_path)
+    log = read_decisions(tmp_path)
     assert (log.files, log.left_out) == (1, ())
     with pytest.raises(Exception, match="part-x") as failed:
-        log.frame.agg({"time": "max", "messages": "sum"}).collect()
+        log.frame(spark).agg({"time": "max", "messages": "sum"}).collect()
     assert is_damage(failed.value)
     assert not is_damage(ValueError("something else"))
-    thorough = read_decisions(spark, tmp_path, thorough=True)
-    assert (thorough.files, thorough.frame.count()) == (0, 0)
+    thorough = read_decisions(tmp_path, thorough=True)
+    assert (thorough.files, thorough.frame(spark).count()) == (0, 0)
     assert reasons(thorough)["part-x.parquet"].startswith("is damaged or cut short: ")

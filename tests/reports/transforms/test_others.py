@@ -76,19 +76,19 @@ def test_lateness_beyond_that_of_others_by_hand(spark: SparkSession) -> None:
     assert found["quantiles"] == [pytest.approx(400)] * 3
 
 
-def test_holds_of_gates_by_hand(spark: SparkSession) -> None:
+def test_holds_of_gates_by_hand() -> None:
     held = {"action": "delay", "policy": "max_publish_rate"}
     (topic,) = frames.topics(
-        spark, [{"at": 1, "delay": 2_000_000, **held}, {"at": 2, "delay": 5_500_000, **held}, {"at": 3}]
+        [{"at": 1, "delay": 2_000_000, **held}, {"at": 2, "delay": 5_500_000, **held}, {"at": 3}]
     )
     (found,) = throttle.holds(topic.place, [throttle.throttled(topic)])
     assert tuple(found.values()) == ("kafka", "proxy", "orders", "max_publish_rate", 2, 7.5, 5.5)
 
 
-def test_latency_of_producers_by_hand(spark: SparkSession) -> None:
+def test_latency_of_producers_by_hand() -> None:
     rows: list[Row] = [{"at": n, "latency_ns": n * 1_000_000} for n in range(1, 11)]
     rows += [{"at": 1, "event": "refused", "latency_ns": 10**12}]
-    (topic,) = frames.topics(spark, seen=rows)
+    (topic,) = frames.topics(seen=rows)
     (found,) = throttle.latencies(topic.place, [throttle.throttled(topic)], [0.5, 0.9])
     assert (found["phase"], found["messages"], found["longest_ms"]) == ("steady", 10, 10.0)
     assert found["quantiles"] == [oracle.quantile(range(1, 11), 0.5), oracle.quantile(range(1, 11), 0.9)]
@@ -161,23 +161,23 @@ def test_observations_of_version_1_leave_the_limit_unmeasured(spark: SparkSessio
     assert judge(trial("max_unacked_messages_per_consumer", 3), unacked(spark, rows)).verdict is Verdict.OFF
 
 
-def delivered(spark: SparkSession, rows: list[Row]) -> list[Row]:
+def delivered(rows: list[Row]) -> list[Row]:
     """What became of the messages of one topic, by subscription; it was read until the last row."""
-    (topic,) = (each for each in frames.topics(spark, seen=rows) if each.name is not None)
+    (topic,) = (each for each in frames.topics(seen=rows) if each.name is not None)
     parts = [part for _, part in delivery.ends(topic)]
     (end_us,) = delivery.read_until(list(delivery.ends_together(topic.arm, parts)), {}).values()
     found = delivery.delivery(topic.place, [delivery.seen(topic)], 1.0, end_us, ["danube"])
     return sorted(found, key=lambda row: str(row["subscription"]))
 
 
-def test_delivery_by_hand(spark: SparkSession) -> None:
+def test_delivery_by_hand() -> None:
     answers: list[Row] = [{"at": n, "sequence": n} for n in range(5)]
     answers += [{"at": 5, "sequence": 5, "event": "refused"}, {"at": 6, "sequence": 6, "event": "failed"}]
     # Subscription s: 0, 2, 1 (late), 1 again, 3, 5 (was refused). t: 0 to 4, by two consumers in turn.
     rows = [came(10 + place, n) for place, n in enumerate([0, 2, 1, 1, 3, 5])]
     order = [(0, "c1"), (2, "c1"), (1, "c2"), (3, "c2"), (4, "c1")]
     rows += [came(20 + place, n, subscription="t", client=c) for place, (n, c) in enumerate(order)]
-    found = delivered(spark, answers + rows)
+    found = delivered(answers + rows)
     names = ("subscription", "acknowledged", "received", "lost", "duplicates", "reordered", "told_refused")
     assert [tuple(row[name] for name in names) for row in found] == [
         ("s", 5, 5, 1, 1, 1, 1),
@@ -186,34 +186,34 @@ def test_delivery_by_hand(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize(("system", "reordered"), [("danube", 1), ("kafka", 2)])
-def test_overlapping_calls_have_no_order(spark: SparkSession, system: str, reordered: int) -> None:
+def test_overlapping_calls_have_no_order(system: str, reordered: int) -> None:
     """1 was sent before 0 was answered, 3 after 2 was."""
     sent = {0: 0, 1: 1, 2: 20, 3: 40}
     rows: list[Row] = [{"at": sent[n] + 10, "sequence": n, "system": system} for n in sent]
     rows += [
         came(50 + place, n, system=system, published=at(sent[n])) for place, n in enumerate([1, 0, 3, 2])
     ]
-    (found,) = delivered(spark, rows)
+    (found,) = delivered(rows)
     assert (found["received"], found["reordered"]) == (4, reordered)
 
 
-def test_a_subscription_that_received_nothing_lost_everything(spark: SparkSession) -> None:
+def test_a_subscription_that_received_nothing_lost_everything() -> None:
     rows: list[Row] = [{"at": n, "sequence": n} for n in range(3)]
     rows += [
         {"at": 0, "role": "consumer", "event": event, "subscription": name, "client": name, "sequence": None}
         for name, event in (("in", "attached"), ("out", "attach_refused"))
     ]
-    found = delivered(spark, rows)
+    found = delivered(rows)
     names = ("subscription", "acknowledged", "received", "lost", "unread")
     assert [tuple(row[name] for name in names) for row in found] == [
         ("in", 3, 0, 2, 1)  # the last had no time to come
     ]
 
 
-def test_cost_percentiles_match_the_oracle_to_a_thousandth(spark: SparkSession) -> None:
+def test_cost_percentiles_match_the_oracle_to_a_thousandth() -> None:
     costs = [n * n + 1 for n in range(1000)]
     rows: list[Row] = [{"at": 1, "decision_cost": each} for each in costs] + [{"at": 2}]
-    (topic,) = frames.topics(spark, rows)
+    (topic,) = frames.topics(rows)
     (found,) = cost.costs_together(topic.arm, [part for _, part in cost.costs(topic)])
     assert found["timed"] == 1000
     for share in cost.SHARES:

@@ -4,15 +4,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyspark.sql import SparkSession
 from tests.reports import frames, oracle
 from tests.reports.frames import flow, trial
 
 from sluicegate_reports.jobs import rate_figures
-from sluicegate_reports.jobs.by_topic import Figures, OfTopic, measured
 from sluicegate_reports.model.runs import Trial
 from sluicegate_reports.transforms import (
     engage,
@@ -26,6 +25,8 @@ from sluicegate_reports.transforms import (
     refusals,
     slots,
 )
+from sluicegate_reports.transforms.figures import Figures, OfTopic
+from sluicegate_reports.transforms.here import packed_here
 from sluicegate_reports.transforms.lanes import Lane
 from sluicegate_reports.transforms.requests import Gathered, Requests
 from sluicegate_reports.transforms.slots import LATER
@@ -74,7 +75,7 @@ def test_only_tried_rates_have_a_lane() -> None:
             trial(missing="no broker"),
             trial("connection_rate_limit", 5, topic=""),
         ],
-        {("kafka", "proxy"): 250_000},
+        {("kafka", "proxy"): [(0, 250_000)]},
     )
     start = 1_795_262_400 * SECOND
     assert [
@@ -87,9 +88,8 @@ def test_only_tried_rates_have_a_lane() -> None:
     assert [each.gate_begin_us for each in found] == [start + 250_000] * 2
 
 
-def test_decisions_of_a_lane_become_flows(spark: SparkSession) -> None:
+def test_decisions_of_a_lane_become_flows() -> None:
     topics = frames.topics(
-        spark,
         [
             {"at": 1, "messages": 3, "window": 100, "client": None},
             {"at": 2, "action": "reject"},
@@ -120,9 +120,8 @@ def test_decisions_of_a_lane_become_flows(spark: SparkSession) -> None:
     ]
 
 
-def test_amounts_of_each_kind_of_lane(spark: SparkSession) -> None:
+def test_amounts_of_each_kind_of_lane() -> None:
     topics = frames.topics(
-        spark,
         [
             {"at": 1, "messages": 3, "bytes": 900},
             {"at": 2, "operation": "dispatch", "subscription": "s1", "messages": 2, "bytes": 200},
@@ -141,9 +140,8 @@ def test_amounts_of_each_kind_of_lane(spark: SparkSession) -> None:
     assert told(topics, tried, "amount") == [(0, 900), (1, 2), (2, 2), (2, 5), (3, 1)]
 
 
-def test_observations_become_flows(spark: SparkSession) -> None:
+def test_observations_become_flows() -> None:
     topics = frames.topics(
-        spark,
         seen=[
             {"at": 1, "event": "sent"},
             {"at": 2},
@@ -321,7 +319,7 @@ def test_a_load_below_the_limit_spends_nothing() -> None:
     assert (found["spent_us"], found["first_limited_us"], found["engage_ms"]) == (None, None, None)
 
 
-def test_the_synthetic_log_keeps_its_promises(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_synthetic_log_keeps_its_promises(tmp_path: Path) -> None:
     """It is what the benchmarks read: its figures are known, and the transforms find them."""
     import sys
 
@@ -333,11 +331,11 @@ def test_the_synthetic_log_keeps_its_promises(spark: SparkSession, tmp_path: Pat
         Trial("max_publish_rate", system, door, "load", topic, synthetic.RATE, written.start, written.end)
         for system, door, topic in written.topics
     ]
-    log = spark.read.parquet(*(str(path) for path in tmp_path.rglob("*.parquet")))
-    assert written.rows == log.count() == 120_000
+    files = tuple(str(path) for path in tmp_path.rglob("*.parquet"))
+    assert written.rows == sum(pq.read_metadata(path).num_rows for path in files) == 120_000
     rates = rate_figures.rates(trials, {})
     figures = Figures([OfTopic("rates", rates.of_slice, rates.together)])
-    found = measured(packing.packed(packing.Source(log), None), figures)
+    found = packed_here({"decisions": packing.Source(files)}).measured(figures)
     worst = [row["excess"] for row in found["laws"]]
     assert len(worst) == len(written.topics) == 24
     assert max(worst) == pytest.approx(0, abs=1e-6)

@@ -1,0 +1,52 @@
+"""Which topics of a run are cut into slices of time, so that several tasks share the work of one topic."""
+
+from collections import Counter
+from collections.abc import Collection, Iterator
+from itertools import islice
+
+from sluicegate_reports.model.runs import Run
+from sluicegate_reports.spark.log_files import opened
+from sluicegate_reports.spark.reading import Log
+from sluicegate_reports.transforms.lanes import microseconds
+from sluicegate_reports.transforms.packed import PLACE
+from sluicegate_reports.transforms.packing import Cuts
+
+SLICE_ROWS = 1_000_000
+"""A task of fewer takes longer to be sent and begun than to run."""
+_CUT_FROM = 4
+"""Slices: a topic of fewer stays whole, as putting parts together costs something too."""
+_LOOKS = 8
+"""Files that are looked at to learn how many rows each topic has."""
+_SECOND_US = 1_000_000
+
+
+def cuts(run: Run, logs: Collection[Log], slice_rows: int = SLICE_ROWS) -> Cuts:
+    """The topics that have many rows, and the length of their slices in us.
+
+    :param logs: of the run.
+    :param slice_rows: about so many rows of both logs in a slice.
+    """
+    if not run.trials or sum(log.rows for log in logs) < _CUT_FROM * slice_rows:
+        return {}
+    begin_us = min(microseconds(trial.start) for trial in run.trials)
+    length_us = max(microseconds(trial.end) for trial in run.trials) - begin_us
+    rows: Counter[tuple[str, str, str]] = Counter()
+    for log in logs:
+        looked = Counter(_places(log))
+        share = log.rows / max(looked.total(), 1)
+        rows.update({place: round(count * share) for place, count in looked.items()})
+    return {
+        place: max(-(-length_us * slice_rows // (count * _SECOND_US)), 1) * _SECOND_US
+        for place, count in rows.items()
+        if count >= _CUT_FROM * slice_rows
+    }
+
+
+def _places(log: Log) -> Iterator[tuple[str, str, str]]:
+    """The places of some rows: of the first rows of some files, evenly chosen."""
+    files = [*log.whole]
+    for file in islice(files, 0, None, max(len(files) // _LOOKS, 1)):
+        with opened(file) as found:
+            if found.metadata.num_row_groups:
+                columns = found.read_row_group(0, columns=list(PLACE)).to_pydict()
+                yield from zip(*(columns[name] for name in PLACE), strict=True)
