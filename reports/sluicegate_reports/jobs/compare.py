@@ -64,7 +64,6 @@ def _compared(
         astray = strays.astray(run, observations)
         decided, seen = _source(run, decisions, ()), _source(run, observations, astray)
         found = measure(
-            spark,
             run.trials,
             decided,
             seen,

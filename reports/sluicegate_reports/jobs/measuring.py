@@ -1,45 +1,28 @@
 """Measures everything that the logs of a run allow, and collects it; all of it is small.
 
-What looks at all rows works on packed logs, which each log is read once for. What concerns few rows, such as
-attachments, reads them itself.
+All of it works on packed logs, which each log is read once for.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from types import MappingProxyType
-from typing import TypeAlias
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from sluicegate_reports.jobs.by_topic import Figures, OfArm, OfTopic, Row, Rows, measured
+from sluicegate_reports.jobs.other_figures import of_others, of_transit
 from sluicegate_reports.jobs.rate_figures import rates
-from sluicegate_reports.model.runs import Family, Trial, measured_as
+from sluicegate_reports.model.runs import Trial
 from sluicegate_reports.registry import systems
-from sluicegate_reports.spark.progress import tell
-from sluicegate_reports.transforms import (
-    bounds,
-    cost,
-    counts,
-    delay,
-    delivery,
-    lanes,
-    over_time,
-    rejections,
-    served,
-    skew,
-    throttle,
-    transit,
-)
+from sluicegate_reports.transforms import cost, delay, delivery, lanes, over_time, skew, throttle
 from sluicegate_reports.transforms.packed import Key, Part, Topic
 from sluicegate_reports.transforms.packing import Source, packed
 from sluicegate_reports.verdicts.thresholds import IDLE_S
 
 __all__ = ["DELAY_SHARES", "Measures", "Row", "Rows", "collect", "measure"]
 
-_QUERIES_AT_ONCE = 3
 DELAY_SHARES = delay.SHARES
 _UNTOLD: Mapping[tuple[str, str], datetime] = MappingProxyType({})
 
@@ -82,7 +65,6 @@ class Measures:
 
 
 def measure(
-    spark: SparkSession,
     trials: Sequence[Trial],
     decisions: Source | None,
     observations: Source | None,
@@ -97,19 +79,13 @@ def measure(
     if decisions is None and observations is None:
         return Measures()
     logs = packed(decisions, observations)
-    found = measured(logs, Figures((), _CLOCKS))
+    found = measured(logs, Figures((), [*_CLOCKS, *of_transit(trials)]))
     skews, seen = sorted(found["skews"], key=_by_arm), found["ends"]
     ahead_us = skew.ahead_us(skews)
     ends = {arm: lanes.microseconds(moment) for arm, moment in read_until.items()}
-    with ThreadPoolExecutor(_QUERIES_AT_ONCE) as pool:
-        awaited = {
-            name: pool.submit(_run, make)
-            for name, make in _of_few(spark, trials, _frame(decisions), _frame(observations), ahead_us)
-        }
-        collected = measured(logs, _of_all(trials, ahead_us, delivery.read_until(seen, ends)))
-        for name, rows in awaited.items():
-            tell(len(collected), len(collected) + len(awaited))
-            collected[name] = rows.result()
+    of_all = _of_all(trials, ahead_us, delivery.read_until(seen, ends))
+    others = of_others(trials, ahead_us, found.get("transits", []), has_log=decisions is not None)
+    collected = measured(logs, replace(of_all, of_arms=[*of_all.of_arms, *others]))
     bounded = [row for name in ("sizes", "asked") for row in collected.pop(name, [])]
     return Measures(skews=skews, bounded=bounded, **collected)
 
@@ -122,15 +98,6 @@ _CLOCKS = (
 
 def _by_arm(row: Row) -> tuple[str, ...]:
     return row["system"], row["door"], row["gateway"], row["who"]
-
-
-def _frame(source: Source | None) -> DataFrame | None:
-    return None if source is None else source.frame
-
-
-def _run(make: Callable[[], DataFrame]) -> Rows:
-    """The rows of a frame, which some transforms need a job of their own to make."""
-    return collect(make())
 
 
 def collect(frame: DataFrame) -> Rows:
@@ -193,43 +160,3 @@ def _throttled(topic: Topic) -> throttle.Throttled | None:
 def _of_throttled(topic: Key, parts: Sequence[throttle.Throttled | None]) -> dict[str, Rows]:
     known = [part for part in parts if part is not None]
     return {"latencies": throttle.latencies(topic, known), "holds": throttle.holds(topic, known)}
-
-
-_Query: TypeAlias = tuple[str, Callable[[], DataFrame]]
-"""The name of a figure, and what makes its frame."""
-
-
-def _of_few(
-    spark: SparkSession,
-    trials: Sequence[Trial],
-    decisions: DataFrame | None,
-    observations: DataFrame | None,
-    ahead_us: Mapping[tuple[str, str], float],
-) -> Iterator[_Query]:
-    """What looks at few rows, such as attachments, or at those of few trials."""
-    if observations is None:
-        return
-    families: dict[Family, tuple[str, Callable[[DataFrame], DataFrame]]] = {
-        Family.COUNT: (
-            "attachments",
-            lambda tried: counts.attachments(observations, tried, decisions, ahead_us),
-        ),
-        Family.SIZE: ("sizes", lambda tried: bounds.messages(observations, tried, "bytes")),
-        Family.ASKED_DELAY: ("asked", lambda tried: bounds.messages(observations, tried, "delay_ms")),
-        Family.UNACKED: ("unacked", lambda tried: bounds.unacked(observations, tried)),
-        Family.DELAY: (
-            "delays",
-            lambda tried: delay.errors(
-                observations, tried, transit.transit(observations, transit.keeping(spark, trials))
-            ),
-        ),
-    }
-    for family, (name, transform) in families.items():
-        if any(measured_as(trial).family is family for trial in trials):
-            yield name, partial(transform, lanes.tries(spark, trials, family))
-    answered = (Family.SIZE, Family.ASKED_DELAY)
-    if decisions is not None and any(measured_as(trial).family in answered for trial in trials):
-        tried = lanes.tries(spark, trials, *answered)
-        yield "rejected", partial(rejections.rejections, decisions, tried, ahead_us)
-    if any(measured_as(trial).family is Family.COUNT for trial in trials):
-        yield "served", partial(served.served, observations, lanes.tries(spark, trials, Family.COUNT))

@@ -14,7 +14,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from sluicegate_reports.model.runs import Run, Trial
 from sluicegate_reports.model.verdict import Verdict
 from sluicegate_reports.spark.reading import Log
-from sluicegate_reports.transforms.lanes import microseconds, small
+from sluicegate_reports.spark.small import small
+from sluicegate_reports.transforms.lanes import microseconds
 from sluicegate_reports.transforms.packing import Kept
 from sluicegate_reports.verdicts import Finding
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 from tests.reports import frames
-from tests.reports.frames import comes, one, trial, tries
+from tests.reports.frames import comes, trial
 
 from sluicegate_reports.model.runs import Trial
 from sluicegate_reports.transforms import counts
@@ -43,9 +43,7 @@ def test_producers_by_hand(spark: SparkSession) -> None:
 
 def judged(spark: SparkSession, rows: list[Row], *trials: Trial, log: list[Row] | None = None) -> list[Row]:
     """The figures of each trial."""
-    decisions = frames.decisions(spark, log) if log is not None else None
-    found = counts.attachments(frames.observed(spark, rows), tries(spark, *trials), decisions)
-    told = [row.asDict() for row in found.collect()]
+    told = frames.of_others(spark, trials, rows, log)["attachments"]
     return [counts.folded(r for r in told if r["trial"] == number) for number in range(len(trials))]
 
 
@@ -178,8 +176,7 @@ def rejection(policy: str = "max_consumers_per_topic", at_s: float = 5, **change
 def test_refusals_are_attributed_to_gate_or_broker(
     spark: SparkSession, seen: Row, log: list[Row] | None, policies: list[str], how: str | None
 ) -> None:
-    decisions = frames.decisions(spark, log) if log is not None else None
-    found = counts.attachments(frames.observed(spark, [seen]), tries(spark, *LIMITS), decisions).collect()
+    found = frames.of_others(spark, LIMITS, [seen], log)["attachments"]
     assert {(tuple(row["policies"]), row["how"]) for row in found} == {(tuple(policies), how)}
 
 
@@ -196,5 +193,5 @@ def test_native_codes_of_pulsar(spark: SparkSession, code: str, policy: str, who
     native = {"system": "pulsar", "door": "native"}
     role = "producer" if policy == "max_producers_per_topic" else "consumer"
     seen = {**refused(code=code, role=role), **native}
-    found = one(counts.attachments(frames.observed(spark, [seen]), tries(spark, trial(policy, 1, **native))))
+    (found,) = frames.of_others(spark, [trial(policy, 1, **native)], [seen])["attachments"]
     assert (found["whose"], found["wrong"]) == (whose, whose == "own")

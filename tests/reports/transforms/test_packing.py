@@ -11,7 +11,7 @@ from tests.reports.planted.book import Book
 from tests.reports.planted.faults import library
 
 from sluicegate_reports.spark import reading
-from sluicegate_reports.transforms.packed import COLUMNS, TEXTS, Piece, Topic, topics
+from sluicegate_reports.transforms.packed import COLUMNS, MANY, TEXTS, Piece, Topic, topics
 from sluicegate_reports.transforms.packing import Kept, Source, packed
 
 _FAULTS = list(library())[:3]
@@ -24,7 +24,7 @@ def values(piece: Piece, name: str) -> list[Any]:
         text = piece.text(name)
         return [[*text.names, None][code] for code in text.codes]
     known = piece.known(name)
-    told = iter(piece.each(name, known) if name == "decision_id" else piece.number(name)[known].tolist())
+    told = iter(piece.each(name, known) if name in MANY else piece.number(name)[known].tolist())
     return [next(told) if is_known else None for is_known in known]
 
 
