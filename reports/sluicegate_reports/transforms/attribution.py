@@ -13,7 +13,7 @@ gateway that the log knows nothing of, with a code that policies answer with, ma
 row`).
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from sluicegate_reports.registry import doors, systems
@@ -55,6 +55,15 @@ class Attempt(NamedTuple):
     text: str | None
     decision_id: str | None
     """Of the decision that the text names."""
+    policies: Sequence[str] | None = None
+    """That may have refused it, sorted; None if it was not refused."""
+    how: str | None = None
+    """How that is known: one of ID, TEXT, LOG, CODE, NO_ROW, or None."""
+
+    @property
+    def since_us(self) -> int:
+        """When it began, or was told of."""
+        return self.told_us if self.began_us is None else self.began_us
 
 
 class Rejection(NamedTuple):
@@ -136,24 +145,23 @@ class Log:
 
 def attributed(
     attempt: Attempt, system: str, here: Collection[str], log: Log, by: Rules, *, has_log: bool
-) -> tuple[list[str], str | None]:
-    """Say of a refused attempt which policies may have refused it.
+) -> Attempt:
+    """Say of a refused attempt which policies may have refused it; none of them if others did.
 
     :param here: the policies that are set on its topic.
     :param has_log: whether its door has a decision log.
-    :return: the policies, sorted (none if no policy of theirs did it), and how that is known: one of ID,
-        TEXT, LOG, CODE, NO_ROW, or None.
     """
     by_id, in_log = log.about(attempt)
     named = by.named(attempt.text)
     if by_id:
-        return in_log, ID
+        return attempt._replace(policies=in_log, how=ID)
     if named is not None:
-        return [named], TEXT
+        return attempt._replace(policies=[named], how=TEXT)
     if in_log:
-        return in_log, LOG
+        return attempt._replace(policies=in_log, how=LOG)
     answered = sorted(set(by.answering(system, attempt.role, attempt.code)) & set(here))
-    return answered, (NO_ROW if has_log else CODE) if answered else None
+    how = NO_ROW if has_log else CODE
+    return attempt._replace(policies=answered, how=how if answered else None)
 
 
 def rejections(topic: Topic, ahead_us: Mapping[tuple[str, str], float]) -> Iterator[Rejection]:

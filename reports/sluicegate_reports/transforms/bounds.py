@@ -1,7 +1,8 @@
 """Limits on single messages: larger ones must be refused, others must pass."""
 
+import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,14 +20,14 @@ _HELD = ("time_us", "client", "event", "producer", "sequence", "messages", "ackn
 
 
 class Answers(NamedTuple):
-    """What one slice of a topic tells of its trials."""
+    """What some rows tell of a trial."""
 
-    counts: Counter[tuple[int, bool, str, str]]
-    """Answers to producers, by trial, whether the message is above the limit, event and code."""
-    largest: Mapping[int, int]
-    """That was acknowledged, by trial."""
+    counts: Counter[tuple[bool, str, str]]
+    """Answers to producers, by whether the message is above the limit, event and code."""
+    largest: int | None
+    """That was acknowledged."""
     above: pa.Table
-    """What producers saw of messages above: `trial`, `client`, `sequence`, `value`, `answered`."""
+    """What producers saw of messages above the limit: `client`, `sequence`, `value`, `event`."""
     came: pa.Table
     """Messages that consumers got: `client` (that sent it), `sequence`."""
 
@@ -38,60 +39,44 @@ def messages(topic: Topic, tried: Sequence[Try], measure: str) -> Iterator[Part]
     :param measure: column that the limit is on: `bytes` or `delay_ms`, where null is none.
     """
     own = tried_at(topic.place, tried)
-    counts: Counter[tuple[int, bool, str, str]] = Counter()
-    largest: dict[int, int] = {}
-    above, came = [], []
     columns = ("phase", "client", "role", "event", "producer", "sequence", "code", measure)
     for piece in topic.observations(*columns) if own else ():
         event, value, numbered = piece.text("event"), piece.number(measure), piece.known("sequence")
         told = piece.text("role").among("producer") & event.among("sent", *_ANSWERS)
+        came = piece.rows(event.among("received") & numbered).select(["producer", "sequence"])
         for each in own:
-            rows = told & piece.text("phase").among(each.phase)
-            over = value > each.limit
-            for (name, code, is_over), count in _counted(piece, rows & ~event.among("sent"), over):
-                counts[each.trial, is_over, name, code] += count
+            rows, over = told & piece.text("phase").among(each.phase), value > each.limit
             admitted = value[rows & event.among("acknowledged")]
-            if len(admitted):
-                largest[each.trial] = max(int(admitted.max()), largest.get(each.trial, 0))
-            above.append(_above(piece, rows & over & numbered, measure, each.trial))
-        came.append(_came(piece, event.among("received") & numbered))
-    if above:
-        yield topic.place, Answers(counts, largest, pa.concat_tables(above), pa.concat_tables(came))
+            above = piece.rows(rows & over & numbered).select([*_MESSAGE, measure, "event"])
+            yield (
+                (*topic.arm, each.trial),
+                Answers(
+                    _counted(piece, rows & ~event.among("sent"), over),
+                    int(admitted.max()) if len(admitted) else None,
+                    above.rename_columns([*_MESSAGE, "value", "event"]),
+                    came.rename_columns(_MESSAGE),
+                ),
+            )
 
 
-def _counted(piece: Piece, rows: Flags, over: Flags) -> Iterator[tuple[tuple[str, str, bool], int]]:
+def _counted(piece: Piece, rows: Flags, over: Flags) -> Counter[tuple[bool, str, str]]:
     event, code = piece.text("event"), piece.text("code")
-    several = np.stack([event.codes[rows], code.codes[rows], over[rows]])
-    for (name, told, is_over), count in zip(*_unique(several), strict=True):
-        yield (event.names[name], code.names[told] if told >= 0 else "", bool(is_over)), count
-
-
-def _unique(several: Numbers) -> tuple[list[list[int]], list[int]]:
-    values, counts = np.unique(several, axis=1, return_counts=True)
-    return values.T.tolist(), counts.tolist()
-
-
-def _above(piece: Piece, rows: Flags, measure: str, trial: int) -> pa.Table:
-    chosen = piece.rows(rows)
-    answered = pa.array(piece.text("event").among("acknowledged", "refused")[rows])
-    return pa.table(
+    names = [*code.names, ""]
+    shape = (2, len(event.names), len(names))
+    kinds = np.ravel_multi_index(
+        (over[rows].astype(np.int64), event.codes[rows], code.codes[rows]), shape, mode="wrap"
+    )
+    counts = np.bincount(kinds, minlength=math.prod(shape)).reshape(shape)
+    return Counter(
         {
-            "trial": pa.array(np.full(len(chosen), trial)),
-            "client": chosen["client"],
-            "sequence": chosen["sequence"],
-            "value": chosen[measure],
-            "answered": answered,
+            (bool(is_over), event.names[answer], names[of]): int(counts[is_over, answer, of])
+            for is_over, answer, of in np.argwhere(counts).tolist()
         }
     )
 
 
-def _came(piece: Piece, rows: Flags) -> pa.Table:
-    chosen = piece.rows(rows)
-    return pa.table({"client": chosen["producer"], "sequence": chosen["sequence"]})
-
-
-def messages_together(_: Key, parts: Sequence[Answers]) -> Iterator[dict[str, Any]]:
-    """Judge the answers.
+def messages_together(key: tuple[str, str, int], parts: Sequence[Answers]) -> Iterator[dict[str, Any]]:
+    """Judge the answers of a trial.
 
     What is refused with another code than messages above the limit are is refused by another policy, rightly.
 
@@ -100,20 +85,17 @@ def messages_together(_: Key, parts: Sequence[Answers]) -> Iterator[dict[str, An
         `refused`, `otherwise` (of them, with another code), `wrongly_admitted`, `wrongly_refused`,
         `largest_admitted`.
     """
-    counts = sum((part.counts for part in parts), Counter[tuple[int, bool, str, str]]())
+    counts = sum((part.counts for part in parts), Counter[tuple[bool, str, str]]())
     untold = _delivered_untold(parts)
-    for trial in sorted({trial for trial, *_ in counts} | untold.keys()):
-        own = [(*told[1:], count) for told, count in counts.items() if told[0] == trial]
-        codes = {code for over, event, code, _ in own if over and event == "refused"}
-        means: Counter[str] = Counter()
-        for over, event, code, count in own:
-            means.update(dict.fromkeys(_meanings(event, over=over, by_limit=code in codes), count))
-        came, largest_untold = untold.get(trial, (0, None))
-        means.update(above=came, wrongly_admitted=came)
-        largest = [largest_untold, *(part.largest.get(trial) for part in parts)]
-        found = {name: means[name] for name in _COUNTS}
-        most = max((value for value in largest if value is not None), default=None)
-        yield {"trial": trial, **found, "largest_admitted": most}
+    if not counts and not untold:
+        return
+    codes = {code for over, event, code in counts if over and event == "refused"}
+    means = Counter(above=len(untold), wrongly_admitted=len(untold))
+    for (over, event, code), count in counts.items():
+        means.update(dict.fromkeys(_meanings(event, over=over, by_limit=code in codes), count))
+    largest = (*untold, *(part.largest for part in parts if part.largest is not None))
+    found = {name: means[name] for name in _COUNTS}
+    yield {"trial": key[2], **found, "largest_admitted": max(largest, default=None)}
 
 
 def _meanings(event: str, *, over: bool, by_limit: bool) -> Iterator[str]:
@@ -132,28 +114,25 @@ def _meanings(event: str, *, over: bool, by_limit: bool) -> Iterator[str]:
             yield "wrongly_refused"
 
 
-def _delivered_untold(parts: Sequence[Answers]) -> dict[int, tuple[int, int]]:
+def _delivered_untold(parts: Sequence[Answers]) -> list[int]:
     """Messages above the limit that came although their producers got no answer, or none that tells.
 
-    :return: how many, and the largest, by trial.
+    :return: the value of each.
     """
     above, came = (_together([getattr(part, name) for part in parts]) for name in ("above", "came"))
-    each = above.group_by(["trial", *_MESSAGE], use_threads=False).aggregate(
-        [("answered", "any"), ("value", "max")]
-    )
-    unanswered = each.filter(pc.invert(each["answered_any"]))
+    answered = pc.is_in(above["event"].cast(pa.string()), pa.array(["acknowledged", "refused"]))
+    each = above.append_column("answered", answered).group_by(list(_MESSAGE), use_threads=False)
+    told = each.aggregate([("answered", "any"), ("value", "max")])
+    unanswered = told.filter(pc.invert(told["answered_any"]))
     untold = unanswered.join(came, list(_MESSAGE), join_type="left semi", use_threads=False)
-    found: dict[int, tuple[int, int]] = {}
-    for row in untold.to_pylist():
-        count, largest = found.get(row["trial"], (0, row["value_max"]))
-        found[row["trial"]] = count + 1, max(largest, row["value_max"])
+    found: list[int] = untold["value_max"].to_pylist()
     return found
 
 
 def _together(tables: Sequence[pa.Table]) -> pa.Table:
     """Several as one, with names of clients that can be compared."""
     table = pa.concat_tables(tables)
-    return table.set_column(table.column_names.index("client"), "client", table["client"].cast(pa.string()))
+    return table.set_column(0, "client", table["client"].cast(pa.string()))
 
 
 def unacked(topic: Topic, tried: Sequence[Try]) -> Iterator[Part]:

@@ -6,7 +6,6 @@ if fewer than the limit can have been there at any time of the attempt.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -57,31 +56,6 @@ def _attempt(topic: str | None, row: Mapping[str, Any]) -> Attempt:
     return Attempt(topic, **own, began_us=began_us, told_us=row["time_us"], **told)
 
 
-@dataclass(frozen=True, slots=True)
-class _Event:
-    """An attempt at a trial's topic, and who refused it."""
-
-    of: Attempt
-    policies: list[str] | None = None
-    how: str | None = None
-
-    @property
-    def event(self) -> str:
-        return self.of.event
-
-    @property
-    def began_us(self) -> int:
-        return self.of.told_us if self.of.began_us is None else self.of.began_us
-
-    def whose(self, policy: str) -> str | None:
-        """Of a refusal, whether the policy did it."""
-        if self.policies is None:
-            return None
-        if policy not in self.policies:
-            return OTHER
-        return OWN if len(self.policies) == 1 and self.how != attribution.NO_ROW else UNCLEAR
-
-
 def attachments_together(
     key: tuple[str, str], parts: Sequence[Attachments], tried: Sequence[Try], by: Rules, *, has_log: bool
 ) -> Iterator[dict[str, Any]]:
@@ -100,71 +74,70 @@ def attachments_together(
     log = attribution.Log((each for part in parts for each in part.rejected), clients)
     has_log = has_log and key[1] not in by.ungated
     own = [each for each in tried if (each.system, each.door) == key]
-    events: dict[str | None, list[_Event]] = {each.topic: [] for each in own}
-    for attempt in sorted(seen, key=attrgetter("told_us")):
-        here = {each.policy for each in own if each.topic == attempt.topic}
-        if here and attempt.event == "attach_refused":
-            by_whom = attribution.attributed(attempt, key[0], here, log, by, has_log=has_log)
-            events[attempt.topic].append(_Event(attempt, *by_whom))
-        elif here:
-            events[attempt.topic].append(_Event(attempt))
+    events: dict[str | None, list[Attempt]] = {each.topic: [] for each in own}
+    here = {topic: {each.policy for each in own if each.topic == topic} for topic in events}
+    for attempt in seen:
+        if attempt.event == "attach_refused" and attempt.topic in here:
+            set_there = here[attempt.topic]
+            refused = attribution.attributed(attempt, key[0], set_there, log, by, has_log=has_log)
+            events[attempt.topic].append(refused)
+        elif attempt.topic in here:
+            events[attempt.topic].append(attempt)
     for each in own:
         yield from _judged(each, events[each.topic])
 
 
-def _judged(trial: Try, events: Iterable[_Event]) -> Iterator[dict[str, Any]]:
+def _judged(trial: Try, events: Iterable[Attempt]) -> Iterator[dict[str, Any]]:
     role = "producer" if trial.policy == PRODUCERS else "consumer"
     rows = [
         each
         for each in events
-        if each.of.role == role
-        and trial.subscription in (None, each.of.subscription)
-        and each.of.told_us < trial.end_us
+        if each.role == role
+        and trial.subscription in (None, each.subscription)
+        and each.told_us < trial.end_us
     ]
-    about = [(each, True) for each in rows]
-    groups = [about]
-    if trial.policy == SUBSCRIPTIONS:
-        groups = [list(_of_subscriptions(rows))]
-    elif trial.policy == MEMBERS:
-        groups = [
-            [each for each in about if each[0].of.subscription == name] for name in _subscriptions(rows)
-        ]
+    groups: dict[str | None, list[tuple[Attempt, bool]]] = {}
+    for each, about_it in _about(rows, trial.policy):
+        group = each.subscription if trial.policy == MEMBERS else None
+        groups.setdefault(group, []).append((each, about_it))
     found: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
-    for each, most, wrong in (answer for group in groups for answer in _answers(trial, group)):
+    for each, most, wrong in (answer for group in groups.values() for answer in _answers(trial, group)):
         policies = None if each.policies is None else tuple(each.policies)
-        kind = each.event, each.whose(trial.policy), policies, each.how, each.of.code
+        kind = each.event, _whose(each, trial.policy), policies, each.how, each.code
         found.setdefault(kind, []).append((most, wrong))
-    for (event, whose, policies, how, code), answers in found.items():
+    for kind, answers in found.items():
         yield {
             "trial": trial.trial,
-            "event": event,
-            "whose": whose,
-            "policies": policies if policies is None else list(policies),
-            "how": how,
-            "code": code,
+            **dict(zip(("event", "whose", "policies", "how", "code"), kind, strict=True)),
             "answers": len(answers),
             "most": max(most for most, _ in answers),
             "wrong": sum(wrong for _, wrong in answers),
         }
 
 
-def _subscriptions(rows: Iterable[_Event]) -> list[str | None]:
-    return list(dict.fromkeys(each.of.subscription for each in rows))
+def _whose(attempt: Attempt, policy: str) -> str | None:
+    if attempt.policies is None:
+        return None
+    if policy not in attempt.policies:
+        return OTHER
+    return OWN if len(attempt.policies) == 1 and attempt.how != attribution.NO_ROW else UNCLEAR
 
 
-def _of_subscriptions(rows: Sequence[_Event]) -> Iterator[tuple[_Event, bool]]:
+def _about(rows: Sequence[Attempt], policy: str) -> Iterator[tuple[Attempt, bool]]:
     """Whoever joins or leaves a subscription that exists has nothing to do with their number.
 
     Adds whether it is about it: false of one that the limit on their number refused although its own existed.
     """
-    first: dict[str | None, _Event] = {}
-    for each in sorted(rows, key=lambda each: (each.of.told_us, each.of.client)):
+    first: dict[str | None, Attempt] = {}
+    for each in sorted(rows, key=attrgetter("told_us", "client")):
         if each.event == "attached":
-            first.setdefault(each.of.subscription, each)
+            first.setdefault(each.subscription, each)
     for each in rows:
-        begun = first.get(each.of.subscription)
-        if each.event == "attach_refused":
-            existed = begun is not None and begun.of.told_us <= each.began_us
+        begun = first.get(each.subscription)
+        if policy != SUBSCRIPTIONS:
+            yield each, True
+        elif each.event == "attach_refused":
+            existed = begun is not None and begun.told_us <= each.since_us
             if not existed or each.policies == [SUBSCRIPTIONS]:
                 yield each, not existed
         elif each is begun:
@@ -183,13 +156,13 @@ class _Point(NamedTuple):
     went: int = 0
 
 
-def _points(number: int, each: _Event, policy: str) -> Iterator[_Point]:
+def _points(number: int, each: Attempt, policy: str) -> Iterator[_Point]:
     """The moments of an event.
 
     One that was turned away otherwise may have had a place until then: a gateway let it in, the broker did
     not.
     """
-    began_us, told_us = each.began_us, each.of.told_us
+    began_us, told_us = each.since_us, each.told_us
     if each.event == "attached":
         yield _Point(began_us, 3, number, came=1)
         yield _Point(told_us, 4, number, surely=1)
@@ -197,14 +170,14 @@ def _points(number: int, each: _Event, policy: str) -> Iterator[_Point]:
         yield _Point(began_us, 0, number, surely=-1)
         yield _Point(told_us, 2, number, went=1)
     else:
-        other = int(each.whose(policy) == OTHER)
+        other = int(_whose(each, policy) == OTHER)
         yield _Point(began_us, 1, number)
         if other:
             yield _Point(began_us, 3, number, came=1)
         yield _Point(told_us, 5, number, went=other)
 
 
-def _answers(trial: Try, group: Sequence[tuple[_Event, bool]]) -> Iterator[tuple[_Event, int, int]]:
+def _answers(trial: Try, group: Sequence[tuple[Attempt, bool]]) -> Iterator[tuple[Attempt, int, int]]:
     """Each answer within the trial, the most that surely were attached at it, and whether it is wrong."""
     points = [point for n, (each, _) in enumerate(group) for point in _points(n, each, trial.policy)]
     surely = came = went = 0
@@ -213,7 +186,7 @@ def _answers(trial: Try, group: Sequence[tuple[_Event, bool]]) -> Iterator[tuple
     for point in sorted(points):
         surely, came, went = surely + point.surely, came + point.came, went + point.went
         each, about_it = group[point.number]
-        if each.of.told_us < trial.begin_us:
+        if each.told_us < trial.begin_us:
             continue
         if point.place == 1:
             left[point.number] = surely, went

@@ -1,25 +1,20 @@
 """Clients that were told they may not attach, and were served all the same."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from sluicegate_reports.registry.arms import PRODUCERS
 from sluicegate_reports.transforms.lanes import Try, tried_at
-from sluicegate_reports.transforms.packed import NEVER, Key, Numbers, Part, Text, Topic
+from sluicegate_reports.transforms.packed import NEVER, Flags, Key, Numbers, Part, Text, Topic
 
 _SERVED = {"producer": "acknowledged", "consumer": "received"}
-
-
-class Served(NamedTuple):
-    """What one slice of a topic tells; clients are told by role and name."""
-
-    attached: frozenset[tuple[str, str]]
-    refused_us: Mapping[tuple[str, str], int]
-    """When they were first."""
-    last_us: Mapping[tuple[int, str, str], int]
-    """When a client last got or stored a message during a trial."""
+_ANSWERS = ("attached", "attach_refused")
+_Last: TypeAlias = Mapping[tuple[str, int | str, str], int]
+"""By role, what happened and client: when a client last got or stored a message during a trial, in us; of
+_ANSWERS the first, and below 0."""
 
 
 def served(topic: Topic, tried: Sequence[Try]) -> Iterator[Part]:
@@ -28,26 +23,19 @@ def served(topic: Topic, tried: Sequence[Try]) -> Iterator[Part]:
     :param tried: of counts.
     """
     own = tried_at(topic.place, tried)
-    attached: set[tuple[str, str]] = set()
-    refused_us: dict[tuple[str, str], int] = {}
-    last_us: dict[tuple[int, str, str], int] = {}
     for piece in topic.observations("time_us", "client", "role", "event") if own else ():
-        role, event, client = piece.text("role"), piece.text("event"), piece.text("client")
-        at_us = piece.number("time_us")
-        for row in piece.rows(event.among("attached", "attach_refused")).to_pylist():
-            who, us = (row["role"], row["client"]), row["time_us"]
-            if row["event"] == "attached":
-                attached.add(who)
-            else:
-                refused_us[who] = min(refused_us.get(who, us), us)
-        for each in own:
-            of = "producer" if each.policy == PRODUCERS else "consumer"
-            rows = role.among(of) & event.among(_SERVED[of])
-            rows &= (at_us >= each.begin_us) & (at_us < each.end_us)
-            for name, us in _last(client.where(rows), at_us[rows]):
-                last_us[each.trial, of, name] = max(last_us.get((each.trial, of, name), us), us)
-    if own and topic.is_observed:
-        yield topic.place, Served(frozenset(attached), refused_us, last_us)
+        event, client, at_us = piece.text("event"), piece.text("client"), piece.number("time_us")
+        for role, does in _SERVED.items():
+            here = piece.text("role").among(role)
+            told: list[tuple[int | str, Flags, Numbers]]
+            told = [(name, here & event.among(name), -at_us) for name in _ANSWERS]
+            for each in own:
+                if (each.policy == PRODUCERS) == (role == "producer"):
+                    during = (at_us >= each.begin_us) & (at_us < each.end_us)
+                    told.append((each.trial, here & event.among(does) & during, at_us))
+            for what, rows, us in told:
+                last = _last(client.where(rows), us[rows])
+                yield topic.place, {(role, what, name): each_us for name, each_us in last}
 
 
 def _last(client: Text, at_us: Numbers) -> Iterator[tuple[str, int]]:
@@ -58,19 +46,21 @@ def _last(client: Text, at_us: Numbers) -> Iterator[tuple[str, int]]:
             yield name, us
 
 
-def served_together(_: Key, parts: Sequence[Served]) -> Iterator[dict[str, Any]]:
+def served_together(_: Key, parts: Sequence[_Last]) -> Iterator[dict[str, Any]]:
     """How many clients got or stored messages after they were refused, and never attached to the topic.
 
     :return: `trial`, `served`; no row of a trial without one.
     """
-    attached = frozenset[tuple[str, str]]().union(*(part.attached for part in parts))
-    refused_us: dict[tuple[str, str], int] = {}
-    for who, us in (each for part in parts for each in part.refused_us.items()):
-        if who not in attached:
-            refused_us[who] = min(refused_us.get(who, us), us)
-    found: dict[int, set[str]] = {}
-    for (trial, role, name), us in (each for part in parts for each in part.last_us.items()):
-        if us > refused_us.get((role, name), us):
-            found.setdefault(trial, set()).add(name)
-    for trial, names in found.items():
-        yield {"trial": trial, "served": len(names)}
+    last_us: dict[tuple[str, int | str, str], int] = {}
+    for who, us in (each for part in parts for each in part.items()):
+        last_us[who] = max(us, last_us.get(who, us))
+    attached, refused = _ANSWERS
+    found = Counter(
+        what
+        for (role, what, client), us in last_us.items()
+        if what not in _ANSWERS
+        and (role, attached, client) not in last_us
+        and us > -last_us.get((role, refused, client), -us)
+    )
+    for trial, clients in found.items():
+        yield {"trial": trial, "served": clients}

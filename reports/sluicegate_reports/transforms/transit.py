@@ -49,6 +49,7 @@ class _Seen(NamedTuple):
     took: _BySlot
     """The longest transit of messages that nothing keeps back."""
     first_us: _BySlot
+    """When anything was seen, below 0: the greatest is the first."""
     last_us: _BySlot
     soonest_us: int | None
 
@@ -79,21 +80,20 @@ def transit(topic: Topic, kept: Mapping[tuple[str, str], frozenset[str]]) -> Ite
         slots = at_us // SLOT_US
         ends = np.concatenate([sent_us[came], at_us[came]]) // SLOT_US
         free = slice(None) if topic.name not in kept[topic.arm] else slice(0)
-        last_us, before_us = _longest(slots, at_us), _longest(slots, -at_us)
         soonest_us = int(took_us.min()) if len(took_us) else None
         took = _longest(ends[free], np.tile(took_us, 2)[free])
-        yield topic.arm, _Seen(took, (before_us[0], -before_us[1]), last_us, soonest_us)
+        yield topic.arm, _Seen(took, _longest(slots, -at_us), _longest(slots, at_us), soonest_us)
 
 
 def transit_together(key: tuple[str, str], parts: Sequence[_Seen]) -> Iterator[dict[str, Any]]:
     """The transit of an arm at each moment: `system`, `door`, `transit`, as `Transit`."""
     took, first_us, last_us = (
-        tuple(map(np.concatenate, zip(*(part[place] for part in parts), strict=True))) for place in range(3)
+        _longest(*map(np.concatenate, zip(*several, strict=True)))
+        for several in list(zip(*parts, strict=True))[:3]
     )
-    slots, last_us = _longest(*last_us)
-    gaps_us = -_longest(first_us[0], -first_us[1])[1][1:] - last_us[:-1]
+    gaps_us = -first_us[1][1:] - last_us[1][:-1]
     long = gaps_us > _TIMES * (nearest_rank(np.sort(gaps_us), _MOST) if len(gaps_us) else 0)
-    told = (np.concatenate([took[0], slots[1:][long]]), np.concatenate([took[1], gaps_us[long]]))
+    told = (np.concatenate([took[0], last_us[0][1:][long]]), np.concatenate([took[1], gaps_us[long]]))
     near = told[0][:, None] + np.arange(-AROUND, AROUND + 1)
     longest = _longest(near.ravel(), np.repeat(told[1], near.shape[1]))
     soonest_us = min((part.soonest_us for part in parts if part.soonest_us is not None), default=None)
