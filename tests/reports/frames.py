@@ -1,6 +1,6 @@
 """Tiny literal frames, and frames as rows to compare."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,12 +9,14 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from sluicegate.decisions.schema import SCHEMA
+from sluicegate_reports.jobs import other_figures
 from sluicegate_reports.model import observations
-from sluicegate_reports.model.runs import Trial, measured_as
-from sluicegate_reports.transforms import lanes, packing
+from sluicegate_reports.model.runs import Trial
+from sluicegate_reports.transforms import packing
+from sluicegate_reports.transforms.figures import Figures, Rows
 from sluicegate_reports.transforms.flows import ACTIONS, Flows
-from sluicegate_reports.transforms.here import packed_here
-from sluicegate_reports.transforms.packed import NEVER, Text, Topic
+from sluicegate_reports.transforms.here import Here, packed_here
+from sluicegate_reports.transforms.packed import NEVER, PLACE, Text, Topic
 from sluicegate_reports.transforms.slots import Slots
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -81,14 +83,16 @@ def slots(
     return found
 
 
-def topics(decisions: Iterable[Row] = (), seen: Iterable[Row] = ()) -> list[Topic]:
-    """What the jobs see of these rows."""
+def topics(decisions: Iterable[Row] = (), seen: Iterable[Row] = (), slice_us: int = 0) -> list[Topic]:
+    """What the jobs see of these rows; in slices of this length, if it is not 0."""
     told = {
-        "decisions": (SCHEMA, _DECISION, decisions),
-        "observations": (observations.SCHEMA, _OBSERVED, seen),
+        "decisions": _table(SCHEMA, _DECISION, decisions),
+        "observations": _table(observations.SCHEMA, _OBSERVED, seen),
     }
-    sources = {log: packing.Source(tables=(_table(*rows),)) for log, rows in told.items()}
-    return list(packed_here(sources).topics)
+    places = {tuple(row[name] for name in PLACE) for rows in told.values() for row in rows.to_pylist()}
+    cuts = dict.fromkeys(places, slice_us) if slice_us else {}
+    sources = {log: packing.Source(tables=(rows,)) for log, rows in told.items()}
+    return list(packed_here(sources, cuts=cuts).topics)
 
 
 def _table(schema: pa.Schema, base: Row, rows: Iterable[Row]) -> pa.Table:
@@ -121,11 +125,6 @@ _DECISIONS = (
 )
 
 
-def decisions(spark: SparkSession, rows: Iterable[Row]) -> DataFrame:
-    """Decisions as a frame, of the columns that transforms use; `at` is in seconds after START."""
-    return _framed(spark, _DECISIONS, _filled(_DECISION, rows))
-
-
 _OBSERVED: Row = {
     "run": "r1",
     "system": "kafka",
@@ -142,11 +141,6 @@ _TYPES = {"string": "string", "int64": "bigint", "bool": "boolean", "timestamp[u
 _OBSERVATIONS = ", ".join(f"{column.name} {_TYPES[column.type]}" for column in observations.COLUMNS)
 
 
-def observed(spark: SparkSession, rows: Iterable[Row]) -> DataFrame:
-    """Observations as a frame; `at` is in seconds after START."""
-    return _framed(spark, _OBSERVATIONS, _filled(_OBSERVED, rows))
-
-
 def _filled(base: Row, rows: Iterable[Row]) -> list[Row]:
     return [{**base, **row, "time": at(row["at"])} for row in rows]
 
@@ -156,23 +150,29 @@ def _framed(spark: SparkSession, ddl: str, rows: list[Row]) -> DataFrame:
     return spark.createDataFrame([tuple(row.get(name) for name in names) for row in rows], ddl)
 
 
-def rows_of(frame: DataFrame, *names: str) -> list[tuple[Any, ...]]:
-    """Rows of these columns, sorted; all columns if none is named."""
-    chosen = frame.select(*names) if names else frame
-    return sorted((tuple(row) for row in chosen.collect()), key=lambda row: [str(value) for value in row])
-
-
-def one(frame: DataFrame) -> dict[str, Any]:
-    """The only row."""
-    (row,) = frame.collect()
-    return row.asDict()
-
-
 def comes(at_s: float, client: str, event: str = "attached", **changes: Any) -> dict[str, Any]:
     """An observation of a producer that comes, goes or is refused."""
     return {"at": at_s, "client": client, "event": event, **changes}
 
 
-def tries(spark: SparkSession, *trials: Trial) -> DataFrame:
-    """Trials of one family as a frame."""
-    return lanes.tries(spark, trials, measured_as(trials[0]).family)
+def of_others(
+    trials: Sequence[Trial], seen: Iterable[Row], log: Iterable[Row] | None = None
+) -> dict[str, Rows]:
+    """What is found of trials that are not of rates: the same of whole topics and of slices of a second."""
+    rows = (list(log or ()), list(seen))
+    whole, cut = (
+        _of_others(topics(*rows, slice_us), trials, has_log=log is not None) for slice_us in (0, 1_000_000)
+    )
+    assert cut == whole
+    return whole
+
+
+def _of_others(told: Sequence[Topic], trials: Sequence[Trial], *, has_log: bool) -> dict[str, Rows]:
+    figures = other_figures.of_others(trials, {}, transits(told, trials), has_log=has_log)
+    return Here(told).measured(Figures((), list(figures)))
+
+
+def transits(told: Sequence[Topic], trials: Sequence[Trial]) -> Rows:
+    """How long messages took that nothing keeps back, by arm."""
+    figures = Figures((), list(other_figures.of_transit(trials)))
+    return Here(told).measured(figures).get("transits", [])

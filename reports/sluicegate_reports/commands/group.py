@@ -4,6 +4,8 @@ Exit codes: 0 done, 1 a threshold of --fail-on is not passed, 2 wrong use, or so
 """
 
 import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -19,6 +21,8 @@ from sluicegate_reports.commands.usage import Unusable, not_installed, spark
 from sluicegate_reports.model.places import Place, PlaceError
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from sluicegate_reports.model.results import Results
 
 
@@ -36,12 +40,13 @@ def report() -> None:
 @output.options
 @option
 def compare(directory: Place, out: Place | None, form: str | None, fail_on: tuple[Wanted, ...]) -> None:
-    """Compare the recorded run in DIR with Spark, and report the results.
+    """Compare the recorded run in DIR, and report the results.
 
     DIR is what `sluicegate compare run` wrote: run.json, decisions and observations, or with --repeat several
     such directories, which are reported as medians with intervals. It is a path, or a URL such as
-    s3a://BUCKET/RUN. Spark runs where SPARK_REMOTE, spark-submit or spark-defaults say, otherwise on this
-    machine, which then needs Java 17.
+    s3a://BUCKET/RUN. A run of up to 32 MiB of files on this machine is compared by this process. A larger one
+    is compared by Spark, and so is any if SPARK_REMOTE, MASTER, spark-submit or spark-defaults say where
+    Spark runs. On this machine it needs Java 17.
     """
     chosen = output.chosen(out, form)
     output.deliver(_compared(directory), out, chosen, fail_on)
@@ -63,12 +68,12 @@ def render(results_file: Place, out: Place | None, form: str | None, fail_on: tu
 def _compared(directory: Place) -> "Results":
     """Run the job.
 
-    :raises Unusable: without Spark or Java, or if the directory holds no run.
+    :raises Unusable: without what it needs, or if the directory holds no run.
     """
     try:
         from sluicegate_reports.model.repetitions import repetitions
         from sluicegate_reports.model.runs import RunError
-        from sluicegate_reports.spark.session import is_little
+        from sluicegate_reports.spark.session import is_little, is_placed
 
         job = importlib.import_module("sluicegate_reports.jobs.compare")
         repeated = repetitions(directory)  # a directory without a run is reported before Java is needed
@@ -79,11 +84,25 @@ def _compared(directory: Place) -> "Results":
     except (RunError, PlaceError) as error:
         raise Unusable(str(error)) from None
     little = is_little(sum(each.size for each in repeated.directories))
-    with spark("sluicegate report compare", directory, little=little, frugal=True) as session:
+    alone = little and directory.is_local and not is_placed() and not registry.needs_spark()
+    with _where("sluicegate report compare", directory, alone=alone, little=little) as session:
         try:
             return repeated.together([job.compare_run(session, each) for each in repeated.directories])
-        except RunError as error:
+        except (RunError, PlaceError) as error:
             raise Unusable(str(error)) from None
+
+
+@contextmanager
+def _where(name: str, directory: Place, *, alone: bool, little: bool) -> "Iterator[SparkSession | None]":
+    """Where it is computed: in Spark, or alone in this process, which takes less time than to start Spark."""
+    if not alone:
+        with spark(name, directory, little=little, frugal=True) as session:
+            yield session
+        return
+    from sluicegate_reports.spark.progress import working
+
+    with working("compare"):
+        yield None
 
 
 @report.command("schema")

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING
 
 from sluicegate_reports import registry
@@ -13,7 +12,7 @@ from sluicegate_reports.jobs.costs import costs
 from sluicegate_reports.jobs.figures import figures_of, source_of
 from sluicegate_reports.jobs.further import further, rows_kept
 from sluicegate_reports.jobs.incomplete import Incomplete, certain, told
-from sluicegate_reports.jobs.measuring import Measures, measure, of_few
+from sluicegate_reports.jobs.measuring import Measures, measure
 from sluicegate_reports.jobs.overall import overall_sections
 from sluicegate_reports.jobs.policies import first_rows, policy_sections, rows_name
 from sluicegate_reports.jobs.slices import cuts
@@ -74,7 +73,12 @@ def _compared(
         found = Measures()
     elif spark is None:
         sources = {name: Source(log.paths, log.spools, kept[name]) for name, log in logs.items()}
-        found = measure(run.trials, packed_here(sources, cuts=cuts(run, logs.values())), read_until)
+        found = measure(
+            run.trials,
+            packed_here(sources),
+            read_until,
+            has_log=DECISIONS in logs,
+        )
     else:
         found = _in_spark(spark, run, logs, kept, read_until)
     lacking = Incomplete.of(decisions, observations)
@@ -98,13 +102,13 @@ def _in_spark(
         in_files = log.is_here and not log.spools
         return Source(log.paths, kept=kept[name]) if in_files else Framed(log.frame(spark), kept[name])
 
-    frames = {name: rows_kept(log.frame(spark), kept[name]) for name, log in logs.items()}
-    few = partial(of_few, spark, run.trials, frames.get(DECISIONS), frames.get(OBSERVATIONS))
     with planned_for(spark, sum(log.rows for log in logs.values())):
         sources = {name: source(name, log) for name, log in logs.items()}
         packed = packed_in_tasks(spark, sources, cuts=cuts(run, logs.values()))
-        found = measure(run.trials, packed, read_until, few)
-        return replace(found, further=further(spark, run.trials, frames.get(OBSERVATIONS)))
+        found = measure(run.trials, packed, read_until, has_log=DECISIONS in logs)
+        seen = logs.get(OBSERVATIONS)
+        rows = rows_kept(seen.frame(spark), kept[OBSERVATIONS]) if seen else None
+        return replace(found, further=further(spark, run.trials, rows))
 
 
 def judged(run: Run, found: Measures, lacking: Incomplete = _COMPLETE) -> Sequence[Finding]:

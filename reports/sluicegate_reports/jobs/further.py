@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from sluicegate_reports.jobs.measuring import Measures, Rows, collect
 from sluicegate_reports.model.runs import Trial, measured_as
 from sluicegate_reports.registry import metrics
+from sluicegate_reports.spark.small import small
 from sluicegate_reports.transforms import lanes
 from sluicegate_reports.transforms.packed import PLACE
 from sluicegate_reports.transforms.packing import Kept
@@ -14,6 +15,11 @@ from sluicegate_reports.verdicts import Figures
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+_TRIES = (
+    "trial int, policy string, system string, door string, phase string, topic string, subscription string, "
+    "limit double, begin_us bigint, end_us bigint"
+)
 
 
 def further(spark: "SparkSession", trials: Sequence[Trial], observations: "DataFrame | None") -> Rows:
@@ -24,7 +30,8 @@ def further(spark: "SparkSession", trials: Sequence[Trial], observations: "DataF
             continue
         for family in metric.families:
             if any(measured_as(trial).family is family for trial in trials):
-                frame = metric.transform(observations, lanes.tries(spark, trials, family))
+                tried = small(spark, lanes.tries(trials, family), _TRIES)
+                frame = metric.transform(observations, tried)
                 rows = collect(frame.select("trial", metric.name))
                 found += [
                     {"metric": metric.name, "trial": row["trial"], "value": row[metric.name]} for row in rows

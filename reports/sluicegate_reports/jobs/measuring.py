@@ -1,37 +1,21 @@
 """Measures everything that the logs of a run allow, and collects it; all of it is small.
 
-What looks at all rows works on packed logs, which each log is read once for. What concerns few rows, such as
-attachments, reads them itself.
+All of it works on packed logs, which each log is read once for.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from types import MappingProxyType
-from typing import TypeAlias
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
+from sluicegate_reports.jobs.other_figures import of_others, of_transit
 from sluicegate_reports.jobs.rate_figures import rates
-from sluicegate_reports.model.runs import Family, Trial, measured_as
+from sluicegate_reports.model.runs import Trial
 from sluicegate_reports.registry import systems
-from sluicegate_reports.transforms import (
-    ahead,
-    bounds,
-    cost,
-    counts,
-    delay,
-    delivery,
-    lanes,
-    over_time,
-    rejections,
-    served,
-    skew,
-    throttle,
-    transit,
-)
+from sluicegate_reports.transforms import ahead, cost, delay, delivery, lanes, over_time, skew, throttle
 from sluicegate_reports.transforms.ahead import Ahead
 from sluicegate_reports.transforms.figures import Figures, Logs, OfArm, OfTopic, Row, Rows
 from sluicegate_reports.transforms.packed import Key, Part, Topic
@@ -39,9 +23,7 @@ from sluicegate_reports.verdicts.thresholds import IDLE_S
 
 __all__ = ["DELAY_SHARES", "Measures", "Row", "Rows", "collect", "measure"]
 
-_QUERIES_AT_ONCE = 3
 DELAY_SHARES = delay.SHARES
-Few: TypeAlias = Callable[[Mapping[tuple[str, str], float]], Mapping[str, Rows]]
 _UNTOLD: Mapping[tuple[str, str], datetime] = MappingProxyType({})
 
 
@@ -87,20 +69,23 @@ def measure(
     trials: Sequence[Trial],
     logs: Logs,
     read_until: Mapping[tuple[str, str], datetime] = _UNTOLD,
-    few: Few | None = None,
+    *,
+    has_log: bool,
 ) -> Measures:
     """Measure everything that the logs allow.
 
     :param logs: both, as far as they have rows.
-    :param few: measures what concerns few rows.
+    :param has_log: whether there is a decision log.
     :param read_until: when the consumers of an arm stopped reading, by system and door, where it is told.
     """
-    found = logs.measured(_CLOCKS)
+    found = logs.measured(replace(_CLOCKS, of_arms=[*_CLOCKS.of_arms, *of_transit(trials)]))
     spans, seen = found.get("spans", []), found["ends"]
     clocks = ahead.ahead(spans)
     ends = {arm: lanes.microseconds(moment) for arm, moment in read_until.items()}
-    collected = logs.measured(_of_all(trials, clocks, delivery.read_until(seen, ends)))
-    collected |= few({arm: told[0][1] for arm, told in clocks.items()}) if few is not None else {}
+    of_all = _of_all(trials, clocks, delivery.read_until(seen, ends))
+    first_us = {arm: told[0][1] for arm, told in clocks.items()}
+    others = of_others(trials, first_us, found.get("transits", []), has_log=has_log)
+    collected = logs.measured(replace(of_all, of_arms=[*of_all.of_arms, *others]))
     bounded = [row for name in ("sizes", "asked") for row in collected.pop(name, [])]
     return Measures(skews=ahead.skews(spans), clocks=clocks, bounded=bounded, **collected)
 
@@ -113,26 +98,6 @@ _CLOCKS = Figures(
     (OfTopic("clocks", skew.of_slice, _spans),),
     (OfArm("ends", delivery.ends, delivery.ends_together),),
 )
-
-
-def of_few(
-    spark: SparkSession,
-    trials: Sequence[Trial],
-    decisions: DataFrame | None,
-    observations: DataFrame | None,
-    ahead_us: Mapping[tuple[str, str], float],
-) -> dict[str, Rows]:
-    """What concerns few rows, by name of the figure."""
-    queries = [*_of_few(spark, trials, decisions, observations, ahead_us)]
-    with ThreadPoolExecutor(_QUERIES_AT_ONCE) as pool:
-        return dict(
-            zip((name for name, _ in queries), pool.map(_run, (each for _, each in queries)), strict=True)
-        )
-
-
-def _run(make: Callable[[], DataFrame]) -> Rows:
-    """The rows of a frame, which some transforms need a job of their own to make."""
-    return collect(make())
 
 
 def collect(frame: DataFrame) -> Rows:
@@ -193,43 +158,3 @@ def _throttled(topic: Topic) -> throttle.Throttled | None:
 def _of_throttled(topic: Key, parts: Sequence[throttle.Throttled | None]) -> dict[str, Rows]:
     known = [part for part in parts if part is not None]
     return {"latencies": throttle.latencies(topic, known), "holds": throttle.holds(topic, known)}
-
-
-_Query: TypeAlias = tuple[str, Callable[[], DataFrame]]
-"""The name of a figure, and what makes its frame."""
-
-
-def _of_few(
-    spark: SparkSession,
-    trials: Sequence[Trial],
-    decisions: DataFrame | None,
-    observations: DataFrame | None,
-    ahead_us: Mapping[tuple[str, str], float],
-) -> Iterator[_Query]:
-    """What looks at few rows, such as attachments, or at those of few trials."""
-    if observations is None:
-        return
-    families: dict[Family, tuple[str, Callable[[DataFrame], DataFrame]]] = {
-        Family.COUNT: (
-            "attachments",
-            lambda tried: counts.attachments(observations, tried, decisions, ahead_us),
-        ),
-        Family.SIZE: ("sizes", lambda tried: bounds.messages(observations, tried, "bytes")),
-        Family.ASKED_DELAY: ("asked", lambda tried: bounds.messages(observations, tried, "delay_ms")),
-        Family.UNACKED: ("unacked", lambda tried: bounds.unacked(observations, tried)),
-        Family.DELAY: (
-            "delays",
-            lambda tried: delay.errors(
-                observations, tried, transit.transit(observations, transit.keeping(spark, trials))
-            ),
-        ),
-    }
-    for family, (name, transform) in families.items():
-        if any(measured_as(trial).family is family for trial in trials):
-            yield name, partial(transform, lanes.tries(spark, trials, family))
-    answered = (Family.SIZE, Family.ASKED_DELAY)
-    if decisions is not None and any(measured_as(trial).family in answered for trial in trials):
-        tried = lanes.tries(spark, trials, *answered)
-        yield "rejected", partial(rejections.rejections, decisions, tried, ahead_us)
-    if any(measured_as(trial).family is Family.COUNT for trial in trials):
-        yield "served", partial(served.served, observations, lanes.tries(spark, trials, Family.COUNT))

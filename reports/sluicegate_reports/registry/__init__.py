@@ -55,6 +55,11 @@ class Extension:
     """Places of further arms, each an `Arm` of `sluicegate_reports.runner.doors` as `module:name`."""
 
 
+def needs_spark() -> bool:
+    """Whether a registered metric is measured by a transform of its own, which gets a DataFrame."""
+    return any(metric.transform is not None for metric in metrics())
+
+
 @cache
 def systems() -> Mapping[str, System]:
     """All systems by name, ours first.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sluicegate_reports.model.trial import Trial
 
 Transform: TypeAlias = "Callable[[DataFrame, DataFrame], DataFrame]"
-"""Makes rows with `trial` and the metric's name, of observations and of the trials, see `lanes.tries`."""
+"""Makes rows with `trial` and the metric's name, of observations and of the trials, see `lanes.Try`."""
 Rule: TypeAlias = "Callable[[Trial, Figures], Finding | None]"
 """A trial's finding by its figures; None if they do not affect its verdict."""
 

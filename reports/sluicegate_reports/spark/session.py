@@ -144,6 +144,11 @@ def _look_up_once(session: "SparkSession") -> None:
         vars(java).update({name: getattr(java, name) for name in _LOOKED_UP})
 
 
+def is_placed() -> bool:
+    """Whether the environment says where Spark runs."""
+    return any(name in os.environ for name in (*_DECIDED_ELSEWHERE, "MASTER"))
+
+
 def is_little(size: int) -> bool:
     """Whether files of this size are small enough to prefer a quick start of Spark over speed.
 

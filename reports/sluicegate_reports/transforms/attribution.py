@@ -13,13 +13,12 @@ gateway that the log knows nothing of, with a code that policies answer with, ma
 row`).
 """
 
-from collections.abc import Mapping
-
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from sluicegate_reports.registry import doors, systems
 from sluicegate_reports.registry.arms import CONSUMERS, MEMBERS, OF_CONSUMERS, PRODUCERS, SUBSCRIPTIONS
+from sluicegate_reports.transforms.packed import Numbers, Piece, Topic
 
 _TEXTS = (
     ("Producer limit reached for topic", PRODUCERS),
@@ -37,45 +36,74 @@ SLACK_US = 500_000
 """Of the clocks of gate and client, what their measured difference leaves, and of the way between them."""
 _UNTOLD_US = 3_000_000
 """How long an attempt may have taken of which the observations, of version 1, do not tell it."""
-_ATTACHING = ("attach_producer", "create_subscription", "attach_consumer")
-_PLACE = ("system", "door", "topic")
-_ATTEMPT = (*_PLACE, "role", "client", "of_subscription", "began_us", "told_us", "code", "text")
+ATTACHES = ("attach_producer", "create_subscription", "attach_consumer")
+_SECOND_US = 1_000_000
 
 
-def attributed(
-    refused: DataFrame,
-    tries: DataFrame,
-    decisions: DataFrame | None,
-    ahead_us: Mapping[tuple[str, str], float] | None = None,
-) -> DataFrame:
-    """Say of each refused attempt which policies may have refused it.
+class Attempt(NamedTuple):
+    """That a client attached, was refused or left, as it saw it."""
 
-    :param refused: `system`, `door`, `topic`, `role`, `client`, `of_subscription`, `began_us` (null if it is
-        not told), `told_us`, `code`, `text`.
-    :param tries: see `lanes.tries`, of counts: what is set on each topic.
-    :param decisions: columns of the decision log; None if there is none.
-    :param ahead_us: by how much gates' clocks are ahead of the clients', by system and door.
-    :return: the columns of `refused`, `policies` (sorted; none if no policy of theirs did it) and `how`, one
-        of ID, TEXT, LOG, CODE, NO_ROW, or null.
-    """
-    known = _by_log(refused, decisions, ahead_us or {}) if decisions is not None else _unknown(refused)
-    here = tries.groupBy(*_PLACE).agg(F.collect_set("policy").alias("here"))
-    rows = known.join(F.broadcast(here), on=list(_PLACE), how="inner")
-    named = _named()
-    answered = F.array_sort(F.array_intersect(_answering(), F.col("here")))
-    ungated = [door.name for door in doors().values() if not door.gate]
-    has_log = ~F.col("door").isin(*ungated) if decisions is not None else F.lit(False)
-    in_log = F.size("in_log") > 0
-    policies = F.when((F.col("rank") == 0) | (named.isNull() & in_log), F.col("in_log")).when(
-        named.isNotNull(), F.array(named)
-    )
-    how = (
-        F.when(F.col("rank") == 0, ID)
-        .when(named.isNotNull(), TEXT)
-        .when(in_log, LOG)
-        .when(F.size(answered) > 0, F.when(has_log, NO_ROW).otherwise(CODE))
-    )
-    return rows.select(*_ATTEMPT, F.coalesce(policies, answered).alias("policies"), how.alias("how"))
+    topic: str | None
+    role: str
+    client: str
+    subscription: str | None
+    event: str
+    began_us: int | None
+    """None if it is not told."""
+    told_us: int
+    code: str | None
+    text: str | None
+    decision_id: str | None
+    """Of the decision that the text names."""
+    policies: Sequence[str] | None = None
+    """That may have refused it, sorted; None if it was not refused."""
+    how: str | None = None
+    """How that is known: one of ID, TEXT, LOG, CODE, NO_ROW, or None."""
+
+    @property
+    def since_us(self) -> int:
+        """When it began, or was told of."""
+        return self.told_us if self.began_us is None else self.began_us
+
+
+class Rejection(NamedTuple):
+    """A refused attachment, as the log tells it."""
+
+    topic: str | None
+    role: str
+    subscription: str | None
+    client: str
+    """Its name; empty if there is none."""
+    second: int
+    """Since 1970, by the clients' clock."""
+    policy: str | None
+    decision_id: str | None
+
+
+class Rules(NamedTuple):
+    """What registered systems and doors mean by what they answer; where Spark runs they need not be known."""
+
+    texts: tuple[tuple[str, str], ...]
+    codes: Mapping[str, Mapping[str, tuple[str, ...]]]
+    """Policies, by system and code."""
+    ungated: frozenset[str]
+    """Doors without a decision log."""
+
+    def named(self, text: str | None) -> str | None:
+        """The one policy that the words of a refusal mean; None if they mean none."""
+        return next((policy for words, policy in self.texts if words in (text or "")), None)
+
+    def answering(self, system: str, role: str, code: str | None) -> list[str]:
+        """Policies that answer with a code; all that may answer a client of its kind where none was told."""
+        of_role = (PRODUCERS,) if role == "producer" else OF_CONSUMERS
+        answered = self.codes.get(system, {}).get(code, ()) if code is not None else of_role
+        return [policy for policy in answered if policy in of_role]
+
+
+def rules() -> Rules:
+    """Those of all registered systems and doors."""
+    ungated = frozenset(door.name for door in doors().values() if not door.gate)
+    return Rules(texts(), {system.name: dict(system.codes) for system in systems().values()}, ungated)
 
 
 def texts() -> tuple[tuple[str, str], ...]:
@@ -83,99 +111,77 @@ def texts() -> tuple[tuple[str, str], ...]:
     return (*_TEXTS, *(told for system in systems().values() for told in system.texts))
 
 
-def _named() -> Column:
-    """The one policy that the words of a refusal mean; null if they mean none."""
-    told = [F.when(F.col("text").contains(words), policy) for words, policy in texts()]
-    return F.coalesce(*told)
+class Log:
+    """The policies of an arm's rejections, by the decision's id, and by place, client and second."""
+
+    def __init__(self, rejections: Iterable[Rejection], clients: Collection[str]) -> None:
+        """Take rejections.
+
+        :param clients: those whose attempts were refused; the log does not know others by name.
+        """
+        self._policies: dict[tuple[str | int | None, ...], set[str]] = {}
+        for row in rejections:
+            name = row.client if row.client in clients else ""
+            keys = [(row.topic, row.role, row.subscription or "", name, row.second)]
+            for key in (*keys, (row.decision_id,)) if row.decision_id is not None else keys:
+                policies = {row.policy} if row.policy is not None else set()
+                self._policies.setdefault(key, set()).update(policies)
+
+    def about(self, attempt: Attempt) -> tuple[bool, list[str]]:
+        """Whether an attempt names its decision, and the policies of it; else of its client, else of any."""
+        began_us = attempt.told_us - _UNTOLD_US if attempt.began_us is None else attempt.began_us
+        first, last = (began_us - SLACK_US) // _SECOND_US, (attempt.told_us + SLACK_US) // _SECOND_US
+        place = attempt.topic, attempt.role, attempt.subscription or ""
+        for keys in (
+            [(attempt.decision_id,)] if attempt.decision_id is not None else [],
+            [(*place, attempt.client, second) for second in range(first, last + 1)],
+            [(*place, "", second) for second in range(first, last + 1)],
+        ):
+            found = [self._policies[key] for key in keys if key in self._policies]
+            if found:
+                return len(keys[0]) == 1, sorted(set[str]().union(*found))
+        return False, []
 
 
-def _answering() -> Column:
-    """Policies that answer with a code; all that may answer a client of its kind where none was told."""
-    none = F.array().cast("array<string>")
-    of_role = F.when(F.col("role") == "producer", _array(PRODUCERS)).otherwise(_array(*OF_CONSUMERS))
-    found = F.when(F.col("code").isNull(), of_role)
-    for system in systems().values():
-        for code, policies in system.codes.items():
-            told = (F.col("system") == system.name) & (F.col("code") == code)
-            found = found.when(told, _array(*policies))
-    return F.array_intersect(found.otherwise(none), of_role)
+def attributed(
+    attempt: Attempt, system: str, here: Collection[str], log: Log, by: Rules, *, has_log: bool
+) -> Attempt:
+    """Say of a refused attempt which policies may have refused it; none of them if others did.
+
+    :param here: the policies that are set on its topic.
+    :param has_log: whether its door has a decision log.
+    """
+    by_id, in_log = log.about(attempt)
+    named = by.named(attempt.text)
+    if by_id:
+        return attempt._replace(policies=in_log, how=ID)
+    if named is not None:
+        return attempt._replace(policies=[named], how=TEXT)
+    if in_log:
+        return attempt._replace(policies=in_log, how=LOG)
+    answered = sorted(set(by.answering(system, attempt.role, attempt.code)) & set(here))
+    how = NO_ROW if has_log else CODE
+    return attempt._replace(policies=answered, how=how if answered else None)
 
 
-def _array(*values: str) -> Column:
-    return F.array(*(F.lit(value) for value in values))
+def rejections(topic: Topic, ahead_us: Mapping[tuple[str, str], float]) -> Iterator[Rejection]:
+    """The attachments that the log of a topic says were refused.
+
+    :param ahead_us: by how much gates' clocks are ahead of the clients', by system and door.
+    """
+    for piece in topic.decisions(
+        *("time_us", "client", "operation", "subscription", "policy", "action", "decision_id")
+    ):
+        refused = piece.text("operation").among(*ATTACHES) & piece.text("action").among("reject")
+        seconds = clients_us(piece, topic, ahead_us)[refused] // _SECOND_US
+        for row, second in zip(piece.rows(refused).to_pylist(), seconds.tolist(), strict=True):
+            role = "producer" if row["operation"] == "attach_producer" else "consumer"
+            name = (row["client"] or "").partition("@")[0]
+            yield Rejection(
+                topic.name, role, row["subscription"], name, second, row["policy"], row["decision_id"]
+            )
 
 
-def _unknown(refused: DataFrame) -> DataFrame:
-    none = F.array().cast("array<string>").alias("in_log")
-    return refused.select(*_ATTEMPT, none, F.lit(None).cast("int").alias("rank"))
-
-
-def _by_log(refused: DataFrame, decisions: DataFrame, ahead_us: Mapping[tuple[str, str], float]) -> DataFrame:
-    """Policies of the rows that tell of each attempt: by its id, else of its client, else of any client."""
-    clients = refused.select("system", "door", F.col("client").alias("name"), F.lit(True).alias("known"))
-    rows = _rejections(decisions, ahead_us).join(
-        F.broadcast(clients.distinct()), on=["system", "door", "name"], how="left"
-    )
-    name = F.when(F.col("known"), F.col("name")).otherwise("")
-    keys = F.array(F.concat(F.lit("id "), "decision_id"), _key(name, F.col("second")))
-    told = rows.select(F.explode(keys).alias("key"), "policy").where(F.col("key").isNotNull())
-    policies = told.groupBy("key").agg(F.collect_set("policy").alias("policies"))
-    found = _asked(refused).join(policies, on="key", how="left")
-    ranked = F.when(F.col("policies").isNotNull(), F.col("rank"))
-    best = found.groupBy(*_ATTEMPT).agg(
-        F.min(ranked).alias("rank"),
-        *(
-            F.flatten(F.collect_set(F.when(ranked == n, F.col("policies")))).alias(f"in_{n}")
-            for n in (0, 1, 2)
-        ),
-    )
-    of_best = F.when(F.col("rank") == 0, F.col("in_0")).when(F.col("rank") == 1, F.col("in_1"))
-    return best.withColumn("in_log", F.array_sort(F.array_distinct(of_best.otherwise(F.col("in_2")))))
-
-
-def _rejections(decisions: DataFrame, ahead_us: Mapping[tuple[str, str], float]) -> DataFrame:
-    """Rows of refused attachments, by the clients' clock."""
-    operation = F.col("operation")
-    rows = decisions.where(operation.isin(*_ATTACHING) & (F.col("action") == "reject"))
-    return rows.select(
-        *_PLACE,
-        F.when(operation == "attach_producer", "producer").otherwise("consumer").alias("role"),
-        F.col("subscription").alias("of_subscription"),
-        F.substring_index("client", "@", 1).alias("name"),
-        F.floor(clients_us(ahead_us) / 1_000_000).alias("second"),
-        "policy",
-        "decision_id",
-    )
-
-
-def clients_us(ahead_us: Mapping[tuple[str, str], float]) -> Column:
-    """The time of a decision by the clients' clock, in us since 1970."""
-    time_us = F.unix_micros("time")
-    for (system, door), us in ahead_us.items():
-        here = (F.col("system") == system) & (F.col("door") == door)
-        time_us = F.when(here, time_us - round(us)).otherwise(time_us)
-    return time_us
-
-
-def _asked(refused: DataFrame) -> DataFrame:
-    """Each attempt with the keys that rows about it may have, and how good each of them is."""
-    began_us = F.coalesce("began_us", F.col("told_us") - _UNTOLD_US) - SLACK_US
-    first = F.floor(began_us / 1_000_000)
-    seconds = F.sequence(first, F.floor((F.col("told_us") + SLACK_US) / 1_000_000))
-    marked = F.regexp_extract(F.coalesce("text", F.lit("")), MARKED, 1)
-    by_id = F.array(F.struct(F.concat(F.lit("id "), marked).alias("key"), F.lit(0).alias("rank")))
-    by_time = [_keys(F.col("client"), 1, seconds), _keys(F.lit(""), 2, seconds)]
-    return refused.select(*_ATTEMPT, F.explode(F.concat(by_id, *by_time)).alias("asked")).select(
-        *_ATTEMPT, "asked.key", "asked.rank"
-    )
-
-
-def _keys(name: Column, rank: int, seconds: Column) -> Column:
-    return F.transform(
-        seconds, lambda second: F.struct(_key(name, second).alias("key"), F.lit(rank).alias("rank"))
-    )
-
-
-def _key(name: Column, second: Column) -> Column:
-    whose = [F.col(column) for column in (*_PLACE, "role")]
-    return F.concat_ws("\x1f", *whose, F.coalesce("of_subscription", F.lit("")), name, second.cast("string"))
+def clients_us(piece: Piece, topic: Topic, ahead_us: Mapping[tuple[str, str], float]) -> Numbers:
+    """The times of decisions by the clients' clock, in us since 1970."""
+    return piece.number("time_us") - round(ahead_us.get(topic.arm, 0))

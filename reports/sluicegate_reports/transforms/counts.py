@@ -5,69 +5,196 @@ in was wrong if more than the limit were surely there when it was told so, and o
 if fewer than the limit can have been there at any time of the attempt.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Any
-
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 from sluicegate_reports.registry.arms import MEMBERS, PRODUCERS, SUBSCRIPTIONS
 from sluicegate_reports.transforms import attribution
+from sluicegate_reports.transforms.attribution import Attempt, Rejection, Rules
+from sluicegate_reports.transforms.lanes import Try, tried_at
+from sluicegate_reports.transforms.packed import Part, Topic
 
 OWN, UNCLEAR, OTHER = "own", "unclear", "other"
 """Whose doing a refusal is: the trial's policy, perhaps its, surely not."""
-_KEPT = ("trial", "group", "policy", "limit", "begin_us")
-_REFUSAL = (
-    *_KEPT,
-    *("event", "told_us", "began_us", "client", "whose", "policies", "how", "code", "about_it"),
+_SEEN = (
+    *("time_us", "client", "role", "event", "subscription", "latency_ns"),
+    *("code", "text", "decision_id"),
 )
 
 
+class Attachments(NamedTuple):
+    """What one slice of a topic tells of attachments."""
+
+    seen: Sequence[Attempt]
+    """Of topics where counts were tried; of others those that were refused, whose clients the log knows."""
+    rejected: Sequence[Rejection]
+
+
 def attachments(
-    observations: DataFrame,
-    tries: DataFrame,
-    decisions: DataFrame | None = None,
-    ahead_us: Mapping[tuple[str, str], float] | None = None,
-) -> DataFrame:
+    topic: Topic, tried: Sequence[Try], ahead_us: Mapping[tuple[str, str], float]
+) -> Iterator[Part]:
+    """Who attached to a topic, was refused or left, by arm.
+
+    :param tried: of counts.
+    :param ahead_us: by how much gates' clocks are ahead of the clients', by system and door.
+    """
+    if not any((each.system, each.door) == topic.arm for each in tried):
+        return
+    events = ("attached", "attach_refused", "detached")
+    seen = []
+    for piece in topic.observations(*_SEEN):
+        rows = piece.text("event").among(*(events if tried_at(topic.place, tried) else events[1:2]))
+        seen += [_attempt(topic.name, row) for row in piece.rows(rows).to_pylist()]
+    yield topic.arm, Attachments(seen, list(attribution.rejections(topic, ahead_us)))
+
+
+def _attempt(topic: str | None, row: Mapping[str, Any]) -> Attempt:
+    began_us = None if row["latency_ns"] is None else row["time_us"] - row["latency_ns"] // 1000
+    own = {name: row[name] for name in ("role", "client", "subscription", "event")}
+    told = {name: row[name] for name in ("code", "text", "decision_id")}
+    return Attempt(topic, **own, began_us=began_us, told_us=row["time_us"], **told)
+
+
+def attachments_together(
+    key: tuple[str, str], parts: Sequence[Attachments], tried: Sequence[Try], by: Rules, *, has_log: bool
+) -> Iterator[dict[str, Any]]:
     """Judge each attempt by how many were attached meanwhile, as the clients saw it.
 
     A subscription counts from its first consumer on and stays; producers and consumers count until they
     leave.
 
-    :param observations: columns of the observations.
-    :param tries: see `lanes.tries`, of counts.
-    :param decisions: the decision log, to tell which policy refused; see `attribution.attributed`.
-    :param ahead_us: by how much gates' clocks are ahead of the clients', by system and door.
-    :return: `trial`, `event` (attached or attach_refused), `whose` (OWN, UNCLEAR or OTHER; null of attached),
+    :param by: see `attribution.rules`.
+    :param has_log: whether there is a decision log, to tell which policy refused.
+    :return: `trial`, `event` (attached or attach_refused), `whose` (OWN, UNCLEAR or OTHER; None of attached),
         `policies`, `how` and `code` of refusals, `answers`, `most` (at once, after any of them), `wrong`.
     """
-    rows = _events(observations, tries, decisions, ahead_us)
-    points = rows.withColumn("whose", _whose()).select("*", F.explode(_points()).alias("point"))
-    points = points.select("*", "point.*")
-    by_time = Window.partitionBy("trial", "group").orderBy("at_us", "place")
-    so_far = by_time.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    names = ("surely", "came", "went")
-    counted = points.select("*", *(F.sum(name).over(so_far).alias(f"{name}_so_far") for name in names))
-    judged = counted.where((F.col("told_us") >= F.col("begin_us")) & F.col("asks").isNotNull())
-    # Of a refusal there are two points: who had left before it began, and who had come when it was told.
-    answers = judged.groupBy(*_REFUSAL).agg(
-        F.count(F.when(F.col("asks") == "told", 1)).alias("answers"),
-        F.max("surely_so_far").alias("most"),
-        F.count(F.when((F.col("event") == "attached") & (F.col("surely_so_far") > F.col("limit")), 1)).alias(
-            "too_many"
-        ),
-        (
-            F.max(F.when(F.col("asks") == "told", F.col("came_so_far")))
-            - F.max(F.when(F.col("asks") == "began", F.col("went_so_far")))
-        ).alias("perhaps"),
-    )
-    room = (F.col("perhaps") < F.col("limit")) | ~F.col("about_it")
-    wrong = F.when(F.col("event") == "attached", F.col("too_many")).when(room, F.col("answers")).otherwise(0)
-    return (
-        answers.withColumn("wrong", wrong)
-        .groupBy("trial", "event", "whose", "policies", "how", "code")
-        .agg(F.sum("answers").alias("answers"), F.max("most").alias("most"), F.sum("wrong").alias("wrong"))
-    )
+    seen = [each for part in parts for each in part.seen]
+    clients = {each.client for each in seen if each.event == "attach_refused"}
+    log = attribution.Log((each for part in parts for each in part.rejected), clients)
+    has_log = has_log and key[1] not in by.ungated
+    own = [each for each in tried if (each.system, each.door) == key]
+    events: dict[str | None, list[Attempt]] = {each.topic: [] for each in own}
+    here = {topic: {each.policy for each in own if each.topic == topic} for topic in events}
+    for attempt in seen:
+        if attempt.event == "attach_refused" and attempt.topic in here:
+            set_there = here[attempt.topic]
+            refused = attribution.attributed(attempt, key[0], set_there, log, by, has_log=has_log)
+            events[attempt.topic].append(refused)
+        elif attempt.topic in here:
+            events[attempt.topic].append(attempt)
+    for each in own:
+        yield from _judged(each, events[each.topic])
+
+
+def _judged(trial: Try, events: Iterable[Attempt]) -> Iterator[dict[str, Any]]:
+    role = "producer" if trial.policy == PRODUCERS else "consumer"
+    rows = [
+        each
+        for each in events
+        if each.role == role
+        and trial.subscription in (None, each.subscription)
+        and each.told_us < trial.end_us
+    ]
+    groups: dict[str | None, list[tuple[Attempt, bool]]] = {}
+    for each, about_it in _about(rows, trial.policy):
+        group = each.subscription if trial.policy == MEMBERS else None
+        groups.setdefault(group, []).append((each, about_it))
+    found: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
+    for each, most, wrong in (answer for group in groups.values() for answer in _answers(trial, group)):
+        policies = None if each.policies is None else tuple(each.policies)
+        kind = each.event, _whose(each, trial.policy), policies, each.how, each.code
+        found.setdefault(kind, []).append((most, wrong))
+    for kind, answers in found.items():
+        yield {
+            "trial": trial.trial,
+            **dict(zip(("event", "whose", "policies", "how", "code"), kind, strict=True)),
+            "answers": len(answers),
+            "most": max(most for most, _ in answers),
+            "wrong": sum(wrong for _, wrong in answers),
+        }
+
+
+def _whose(attempt: Attempt, policy: str) -> str | None:
+    if attempt.policies is None:
+        return None
+    if policy not in attempt.policies:
+        return OTHER
+    return OWN if len(attempt.policies) == 1 and attempt.how != attribution.NO_ROW else UNCLEAR
+
+
+def _about(rows: Sequence[Attempt], policy: str) -> Iterator[tuple[Attempt, bool]]:
+    """Whoever joins or leaves a subscription that exists has nothing to do with their number.
+
+    Adds whether it is about it: false of one that the limit on their number refused although its own existed.
+    """
+    first: dict[str | None, Attempt] = {}
+    for each in sorted(rows, key=attrgetter("told_us", "client")):
+        if each.event == "attached":
+            first.setdefault(each.subscription, each)
+    for each in rows:
+        begun = first.get(each.subscription)
+        if policy != SUBSCRIPTIONS:
+            yield each, True
+        elif each.event == "attach_refused":
+            existed = begun is not None and begun.told_us <= each.since_us
+            if not existed or each.policies == [SUBSCRIPTIONS]:
+                yield each, not existed
+        elif each is begun:
+            yield each, True
+
+
+class _Point(NamedTuple):
+    """A moment of an event, and what it changes."""
+
+    at_us: int
+    place: int
+    """Of one time, in the order that speaks for the system."""
+    number: int
+    surely: int = 0
+    came: int = 0
+    went: int = 0
+
+
+def _points(number: int, each: Attempt, policy: str) -> Iterator[_Point]:
+    """The moments of an event.
+
+    One that was turned away otherwise may have had a place until then: a gateway let it in, the broker did
+    not.
+    """
+    began_us, told_us = each.since_us, each.told_us
+    if each.event == "attached":
+        yield _Point(began_us, 3, number, came=1)
+        yield _Point(told_us, 4, number, surely=1)
+    elif each.event == "detached":
+        yield _Point(began_us, 0, number, surely=-1)
+        yield _Point(told_us, 2, number, went=1)
+    else:
+        other = int(_whose(each, policy) == OTHER)
+        yield _Point(began_us, 1, number)
+        if other:
+            yield _Point(began_us, 3, number, came=1)
+        yield _Point(told_us, 5, number, went=other)
+
+
+def _answers(trial: Try, group: Sequence[tuple[Attempt, bool]]) -> Iterator[tuple[Attempt, int, int]]:
+    """Each answer within the trial, the most that surely were attached at it, and whether it is wrong."""
+    points = [point for n, (each, _) in enumerate(group) for point in _points(n, each, trial.policy)]
+    surely = came = went = 0
+    # Who were there, and who had left, when a refused attempt began.
+    left: dict[int, tuple[int, int]] = {}
+    for point in sorted(points):
+        surely, came, went = surely + point.surely, came + point.came, went + point.went
+        each, about_it = group[point.number]
+        if each.told_us < trial.begin_us:
+            continue
+        if point.place == 1:
+            left[point.number] = surely, went
+        elif point.place == 4:
+            yield each, surely, int(surely > trial.limit)
+        elif point.place == 5:
+            there, gone = left[point.number]
+            yield each, max(there, surely), int(came - gone < trial.limit or not about_it)
 
 
 def folded(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
@@ -101,112 +228,3 @@ def folded(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
         "unclear": unclear,
         "doubtful": total("wrong", refused, UNCLEAR),
     }
-
-
-def _whose() -> Column:
-    may_be = F.array_contains("policies", F.col("policy"))
-    surely = may_be & (F.size("policies") == 1) & (F.col("how") != attribution.NO_ROW)
-    return F.when(
-        F.col("event") == "attach_refused", F.when(surely, OWN).when(may_be, UNCLEAR).otherwise(OTHER)
-    )
-
-
-def _events(
-    observations: DataFrame,
-    tries: DataFrame,
-    decisions: DataFrame | None,
-    ahead_us: Mapping[tuple[str, str], float] | None,
-) -> DataFrame:
-    """What concerns each trial: comings, goings and refusals with the policies that may have refused.
-
-    Jobs of their own find the few rows that tell of it, and the policies: the observations are then read once
-    instead of for each use of those rows, and the plan of what follows is short.
-    """
-    time_us = F.unix_micros("time")
-    seen = (
-        observations.where(F.col("event").isin("attached", "attach_refused", "detached"))
-        .select(
-            "system",
-            "door",
-            "topic",
-            "role",
-            "client",
-            F.col("subscription").alias("of_subscription"),
-            "event",
-            time_us.alias("told_us"),
-            (time_us - F.floor(F.col("latency_ns") / 1000)).alias("began_us"),
-            "code",
-            "text",
-        )
-        .localCheckpoint()
-    )
-    refused = (
-        attribution.attributed(seen.where(F.col("event") == "attach_refused"), tries, decisions, ahead_us)
-        .withColumn("event", F.lit("attach_refused"))
-        .localCheckpoint()
-    )
-    others = seen.where(F.col("event") != "attach_refused")
-    both = others.unionByName(refused, allowMissingColumns=True)
-    role = F.when(F.col("policy") == PRODUCERS, "producer").otherwise("consumer")
-    whose = F.col("subscription").isNull() | (F.col("subscription") == F.col("of_subscription"))
-    rows = (
-        both.join(F.broadcast(tries), on=["system", "door", "topic"], how="inner")
-        .where((F.col("role") == role) & whose & (F.col("told_us") < F.col("end_us")))
-        .withColumn("group", F.when(F.col("policy") == MEMBERS, F.col("of_subscription")))
-        .withColumn("began_us", F.coalesce("began_us", "told_us"))
-    )
-    return _of_subscriptions(rows)
-
-
-def _of_subscriptions(rows: DataFrame) -> DataFrame:
-    """Whoever joins or leaves a subscription that exists has nothing to do with their number.
-
-    Adds `about_it`: false of one that the limit on their number refused although its own existed.
-    """
-    one = Window.partitionBy("trial", "of_subscription")
-    in_order = one.orderBy(F.col("event") != "attached", "told_us", "client")
-    first_us = F.min(F.when(F.col("event") == "attached", F.col("told_us"))).over(one)
-    rows = rows.withColumn("first_us", first_us).withColumn("nth", F.row_number().over(in_order))
-    event, of_number = F.col("event"), F.col("policy") == SUBSCRIPTIONS
-    existed = F.coalesce(F.col("first_us") <= F.col("began_us"), F.lit(False)) & (event == "attach_refused")
-    by_it = (F.size("policies") == 1) & F.array_contains("policies", F.col("policy"))
-    beside = (event == "detached") | ((event == "attached") & (F.col("nth") > 1)) | (existed & ~by_it)
-    return rows.where(~(of_number & F.coalesce(beside, F.lit(False)))).withColumn(
-        "about_it", ~(of_number & existed)
-    )
-
-
-def _points() -> Column:
-    """The moments of an event; of one time, in the order that speaks for the system.
-
-    One that was turned away otherwise may have had a place until then: a gateway let it in, the broker did
-    not.
-    """
-
-    def point(at: str, place: int, surely: int = 0, came: int = 0, went: int = 0, asks: str = "") -> Column:
-        return F.struct(
-            F.col(at).alias("at_us"),
-            F.lit(place).alias("place"),
-            F.lit(surely).alias("surely"),
-            F.lit(came).alias("came"),
-            F.lit(went).alias("went"),
-            F.lit(asks or None).cast("string").alias("asks"),
-        )
-
-    event = F.col("event")
-    return (
-        F.when(
-            event == "attached",
-            F.array(point("began_us", 3, came=1), point("told_us", 4, surely=1, asks="told")),
-        )
-        .when(event == "detached", F.array(point("began_us", 0, surely=-1), point("told_us", 2, went=1)))
-        .when(
-            F.col("whose") == OTHER,
-            F.array(
-                point("began_us", 1, asks="began"),
-                point("began_us", 3, came=1),
-                point("told_us", 5, went=1, asks="told"),
-            ),
-        )
-        .otherwise(F.array(point("began_us", 1, asks="began"), point("told_us", 5, asks="told")))
-    )

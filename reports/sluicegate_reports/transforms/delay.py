@@ -1,11 +1,14 @@
 """Delivery under a fixed delay: lateness of messages, and that none comes early."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812
+import numpy as np
 
-from sluicegate_reports.transforms.transit import ARM, SLOT_US
+from sluicegate_reports.transforms.lanes import Try, tried_at
+from sluicegate_reports.transforms.packed import NEVER, Numbers, Part, Topic
+from sluicegate_reports.transforms.transit import Transit
 from sluicegate_reports.verdicts.thresholds import EARLY_MS
 
 SHARES = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 0.999)
@@ -15,59 +18,78 @@ EDGES_MS = (
     *(1000, 2000, 5000, 10_000, 30_000, 60_000),
 )
 """Where the stretches of the distribution begin; the first has all that is earlier too."""
-_ACCURACY = 10_000
 
 
-def errors(
-    observations: DataFrame, tries: DataFrame, transit: DataFrame, shares: Sequence[float] = SHARES
-) -> DataFrame:
-    """How much later than published + delay messages came.
+class _Counted(NamedTuple):
+    """Times in us, sorted, and how many there are of up to each."""
 
-    :param observations: columns of the observations; publishing and delivery are on one clock.
-    :param tries: see `lanes.tries`, of fixed delays.
-    :param transit: see `transit.transit`.
-    :return: `trial`, `messages`, `soonest_ms` (from sending to arrival, of any message of the arm), `early`
-        (more than EARLY_MS too early; null if clocks differ, as `soonest_ms` then shows), `least_ms`,
-        `most_ms`, `quantiles`
-        (array in ms, one for each share), `up_to` (array: messages less late than each of EDGES_MS),
-        `beyond` (as `quantiles`, of the lateness less the transit of others when the message was sent or when
-        it came, whichever was longer; at least 0).
+    us: Numbers
+    up_to: Numbers
+
+    def quantiles(self, shares: Sequence[float]) -> list[float]:
+        """In ms, by nearest rank."""
+        ranks = [max(1, math.ceil(int(self.up_to[-1]) * share)) for share in shares]
+        found: list[float] = (self.us[np.searchsorted(self.up_to, ranks)] / 1000).tolist()
+        return found
+
+    def below(self, edges_ms: Sequence[float]) -> list[int]:
+        """How many are less than each of these."""
+        before = np.searchsorted(self.us, np.array(edges_ms) * 1000)
+        found: list[int] = np.append(0, self.up_to)[before].tolist()
+        return found
+
+
+def errors(topic: Topic, tried: Sequence[Try], transits: Mapping[tuple[str, str], Transit]) -> Iterator[Part]:
+    """How much later than published + delay messages of a topic came, and how much of it others did not.
+
+    :param tried: of fixed delays.
+    :param transits: by system and door.
     """
-    received = _received(observations)
-    soonest = received.groupBy(*ARM).agg(F.min("took_ms").alias("soonest_ms"))
-    late = received.join(F.broadcast(tries), on=[*ARM, "topic", "phase"], how="inner").withColumn(
-        "late_ms", F.col("took_ms") - F.col("limit")
-    )
-    for moment in ("sent", "came"):
-        then = transit.select(
-            *ARM, F.col("slot").alias(f"{moment}_slot"), F.col("transit_us").alias(f"{moment}_us")
-        )
-        late = late.join(then, on=[*ARM, f"{moment}_slot"], how="left")
-    others_ms = F.coalesce(F.greatest("sent_us", "came_us"), F.lit(0)) / 1000
-    beyond_ms = F.greatest(F.col("late_ms") - others_ms, F.lit(0.0))
-    early = F.count(F.when(F.col("late_ms") < -EARLY_MS, 1))
-    late = late.join(F.broadcast(soonest), on=list(ARM), how="inner")
-    soonest_ms = F.min("soonest_ms")
-    return late.groupBy("trial").agg(
-        F.count("late_ms").alias("messages"),
-        soonest_ms.alias("soonest_ms"),
-        F.when(soonest_ms >= -EARLY_MS, early).alias("early"),
-        F.min("late_ms").alias("least_ms"),
-        F.max("late_ms").alias("most_ms"),
-        F.percentile_approx("late_ms", list(shares), _ACCURACY).alias("quantiles"),
-        F.array(*(F.count(F.when(F.col("late_ms") < edge, 1)) for edge in EDGES_MS)).alias("up_to"),
-        F.percentile_approx(beyond_ms, list(shares), _ACCURACY).alias("beyond"),
-    )
+    own = tried_at(topic.place, tried)
+    for piece in topic.observations("time_us", "phase", "event", "published_us") if own else ():
+        came = piece.text("event").among("received") & piece.known("published_us")
+        for each in own:
+            rows = came & piece.text("phase").among(each.phase)
+            if rows.any():
+                came_us, sent_us = piece.number("time_us")[rows], piece.number("published_us", NEVER)[rows]
+                late_us = came_us - sent_us - round(each.limit * 1000)
+                others_us = np.maximum(*(transits[topic.arm].at(moment) for moment in (sent_us, came_us)))
+                beyond_us = np.maximum(late_us - np.where(others_us == NEVER, 0, others_us), 0)
+                yield (
+                    (*topic.arm, each.trial),
+                    [np.unique(us, return_counts=True) for us in (late_us, beyond_us)],
+                )
 
 
-def _received(observations: DataFrame) -> DataFrame:
-    """What came: how long it took, and in which slots it was sent and came."""
-    sent_us, came_us = F.unix_micros("published"), F.unix_micros("time")
-    return observations.where((F.col("event") == "received") & F.col("published").isNotNull()).select(
-        *ARM,
-        "topic",
-        F.col("scenario").alias("phase"),
-        ((came_us - sent_us) / 1000).alias("took_ms"),
-        F.floor(sent_us / SLOT_US).alias("sent_slot"),
-        F.floor(came_us / SLOT_US).alias("came_slot"),
-    )
+def errors_together(
+    key: tuple[str, str, int],
+    parts: Sequence[Sequence[tuple[Numbers, Numbers]]],
+    transits: Mapping[tuple[str, str], Transit],
+) -> Iterator[dict[str, Any]]:
+    """The same of a trial; publishing and delivery are on one clock.
+
+    :return: `trial`, `messages`, `soonest_ms` (from sending to arrival, of any message of the arm), `early`
+        (more than EARLY_MS too early; None if clocks differ, as `soonest_ms` then shows), `least_ms`,
+        `most_ms`, `quantiles` (in ms, one for each of SHARES), `up_to` (messages less late than each of
+        EDGES_MS), `beyond` (as `quantiles`, of the lateness less the transit of others when the message was
+        sent or when it came, whichever was longer; at least 0).
+    """
+    late, beyond = (_counted(several) for several in zip(*parts, strict=True))
+    soonest_ms = (transits[key[0], key[1]].soonest_us or 0) / 1000
+    yield {
+        "trial": key[2],
+        "messages": int(late.up_to[-1]),
+        "soonest_ms": soonest_ms,
+        "early": late.below([-EARLY_MS])[0] if soonest_ms >= -EARLY_MS else None,
+        "least_ms": int(late.us[0]) / 1000,
+        "most_ms": int(late.us[-1]) / 1000,
+        "quantiles": late.quantiles(SHARES),
+        "up_to": late.below(EDGES_MS),
+        "beyond": beyond.quantiles(SHARES),
+    }
+
+
+def _counted(parts: Sequence[tuple[Numbers, Numbers]]) -> _Counted:
+    us, count = map(np.concatenate, zip(*parts, strict=True))
+    order = np.argsort(us)
+    return _Counted(us[order], np.cumsum(count[order]))

@@ -1,15 +1,13 @@
-"""Lanes: the trials of rates; and the trials of other families, as small frames."""
+"""Lanes: the trials of rates; and tries: those of other families."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import NamedTuple
 
-import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-
 from sluicegate_reports.model.runs import Family, Trial, measured_as
 from sluicegate_reports.transforms.ahead import Ahead, ahead_at
+from sluicegate_reports.transforms.packed import Key
 
 
 class Lane(NamedTuple):
@@ -49,13 +47,6 @@ class Lane(NamedTuple):
         return self.system, self.door, self.topic
 
 
-_ARROW = {
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-    "double": pa.float64(),
-    "string": pa.string(),
-    "boolean": pa.bool_(),
-}
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _US = 1_000_000
 
@@ -98,19 +89,31 @@ def lanes(trials: Sequence[Trial], clocks: Ahead = MappingProxyType({})) -> list
     return found
 
 
-TRIES_SCHEMA = (
-    "trial int, policy string, system string, door string, phase string, topic string, subscription string, "
-    "limit double, begin_us bigint, end_us bigint"
-)
+class Try(NamedTuple):
+    """The trial of another family; times are us since 1970, by the clients' clock."""
+
+    trial: int
+    """Its place in the run's list."""
+    policy: str
+    system: str
+    door: str
+    phase: str
+    topic: str
+    subscription: str | None
+    limit: float
+    begin_us: int
+    end_us: int
+
+    @property
+    def place(self) -> tuple[str, str, str]:
+        """Whose rows it looks at, see `packed.Topic`."""
+        return self.system, self.door, self.topic
 
 
-def tries(spark: SparkSession, trials: Sequence[Trial], *families: Family) -> DataFrame:
-    """The trials of some families that were carried out, one row each.
-
-    :return: columns of `TRIES_SCHEMA`; `trial` is the place in `trials`, times are us since 1970.
-    """
-    rows = [
-        (
+def tries(trials: Sequence[Trial], *families: Family) -> list[Try]:
+    """The trials of some families that were carried out."""
+    return [
+        Try(
             number,
             trial.policy,
             trial.system,
@@ -125,18 +128,11 @@ def tries(spark: SparkSession, trials: Sequence[Trial], *families: Family) -> Da
         for number, trial in enumerate(trials)
         if measured_as(trial).family in families and not trial.missing and not trial.not_applicable
     ]
-    return small(spark, rows, TRIES_SCHEMA)
 
 
-def small(spark: SparkSession, rows: Sequence[tuple[object, ...]], ddl: str) -> DataFrame:
-    """A frame of a few rows, which are part of the plan: no job has to run to send them anywhere.
-
-    :param ddl: names and types of the columns.
-    """
-    fields = [part.split() for part in ddl.split(", ")]
-    columns = list(zip(*rows, strict=True)) or [()] * len(fields)
-    arrays = [pa.array(column, _ARROW[kind]) for column, (_, kind) in zip(columns, fields, strict=True)]
-    return spark.createDataFrame(pa.table(arrays, names=[name for name, _ in fields]), ddl)
+def tried_at(place: Key, tried: Sequence[Try]) -> list[Try]:
+    """Those that look at the rows of a topic."""
+    return [each for each in tried if each.place == place]
 
 
 def microseconds(moment: datetime) -> int:

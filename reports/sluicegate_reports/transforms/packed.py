@@ -40,16 +40,19 @@ COLUMNS = {
     OBSERVATIONS: (
         *("time_us", "phase", "client", "role", "event", "subscription", "producer"),
         *("sequence", "messages", "bytes", "latency_ns", "delay_ms", "published_us", "decision_id"),
+        *("code", "text", "acknowledges"),
     ),
 }
 """What a piece has of each row, but for its place."""
 TEXTS = frozenset(
     {
         *("gateway", "client", "operation", "subscription", "policy", "action", "others"),
-        *("phase", "role", "event", "producer"),
+        *("phase", "role", "event", "producer", "code"),
     }
 )
-"""Columns of texts of which there are few; `decision_id` is one of many, the others are numbers."""
+"""Columns of texts of which there are few; those of `MANY` are of many, the others are numbers."""
+MANY = ("decision_id", "text")
+"""Texts that are all different. `text` is what a client was told that may not attach."""
 
 
 def alike(values: Numbers) -> Iterator[tuple[int, int]]:
@@ -141,6 +144,10 @@ class Piece:
         """A column of texts that are all different, of some rows."""
         found: list[str] = self._table[name].filter(pa.array(rows)).to_pylist()
         return found
+
+    def rows(self, rows: Flags) -> pa.Table:
+        """Some rows with all columns that were asked for."""
+        return self._table.filter(pa.array(rows))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sluicegate_reports.model.timestamps import in_microseconds
-from sluicegate_reports.transforms.attribution import MARKED
+from sluicegate_reports.transforms.attribution import ATTACHES, MARKED
 from sluicegate_reports.transforms.packed import (
     ATTACHING,
     COLUMNS,
@@ -164,6 +164,9 @@ def _column(table: pa.Table, log: str, name: str) -> pa.ChunkedArray | pa.Array:
     """A column as it is packed; nulls if the log has none."""
     if name == "decision_id":
         return _decision_ids(table, log)
+    if name == "text":
+        refused = pc.equal(table["event"], "attach_refused")
+        return pc.if_else(refused, table["text"], pa.nulls(len(table), pa.string()))
     of = _FROM.get(name, name)
     if of not in table.column_names:
         return pa.nulls(len(table), pa.string() if name in TEXTS else pa.int64())
@@ -181,11 +184,14 @@ def _others(reasons: pa.ChunkedArray) -> pa.Array:
 
 
 def _decision_ids(table: pa.Table, log: str) -> pa.ChunkedArray | pa.Array:
-    """What sets a refused message against its decision: the id in the log, or in what its client was told."""
+    """What sets a refusal against its decision: the id in the log, or in what its client was told."""
     nothing = pa.nulls(len(table), pa.string())
     if log == DECISIONS:
-        published = pc.equal(table["operation"], "publish")
-        return pc.if_else(published, table["decision_id"], nothing)
+        refused = pc.and_(
+            pc.is_in(table["operation"], pa.array(ATTACHES)), pc.equal(table["action"], "reject")
+        )
+        told = pc.or_(pc.equal(table["operation"], "publish"), refused)
+        return pc.if_else(told, table["decision_id"], nothing)
     text = table["text"]
     if text.null_count == len(text):
         return nothing

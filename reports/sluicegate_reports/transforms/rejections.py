@@ -1,33 +1,35 @@
 """What gateways' logs tell of refused messages, to compare it with what producers were told."""
 
-from collections.abc import Mapping
-
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from sluicegate_reports.transforms.attribution import SLACK_US, clients_us
+from sluicegate_reports.transforms.lanes import Try, tried_at
+from sluicegate_reports.transforms.packed import Part, Topic
 
 
 def rejections(
-    decisions: DataFrame, tries: DataFrame, ahead_us: Mapping[tuple[str, str], float]
-) -> DataFrame:
-    """The messages that a trial's policy refused, as the log tells.
+    topic: Topic, tried: Sequence[Try], ahead_us: Mapping[tuple[str, str], float]
+) -> Iterator[Part]:
+    """The messages that a trial's policy refused, as the log of its topic tells.
 
-    :param decisions: columns of the decision log.
-    :param tries: see `lanes.tries`, of sizes or of delays that producers ask for.
+    :param tried: of sizes or of delays that producers ask for.
     :param ahead_us: by how much gates' clocks are ahead of the clients', by system and door.
+    """
+    own = tried_at(topic.place, tried)
+    for piece in topic.decisions("time_us", "operation", "policy", "action", "messages") if own else ():
+        at_us, action = clients_us(piece, topic, ahead_us), piece.text("action")
+        told = piece.text("operation").among("publish") & ~action.among("delay", None)
+        for each in own:
+            here = told & (at_us >= each.begin_us - SLACK_US) & (at_us <= each.end_us + SLACK_US)
+            if here.any():
+                refused = here & action.among("reject", "drop") & piece.text("policy").among(each.policy)
+                yield (*topic.arm, each.trial), int(piece.number("messages")[refused].sum())
+
+
+def rejections_together(key: tuple[str, str, int], parts: Sequence[int]) -> Iterator[dict[str, Any]]:
+    """Likewise of a trial.
+
     :return: `trial`, `log_refused`; no row of a trial whose topic the log tells nothing of.
     """
-    refused = F.col("action").isin("reject", "drop") & (F.col("refused_by") == F.col("policy"))
-    return (
-        decisions.where((F.col("operation") == "publish") & (F.col("action") != "delay"))
-        .select(
-            *("system", "door", "topic", "action", "messages"),
-            F.col("policy").alias("refused_by"),
-            clients_us(ahead_us).alias("at_us"),
-        )
-        .join(F.broadcast(tries), on=["system", "door", "topic"], how="inner")
-        .where(F.col("at_us").between(F.col("begin_us") - SLACK_US, F.col("end_us") + SLACK_US))
-        .groupBy("trial")
-        .agg(F.sum(F.when(refused, F.col("messages")).otherwise(0)).alias("log_refused"))
-    )
+    yield {"trial": key[2], "log_refused": sum(parts)}

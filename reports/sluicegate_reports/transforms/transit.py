@@ -5,15 +5,15 @@ top of that. Messages of topics without a rate, a delay or a bound on unacknowle
 of them was under way, a pause in all that the clients of an arm saw tells it too.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
-from pyspark.sql import DataFrame, SparkSession, Window
-from pyspark.sql import functions as F  # noqa: N812
+import numpy as np
 
 from sluicegate_reports.model.runs import Family, Trial, measured_as
-from sluicegate_reports.transforms.lanes import small
+from sluicegate_reports.transforms.packed import NEVER, Numbers, Part, Topic
+from sluicegate_reports.transforms.throttle import nearest_rank
 
-ARM = ("system", "door")
 SLOT_US = 100_000
 AROUND = 2
 """Slots before and after one that count as the same moment."""
@@ -21,52 +21,88 @@ _KEEPING = (Family.RATE, Family.DELAY, Family.ASKED_DELAY, Family.UNACKED)
 _MOST, _TIMES = 0.9, 3
 """So many times as long as what so large a share of the arm's gaps lasts, a gap is a pause: else clients that
 seldom do anything would always pause."""
+_BySlot: TypeAlias = tuple[Numbers, Numbers]
+"""Slots of `SLOT_US` since 1970, sorted, and a value of each."""
 
 
-def keeping(spark: SparkSession, trials: Sequence[Trial]) -> DataFrame:
-    """The topics on which a policy keeps messages back: `system`, `door`, `topic`."""
-    places = {(t.system, t.door, t.topic) for t in trials if measured_as(t).family in _KEEPING}
-    return small(spark, sorted(places), "system string, door string, topic string")
+class Transit(NamedTuple):
+    """How long messages of an arm took."""
+
+    slots: Numbers
+    """Of which anything tells, of `SLOT_US` since 1970, sorted."""
+    transit_us: Numbers
+    """The longest: of what was sent or came within `AROUND` slots, or of a pause that ended there."""
+    soonest_us: int | None
+    """The shortest of any message; None if none came."""
+
+    def at(self, moments_us: Numbers) -> Numbers:
+        """The longest when something was sent or came; NEVER where nothing tells."""
+        place = np.searchsorted(self.slots, moments_us // SLOT_US)
+        known = np.append(self.slots, NEVER)[place] == moments_us // SLOT_US
+        found: Numbers = np.where(known, np.append(self.transit_us, NEVER)[place], NEVER)
+        return found
 
 
-def transit(observations: DataFrame, kept: DataFrame) -> DataFrame:
-    """The longest transit at each moment.
+class _Seen(NamedTuple):
+    """What some rows of a topic tell."""
 
-    :param observations: columns of the observations.
-    :param kept: see `keeping`; small.
-    :return: `system`, `door`, `slot` (of `SLOT_US` since 1970), `transit_us`: of what was sent or came within
-        `AROUND` slots of it, or of a pause that ended there. A slot of which nothing tells has no row.
+    took: _BySlot
+    """The longest transit of messages that nothing keeps back."""
+    first_us: _BySlot
+    """When anything was seen, below 0: the greatest is the first."""
+    last_us: _BySlot
+    soonest_us: int | None
+
+
+def keeping(trials: Sequence[Trial]) -> dict[tuple[str, str], frozenset[str]]:
+    """The topics on which a policy keeps messages back, of the arms with fixed delays."""
+    found: dict[tuple[str, str], frozenset[str]] = {
+        (each.system, each.door): frozenset() for each in trials if measured_as(each).family is Family.DELAY
+    }
+    for each in trials:
+        arm = each.system, each.door
+        if arm in found and measured_as(each).family in _KEEPING:
+            found[arm] |= {each.topic}
+    return found
+
+
+def transit(topic: Topic, kept: Mapping[tuple[str, str], frozenset[str]]) -> Iterator[Part]:
+    """What a topic tells of an arm's transit.
+
+    :param kept: see `keeping`; arms that it lacks are not looked at.
     """
-    told = _of_messages(observations, kept).unionByName(_of_pauses(observations))
-    by_slot = told.groupBy(*ARM, "slot").agg(F.max("transit_us").alias("transit_us"))
-    near = F.explode(F.sequence(F.col("slot") - AROUND, F.col("slot") + AROUND)).alias("slot")
-    return (
-        by_slot.select(*ARM, near, "transit_us")
-        .groupBy(*ARM, "slot")
-        .agg(F.max("transit_us").alias("transit_us"))
-    )
+    if topic.arm not in kept:
+        return
+    for piece in topic.observations("time_us", "event", "published_us"):
+        at_us, sent_us = piece.number("time_us"), piece.number("published_us", NEVER)
+        came = piece.text("event").among("received") & piece.known("published_us")
+        took_us = at_us[came] - sent_us[came]
+        slots = at_us // SLOT_US
+        ends = np.concatenate([sent_us[came], at_us[came]]) // SLOT_US
+        free = slice(None) if topic.name not in kept[topic.arm] else slice(0)
+        soonest_us = int(took_us.min()) if len(took_us) else None
+        took = _longest(ends[free], np.tile(took_us, 2)[free])
+        yield topic.arm, _Seen(took, _longest(slots, -at_us), _longest(slots, at_us), soonest_us)
 
 
-def _of_messages(observations: DataFrame, kept: DataFrame) -> DataFrame:
-    sent_us, came_us = F.unix_micros("published"), F.unix_micros("time")
-    ends = F.explode(F.array(*(F.floor(each / SLOT_US) for each in (sent_us, came_us)))).alias("slot")
-    return (
-        observations.where((F.col("event") == "received") & F.col("published").isNotNull())
-        .join(F.broadcast(kept), on=[*ARM, "topic"], how="left_anti")
-        .select(*ARM, ends, (came_us - sent_us).alias("transit_us"))
+def transit_together(key: tuple[str, str], parts: Sequence[_Seen]) -> Iterator[dict[str, Any]]:
+    """The transit of an arm at each moment: `system`, `door`, `transit`, as `Transit`."""
+    took, first_us, last_us = (
+        _longest(*map(np.concatenate, zip(*several, strict=True)))
+        for several in list(zip(*parts, strict=True))[:3]
     )
+    gaps_us = -first_us[1][1:] - last_us[1][:-1]
+    long = gaps_us > _TIMES * (nearest_rank(np.sort(gaps_us), _MOST) if len(gaps_us) else 0)
+    told = (np.concatenate([took[0], last_us[0][1:][long]]), np.concatenate([took[1], gaps_us[long]]))
+    near = told[0][:, None] + np.arange(-AROUND, AROUND + 1)
+    longest = _longest(near.ravel(), np.repeat(told[1], near.shape[1]))
+    soonest_us = min((part.soonest_us for part in parts if part.soonest_us is not None), default=None)
+    yield {"system": key[0], "door": key[1], "transit": Transit(*longest, soonest_us)}
 
 
-def _of_pauses(observations: DataFrame) -> DataFrame:
-    at_us = F.unix_micros("time")
-    by_slot = observations.groupBy(*ARM, F.floor(at_us / SLOT_US).alias("slot")).agg(
-        F.min(at_us).alias("first_us"), F.max(at_us).alias("last_us")
-    )
-    before = F.lag("last_us").over(Window.partitionBy(*ARM).orderBy("slot"))
-    gaps = by_slot.select(*ARM, "slot", (F.col("first_us") - before).alias("transit_us"))
-    usual = gaps.groupBy(*ARM).agg(F.percentile_approx("transit_us", _MOST).alias("usual_us"))
-    return (
-        gaps.join(F.broadcast(usual), on=list(ARM), how="inner")
-        .where(F.col("transit_us") > _TIMES * F.col("usual_us"))
-        .drop("usual_us")
-    )
+def _longest(slots: Numbers, values: Numbers) -> _BySlot:
+    """The greatest value of each slot."""
+    own, place = np.unique(slots, return_inverse=True)
+    greatest = np.full(len(own), NEVER)
+    np.maximum.at(greatest, place, values)
+    return own, greatest

@@ -3,9 +3,8 @@
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 from tests.reports import frames
-from tests.reports.frames import comes, one, trial, tries
+from tests.reports.frames import comes, trial
 
 from sluicegate_reports.model.runs import Trial
 from sluicegate_reports.transforms import counts
@@ -13,7 +12,7 @@ from sluicegate_reports.transforms import counts
 Row = dict[str, Any]
 
 
-def test_producers_by_hand(spark: SparkSession) -> None:
+def test_producers_by_hand() -> None:
     rows = [
         comes(-1, "p1"),  # before the trial: it counts, and is not judged
         comes(1, "p2"),
@@ -26,7 +25,7 @@ def test_producers_by_hand(spark: SparkSession) -> None:
         comes(8, "p5", topic="other"),
         comes(11, "p5"),
     ]
-    assert judged(spark, rows, trial("max_producers_per_topic", 2)) == [
+    assert judged(rows, trial("max_producers_per_topic", 2)) == [
         {
             "attempts": 5,
             "attached": 3,
@@ -41,15 +40,13 @@ def test_producers_by_hand(spark: SparkSession) -> None:
     ]
 
 
-def judged(spark: SparkSession, rows: list[Row], *trials: Trial, log: list[Row] | None = None) -> list[Row]:
+def judged(rows: list[Row], *trials: Trial, log: list[Row] | None = None) -> list[Row]:
     """The figures of each trial."""
-    decisions = frames.decisions(spark, log) if log is not None else None
-    found = counts.attachments(frames.observed(spark, rows), tries(spark, *trials), decisions)
-    told = [row.asDict() for row in found.collect()]
+    told = frames.of_others(trials, rows, log)["attachments"]
     return [counts.folded(r for r in told if r["trial"] == number) for number in range(len(trials))]
 
 
-def test_subscriptions_and_consumers_by_hand(spark: SparkSession) -> None:
+def test_subscriptions_and_consumers_by_hand() -> None:
     def consumer(at_s: float, client: str, subscription: str, event: str = "attached", text: str = "") -> Row:
         return comes(at_s, client, event, role="consumer", subscription=subscription, text=text)
 
@@ -71,7 +68,7 @@ def test_subscriptions_and_consumers_by_hand(spark: SparkSession) -> None:
         trial("max_consumers_per_subscription", 1),  # each: c2 is one too many
     ]
     names = ("attempts", "attached", "refused", "otherwise", "most", "wrongly_admitted", "wrongly_refused")
-    assert [tuple(each[name] for name in names) for each in judged(spark, rows, *trials)] == [
+    assert [tuple(each[name] for name in names) for each in judged(rows, *trials)] == [
         (4, 2, 2, 0, 2, 0, 1),
         (4, 3, 1, 2, 3, 0, 1),
         (2, 2, 0, 2, 2, 0, 0),
@@ -79,7 +76,7 @@ def test_subscriptions_and_consumers_by_hand(spark: SparkSession) -> None:
     ]
 
 
-def test_simultaneous_attempts_are_judged_by_what_is_certain(spark: SparkSession) -> None:
+def test_simultaneous_attempts_are_judged_by_what_is_certain() -> None:
     def tried(at_s: float, client: str, event: str = "attached", for_s: float = 1) -> Row:
         return comes(at_s, client, event, latency_ns=int(for_s * 1e9))
 
@@ -95,12 +92,12 @@ def test_simultaneous_attempts_are_judged_by_what_is_certain(spark: SparkSession
         tried(9, "p7"),
         tried(9.1, "p8"),  # whichever came last: three are there
     ]
-    (found,) = judged(spark, rows, trial("max_producers_per_topic", 2))
+    (found,) = judged(rows, trial("max_producers_per_topic", 2))
     assert (found["refused"], found["wrongly_refused"]) == (3, 1)
     assert (found["attached"], found["wrongly_admitted"], found["most"]) == (5, 1, 3)
 
 
-def test_a_client_refused_by_the_broker_may_have_held_a_place_of_the_gate(spark: SparkSession) -> None:
+def test_a_client_refused_by_the_broker_may_have_held_a_place_of_the_gate() -> None:
     rows = [
         comes(1, "p1"),
         comes(6, "p2", "attach_refused", latency_ns=4 * 10**9, code="KafkaError"),  # let in by the gate
@@ -109,7 +106,7 @@ def test_a_client_refused_by_the_broker_may_have_held_a_place_of_the_gate(spark:
             9, "p4", "attach_refused", latency_ns=10**9, code="PolicyViolationError"
         ),  # p2 was away by then
     ]
-    (found,) = judged(spark, rows, trial("max_producers_per_topic", 2))
+    (found,) = judged(rows, trial("max_producers_per_topic", 2))
     assert (found["refused"], found["otherwise"], found["wrongly_refused"]) == (2, 1, 1)
 
 
@@ -176,10 +173,9 @@ def rejection(policy: str = "max_consumers_per_topic", at_s: float = 5, **change
     ],
 )
 def test_refusals_are_attributed_to_gate_or_broker(
-    spark: SparkSession, seen: Row, log: list[Row] | None, policies: list[str], how: str | None
+    seen: Row, log: list[Row] | None, policies: list[str], how: str | None
 ) -> None:
-    decisions = frames.decisions(spark, log) if log is not None else None
-    found = counts.attachments(frames.observed(spark, [seen]), tries(spark, *LIMITS), decisions).collect()
+    found = frames.of_others(LIMITS, [seen], log)["attachments"]
     assert {(tuple(row["policies"]), row["how"]) for row in found} == {(tuple(policies), how)}
 
 
@@ -192,9 +188,9 @@ def test_refusals_are_attributed_to_gate_or_broker(
         ("Timeout", "max_consumers_per_topic", "other"),
     ],
 )
-def test_native_codes_of_pulsar(spark: SparkSession, code: str, policy: str, whose: str) -> None:
+def test_native_codes_of_pulsar(code: str, policy: str, whose: str) -> None:
     native = {"system": "pulsar", "door": "native"}
     role = "producer" if policy == "max_producers_per_topic" else "consumer"
     seen = {**refused(code=code, role=role), **native}
-    found = one(counts.attachments(frames.observed(spark, [seen]), tries(spark, trial(policy, 1, **native))))
+    (found,) = frames.of_others([trial(policy, 1, **native)], [seen])["attachments"]
     assert (found["whose"], found["wrong"]) == (whose, whose == "own")

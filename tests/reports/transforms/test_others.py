@@ -3,13 +3,13 @@
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 from tests.reports import frames, oracle
-from tests.reports.frames import at, comes, one, rows_of, trial, tries
+from tests.reports.frames import at, comes, trial
 
 from sluicegate_reports.model.runs import Family
 from sluicegate_reports.model.verdict import Verdict
-from sluicegate_reports.transforms import bounds, cost, delay, delivery, lanes, throttle, transit
+from sluicegate_reports.transforms import cost, delivery, lanes, throttle
+from sluicegate_reports.transforms.delay import SHARES
 from sluicegate_reports.verdicts import judge
 
 Row = dict[str, Any]
@@ -26,7 +26,7 @@ def came(at_s: float, sequence: int, **changes: Any) -> Row:
     return {**base, "at": at_s, "sequence": sequence, **changes}
 
 
-def test_lateness_of_messages_by_hand(spark: SparkSession) -> None:
+def test_lateness_of_messages_by_hand() -> None:
     published = [at(number) for number in range(4)]
     late_s = [
         0.0,
@@ -39,41 +39,46 @@ def test_lateness_of_messages_by_hand(spark: SparkSession) -> None:
         for number, (late, time) in enumerate(zip(late_s, published, strict=True))
     ]
     rows += [came(9, 9, published=None), came(9, 9, published=at(0), topic="other")]
-    seen = frames.observed(spark, rows)
-    moments = transit.transit(seen, transit.keeping(spark, [trial("fixed_delivery_delay", 250)]))
-    found = one(delay.errors(seen, tries(spark, trial("fixed_delivery_delay", 250)), moments, [0.5, 1.0]))
+    found = lateness(rows)
     assert (found["messages"], found["early"]) == (4, 1)
     assert (found["least_ms"], found["most_ms"]) == (pytest.approx(-2), pytest.approx(20))
-    assert found["quantiles"] == [pytest.approx(-0.5), pytest.approx(20)]
+    assert [found["quantiles"][place] for place in (SHARES.index(0.5), -1)] == [-0.5, 20]
 
 
-def test_the_transit_at_a_moment_by_hand(spark: SparkSession) -> None:
+def lateness(rows: list[Row]) -> Row:
+    """Of messages that are delayed by 250 ms."""
+    (found,) = frames.of_others([trial("fixed_delivery_delay", 250)], rows)["delays"]
+    return found
+
+
+def test_the_transit_at_a_moment_by_hand() -> None:
     # Sent at 1 s, here at 1.35 s; what a rate or a delay keeps back tells nothing. Nobody sees anything from
     # 3.0 s to 6.0 s.
     rows = [came(1.35, 0, published=at(1), topic="free")]
     rows += [came(1.3, 0, published=at(0)), came(1.3, 0, published=at(0), topic="limited")]
     rows += [came(n / 10, n, published=None) for n in [*range(31), *range(60, 80)]]
-    kept = transit.keeping(spark, [trial("fixed_delivery_delay", 250), trial(topic="limited")])
-    found = rows_of(transit.transit(frames.observed(spark, rows), kept), "slot", "transit_us")
-    first = int(at(0).timestamp()) * 10
-    assert [(slot - first, took) for slot, took in found] == [
-        *((slot, 350_000) for slot in range(8, 16)),
-        *((slot, 3_000_000) for slot in range(58, 63)),
-    ]
+    for slice_us in (0, 1_000_000):
+        told = frames.topics(seen=rows, slice_us=slice_us)
+        trials = [trial("fixed_delivery_delay", 250), trial(topic="limited")]
+        (found,) = (row["transit"] for row in frames.transits(told, trials))
+        first = int(at(0).timestamp()) * 10
+        assert list(zip((found.slots - first).tolist(), found.transit_us.tolist(), strict=True)) == [
+            *((slot, 350_000) for slot in range(8, 16)),
+            *((slot, 3_000_000) for slot in range(58, 63)),
+        ]
+        assert found.soonest_us == 350_000
 
 
-def test_lateness_beyond_that_of_others_by_hand(spark: SparkSession) -> None:
+def test_lateness_beyond_that_of_others_by_hand() -> None:
     # All come 0.4 s late. When the first was sent another took 0.3 s, and when the second came 0.5 s.
     late = [came(n + 0.65, n, published=at(n)) for n in (1, 5, 9)]
     free = [
         came(sent_s + took_s, 0, published=at(sent_s), topic="free")
         for sent_s, took_s in ((0.9, 0.3), (5.2, 0.5), (7.5, 0.9))
     ]
-    seen, delayed = frames.observed(spark, late + free), trial("fixed_delivery_delay", 250)
-    moments = transit.transit(seen, transit.keeping(spark, [delayed]))
-    found = one(delay.errors(seen, tries(spark, delayed), moments, [0.1, 0.5, 1.0]))
-    assert found["beyond"] == [pytest.approx(0), pytest.approx(100), pytest.approx(400)]
-    assert found["quantiles"] == [pytest.approx(400)] * 3
+    found = lateness(late + free)
+    assert [found["beyond"][SHARES.index(share)] for share in (0.1, 0.5, 0.999)] == [0, 100, 400]
+    assert set(found["quantiles"]) == {400}
 
 
 def test_holds_of_gates_by_hand() -> None:
@@ -94,7 +99,7 @@ def test_latency_of_producers_by_hand() -> None:
     assert found["quantiles"] == [oracle.quantile(range(1, 11), 0.5), oracle.quantile(range(1, 11), 0.9)]
 
 
-def test_sizes_by_hand(spark: SparkSession) -> None:
+def test_sizes_by_hand() -> None:
     rows: list[Row] = [
         {"at": 1, "bytes": 100},
         {"at": 2, "bytes": 101, "event": "refused"},
@@ -103,9 +108,7 @@ def test_sizes_by_hand(spark: SparkSession) -> None:
         {"at": 5, "bytes": 999, "event": "failed"},
         {"at": 6, "bytes": 100, "event": "refused", "code": "TOO_MANY"},  # by another policy
     ]
-    found = one(
-        bounds.messages(frames.observed(spark, rows), tries(spark, trial("max_message_size", 100)), "bytes")
-    )
+    (found,) = frames.of_others([trial("max_message_size", 100)], rows)["sizes"]
     assert found == {
         "trial": 0,
         "above": 2,
@@ -119,19 +122,65 @@ def test_sizes_by_hand(spark: SparkSession) -> None:
     }
 
 
-def test_requested_delays_by_hand(spark: SparkSession) -> None:
+def test_messages_above_the_limit_that_came_unanswered_were_admitted() -> None:
+    rows: list[Row] = [
+        {"at": at_s, "bytes": size, "sequence": number, "event": event}
+        for at_s, number, event, size in (
+            (1, 0, "sent", 101),
+            (1, 1, "sent", 150),
+            (2, 1, "failed", 150),
+            (2, 2, "sent", 102),
+            (4, 2, "refused", 102),
+            (2, 3, "sent", 100),
+            (2, 4, "sent", 103),
+        )
+    ]
+    rows += [came(at_s, number) for at_s, number in ((1.5, 0), (5, 1), (6, 1), (6, 2), (6, 3))]
+    rows += [came(6, 4, producer="p2")]
+    (found,) = frames.of_others([trial("max_message_size", 100)], rows)["sizes"]
+    assert (found["above"], found["failed"], found["wrongly_admitted"]) == (3, 1, 2)
+    assert (found["refused"], found["largest_admitted"]) == (1, 150)
+
+
+def test_what_the_log_says_was_refused_by_hand() -> None:
+    by_it = {"policy": "max_message_size", "action": "reject"}
+    log: list[Row] = [
+        {"at": -0.4, **by_it},
+        {"at": 1, **by_it, "messages": 3},
+        {"at": 2},
+        {"at": 12, **by_it},
+    ]
+    log += [{"at": 3, **by_it, "policy": "max_publish_rate"}, {"at": 4, **by_it, "action": "delay"}]
+    found = frames.of_others([trial("max_message_size", 100)], [], log)["rejected"]
+    assert found == [{"trial": 0, "log_refused": 4}]
+    assert frames.of_others([trial("max_message_size", 100)], [], log[3:4])["rejected"] == []
+
+
+def test_clients_that_were_served_though_refused_by_hand() -> None:
+    rows = [comes(at_s, client, "attach_refused") for at_s, client in ((1, "p1"), (1, "p2"), (5, "p3"))]
+    rows += [comes(3, "p2"), comes(1, "p4", "attach_refused", topic="other")]
+    rows += [
+        {"at": at_s, "client": client} for at_s, client in ((0.5, "p1"), (2, "p2"), (4, "p3"), (4, "p4"))
+    ]
+    tried = [trial("max_producers_per_topic", 1)]
+    assert frames.of_others(tried, rows)["served"] == []
+    rows += [{"at": at_s, "client": client} for at_s, client in ((2, "p1"), (4, "p1"), (7, "p3"), (11, "p3"))]
+    assert frames.of_others(tried, rows)["served"] == [{"trial": 0, "served": 2}]
+
+
+def test_requested_delays_by_hand() -> None:
     rows: list[Row] = [{"at": 1}, {"at": 2, "delay_ms": 500}, {"at": 3, "delay_ms": 501, "event": "refused"}]
-    seen = frames.observed(spark, rows)
-    found = one(bounds.messages(seen, tries(spark, trial("max_delivery_delay", 500)), "delay_ms"))
+    (found,) = frames.of_others([trial("max_delivery_delay", 500)], rows)["asked"]
     assert (found["above"], found["wrongly_admitted"], found["wrongly_refused"]) == (1, 0, 0)
 
 
-def unacked(spark: SparkSession, rows: list[Row], limit: float = 3) -> Row:
-    tried = tries(spark, trial("max_unacked_messages_per_consumer", limit))
-    return one(bounds.unacked(frames.observed(spark, rows), tried))
+def unacked(rows: list[Row], limit: float = 3) -> Row:
+    tried = trial("max_unacked_messages_per_consumer", limit)
+    (found,) = frames.of_others([tried], rows)["unacked"]
+    return found
 
 
-def test_unacknowledged_messages_by_hand(spark: SparkSession) -> None:
+def test_unacknowledged_messages_by_hand() -> None:
     joined = [comes(0, c, role="consumer", acknowledges=True) for c in ("c1", "c2")]
     rows = [came(n, n) for n in (1, 2, 3)] + [
         came(3.5, 3),  # once more: it is still one message
@@ -140,25 +189,25 @@ def test_unacknowledged_messages_by_hand(spark: SparkSession) -> None:
         came(5, 9, client="c2"),
     ]
     expected = {"trial": 0, "consumers": 2, "received": 5, "acknowledged": 1, "most": 3}
-    assert unacked(spark, joined + rows) == {**expected, "left": 0, "untold": 0}
+    assert unacked(joined + rows) == {**expected, "left": 0, "untold": 0}
 
 
-def test_a_consumer_that_acknowledges_all_never_has_many(spark: SparkSession) -> None:
+def test_a_consumer_that_acknowledges_all_never_has_many() -> None:
     rows = [came(1 + n / 10, n) for n in range(20)]
     rows += [came(1.15 + n / 10, n, event="acknowledged") for n in range(20)]
-    found = unacked(spark, rows)
+    found = unacked(rows)
     assert (found["received"], found["acknowledged"], found["most"], found["untold"]) == (20, 20, 2, 0)
 
 
-def test_observations_of_version_1_leave_the_limit_unmeasured(spark: SparkSession) -> None:
+def test_observations_of_version_1_leave_the_limit_unmeasured() -> None:
     rows = [comes(0, "c1", role="consumer"), *(came(n, n) for n in range(1, 6))]
-    found = unacked(spark, rows)
+    found = unacked(rows)
     assert (found["most"], found["untold"]) == (5, 1)
     finding = judge(trial("max_unacked_messages_per_consumer", 3), found)
     assert (finding.verdict, finding.figure) == (Verdict.MISSING, None)
     assert "version 1" in finding.text
     rows[0]["acknowledges"] = False
-    assert judge(trial("max_unacked_messages_per_consumer", 3), unacked(spark, rows)).verdict is Verdict.OFF
+    assert judge(trial("max_unacked_messages_per_consumer", 3), unacked(rows)).verdict is Verdict.OFF
 
 
 def delivered(rows: list[Row]) -> list[Row]:
@@ -221,12 +270,11 @@ def test_cost_percentiles_match_the_oracle_to_a_thousandth() -> None:
         assert exact <= found[cost.name(share)] <= exact * 1.001
 
 
-def test_trials_are_selected_by_family(spark: SparkSession) -> None:
+def test_trials_are_selected_by_family() -> None:
     trials = [
         trial(),
         trial("max_message_size", 9),
         trial("max_message_size", 9, not_applicable="no sizes there"),
     ]
-    assert rows_of(lanes.tries(spark, trials, Family.SIZE), "trial", "policy", "limit") == [
-        (1, "max_message_size", 9.0)
-    ]
+    found = [(each.trial, each.policy, each.limit) for each in lanes.tries(trials, Family.SIZE)]
+    assert found == [(1, "max_message_size", 9.0)]

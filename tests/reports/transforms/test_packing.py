@@ -14,7 +14,7 @@ from tests.reports.planted.faults import library
 from sluicegate_reports.spark import reading
 from sluicegate_reports.spark.tasks import Framed, InTasks, packed_in_tasks
 from sluicegate_reports.transforms.here import packed_here
-from sluicegate_reports.transforms.packed import COLUMNS, TEXTS, Piece, Topic, topics
+from sluicegate_reports.transforms.packed import COLUMNS, MANY, TEXTS, Piece, Topic, topics
 from sluicegate_reports.transforms.packing import Kept, Source
 
 _FAULTS = list(library())[:3]
@@ -27,7 +27,7 @@ def values(piece: Piece, name: str) -> list[Any]:
         text = piece.text(name)
         return [[*text.names, None][code] for code in text.codes]
     known = piece.known(name)
-    told = iter(piece.each(name, known) if name == "decision_id" else piece.number(name)[known].tolist())
+    told = iter(piece.each(name, known) if name in MANY else piece.number(name)[known].tolist())
     return [next(told) if is_known else None for is_known in known]
 
 
