@@ -14,30 +14,18 @@ from sluicegate.children import python_command
 
 _ASK_S = 0.2
 _MIB = 1 << 20
+_JOBS = ('{"Event":"SparkListenerJobStart"', '{"Event":"SparkListenerJobEnd"')
 
 
-def archive_classes(directory: Path, cache: Path, timeout_s: float) -> None:
-    """Archive what Spark loads to compare a run, see `sluicegate report archive-classes`.
-
-    :param cache: folder that takes the place of the user's.
-    :raises subprocess.SubprocessError: if it fails.
-    """
-    argv = python_command("sluicegate", "report", "archive-classes", str(directory))
-    environment = {**os.environ, "XDG_CACHE_HOME": str(cache)}
-    subprocess.run(argv, env=environment, capture_output=True, timeout=timeout_s, check=True)
-
-
-def measured(
-    directory: Path, folder: Path, timeout_s: float, *, cache: Path | None = None, master: str = ""
-) -> dict[str, float]:
+def measured(directory: Path, folder: Path, timeout_s: float, *, master: str = "") -> dict[str, float]:
     """Compare a run, with a page.
 
     :param directory: of the run.
     :param folder: for the page and for Spark's log of events.
-    :param cache: folder that takes the place of the user's; by default an empty one.
     :param master: where Spark runs, as Spark names it; by default as the command chooses.
-    :return: seconds of wall time, of CPU and of the tasks, peak memory of the driver's Java and of the
-        largest Python process, bytes shuffled. What workers of a cluster take is not among the CPU.
+    :return: seconds of wall time, of CPU, of the tasks, and from the first job to the end of the last one;
+        peak memory of the driver's Java and of the largest Python process, bytes shuffled. What workers of a
+        cluster take is not among the CPU. Where the command needs no Spark, its figures are 0.
     :raises RuntimeError: if there is no report.
     """
     page, events = folder / "report.html", folder / "events"
@@ -51,7 +39,7 @@ def measured(
     log = {"enabled": "true", "dir": events.as_uri(), "rolling.enabled": "false", "compress": "false"}
     own = " ".join(f"-Dspark.eventLog.{name}={value}" for name, value in log.items())
     environment = {**os.environ, "SPARK_SUBMIT_OPTS": own}
-    environment["XDG_CACHE_HOME"] = str(cache or folder / "empty-cache")
+    environment["XDG_CACHE_HOME"] = str(folder / "empty-cache")
     environment |= {"MASTER": master, "SPARK_LOCAL_IP": "127.0.0.1"} if master else {}
     started = time.monotonic()
     with (folder / "printed").open("wb") as printed:
@@ -135,8 +123,12 @@ def _watched(process: "subprocess.Popen[bytes]", until: float) -> dict[str, floa
 def _of_events(folder: Path) -> dict[str, float]:
     shuffled = tasks_ms = spilled = 0
     count = 0
+    times_ms = []
     for file in folder.iterdir():
         for line in file.read_text().splitlines():
+            if line[:60].startswith(_JOBS):
+                told = json.loads(line)
+                times_ms.append(told.get("Submission Time") or told["Completion Time"])
             if '"SparkListenerTaskEnd"' not in line[:60]:
                 continue
             metrics = json.loads(line).get("Task Metrics") or {}
@@ -145,6 +137,7 @@ def _of_events(folder: Path) -> dict[str, float]:
             spilled += metrics.get("Disk Bytes Spilled", 0)
             count += 1
     return {
+        "jobs_s": (max(times_ms, default=0) - min(times_ms, default=0)) / 1000,
         "shuffled_mib": shuffled / _MIB,
         "spilled_mib": spilled / _MIB,
         "tasks": float(count),

@@ -11,7 +11,7 @@ from pathlib import Path
 from benchmarks.harness import report_command, spark_cluster, synthetic
 from benchmarks.harness.arms import Bench
 from benchmarks.harness.jars import ROOT
-from benchmarks.harness.names import ARCHIVED, ARROW, DUCKDB, LOCAL, POLARS, SPARK, STANDALONE
+from benchmarks.harness.names import ARROW, DUCKDB, LOCAL, ONE_WORKER, POLARS, SPARK, STANDALONE
 from benchmarks.harness.processes import UnavailableError
 from benchmarks.harness.scenario import Scenario
 from sluicegate.children import python_command
@@ -60,16 +60,13 @@ def _queries(rows: int) -> Callable[[Bench, str, bool], dict[str, float]]:
     return measure
 
 
-def _end_to_end(bench: Bench, arm: str, quick: bool) -> dict[str, float]:
-    """The command as a user runs it: interpreter, Spark's session, all figures, the page."""
+def _end_to_end(bench: Bench, _: str, quick: bool) -> dict[str, float]:
+    """The command as a user runs it: interpreter, all figures, the page."""
     rows = 1_000_000 // _QUICK if quick else 1_000_000
     directory = bench.directory / f"run-{rows}"
     if not directory.exists():
         synthetic.write_comparison(directory, rows)
-    cache = bench.directory / "cache" if arm == ARCHIVED else None
-    if cache is not None and not cache.exists():
-        report_command.archive_classes(directory, cache, _TIMEOUT_S)
-    found = report_command.measured(directory, bench.directory, _TIMEOUT_S, cache=cache)
+    found = report_command.measured(directory, bench.directory, _TIMEOUT_S)
     return {name: found[name] for name in ("all_s", "page_kib")}
 
 
@@ -86,6 +83,15 @@ def _on_a_cluster(bench: Bench, arm: str, quick: bool) -> dict[str, float]:
         return report_command.measured(directory, bench.directory, _TIMEOUT_S, master="local[2]")
     with spark_cluster.standalone(bench.directory / "cluster") as master:
         return report_command.measured(directory, bench.directory, _TIMEOUT_S, master=master)
+
+
+def _one_topic(bench: Bench, arm: str, quick: bool) -> dict[str, float]:
+    rows = _ON_A_CLUSTER // _QUICK if quick else _ON_A_CLUSTER
+    directory = bench.directory / f"one-topic-{rows}"
+    if not directory.exists():
+        synthetic.write_comparison(directory, rows, one_topic=True)
+    master = {ONE_WORKER: "local[1]", LOCAL: "local[2]"}[arm]
+    return report_command.measured(directory, bench.directory, _TIMEOUT_S, master=master)
 
 
 def _observed(rows: int) -> Callable[[Bench, str, bool], dict[str, float]]:
@@ -113,8 +119,8 @@ def _recommend(bench: Bench, _: str, quick: bool) -> dict[str, float]:
 
 _END_TO_END = Scenario(
     "report-1m",
-    "`sluicegate report compare` over 1 M decisions, Spark's session and the page included: seconds",
-    (SPARK, ARCHIVED),
+    "`sluicegate report compare` over 1 M decisions, the page included: seconds",
+    (ARROW,),
     _end_to_end,
     rounds=3,
     cold_round=False,
@@ -135,7 +141,7 @@ _OBSERVED = tuple(
         f"report-observed-{rows // 1_000_000}m",
         f"`sluicegate report compare` over {rows // 1_000_000} M decisions and what clients saw of them: "
         "seconds, CPU, peak memory of Java, bytes shuffled; DuckDB on the same work",
-        (SPARK, DUCKDB),
+        (ARROW if rows == _SIZES[0] else SPARK, DUCKDB),
         _observed(rows),
         rounds=1,
         cold_round=False,
@@ -148,6 +154,15 @@ _CLUSTER = Scenario(
     "of two workers and on `local[2]`: seconds",
     (LOCAL, STANDALONE),
     _on_a_cluster,
+    rounds=3,
+    cold_round=False,
+)
+_ONE_TOPIC = Scenario(
+    "report-one-topic-10m",
+    "`sluicegate report compare` over 10 M decisions of one topic, by one worker of Spark and by two: "
+    "seconds; `jobs_s` without Spark's start",
+    (ONE_WORKER, LOCAL),
+    _one_topic,
     rounds=3,
     cold_round=False,
 )
@@ -167,4 +182,4 @@ _RECOMMEND = Scenario(
     rounds=3,
     cold_round=False,
 )
-SCENARIOS = (_END_TO_END, *_OBSERVED, _CLUSTER, *_FIVE_QUERIES, _FOLLOW, _RECOMMEND)
+SCENARIOS = (_END_TO_END, *_OBSERVED, _CLUSTER, _ONE_TOPIC, *_FIVE_QUERIES, _FOLLOW, _RECOMMEND)

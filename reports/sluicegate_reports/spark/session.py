@@ -76,7 +76,6 @@ _WORTH_A_TASK_ROWS, _MOST_SMALL_TASKS = 250_000, 16
 """Smaller partitions than those, so that the cores of a larger machine all have work."""
 _FEW_ROWS = 20_000
 _LARGE_BATCH_BYTES = 4 << 20
-_LOOKED_UP = ("functions", "org.apache.spark.sql.functions", "PythonUtils")
 _OF_FEW: Mapping[str, str] = {
     _PARTITIONS: "1",
     "spark.sql.adaptive.enabled": "false",
@@ -113,9 +112,7 @@ def spark_session(
     for key, value in chosen.items():
         builder = builder.config(key, value)
     with quiet():
-        session = builder.getOrCreate()
-    _look_up_once(session)
-    return session
+        return builder.getOrCreate()
 
 
 def start_settings(
@@ -131,17 +128,6 @@ def start_settings(
         return {} if master.startswith("local") else _ON_A_CLUSTER
     here = {**LAPTOP_SETTINGS, **(_LITTLE if little else _FRUGAL if frugal else {})}
     return {**here, _JAVA: f"{here[_JAVA]} {shlex.join(options)}"}
-
-
-def _look_up_once(session: "SparkSession") -> None:
-    """Keep the classes behind functions and columns.
-
-    For each call Java otherwise looks for their short names in all packages and all 250 archives, which takes
-    a tenth of a short comparison's time. Over Connect there is no Java to ask.
-    """
-    java = getattr(session, "_jvm", None)
-    if java is not None:
-        vars(java).update({name: getattr(java, name) for name in _LOOKED_UP})
 
 
 def is_placed() -> bool:
