@@ -27,6 +27,8 @@ _KNOWN_BY = {
     attribution.NO_ROW: "the code; the decision log has no row of it",
     None: "the code, which none of these policies answers with",
 }
+_DRAWN = ("admitted", "offered", "held")
+"""Of each second; only a gateway's log tells what was held."""
 Numbered = Sequence[tuple[int, Trial, Finding]]
 _OriginOf = Callable[[Trial, str], Origin]
 """Where the rows of a trial lie that one source tells of."""
@@ -149,7 +151,7 @@ def _rate_charts(mine: Numbered, found: Measures, of: _OriginOf) -> Iterator[Cha
     for _, chosen in _shown(mine):
         phases = sorted(_alike(mine, chosen), key=lambda each: each[1].start)
         seen_by = source_of(phases[0][0], found)
-        parts = {name: list(_over_phases(phases, found, seen_by, name)) for name in ("admitted", "offered")}
+        parts = {name: list(_over_phases(phases, found, seen_by, name)) for name in _DRAWN}
         if not any(point.y is not None for point in parts["admitted"]):
             continue
         limits |= {trial.limit for _, trial in phases}
@@ -160,14 +162,14 @@ def _rate_charts(mine: Numbered, found: Measures, of: _OriginOf) -> Iterator[Cha
     unit = measured_as(mine[0][1]).unit
     if series:
         yield Chart(
-            "Offered and admitted in each second",
+            "Offered, admitted and held in each second",
             unit,
             "s since the first phase began" if bands else "s since the phase began",
             tuple(series),
             limit=limits.pop() if len(limits) == 1 else None,
             rows=rows_name(mine[0][1].policy),
             text="A full bucket lets the burst pass on top; else what is admitted should lie on the limit "
-            "while more is offered.",
+            "while more is offered. Held: what a gate let wait, in the second in which it began to.",
             panels=True,
             bands=bands,
         )

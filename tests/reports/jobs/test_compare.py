@@ -103,7 +103,7 @@ def test_latency_is_drawn_over_time_and_lateness_as_a_distribution(results: Resu
     late = charts["How late messages came"]
     assert late.categories == ("10 to 20 ms",)  # 260 ms after it was sent, with a delay of 250 ms
     assert [point.y for point in late.series[0].points] == [100]
-    rates = charts["Offered and admitted in each second"]
+    rates = charts["Offered, admitted and held in each second"]
     offered = [series for series in rates.series if (series.door, series.name) == ("proxy", "offered")]
     assert [point.y for point in offered[0].points] == [100] * recorded.LENGTH_S
 
