@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from sluicegate_reports import registry
 from sluicegate_reports.jobs import clocks, strays
 from sluicegate_reports.jobs.causes import with_causes
-from sluicegate_reports.jobs.costs import costs
+from sluicegate_reports.jobs.costs import costs, priced
 from sluicegate_reports.jobs.figures import figures_of, source_of
 from sluicegate_reports.jobs.further import further
 from sluicegate_reports.jobs.incomplete import Incomplete, certain, told
@@ -135,7 +135,7 @@ def results_of(
 
 
 def _cells(run: Run, findings: Sequence[Finding], rows: Mapping[int, int], found: Measures) -> Iterator[Cell]:
-    cost = costs(run.trials, found)
+    cost = costs(run, found)
     by_place: dict[tuple[str, str, str], list[tuple[Finding, int]]] = {}
     for number, (trial, finding) in enumerate(zip(run.trials, findings, strict=True)):
         by_place.setdefault((trial.policy, trial.system, trial.door), []).append((finding, rows[number]))
@@ -145,7 +145,7 @@ def _cells(run: Run, findings: Sequence[Finding], rows: Mapping[int, int], found
         for system, door in dict.fromkeys([*arms, *tried]):
             several = by_place.get((policy, system, door))
             cell = _cell(run.facts, policy, system, door, several or [])
-            yield replace(cell, cost=cost.get((policy, system, door)))
+            yield priced(cell, cost)
 
 
 def _cell(facts: RunFacts, policy: str, system: str, door: str, findings: list[tuple[Finding, int]]) -> Cell:

@@ -36,7 +36,8 @@ def _delivery(run: str, found: Measures) -> Iterator[Section]:
         "subscription",
         *delivery.COUNTS,
     )
-    if found.deliveries:
+    judged = [row for row in found.deliveries if door_of(row["door"]).judged]
+    if judged:
         text = (
             "What producers were told against what consumers got. Lost: acknowledged and never received, "
             "though later ones came or nothing came any more. Unread: not received before the run was over; "
@@ -44,7 +45,7 @@ def _delivery(run: str, found: Measures) -> Iterator[Section]:
             "Altered: received with another size than they were sent with. "
             "Told refused: received, though the answer was a refusal. Told nothing: received, and no answer."
         )
-        table = _table("delivery", columns, found.deliveries, "What became of messages")
+        table = _table("delivery", columns, judged, "What became of messages")
         lie = [
             origins.of_clients(run, str(s), _DELIVERY, door=str(d), topic=str(t), scenario=str(phase))
             for s, d, t, phase, *_ in table.rows

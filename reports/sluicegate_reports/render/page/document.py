@@ -191,8 +191,10 @@ def _parity(results: Results, anchors: Mapping[str, str], sections: Mapping[str,
     if any(cell.cost for cell in results.matrix):
         key += (
             " With them is what the door costs below the limit: the time until a message is acknowledged, "
-            "median / 99th percentile, and messages a second; for a gate, those of the native door too."
+            "median / 99th percentile, and messages a second; for a gate, those of the native door too"
         )
+        direct = any(cell.direct for cell in results.matrix)
+        key += "; direct: with no policy and no gateway." if direct else "."
     return join(tag("p", key), matrix(results, anchors, sections, most))
 
 

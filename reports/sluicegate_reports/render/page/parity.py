@@ -115,20 +115,20 @@ def _cell(
     if cell.bound is not None:
         parts.append(tag("small", f"bound {bound}"))
     if cell.cost is not None:
-        parts.append(_cost(cell.cost, native.get(cell.system) if door(cell.door).gate else None))
+        beside = {"native": native.get(cell.system) if door(cell.door).gate else None, "direct": cell.direct}
+        parts.append(_cost(cell.cost, beside))
     if cell.text and cell.verdict is not Verdict.EXACT:
         parts.append(tag("small", cell.text))
     return tag("td", tag("div", join(*parts)), data_arm=arm.name)
 
 
-def _cost(cost: Cost, native: Cost | None) -> Markup:
-    """What a door costs, and beside it what the system's own does."""
-    lines = [_costs(cost)]
-    if native is not None:
-        lines.append(f"native {_costs(native)}")
+def _cost(cost: Cost, beside: Mapping[str, Cost | None]) -> Markup:
+    """What a door costs, and beside it what others do."""
+    lines = [_costs(cost), *(f"{name} {_costs(other)}" for name, other in beside.items() if other)]
     return join(*(tag("small", line, class_="cost") for line in lines))
 
 
 def _costs(cost: Cost) -> str:
-    p50, p99 = together([cost.p50_ms, cost.p99_ms], "ms")
-    return f"{p50.partition(' ')[0]} / {p99}, {number(round(cost.messages_per_s))}/s"
+    # A reader compares them, so they have two digits and one unit.
+    p50, p99 = (number(float(f"{value:.2g}")) for value in (cost.p50_ms, cost.p99_ms))
+    return f"{p50} / {p99} ms, {number(round(cost.messages_per_s))}/s"
