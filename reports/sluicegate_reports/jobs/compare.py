@@ -17,6 +17,7 @@ from sluicegate_reports.jobs.incomplete import Incomplete, certain, told
 from sluicegate_reports.jobs.measuring import Measures, measure
 from sluicegate_reports.jobs.overall import overall_sections
 from sluicegate_reports.jobs.policies import first_rows, policy_sections, rows_name
+from sluicegate_reports.jobs.reasons import reasons
 from sluicegate_reports.jobs.thresholds import thresholds
 from sluicegate_reports.model.listing import Listed, Listing, listing
 from sluicegate_reports.model.places import Place
@@ -121,8 +122,12 @@ def results_of(
     :param findings: of the trials, see `judged`, if they were made before.
     """
     findings = judged(run, found) if findings is None else findings
-    matrix = tuple(_cells(run, findings, first_rows(run.trials, found), found))
-    sections = (*policy_sections(run, findings, found), *overall_sections(run, found))
+    matrix = tuple(_cells(run, findings, first_rows(run.trials, findings, found), found))
+    sections = (
+        *reasons(run, findings, found),
+        *policy_sections(run, findings, found),
+        *overall_sections(run, found),
+    )
     shown = {table.name for section in sections for table in section.tables}
     return Results(
         run=replace(run.facts, skews=tuple(clocks.skews(run.facts, found))),

@@ -1,12 +1,13 @@
 """Where the rows behind a figure are: the Parquet files, and a condition in SQL that selects them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from sluicegate_reports.model.results import Origin
 from sluicegate_reports.model.runs import DECISIONS, OBSERVATIONS, Family, Trial, measured_as
+from sluicegate_reports.registry import door
 from sluicegate_reports.registry.arms import PRODUCERS
-from sluicegate_reports.transforms.flows import LOG
+from sluicegate_reports.transforms.flows import CLIENTS, LOG
 
 _ATTACHING = ("attach_producer", "attach_consumer")
 _EVENTS = {
@@ -32,18 +33,7 @@ def of_trial(run: str, trial: Trial, source: str, ahead_us: Mapping[tuple[str, s
     """
     family = measured_as(trial).family
     if family is Family.RATE and source == LOG:
-        later = timedelta(microseconds=ahead_us.get((trial.system, trial.door), 0.0))
-        operation = measured_as(trial).operation
-        kinds = _ATTACHING if operation == "attach" else (operation,)
-        return Origin(
-            _path(DECISIONS, run, trial.system),
-            _all(
-                *_place(trial),
-                _one_of("operation", kinds),
-                _of_subscription(trial),
-                _between(trial.start + later, trial.end + later),
-            ),
-        )
+        return decisions_of(run, [trial], ahead_us)
     events = _RATE_EVENTS[measured_as(trial).operation] if family is Family.RATE else _EVENTS[family]
     # Earlier events count too: attached clients, and unacknowledged messages.
     whole = family in (Family.COUNT, Family.UNACKED)
@@ -57,6 +47,29 @@ def of_trial(run: str, trial: Trial, source: str, ahead_us: Mapping[tuple[str, s
             _one_of("event", events),
             _of_subscription(trial),
             _equal("scenario", trial.phase) if in_phase else when,
+        ),
+    )
+
+
+def decisions_of(run: str, trials: Sequence[Trial], ahead_us: Mapping[tuple[str, str], float]) -> Origin:
+    """The decisions about trials of one policy and place, of which only the phase differs.
+
+    Of a door without a gateway, what clients saw. See `of_trial`.
+    """
+    first = trials[0]
+    if not door(first.door).gate:
+        return of_trial(run, first, CLIENTS, ahead_us)
+    later = timedelta(microseconds=ahead_us.get((first.system, first.door), 0.0))
+    operation = measured_as(first).operation
+    kinds = _ATTACHING if operation == "attach" else (operation,)
+    start, end = min(trial.start for trial in trials), max(trial.end for trial in trials)
+    return Origin(
+        _path(DECISIONS, run, first.system),
+        _all(
+            *_place(first),
+            _one_of("operation", kinds),
+            _of_subscription(first),
+            _between(start + later, end + later),
         ),
     )
 

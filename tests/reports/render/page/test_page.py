@@ -101,11 +101,11 @@ def test_figures_link_to_the_deciding_row_and_rows_to_their_files() -> None:
     (row,) = shown.all("tr", id="policy-1-table-1-3")
     assert row.text == "kafka 3 Parquet"
     (origin,) = shown.all("li", id=row.all("a")[0].attributes["href"].removeprefix("#"))
-    assert origin.text == "decisions/run=r/*.parquet where topic = 't3'"
+    assert origin.text == "duckdb -c \"SELECT * FROM 'decisions/run=r/*.parquet' WHERE topic = 't3'\""
     assert "200 of 300 rows" in shown.all("details")[0].text
     (measured,) = shown.all("td", **{"data-name": "measured"})
     assert measured.all("a")[0].attributes["href"] == "#policy-1-table-1"
-    assert "kafka proxy: observations/*.parquet where a < 'b'" in shown.text
+    assert "kafka proxy: duckdb -c \"SELECT * FROM 'observations/*.parquet' WHERE a < 'b'\"" in shown.text
     assert shown.all("header")[0].all("a")[0].attributes["href"] == "#matrix"
 
 
