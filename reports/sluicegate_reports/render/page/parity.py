@@ -10,6 +10,8 @@ from sluicegate_reports.registry import door
 from sluicegate_reports.render.missing import cells
 from sluicegate_reports.render.page.markup import Markup, grid, join, scrolled, tag
 
+_REASONS = "reasons"
+"""Name of the table that has all reasons."""
 _MANY = 6
 """Arms above which the matrix is set in smaller type."""
 
@@ -118,8 +120,19 @@ def _cell(
         beside = {"native": native.get(cell.system) if door(cell.door).gate else None, "direct": cell.direct}
         parts.append(_cost(cell.cost, beside))
     if cell.text and cell.verdict is not Verdict.EXACT:
-        parts.append(tag("small", cell.text))
+        parts.append(_why(cell.text, anchors.get(_REASONS, "")))
     return tag("td", tag("div", join(*parts)), data_arm=arm.name)
+
+
+def _why(text: str, reasons: str) -> Markup:
+    """The reason; its first part where a table of the page has all of it.
+
+    :param reasons: id of that table; empty for none.
+    """
+    first, _, more = text.partition("; ")
+    if not reasons or not more:
+        return tag("small", text)
+    return tag("small", f"{first}; ", tag("a", "more", href=f"#{reasons}"))
 
 
 def _cost(cost: Cost, beside: Mapping[str, Cost | None]) -> Markup:

@@ -275,3 +275,14 @@ def test_a_gates_cost_stands_beside_that_of_the_native_door(shown: Element) -> N
     (matrix,) = (section for section in shown.all("section") if section.attributes["id"] == "matrix")
     told = [small.text for small in matrix.all("small") if small.attributes.get("class") == "cost"]
     assert told[:3] == ["2.9 / 7.4 ms, 910/s", "native 2.2 / 6.1 ms, 918/s", "2.2 / 6.1 ms, 918/s"]
+
+
+def test_a_cell_has_the_first_part_of_a_reason_that_a_table_has_whole() -> None:
+    cell = Cell("p", "kafka", "proxy", Verdict.OFF, text="far too much; and for too long")
+    found = Section("Reasons", "", tables=(Table(("why",), ((cell.text,),), "reasons"),), overall=True)
+    for sections, told in (((), cell.text), ((found,), "far too much; more")):
+        shown = read(page(Results(RunFacts("r", "", ""), Verdict.OFF, (cell,), sections)))
+        (place,) = shown.all("table", class_="matrix")[0].all("td")
+        assert place.all("small")[-1].text == told
+        links = [link.attributes["href"] for link in place.all("a")]
+        assert links == ["#policy-1-table-1"] * len(sections)
