@@ -28,6 +28,20 @@ _DATE = click.DateTime(["%Y-%m-%d"])
     "--csv", "csv_file", type=NEW_FILE, metavar="FILE", help="Write all rows as CSV, for spreadsheets."
 )
 @click.option("--parquet", type=NEW_FILE, metavar="FILE", help="Write all rows as Parquet.")
+@click.option(
+    "--service-level",
+    type=NEW_FILE,
+    metavar="FILE",
+    help="Write in how many seconds limits were kept and how long holds took, by month, as CSV.",
+)
+@click.option(
+    "--burst-seconds",
+    type=click.FloatRange(0, min_open=True),
+    metavar="N",
+    default=1.0,
+    show_default=True,
+    help="The policies' burst_seconds, which a log does not tell.",
+)
 @output.options
 def usage(
     log: Place,
@@ -35,6 +49,8 @@ def usage(
     before: datetime | None,
     csv_file: Place | None,
     parquet: Place | None,
+    service_level: Place | None,
+    burst_seconds: float,
     out: Place | None,
     form: str | None,
 ) -> None:
@@ -50,7 +66,9 @@ def usage(
         raise not_installed(error) from None
     try:
         with _written(csv_file, parquet) as write:
-            found = job.usage(log, _day(since), _day(before), write)
+            found = job.usage(log, _day(since), _day(before), write, burst_seconds)
+        if service_level is not None:
+            _write_level(found.level, service_level)
     except job.UsageError as error:
         raise Unusable(str(error)) from None
     except OSError as error:
@@ -60,6 +78,13 @@ def usage(
 
 def _day(time: datetime | None) -> date | None:
     return time.date() if time is not None else None
+
+
+def _write_level(level: "pa.Table", place: Place) -> None:
+    from sluicegate_reports.render.delimited import csv_writer
+
+    with place.written() as file, csv_writer(file, level.schema) as write:
+        write(level)
 
 
 @contextmanager

@@ -37,7 +37,7 @@ from sluicegate_reports.runner.scenario import SYSTEMS
 from sluicegate_reports.runner.shown import play_shown
 
 SCENARIO = "demo"
-DOORS = ("proxy", "interceptor")
+DOORS = ("proxy", "interceptor", "direct")
 """Stand-ins have no policies of their own, so there is no native door."""
 ANSWERED = (Family.COUNT, Family.SIZE, Family.ASKED_DELAY)
 """Families with a yes-or-no answer, the same on any machine."""

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 from sluicegate_reports import registry
 from sluicegate_reports.jobs import clocks, strays
 from sluicegate_reports.jobs.causes import with_causes
-from sluicegate_reports.jobs.costs import costs
+from sluicegate_reports.jobs.costs import costs, priced
 from sluicegate_reports.jobs.figures import figures_of, source_of
 from sluicegate_reports.jobs.further import further, rows_kept
 from sluicegate_reports.jobs.incomplete import Incomplete, certain, told
 from sluicegate_reports.jobs.measuring import Measures, measure
 from sluicegate_reports.jobs.overall import overall_sections
 from sluicegate_reports.jobs.policies import first_rows, policy_sections, rows_name
+from sluicegate_reports.jobs.reasons import reasons
 from sluicegate_reports.jobs.slices import cuts
 from sluicegate_reports.jobs.thresholds import thresholds
 from sluicegate_reports.model.listing import Listed, Listing, listing
@@ -143,8 +144,12 @@ def results_of(
     :param findings: of the trials, see `judged`, if they were made before.
     """
     findings = judged(run, found) if findings is None else findings
-    matrix = tuple(_cells(run, findings, first_rows(run.trials, found), found))
-    sections = (*policy_sections(run, findings, found), *overall_sections(run, found))
+    matrix = tuple(_cells(run, findings, first_rows(run.trials, findings, found), found))
+    sections = (
+        *reasons(run, findings, found),
+        *policy_sections(run, findings, found),
+        *overall_sections(run, found),
+    )
     shown = {table.name for section in sections for table in section.tables}
     return Results(
         run=replace(run.facts, skews=tuple(clocks.skews(run.facts, found))),
@@ -157,7 +162,7 @@ def results_of(
 
 
 def _cells(run: Run, findings: Sequence[Finding], rows: Mapping[int, int], found: Measures) -> Iterator[Cell]:
-    cost = costs(run.trials, found)
+    cost = costs(run, found)
     by_place: dict[tuple[str, str, str], list[tuple[Finding, int]]] = {}
     for number, (trial, finding) in enumerate(zip(run.trials, findings, strict=True)):
         by_place.setdefault((trial.policy, trial.system, trial.door), []).append((finding, rows[number]))
@@ -167,7 +172,7 @@ def _cells(run: Run, findings: Sequence[Finding], rows: Mapping[int, int], found
         for system, door in dict.fromkeys([*arms, *tried]):
             several = by_place.get((policy, system, door))
             cell = _cell(run.facts, policy, system, door, several or [])
-            yield replace(cell, cost=cost.get((policy, system, door)))
+            yield priced(cell, cost)
 
 
 def _cell(facts: RunFacts, policy: str, system: str, door: str, findings: list[tuple[Finding, int]]) -> Cell:

@@ -1,29 +1,32 @@
 """What a door costs where no limit holds anybody: how soon producers are answered, and messages a second."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from statistics import median
+from typing import TypeAlias
 
 from sluicegate_reports.jobs.measuring import Measures
-from sluicegate_reports.model.results import Cost
-from sluicegate_reports.model.runs import Family, Trial, measured_as
+from sluicegate_reports.model.results import Cell, Cost
+from sluicegate_reports.model.runs import Family, Run, measured_as
+from sluicegate_reports.registry.arms import DIRECT_DOOR
 from sluicegate_reports.transforms.throttle import SHARES
 
 _P50, _P99 = SHARES.index(0.5), SHARES.index(0.99)
+_Place: TypeAlias = tuple[str, str, str, str]
+"""System, door, topic and phase."""
 
 
-def costs(trials: Sequence[Trial], found: Measures) -> Mapping[tuple[str, str, str], Cost]:
+def costs(run: Run, found: Measures) -> Mapping[tuple[str, str, str], Cost]:
     """The cost of each cell, by policy, system and door; of several topics and phases the median.
 
-    A phase counts in which clients are not planned to be held: for a rate one that stays below it.
+    A phase counts in which clients are not planned to be held: for a rate one that stays below it. With no
+    policy nobody is held.
     """
-    lengths: dict[tuple[str, str, str, str], float] = {}
-    policies: dict[tuple[str, str, str, str], set[str]] = {}
-    for trial in trials:
-        place = (trial.system, trial.door, trial.topic, trial.phase)
-        policies.setdefault(place, set()).add(trial.policy)
-        lengths[place] = (trial.end - trial.start).total_seconds()
-        if measured_as(trial).family is Family.RATE and trial.saturated:
-            lengths[place] = 0.0
+    lengths: dict[_Place, float] = {}
+    policies: dict[_Place, set[str]] = {}
+    for place, names, length_s in (*_judged(run), *_direct(run)):
+        policies.setdefault(place, set()).update(names)
+        lengths[place] = min(lengths.get(place, length_s), length_s)
     told: dict[tuple[str, str, str], list[Cost]] = {}
     for row in found.latencies:
         place = (row["system"], row["door"], row["topic"], row["phase"])
@@ -32,6 +35,31 @@ def costs(trials: Sequence[Trial], found: Measures) -> Mapping[tuple[str, str, s
             for policy in policies[place]:
                 told.setdefault((policy, row["system"], row["door"]), []).append(cost)
     return {place: _middle(several) for place, several in told.items()}
+
+
+def priced(cell: Cell, found: Mapping[tuple[str, str, str], Cost]) -> Cell:
+    """A cell with what its door costs, and beside it what the system costs with no policy and no gateway."""
+    cost = found.get((cell.policy, cell.system, cell.door))
+    direct = found.get((cell.policy, cell.system, DIRECT_DOOR)) if cost else None
+    return replace(cell, cost=cost, direct=direct)
+
+
+def _judged(run: Run) -> Iterator[tuple[_Place, tuple[str, ...], float]]:
+    """Where trials were made, by which policies, and for how long; 0 where clients are to be held."""
+    phases = {phase.name: (phase.end - phase.start).total_seconds() for phase in run.facts.phases}
+    for trial in run.trials:
+        held = measured_as(trial).family is Family.RATE and trial.saturated
+        # The first trial of a count begins with attaching, and messages flow only in the phase itself.
+        whole_s = phases.get(f"{trial.phase} ({trial.system} {trial.door})")
+        length_s = 0.0 if held else whole_s or (trial.end - trial.start).total_seconds()
+        yield (trial.system, trial.door, trial.topic, trial.phase), (trial.policy,), length_s
+
+
+def _direct(run: Run) -> Iterator[tuple[_Place, tuple[str, ...], float]]:
+    """Likewise where there was no policy and no gateway."""
+    for each in run.facts.baselines:
+        place = (each.system, DIRECT_DOOR, each.topic, each.phase)
+        yield place, each.policies, (each.end - each.start).total_seconds()
 
 
 def _middle(several: Sequence[Cost]) -> Cost:

@@ -1,20 +1,26 @@
-"""How long operations were held, by month, topic and policy: evidence for a service level."""
+"""How long operations were held, by month, topic and policy."""
 
 from collections.abc import Iterator
 from datetime import date
 from itertools import groupby
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluicegate_reports.model.results import Table
 from sluicegate_reports.transforms.summing import Summing
 
 KEYS = ("month", "system", "gateway", "topic", "policy")
 _HELD = "held_ns"
 """Rounded up to two digits, so that few different ones are kept."""
-_QUANTILE = 0.99
-_MOST = 50
+
+
+class Held(NamedTuple):
+    """The holds of one policy on one topic in one month."""
+
+    operations: int
+    p50_ms: float
+    p99_ms: float
 
 
 class HoldTimes:
@@ -36,28 +42,27 @@ class HoldTimes:
         ]
         self._counts.add(pa.Table.from_arrays(columns, names=[*KEYS, _HELD, "held"]))
 
-    def table(self) -> Table | None:
-        """The holds of each month, the longest first; None if nothing was held."""
-        found = self._counts.sums()
-        if found is None:
-            return None
-        lines = list(_lines(found))
-        lines.sort(key=lambda line: (line[0], -line[-1]))
-        columns = (*KEYS, "held", "held p99 (ms)")
-        title = "How long operations were held, by month"
-        return Table(columns, tuple(lines[:_MOST]), "hold_times", title, total=len(lines))
+    def found(self) -> dict[tuple[Any, ...], Held]:
+        """The holds, by `KEYS`."""
+        sums = self._counts.sums()
+        return {} if sums is None else dict(_found(sums))
 
 
-def _lines(found: pa.Table) -> Iterator[tuple[str, str, str, str, str, int, float]]:
-    rows = found.sort_by([(name, "ascending") for name in (*KEYS, _HELD)]).to_pylist()
+def _found(sums: pa.Table) -> Iterator[tuple[tuple[Any, ...], Held]]:
+    rows = sums.sort_by([(name, "ascending") for name in (*KEYS, _HELD)]).to_pylist()
     for key, group in groupby(rows, key=lambda row: tuple(row[name] for name in KEYS)):
         counts = [(row[_HELD], row["held"]) for row in group]
-        total, passed = sum(count for _, count in counts), 0
-        for held_ns, count in counts:
-            passed += count
-            if passed >= _QUANTILE * total:
-                yield (*key, total, held_ns / 1e6)
-                break
+        yield key, Held(sum(count for _, count in counts), _quantile(counts, 0.5), _quantile(counts, 0.99))
+
+
+def _quantile(counts: list[tuple[int, int]], share: float) -> float:
+    """The least time in ms that so large a share of holds does not exceed."""
+    total, passed = sum(count for _, count in counts), 0
+    for held_ns, count in counts:
+        passed += count
+        if passed >= share * total:
+            return held_ns / 1e6
+    return 0.0
 
 
 def _two_digits(delay_ns: pa.ChunkedArray) -> pa.ChunkedArray:

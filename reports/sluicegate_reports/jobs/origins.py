@@ -1,12 +1,14 @@
 """Where the rows behind a figure are: the Parquet files, and a condition in SQL that selects them."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from sluicegate_reports.model.results import Origin
 from sluicegate_reports.model.runs import DECISIONS, OBSERVATIONS, Family, Trial, measured_as
+from sluicegate_reports.registry import door
 from sluicegate_reports.registry.arms import PRODUCERS
 from sluicegate_reports.transforms.ahead import Ahead, ahead_at
-from sluicegate_reports.transforms.flows import LOG
+from sluicegate_reports.transforms.flows import CLIENTS, LOG
 from sluicegate_reports.transforms.lanes import microseconds
 
 _ATTACHING = ("attach_producer", "attach_consumer")
@@ -33,19 +35,7 @@ def of_trial(run: str, trial: Trial, source: str, clocks: Ahead) -> Origin:
     """
     family = measured_as(trial).family
     if family is Family.RATE and source == LOG:
-        at_us = microseconds(trial.start)
-        later = timedelta(microseconds=ahead_at(clocks, (trial.system, trial.door), at_us))
-        operation = measured_as(trial).operation
-        kinds = _ATTACHING if operation == "attach" else (operation,)
-        return Origin(
-            _path(DECISIONS, run, trial.system),
-            _all(
-                *_place(trial),
-                _one_of("operation", kinds),
-                _of_subscription(trial),
-                _between(trial.start + later, trial.end + later),
-            ),
-        )
+        return decisions_of(run, [trial], clocks)
     events = _RATE_EVENTS[measured_as(trial).operation] if family is Family.RATE else _EVENTS[family]
     # Earlier events count too: attached clients, and unacknowledged messages.
     whole = family in (Family.COUNT, Family.UNACKED)
@@ -59,6 +49,29 @@ def of_trial(run: str, trial: Trial, source: str, clocks: Ahead) -> Origin:
             _one_of("event", events),
             _of_subscription(trial),
             _equal("scenario", trial.phase) if in_phase else when,
+        ),
+    )
+
+
+def decisions_of(run: str, trials: Sequence[Trial], clocks: Ahead) -> Origin:
+    """The decisions about trials of one policy and place, of which only the phase differs.
+
+    Of a door without a gateway, what clients saw. See `of_trial`.
+    """
+    first = trials[0]
+    if not door(first.door).gate:
+        return of_trial(run, first, CLIENTS, clocks)
+    operation = measured_as(first).operation
+    kinds = _ATTACHING if operation == "attach" else (operation,)
+    start, end = min(trial.start for trial in trials), max(trial.end for trial in trials)
+    later = timedelta(microseconds=ahead_at(clocks, (first.system, first.door), microseconds(start)))
+    return Origin(
+        _path(DECISIONS, run, first.system),
+        _all(
+            *_place(first),
+            _one_of("operation", kinds),
+            _of_subscription(first),
+            _between(start + later, end + later),
         ),
     )
 

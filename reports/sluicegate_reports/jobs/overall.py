@@ -16,6 +16,7 @@ from sluicegate_reports.transforms import cost, delivery, throttle
 from sluicegate_reports.transforms.flows import CLIENTS
 
 _DELIVERY = ("acknowledged", "refused", "failed", "received")
+_HEADINGS = {"unread": "not read in time"}
 
 
 def overall_sections(run: Run, found: Measures) -> Iterator[Section]:
@@ -36,15 +37,16 @@ def _delivery(run: str, found: Measures) -> Iterator[Section]:
         "subscription",
         *delivery.COUNTS,
     )
-    if found.deliveries:
+    judged = [row for row in found.deliveries if door_of(row["door"]).judged]
+    if judged:
         text = (
             "What producers were told against what consumers got. Lost: acknowledged and never received, "
-            "though later ones came or nothing came any more. Unread: not received before the run was over; "
-            "what max_unacked_messages_per_consumer withholds counts for no threshold. "
+            "though later ones came or nothing came any more. Not read in time: not received before "
+            "the run was over; what max_unacked_messages_per_consumer withholds counts for no threshold. "
             "Altered: received with another size than they were sent with. "
             "Told refused: received, though the answer was a refusal. Told nothing: received, and no answer."
         )
-        table = _table("delivery", columns, found.deliveries, "What became of messages")
+        table = _table("delivery", columns, judged, "What became of messages")
         lie = [
             origins.of_clients(run, str(s), _DELIVERY, door=str(d), topic=str(t), scenario=str(phase))
             for s, d, t, phase, *_ in table.rows
@@ -180,6 +182,7 @@ def _timed(run: str, system: str, door: str) -> Origin:
 def _table(name: str, columns: Sequence[str], rows: Rows, title: str = "") -> Table:
     values = sorted((tuple(row[column] for column in columns) for row in rows), key=str)
     headings = tuple(
-        column.replace("_ms", " (ms)").replace("p99_9", "p99.9").replace("_", " ") for column in columns
+        _HEADINGS.get(column, column).replace("_ms", " (ms)").replace("p99_9", "p99.9").replace("_", " ")
+        for column in columns
     )
     return Table(headings, tuple(values), name, title)

@@ -1,6 +1,5 @@
 """One section for each policy: what was tried, a chart or two, and the rows behind all figures."""
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -9,6 +8,7 @@ from sluicegate_reports.jobs import origins
 from sluicegate_reports.jobs.figures import figures_of, rate_figures, source_of
 from sluicegate_reports.jobs.lateness import lateness
 from sluicegate_reports.jobs.measuring import DELAY_SHARES, Measures
+from sluicegate_reports.jobs.reasons import Judged, telling, worst_first
 from sluicegate_reports.model.quantities import quantity
 from sluicegate_reports.model.results import Band, Chart, Kind, Origin, Point, Section, Series, Table, Value
 from sluicegate_reports.model.runs import Family, Run, Trial, measured_as
@@ -27,7 +27,9 @@ _KNOWN_BY = {
     attribution.NO_ROW: "the code; the decision log has no row of it",
     None: "the code, which none of these policies answers with",
 }
-Numbered = Sequence[tuple[int, Trial, Finding]]
+_DRAWN = ("admitted", "offered", "held")
+"""Of each second; only a gateway's log tells what was held."""
+Numbered = Sequence[Judged]
 _OriginOf = Callable[[Trial, str], Origin]
 """Where the rows of a trial lie that one source tells of."""
 
@@ -39,14 +41,8 @@ def rows_name(policy: str) -> str:
 
 def policy_sections(run: Run, findings: Sequence[Finding], found: Measures) -> Iterator[Section]:
     """The sections in the order in which policies were tried."""
-    trials = run.trials
     of = partial(origins.of_trial, run.facts.run, clocks=found.clocks)
-    for policy in dict.fromkeys(trial.policy for trial in trials):
-        mine = [
-            (number, trial, finding)
-            for number, (trial, finding) in enumerate(zip(trials, findings, strict=True))
-            if trial.policy == policy
-        ]
+    for policy, mine in _by_policy(run.trials, findings):
         family = measured_as(mine[0][1]).family
         charts: tuple[Chart, ...] = ()
         if family is Family.RATE:
@@ -65,14 +61,23 @@ def _text(mine: Numbered) -> str:
     return f"Limit: {', '.join(limits)}. Tried in: {', '.join(phases)}."
 
 
-def first_rows(trials: Sequence[Trial], found: Measures) -> dict[int, int]:
+def first_rows(trials: Sequence[Trial], findings: Sequence[Finding], found: Measures) -> dict[int, int]:
     """The place of each trial's first row in the table of its policy, by the trial's number."""
     places: dict[int, int] = {}
-    next_row: Counter[str] = Counter()
-    for number, trial in enumerate(trials):
-        places[number] = next_row[trial.policy]
-        next_row[trial.policy] += len(_sources(number, trial, found))
+    for _, mine in _by_policy(trials, findings):
+        next_row = 0
+        for number, trial, _ in worst_first(mine):
+            places[number] = next_row
+            next_row += len(_sources(number, trial, found))
     return places
+
+
+def _by_policy(trials: Sequence[Trial], findings: Sequence[Finding]) -> Iterator[tuple[str, list[Judged]]]:
+    """The trials of each policy, in the order in which policies were tried."""
+    found: dict[str, list[Judged]] = {}
+    for number, (trial, finding) in enumerate(zip(trials, findings, strict=True)):
+        found.setdefault(trial.policy, []).append(Judged(number, trial, finding))
+    yield from found.items()
 
 
 def _sources(number: int, trial: Trial, found: Measures) -> list[str]:
@@ -86,11 +91,13 @@ def _table(policy: str, mine: Numbered, found: Measures, of: _OriginOf) -> Table
     rate = family is Family.RATE
     metrics = [metric for metric in metrics_of(family) if metric.title]
     unit = measured_as(mine[0][1]).unit
-    columns = ("system", "door", "phase", "topic", f"limit ({unit})", *(["seen by"] if rate else []))
+    apart = telling([each.trial for each in mine])
+    columns = ("system", "door", "phase", *apart, f"limit ({unit})", *(["seen by"] if rate else []))
     rows: list[tuple[Value, ...]] = []
     lie: list[Origin] = []
-    for number, trial, finding in mine:
-        place: tuple[Value, ...] = (trial.system, trial.door, trial.phase, trial.topic, trial.limit)
+    for number, trial, finding in worst_first(mine):
+        told_apart = (getattr(trial, name) for name in apart)
+        place: tuple[Value, ...] = (trial.system, trial.door, trial.phase, *told_apart, trial.limit)
         sources = _sources(number, trial, found)
         for source in sources:
             figures = rate_figures(number, trial, found, source) if rate else figures_of(number, trial, found)
@@ -105,26 +112,18 @@ def _table(policy: str, mine: Numbered, found: Measures, of: _OriginOf) -> Table
 def _refusals(policy: str, mine: Numbered, found: Measures, of: _OriginOf) -> Iterator[Table]:
     """Who refused clients, and how that is known."""
     rows: list[tuple[tuple[Value, ...], Origin]] = []
+    apart = telling([each.trial for each in mine])
     for number, trial, _ in mine:
         for row in found.attachments:
             if row["trial"] == number and row["event"] == "attach_refused":
                 by = " or ".join(row["policies"]) or "none of these policies"
-                place = (trial.system, trial.door, trial.phase, trial.topic)
+                place = (trial.system, trial.door, trial.phase, *(getattr(trial, name) for name in apart))
                 known = _KNOWN_BY[row["how"]]
                 told = (*place, row["code"], by, known, row["answers"], row["wrong"])
                 rows.append((told, of(trial, CLIENTS)))
     if rows:
-        columns = (
-            "system",
-            "door",
-            "phase",
-            "topic",
-            "told",
-            "refused by",
-            "known by",
-            "refusals",
-            "with room",
-        )
+        told_columns = ("told", "refused by", "known by", "refusals", "with room")
+        columns = ("system", "door", "phase", *apart, *told_columns)
         rows.sort(key=str)
         told_rows, lie = zip(*rows, strict=True)
         yield Table(columns, told_rows, f"{policy} refusals", "Who refused", origins=lie)
@@ -132,7 +131,7 @@ def _refusals(policy: str, mine: Numbered, found: Measures, of: _OriginOf) -> It
 
 def _shown(mine: Numbered) -> Iterator[tuple[int, Trial]]:
     """Of each arm the measured trial that decides its place in the matrix, of those with a figure."""
-    by_arm: dict[tuple[str, str], list[tuple[int, Trial, Finding]]] = {}
+    by_arm: dict[tuple[str, str], list[Judged]] = {}
     for each in mine:
         by_arm.setdefault((each[1].system, each[1].door), []).append(each)
     for several in by_arm.values():
@@ -149,7 +148,7 @@ def _rate_charts(mine: Numbered, found: Measures, of: _OriginOf) -> Iterator[Cha
     for _, chosen in _shown(mine):
         phases = sorted(_alike(mine, chosen), key=lambda each: each[1].start)
         seen_by = source_of(phases[0][0], found)
-        parts = {name: list(_over_phases(phases, found, seen_by, name)) for name in ("admitted", "offered")}
+        parts = {name: list(_over_phases(phases, found, seen_by, name)) for name in _DRAWN}
         if not any(point.y is not None for point in parts["admitted"]):
             continue
         limits |= {trial.limit for _, trial in phases}
@@ -160,14 +159,14 @@ def _rate_charts(mine: Numbered, found: Measures, of: _OriginOf) -> Iterator[Cha
     unit = measured_as(mine[0][1]).unit
     if series:
         yield Chart(
-            "Offered and admitted in each second",
+            "Offered, admitted and held in each second",
             unit,
             "s since the first phase began" if bands else "s since the phase began",
             tuple(series),
             limit=limits.pop() if len(limits) == 1 else None,
             rows=rows_name(mine[0][1].policy),
             text="A full bucket lets the burst pass on top; else what is admitted should lie on the limit "
-            "while more is offered.",
+            "while more is offered. Held: what a gate let wait, in the second in which it began to.",
             panels=True,
             bands=bands,
         )

@@ -48,7 +48,11 @@ def _rows(metric: Metric, run: Run, found: Measures) -> Rows:
         return []
     # What is withheld until others are acknowledged is not lost.
     withheld = {(t.system, t.door, t.topic) for t in run.trials if measured_as(t).family is Family.UNACKED}
-    return [row for row in found.deliveries if (row["system"], row["door"], row["topic"]) not in withheld]
+    return [
+        row
+        for row in found.deliveries
+        if registry.door(row["door"]).judged and (row["system"], row["door"], row["topic"]) not in withheld
+    ]
 
 
 def _threshold(

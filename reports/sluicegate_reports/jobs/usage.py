@@ -7,7 +7,9 @@ from datetime import date
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sluicegate_reports.jobs import kept_seconds, service_level
 from sluicegate_reports.jobs.hold_times import HoldTimes
+from sluicegate_reports.jobs.kept_seconds import KeptSeconds
 from sluicegate_reports.jobs.log_days import days_of, files_with_rows, rows_of_day
 from sluicegate_reports.model.listing import Listed, is_spool, listing
 from sluicegate_reports.model.results import Results, Table, Value, of_log
@@ -34,7 +36,11 @@ USAGE = pa.schema(
     ]
 )
 """A row for each day, gateway, topic and principal; docs/reports.md says what the columns mean."""
-_WANTED = ("time", *KEYS, "policy", "operation", "action", "messages", "bytes", "delay", "decisions")
+_WANTED = (
+    *("time", *KEYS, "policy", "operation", "action", "messages", "bytes", "delay", "decisions"),
+    *("limit", "policy_version"),
+)
+_TEXTS = ("system", "gateway", "topic", "subscription")
 _GROUPS = (*KEYS, "policy")
 _VIOLATION_KEYS = ("principal", "system", "topic", "policy")
 _VIOLATIONS = ("refused", "refused_messages", "would_refuse", "held", "held_ns")
@@ -65,17 +71,25 @@ class Usage:
     """Sums by principal, namespace, topic and day."""
     violations: pa.Table | None = None
     """By principal, topic and policy."""
-    hold_times: HoldTimes = field(default_factory=HoldTimes)
+    level: pa.Table = field(default_factory=service_level.SERVICE_LEVEL.empty_table)
+    """As `SERVICE_LEVEL`."""
     unfinished: int = 0
     """Files that are still being written, and do not count."""
 
 
-def usage(log: Listed, since: date | None, before: date | None, write: Callable[[pa.Table], None]) -> Usage:
+def usage(
+    log: Listed,
+    since: date | None,
+    before: date | None,
+    write: Callable[[pa.Table], None],
+    burst_s: float = 1.0,
+) -> Usage:
     """Sum a log's finished files.
 
     :param since: the first day, in UTC; None for that of the log.
     :param before: the day after the last one; None for the end of the log.
     :param write: gets the rows of each day in turn, in `USAGE`.
+    :param burst_s: the policies' `burst_seconds`.
     :raises UsageError: if the log has no finished file.
     :raises PlaceError: if a file is damaged, or a store fails.
     """
@@ -84,15 +98,23 @@ def usage(log: Listed, since: date | None, before: date | None, write: Callable[
     if not files:
         raise UsageError(f"there is no finished file of a decision log in {str(listed.folder)!r}")
     found = Usage(unfinished=sum(is_spool(file.place) for file in listed.files))
+    kept, holds = KeptSeconds(burst_s), HoldTimes()
     for day in days_of(files):
         if (since is None or day >= since) and (before is None or day < before):
             summing = Summing(_GROUPS, SUMMED)
             for rows in rows_of_day(files, day, _WANTED, _GROUPS):
                 summing.add(_measured(rows))
-                found.hold_times.add(rows, day)
+                holds.add(rows, day)
+                kept.name(rows)
             groups = summing.sums()
             if groups is not None:
                 _add_day(found, day, groups, write)
+            if kept.names_any:
+                # What a row late in the day names holds for its beginning too.
+                for rows in rows_of_day(files, day, kept_seconds.ADMITTED, _TEXTS):
+                    kept.add(rows)
+                kept.end(day)
+    found.level = service_level.service_level(kept, holds)
     return found
 
 
@@ -170,8 +192,8 @@ def findings(found: Usage) -> Results:
     tables = [_table(found.by[name], name, title) for name, title in titles.items() if name in found.by]
     if found.violations is not None and len(found.violations):
         tables.append(_violators(found.violations))
-    if (held := found.hold_times.table()) is not None:
-        tables.append(held)
+    if (level := service_level.shown(found.level)) is not None:
+        tables.append(level)
     return of_log(
         title="Who used how much",
         summary=summary,

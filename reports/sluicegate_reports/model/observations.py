@@ -98,7 +98,7 @@ COLUMNS = (
     Column(
         "door",
         _TEXT,
-        "how the client came to the broker: proxy, interceptor, client, native, or another",
+        "how the client came to the broker: proxy, interceptor, client, native, direct, or another",
         "",
         False,
     ),

@@ -19,10 +19,10 @@ from sluicegate_reports.model.verdict import Verdict
 if TYPE_CHECKING:
     from pydantic import TypeAdapter, ValidationError
 
-VERSION = 6
+VERSION = 7
 """Of the JSON form. 2 added origins of rows and the basis of clocks, 3 disputed verdicts, 4 panels and
-histograms, 5 unconfirmed verdicts and results of logs, 6 causes, and what was not reached or not played.
-Later versions may add fields; readers refuse a version later than their own."""
+histograms, 5 unconfirmed verdicts and results of logs, 6 causes, and what was not reached or not played, 7
+costs with no policy and no gateway. Later versions may add fields; readers refuse a later one than theirs."""
 Value: TypeAlias = str | int | float | bool | None
 """One cell of a table; None is shown as its table says."""
 
@@ -97,6 +97,21 @@ class Skew:
 
 
 @dataclass(frozen=True, slots=True)
+class Baseline:
+    """A topic that was played with no policy and no gateway, for what its messages cost."""
+
+    system: str
+    topic: str
+    """Full name."""
+    policies: tuple[str, ...]
+    """Those that the same topic has at other doors."""
+    phase: str
+    start: datetime
+    """UTC, by the clients' clock."""
+    end: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class RunFacts:
     """The facts that are needed to judge a run, or to repeat it."""
 
@@ -120,6 +135,7 @@ class RunFacts:
     arms: tuple[Arm, ...] = ()
     """Every arm that the scenario asks for, missing ones included."""
     skews: tuple[Skew, ...] = ()
+    baselines: tuple[Baseline, ...] = ()
 
     def arm(self, system: str, door: str) -> Arm:
         """The arm of this name; an arm that the run does not list gets the system's label."""
@@ -176,6 +192,8 @@ class Cell:
     """What explains the verdict; the text has them in words."""
     cost: Cost | None = None
     """None where nothing was acknowledged below the limit."""
+    direct: Cost | None = None
+    """The same with no policy and no gateway; None where that was not played, or there is no `cost`."""
 
 
 @dataclass(frozen=True, slots=True)

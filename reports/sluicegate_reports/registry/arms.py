@@ -8,6 +8,8 @@ REFERENCE_LABEL = "reference broker, not Danube"
 """Label of every figure that was measured on Danube's reference broker."""
 NATIVE_DOOR = "native"
 """The door of clients that connect directly to a system, which applies its own policies."""
+DIRECT_DOOR = "direct"
+"""The door of clients that connect directly to a system without any policy."""
 
 PRODUCERS = "max_producers_per_topic"
 SUBSCRIPTIONS = "max_subscriptions_per_topic"
@@ -68,6 +70,8 @@ class Door:
     """Of its series on the page: 1 circle, 2 square, 3 triangle, 4 diamond."""
     gate: bool = True
     """Whether a gate of ours decides there and writes the decision log; otherwise the system itself does."""
+    judged: bool = True
+    """Whether policies hold there; otherwise it is played briefly, for what messages cost without them."""
 
 
 _NO_ASKED_DELAY = Lack("max_delivery_delay", "its clients cannot ask for a delivery delay")
@@ -122,5 +126,6 @@ DOORS = (
     Door(NATIVE_DOOR, 2, gate=False),
     Door("interceptor", 3),
     Door("client", 4),
+    Door(DIRECT_DOOR, gate=False, judged=False),
 )
 """The doors that come with the product."""

@@ -1,12 +1,13 @@
 """Table cells as text, the same in the page, in Markdown and in the terminal."""
 
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TypeGuard
 
 from sluicegate_reports.model.quantities import NOT_MEASURED, Scaled, number, scaled
-from sluicegate_reports.model.results import Chart, Kind, RunFacts, Table, Value
+from sluicegate_reports.model.results import Chart, Kind, Origin, RunFacts, Table, Value
 
 _UNIT = re.compile(r"(.+) \(([^()]+)\)")
 _SYSTEM = "system"
@@ -72,6 +73,13 @@ def cell_text(value: Value) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return number(value) if is_number(value) else str(value)
+
+
+def command(origin: Origin) -> str:
+    """What shows the rows of an origin, in the directory of the run."""
+    query = f"SELECT * FROM '{origin.path}' WHERE {origin.where}"  # noqa: S608 - it is shown, and run by nobody
+    plain = not set('"$`\\!') & set(query)
+    return f'duckdb -c "{query}"' if plain else f"duckdb -c {shlex.quote(query)}"
 
 
 def left_out(table: Table, shown: int) -> str:

@@ -124,8 +124,8 @@ def _known_doors() -> Iterable[str]:
     "--doors",
     type=_doors,
     metavar="NAMES",
-    default="proxy,interceptor,native",
-    help="Some of proxy,interceptor,native, and of the doors of installed packages.",
+    default="proxy,interceptor,native,direct",
+    help="Some of proxy,interceptor,native,direct, and of the doors of installed packages.",
 )
 @_at("--kafka", "A Kafka that runs; else one is started from its jars.")
 @_at("--pulsar", "A Pulsar that runs; else one is started from its jars.")

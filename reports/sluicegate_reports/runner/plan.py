@@ -80,6 +80,24 @@ class ArmPlan:
     """Whether its consumers acknowledge single messages: Kafka's commit offsets."""
 
 
+_BRIEF_MS = 3_000
+_BRIEF_DRAIN_MS = 1_000
+
+
+def brief(scenario: Scenario) -> Scenario:
+    """The first seconds of a scenario, enough for what messages cost, with those who are there by then."""
+    phase = scenario.phases[0]
+    phase = phase.model_copy(update={"duration": min(phase.duration, _BRIEF_MS)})
+    return scenario.model_copy(
+        update={
+            "phases": (phase,),
+            "producers": tuple(each for each in scenario.producers if each.start < phase.duration),
+            "consumers": tuple(each for each in scenario.consumers if each.start < phase.duration),
+            "drain": min(scenario.drain, _BRIEF_DRAIN_MS),
+        }
+    )
+
+
 def topics(scenario: Scenario, system: str, suffix: str) -> dict[str, str]:
     """Full names of a scenario's topics in an arm, by their names in the scenario."""
     return {topic.name: full_name(system, topic.namespace, topic.name, suffix) for topic in scenario.topics}

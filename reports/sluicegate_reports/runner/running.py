@@ -18,8 +18,9 @@ from sluicegate.engine.hierarchy import Resolver
 from sluicegate.model import EffectivePolicies
 from sluicegate.runtime.plugins import Plugins
 from sluicegate_reports.model.results import Arm as ArmFacts
-from sluicegate_reports.model.results import Phase, RunFacts, Skew
+from sluicegate_reports.model.results import Baseline, Phase, RunFacts, Skew
 from sluicegate_reports.model.runs import OBSERVATIONS, Run, Trial, write_run
+from sluicegate_reports.registry import door
 from sluicegate_reports.runner import machine
 from sluicegate_reports.runner.brokers.processes import UnavailableError
 from sluicegate_reports.runner.children import ClockOffset, Talker
@@ -29,9 +30,9 @@ from sluicegate_reports.runner.doors.gate import write_file
 from sluicegate_reports.runner.driver import write_plan
 from sluicegate_reports.runner.loading import LoadedScenario
 from sluicegate_reports.runner.places import Places
-from sluicegate_reports.runner.plan import ArmPlan, make_plan, topics
+from sluicegate_reports.runner.plan import ArmPlan, brief, make_plan, topics
 from sluicegate_reports.runner.preparing import prepare_topics
-from sluicegate_reports.runner.trials import Played, phases, trials, utc
+from sluicegate_reports.runner.trials import Played, baselines, phases, trials, utc
 
 _DRIVER = "sluicegate_reports.runner.driver"
 _READY_S = 300.0
@@ -68,6 +69,7 @@ class Outcome:
     trials: list[Trial] = field(default_factory=list)
     phases: list[Phase] = field(default_factory=list)
     skews: list[Skew] = field(default_factory=list)
+    baselines: list[Baseline] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -133,8 +135,9 @@ class Comparison:
             machine.machine(),
             (self.command,),
             tuple(phase for each in outcomes for phase in each.phases),
-            tuple(each.facts for each in outcomes),
+            tuple(each.facts for each in outcomes if door(each.facts.door).judged),
             tuple(skew for each in outcomes for skew in each.skews),
+            tuple(baseline for each in outcomes for baseline in each.baselines),
         )
 
     # -- arms -----------------------------------------------------------------------------------------
@@ -190,8 +193,9 @@ class Comparison:
             return self._not_played(arm, str(error) or type(error).__name__, broker, suffix)
 
     def _plan(self, arm: Arm, way: Way, suffix: str) -> ArmPlan:
+        scenario = self.loaded.scenario
         return make_plan(
-            self.loaded.scenario,
+            scenario if door(arm.door).judged else brief(scenario),
             arm.client,
             f"{arm.door}-{suffix}",
             run=self.run,
@@ -206,6 +210,8 @@ class Comparison:
     def _not_played(self, arm: Arm, why: str, broker: Broker | None, suffix: str) -> Outcome:
         self.progress.end(arm.name, why)
         facts = ArmFacts(arm.system, arm.door, _label(arm, broker), why)
+        if not door(arm.door).judged:
+            return Outcome(facts)
         now = datetime.now(UTC)
         try:
             plan = self._plan(arm, Way(()), suffix)
@@ -235,8 +241,11 @@ class Comparison:
             played, skews, notes = await self._drive(plan, way, setting.directory)
         missing = "; ".join([*notes, *way.notes])
         self.progress.end(arm.name, missing)
+        facts = ArmFacts(arm.system, arm.door, _label(arm, broker), missing, played.read_until)
+        if not door(arm.door).judged:
+            return Outcome(facts, baselines=list(baselines(plan, resolve, played)))
         return Outcome(
-            ArmFacts(arm.system, arm.door, _label(arm, broker), missing, played.read_until),
+            facts,
             trials(plan, resolve, arm.all_judged(), played),
             [Phase(f"{name} ({arm.name})", start, end) for name, start, end in phases(plan, played)],
             skews,
@@ -284,9 +293,11 @@ def _label(arm: Arm, broker: Broker | None) -> str:
 
 def estimate_s(loaded: LoadedScenario, arms: list[Arm], *, starts_brokers: bool) -> float:
     """How long a run will take about, in seconds."""
-    each = (loaded.scenario.duration_ms + loaded.scenario.drain) / 1000 + ARM_START_S
+    scenario = loaded.scenario
+    whole, short = ((each.duration_ms + each.drain) / 1000 for each in (scenario, brief(scenario)))
+    played_s = sum((whole if door(arm.door).judged else short) + ARM_START_S for arm in arms)
     brokers = {arm.broker for arm in arms if arm.broker not in (None, "danube")}
-    return len(arms) * each + (len(brokers) * BROKER_START_S if starts_brokers else 0.0)
+    return played_s + (len(brokers) * BROKER_START_S if starts_brokers else 0.0)
 
 
 def tidy(directory: Path) -> None:

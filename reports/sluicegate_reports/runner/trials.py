@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from sluicegate.model import EffectivePolicies
+from sluicegate_reports.model.results import Baseline
 from sluicegate_reports.model.runs import Trial
 from sluicegate_reports.registry import policies
 from sluicegate_reports.registry.measured import Family
@@ -67,6 +68,18 @@ def trials(
                     for subscription in subscriptions
                 ]
     return found
+
+
+def baselines(
+    plan: ArmPlan, resolve: Callable[[str], EffectivePolicies], played: Played
+) -> Iterator[Baseline]:
+    """The topics of an arm whose door judges no policy."""
+    for topic in dict.fromkeys(each.topic for each in plan.producers):
+        held = resolve(topic)
+        names = tuple(name for name in policies() if held.number(name) and held.level(name))
+        for phase in plan.phases if names else ():
+            start, end = played.at(phase.start_s), played.at(phase.end_s)
+            yield Baseline(plan.system, topic, names, phase.name, start, end)
 
 
 def _trial(

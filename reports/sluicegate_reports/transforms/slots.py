@@ -27,9 +27,10 @@ LATER = np.iinfo(np.int64).max
 
 
 _SUMS = (
-    *("rows", "admitted", "offered", "admitted_messages", "refused_messages"),
+    *("rows", "admitted", "offered", "held", "admitted_messages", "refused_messages"),
     *("asked", "answered", "limited", "otherwise"),
 )
+_OF_SECOND = ("admitted", "offered", "limited", "held")
 
 
 class Slots:
@@ -47,7 +48,7 @@ class Slots:
         none, never, later = (np.full(count, value) for value in (0, NEVER, LATER))
         self.rows = none.copy()
         """How many flows there were of any kind."""
-        self.admitted, self.offered = none.copy(), none.copy()
+        self.admitted, self.offered, self.held = none.copy(), none.copy(), none.copy()
         """In what the lane counts."""
         self.admitted_messages, self.refused_messages = none.copy(), none.copy()
         self.asked, self.answered = none.copy(), none.copy()
@@ -77,6 +78,7 @@ class Slots:
             (self.rows, every > 0, every),
             (self.admitted, admitted, flows.amount),
             (self.offered, offered, flows.amount),
+            (self.held, flows.are(HELD), flows.amount),
             (self.admitted_messages, admitted, flows.messages),
             (self.refused_messages, flows.are(REFUSED, DROPPED, OTHERWISE), flows.messages),
             (self.asked, flows.are(OFFERED), flows.messages),
@@ -112,15 +114,14 @@ class Slots:
 def per_second(slots: Slots) -> list[dict[str, Any]]:
     """What each second of a lane admitted, was asked for and limited, all clients together.
 
-    :return: `second`, `admitted`, `offered`, `limited`; of seconds in which there was anything.
+    :return: `second`, `admitted`, `offered`, `limited`, `held`; of seconds in which there was anything.
     """
     second = np.arange(len(slots)) * slots.width_us // 1_000_000
     sums = {
-        name: np.bincount(second, getattr(slots, name)).astype(np.int64)
-        for name in ("rows", "admitted", "offered", "limited")
+        name: np.bincount(second, getattr(slots, name)).astype(np.int64) for name in ("rows", *_OF_SECOND)
     }
     return [
-        {"second": at, **{name: int(sums[name][at]) for name in ("admitted", "offered", "limited")}}
+        {"second": at, **{name: int(sums[name][at]) for name in _OF_SECOND}}
         for at in np.flatnonzero(sums["rows"]).tolist()
     ]
 

@@ -84,7 +84,14 @@ def test_the_deciding_trial_is_the_one_drawn() -> None:
 def test_a_peak_and_a_gap_of_one_second_survive_an_hour() -> None:
     hour = trial(end=at(3_600))
     seconds: list[dict[str, Any]] = [
-        {"lane": 0, "source": "clients", "second": n, "admitted": 10 + 90 * (n == 1_801), "offered": 0}
+        {
+            "lane": 0,
+            "source": "clients",
+            "second": n,
+            "admitted": 10 + 90 * (n == 1_801),
+            "offered": 0,
+            "held": 0,
+        }
         for n in range(3_600)
         if n != 2_500
     ]
@@ -104,7 +111,7 @@ def test_all_phases_are_on_one_axis_with_their_names() -> None:
         trial(phase="above", topic="other", start=at(4), end=at(6)),
     )
     seconds: list[dict[str, Any]] = [
-        {"lane": lane, "source": "clients", "second": n, "admitted": 5 * (lane + 1), "offered": 0}
+        {"lane": lane, "source": "clients", "second": n, "admitted": 5 * (lane + 1), "offered": 0, "held": 0}
         for lane, length in ((0, 3), (1, 2))
         for n in range(length)
     ]
@@ -120,6 +127,17 @@ def test_all_phases_are_on_one_axis_with_their_names() -> None:
         (4, 10),
         (5, 10),
     ]
+
+
+def test_what_a_gate_held_is_drawn_beside_what_it_admitted() -> None:
+    seconds: list[dict[str, Any]] = [
+        {"lane": 0, "source": "log", "second": n, "admitted": 5, "offered": 5, "held": n} for n in range(3)
+    ]
+    run = Run(RunFacts("r1", "", ""), (trial(end=at(3)),))
+    found = Measures(seconds=seconds, laws=[{"lane": 0, "source": "log"}])
+    (section,) = policy_sections(run, [Finding(Verdict.EXACT, 0.0)], found)
+    drawn = {series.name: [point.y for point in series.points] for series in section.charts[0].series}
+    assert drawn == {"admitted": [5, 5, 5], "offered": [5, 5, 5], "held": [0, 1, 2]}
 
 
 _KEPT = {

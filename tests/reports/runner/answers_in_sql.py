@@ -101,8 +101,9 @@ def rows_of(results: Results, trial: Trial) -> list[dict[str, Any]]:
     table = results.tables()[f"{trial.policy} figures"]
     columns = [name.removesuffix(" (bytes)").removesuffix(" (ms)") for name in table.columns]
     rows = [dict(zip(columns, row, strict=True)) for row in table.rows]
-    place = (trial.system, trial.door, trial.phase, trial.topic)
-    return [row for row in rows if tuple(row[n] for n in ("system", "door", "phase", "topic")) == place]
+    # A column that tells no rows apart is not there.
+    place = [name for name in ("system", "door", "phase", "topic", "subscription") if name in columns]
+    return [row for row in rows if all(row[name] == getattr(trial, name) for name in place)]
 
 
 def _figures(base: duckdb.DuckDBPyConnection, trial: Trial) -> dict[str, Any]:

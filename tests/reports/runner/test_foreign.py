@@ -59,7 +59,7 @@ def test_a_system_of_a_package_is_played_by_its_clients_through_the_proxy(tmp_pa
     made = Recorded(tmp_path / "run", read_run(tmp_path / "run"), [])
     (arm,) = made.run.facts.arms
     assert (arm.system, arm.door, arm.missing) == ("courier", "proxy", "")
-    events = Counter((row["client"], row["event"]) for row in made.observations())
+    events = Counter((row["client"], row["event"]) for row in made.observations(door="proxy"))
     sent = events["anna", "sent"]
     assert sent
     assert events["anna", "acknowledged"] == events["reader", "received"] == sent

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from sluicegate_reports.runner.driver import read_plan, write_plan
 from sluicegate_reports.runner.pacing import Stretch
-from sluicegate_reports.runner.plan import ArmPlan, make_plan
+from sluicegate_reports.runner.plan import ArmPlan, brief, make_plan
 from sluicegate_reports.runner.scenario import Scenario
 
 
@@ -66,3 +66,23 @@ def test_a_plan_survives_its_file(tmp_path: Path) -> None:
     plan = plan_of(consumers=[{"name": "reader", "topic": "orders"}])
     write_plan(plan, tmp_path / "plan.json")
     assert read_plan(tmp_path / "plan.json") == plan
+
+
+def test_what_is_played_for_its_cost_alone_is_the_begin_of_the_first_phase() -> None:
+    scenario = Scenario.model_validate(
+        {
+            "name": "small",
+            "topics": [{"name": "orders"}],
+            "producers": [
+                {"name": "source", "topic": "orders"},
+                {"name": "late", "topic": "orders", "start": "4s"},
+            ],
+            "consumers": [{"name": "later", "topic": "orders", "start": "4s"}],
+            "phases": [{"name": "one", "duration": "9s"}, {"name": "two", "duration": "2s"}],
+            "drain": "5s",
+        }
+    )
+    short = brief(scenario)
+    assert [(phase.name, phase.duration) for phase in short.phases] == [("one", 3_000)]
+    assert ([each.name for each in short.producers], short.consumers) == (["source"], ())
+    assert short.drain == 1_000

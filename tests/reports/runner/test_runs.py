@@ -153,6 +153,19 @@ def check_the_facts(made: Recorded) -> None:
     }
 
 
+async def test_what_messages_cost_without_any_policy_is_played_and_not_judged(record: Record) -> None:
+    made = await record(SCENARIO, ("danube",), ("direct",))
+    facts = made.run.facts
+    assert (facts.arms, facts.phases, made.run.trials) == ((), (), ())
+    assert {(each.system, each.phase) for each in facts.baselines} == {("danube", "first")}
+    policies = {scenario_name(each.topic): each.policies for each in facts.baselines}
+    assert policies["limited"] == ("max_publish_rate",)
+    rows = made.observations(system="danube", door="direct", role="producer", event="acknowledged")
+    assert {each.topic for each in facts.baselines} <= {row["topic"] for row in rows}
+    assert made.observations(event="attach_refused") == []
+    assert all(each.end - each.start == timedelta(seconds=1) for each in facts.baselines)
+
+
 async def test_a_running_broker_is_used_by_its_address(record: Record) -> None:
     async with ReferenceBroker() as broker:
         made = await record(SCENARIO, ("danube",), ("proxy",), danube=tuple(broker.addresses))

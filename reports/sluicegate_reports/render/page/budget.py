@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-MAX_BYTES = 150_000
+MAX_BYTES = 900_000
 """Size of a page; if the content is larger, points and rows are thinned out, and the page says so."""
 
 

@@ -29,8 +29,8 @@ _LONGEST = 30
 """Most letters of a name beside a line."""
 _LETTER = 7.3
 """Width of a bold letter in a wide typeface, in pixels."""
-_LEAST_ROOM = 176.0
-"""Least width for names, in pixels: `reference broker, not Danube` fits below a name."""
+_SMALL_LETTER = 5.8
+"""The same of a label below a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,9 @@ def curves(chart: Chart, shown: Sequence[Look], most: int, title_id: str) -> Mar
         for mark in _marks(series, look, frame, index / len(pairs))
     ]
     labels = _labels(pairs, frame)
-    room = max((len(look.name) for look in shown), default=0) * _LETTER + 24
+    room = 24 + max(
+        (max(len(look.name) * _LETTER, len(look.label) * _SMALL_LETTER) for look in shown), default=0.0
+    )
     return tag(
         "svg",
         tag("title", described(chart), id=title_id),
@@ -80,7 +82,7 @@ def curves(chart: Chart, shown: Sequence[Look], most: int, title_id: str) -> Mar
         _limit(chart, frame),
         labels,
         class_="plot" + (" named" if labels else ""),
-        style=f"--room:{max(room, _LEAST_ROOM):.0f}px" if labels else None,
+        style=f"--room:{room:.0f}px" if labels else None,
         height=f"{HEIGHT:.0f}",
         role="img",
         aria_labelledby=title_id,
@@ -252,10 +254,10 @@ def _labels(pairs: Sequence[tuple[Series, Look]], frame: Frame) -> Markup:
         _LINE + (_SECOND_LINE if look.label else 0) for _, look in sorted(ends, key=lambda end: end[0])
     ]
     longest = max((len(look.name) for _, look in ends), default=0)
-    if len(ends) > _LABELS or longest > _LONGEST or sum(heights) > HEIGHT + 2 * _LINE:
+    if len(ends) > _LABELS or longest > _LONGEST or sum(heights) > HEIGHT:
         return Markup()
     ends.sort(key=lambda end: end[0])
-    tops = apart([y - _LINE / 2 for y, _ in ends], heights, HEIGHT + _LINE)
+    tops = apart([y - _LINE / 2 for y, _ in ends], heights, HEIGHT)
     texts = []
     for top, (_, look) in zip(tops, ends, strict=True):
         y = top + _LINE - 3

@@ -69,16 +69,22 @@ def _document(results: Results, budget: Budget) -> str:
         **sections,
         **({"The run": "facts"} if judged else {}),
     }
+    about = join(_told(results), _contents(links))
+    parts = [_part(*part) for part in first]
+    # The matrix comes before anything that tells of the run, so that a telephone shows it at once.
+    before = 1 if judged else 0
     main = tag(
         "main",
-        *(_part(*part) for part in first),
+        *parts[:before],
+        about,
+        *parts[before:],
         *(
             _policy(results.run, section, budget, section_id(index))
             for index, section in enumerate(results.sections)
         ),
         _part("facts", "The run", facts(results.run, budget.text)) if judged else Markup(),
     )
-    body = tag("body", definitions(), _header(results), _contents(links), main, _footer(budget, judged))
+    body = tag("body", definitions(), _header(results), main, _footer(budget, judged))
     return "<!doctype html>\n" + tag("html", head, body, lang="en") + "\n"
 
 
@@ -113,9 +119,7 @@ def _anchors(results: Results) -> dict[str, str]:
 def _header(results: Results) -> Markup:
     run, verdict = results.run, results.verdict
     told_missing = gaps(results)
-    told = dict(results.facts)
     if verdict is not None:
-        told |= {"run": run.run, "began": moment(run.started), "took": seconds(run.started, run.ended)}
         shown = tag(
             "p",
             tag("a", badge(verdict), href="#matrix"),
@@ -131,12 +135,16 @@ def _header(results: Results) -> Markup:
         tag("h1", run.title or run.run),
         shown if verdict else Markup(),
         tag("p", lead(results), class_="lead"),
-        tag(
-            "dl",
-            *(tag("div", tag("dt", name), tag("dd", value)) for name, value in told.items()),
-            class_="told",
-        ),
     )
+
+
+def _told(results: Results) -> Markup:
+    """What was compared or read, and when."""
+    run, told = results.run, dict(results.facts)
+    if results.verdict is not None:
+        told |= {"run": run.run, "began": moment(run.started), "took": seconds(run.started, run.ended)}
+    pairs = (tag("div", tag("dt", name), tag("dd", value)) for name, value in told.items())
+    return tag("dl", *pairs, class_="told")
 
 
 def _contents(links: Mapping[str, str]) -> Markup:
@@ -190,24 +198,30 @@ def _parity(results: Results, anchors: Mapping[str, str], sections: Mapping[str,
     key = "What each arm did, against what the policy says. Verdicts lead to the rows that they come from."
     if any(cell.cost for cell in results.matrix):
         key += (
-            " With them is what the door costs below the limit: the time until a message is acknowledged, "
-            "median / 99th percentile, and messages a second; for a gate, those of the native door too."
+            " Below them is what the door costs below the limit: the time until a message is acknowledged, "
+            "median / 99th percentile, and messages a second; for a gate, those of the native door too"
         )
-    return join(tag("p", key), matrix(results, anchors, sections, most))
+        direct = any(cell.direct for cell in results.matrix)
+        key += "; direct: with no policy and no gateway." if direct else "."
+    return join(matrix(results, anchors, sections, most), tag("p", key, class_="key"))
 
 
 def _policy(run: RunFacts, section: Section, budget: Budget, anchor: str) -> Markup:
     """One policy's section: text and rows."""
     drawn = tag("p", tag("a", "Charts", href=f"#{chart_id(anchor, 0)}"), class_="absent")
-    tables = [(_table_id(anchor, index), found) for index, found in enumerate(section.tables)]
+    tables = [(_table_id(anchor, index), found, "") for index, found in enumerate(section.tables)]
     if budget.tables_points:
         tables += [
-            (f"{chart_id(anchor, index)}-rows", of_chart(chart)) for index, chart in enumerate(section.charts)
+            (f"{chart_id(anchor, index)}-rows", of_chart(chart), "points")
+            for index, chart in enumerate(section.charts)
         ]
     content = join(
         tag("p", section.text, class_="lead") if section.text else Markup(),
         drawn if section.charts and budget.charts else Markup(),
-        *(table(found, run, place, budget.rows, budget.origins) for place, found in tables),
+        *(
+            table(found, run, place, budget.rows, budget.origins, kind or None)
+            for place, found, kind in tables
+        ),
     )
     return _part(anchor, section.policy if section.overall else tag("code", section.policy), content)
 

@@ -43,7 +43,8 @@ def panels(chart: Chart, run: RunFacts, most: int, anchor: str) -> Markup:
     drawn = []
     for number_, (_, several) in enumerate(_by_arm(chart).items()):
         own = replace(chart, series=tuple(several))
-        look = looks(replace(chart, series=(several[0],)), run)[0]
+        # A panel has the arm's name, so its line needs no dashes to tell doors apart.
+        look = replace(looks(replace(chart, series=(several[0],)), run)[0], door="plain")
         drawn.append(
             _panel(own, replace(look, name=run.arm(*_arm(several[0])).name), frame, f"{anchor}-{number_}")
         )

@@ -10,6 +10,8 @@ from sluicegate_reports.registry import door
 from sluicegate_reports.render.missing import cells
 from sluicegate_reports.render.page.markup import Markup, grid, join, scrolled, tag
 
+_REASONS = "reasons"
+"""Name of the table that has all reasons."""
 _MANY = 6
 """Arms above which the matrix is set in smaller type."""
 
@@ -115,20 +117,31 @@ def _cell(
     if cell.bound is not None:
         parts.append(tag("small", f"bound {bound}"))
     if cell.cost is not None:
-        parts.append(_cost(cell.cost, native.get(cell.system) if door(cell.door).gate else None))
+        beside = {"native": native.get(cell.system) if door(cell.door).gate else None, "direct": cell.direct}
+        parts.append(_cost(cell.cost, beside))
     if cell.text and cell.verdict is not Verdict.EXACT:
-        parts.append(tag("small", cell.text))
+        parts.append(_why(cell.text, anchors.get(_REASONS, "")))
     return tag("td", tag("div", join(*parts)), data_arm=arm.name)
 
 
-def _cost(cost: Cost, native: Cost | None) -> Markup:
-    """What a door costs, and beside it what the system's own does."""
-    lines = [_costs(cost)]
-    if native is not None:
-        lines.append(f"native {_costs(native)}")
+def _why(text: str, reasons: str) -> Markup:
+    """The reason; its first part where a table of the page has all of it.
+
+    :param reasons: id of that table; empty for none.
+    """
+    first, _, more = text.partition("; ")
+    if not reasons or not more:
+        return tag("small", text)
+    return tag("small", f"{first}; ", tag("a", "more", href=f"#{reasons}"))
+
+
+def _cost(cost: Cost, beside: Mapping[str, Cost | None]) -> Markup:
+    """What a door costs, and beside it what others do."""
+    lines = [_costs(cost), *(f"{name} {_costs(other)}" for name, other in beside.items() if other)]
     return join(*(tag("small", line, class_="cost") for line in lines))
 
 
 def _costs(cost: Cost) -> str:
-    p50, p99 = together([cost.p50_ms, cost.p99_ms], "ms")
-    return f"{p50.partition(' ')[0]} / {p99}, {number(round(cost.messages_per_s))}/s"
+    # A reader compares them, so they have two digits and one unit.
+    p50, p99 = (number(float(f"{value:.2g}")) for value in (cost.p50_ms, cost.p99_ms))
+    return f"{p50} / {p99} ms, {number(round(cost.messages_per_s))}/s"

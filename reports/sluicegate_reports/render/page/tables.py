@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sluicegate_reports.model.quantities import NOT_MEASURED
 from sluicegate_reports.model.results import Origin, RunFacts, Table, Value
 from sluicegate_reports.model.verdict import Verdict
-from sluicegate_reports.render.cells import is_number, left_out, scaled_columns, texts
+from sluicegate_reports.render.cells import command, is_number, left_out, scaled_columns, texts
 from sluicegate_reports.render.page.markup import Markup, grid, join, scrolled, tag
 
 _FOLDED = 8
@@ -22,12 +22,20 @@ _VERDICT = "verdict"
 _Row = list[tuple[str, Value]]
 
 
-def table(shown: Table, run: RunFacts, anchor: str, most: int, most_origins: int = 1_000) -> Markup:
+def table(
+    shown: Table,
+    run: RunFacts,
+    anchor: str,
+    most: int,
+    most_origins: int = 1_000,
+    class_: str | None = None,
+) -> Markup:
     """A table of rows, folded if it is long.
 
     :param anchor: its id.
     :param most: rows.
     :param most_origins: rows whose place in the logs is shown.
+    :param class_: `points` is not printed.
     """
     if not shown.rows:
         return tag("p", "None.", class_="absent", id=anchor)
@@ -40,9 +48,14 @@ def table(shown: Table, run: RunFacts, anchor: str, most: int, most_origins: int
     drawn = _Drawn(title, fitted.columns, rows, anchor, len(origins) if own else 0)
     summary = tag("summary", tag("span", title), " ", tag("small", note))
     details = tag(
-        "details", summary, scrolled(title, *drawn.blocks()), drawn.absent(), open=len(rows) <= _FOLDED
+        "details",
+        summary,
+        scrolled(title, *drawn.blocks()),
+        drawn.absent(),
+        open=len(rows) <= _FOLDED,
+        class_=class_,
     )
-    return join(details, _origins(origins, anchor))
+    return join(details, _origins(origins, anchor, class_))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +113,7 @@ class _Drawn:
         head = [tag("th", whose, scope="col")] if self.names else []
         head += [tag("th", self.columns[place], scope="col") for place in places]
         if first and self.linked:
-            head.append(tag("th", "rows", scope="col"))
+            head.append(tag("th", "rows", scope="col", class_="from"))
         body = [
             self._line(place, row, places, first=first)
             for place, row in enumerate(self.rows)
@@ -116,7 +129,7 @@ class _Drawn:
         else:
             cells += [tag("td", row[p][0], class_="n" if is_number(row[p][1]) else None) for p in places]
         if first and place < self.linked:
-            cells.append(tag("td", tag("a", "Parquet", href=f"#{self.anchor}-{place}-from")))
+            cells.append(tag("td", tag("a", "Parquet", href=f"#{self.anchor}-{place}-from"), class_="from"))
         return tag("tr", *cells, id=f"{self.anchor}-{place}" if first else None)
 
     def _whose(self, row: _Row) -> Markup:
@@ -143,20 +156,18 @@ class _Drawn:
         return all(value is None for value in told)
 
 
-def _origins(origins: Sequence[Origin], anchor: str) -> Markup:
+def _origins(origins: Sequence[Origin], anchor: str, class_: str | None) -> Markup:
     """The sources of a table's rows, as a list in the order of the rows."""
     items = [
         tag(
             "li",
             f"{origin.name}: " if origin.name else "",
-            tag("code", origin.path),
-            " where ",
-            tag("code", origin.where),
+            tag("code", command(origin)),
             id=f"{anchor}-{place}-from",
         )
         for place, origin in enumerate(origins)
     ]
     if not items:
         return Markup()
-    summary = tag("summary", "Where these rows lie, in the directory of the run")
-    return tag("details", summary, tag("ol", *items), class_="origins")
+    summary = tag("summary", "Commands that show these rows, in the directory of the run")
+    return tag("details", summary, tag("ol", *items), class_=f"origins {class_}" if class_ else "origins")

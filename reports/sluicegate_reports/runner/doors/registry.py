@@ -5,7 +5,7 @@ from functools import partial
 from pkgutil import resolve_name
 
 from sluicegate_reports import registry
-from sluicegate_reports.runner.doors import interceptor, native, proxy
+from sluicegate_reports.runner.doors import direct, interceptor, native, proxy
 from sluicegate_reports.runner.doors.base import Arm
 
 
@@ -37,4 +37,4 @@ def _arms() -> list[Arm]:
         registry.load(f"arm {place!r}", partial(resolve_name, place), Arm, "sluicegate_reports.runner.doors")
         for place in registry.arm_places()
     ]
-    return [*proxy.arms(), *interceptor.ARMS, *native.ARMS, *theirs]
+    return [*proxy.arms(), *interceptor.ARMS, *native.ARMS, *direct.arms(), *theirs]

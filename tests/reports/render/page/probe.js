@@ -43,7 +43,8 @@ addEventListener("load", () => {
     drawings: drawings.length,
     sections: [...document.querySelectorAll("section")].filter(drawn).map((section) => section.id).join(" "),
     policies: Math.floor(Math.min(...[...document.querySelectorAll(".matrix tbody th")].map((cell) => box(cell).width))),
-    unfolded: [...document.querySelectorAll("details > :not(summary)")].every(drawn),
+    matrix: Math.round(Math.min(...[...document.querySelectorAll(".matrix .badge")].map((badge) => box(badge).bottom + scrollY))),
+    unfolded: [...document.querySelectorAll("details:not(.points, .origins) > :not(summary)")].every(drawn),
   };
   for (const [name, value] of Object.entries(found)) parent.document.documentElement.dataset[window.name + name] = value;
 });

@@ -17,6 +17,8 @@ from sluicegate_reports.render.page import page
 
 pytestmark = pytest.mark.slow
 
+_SCREEN = 700
+"""Height of the first screen of a laptop and of a telephone."""
 _PAPER = {"light": (0xFC, 0xFC, 0xFA), "dark": (0x14, 0x17, 0x1B)}
 
 
@@ -53,13 +55,14 @@ def keep(folder: Path) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_is_complete_and_fits(browser: str, tmp_path: Path, scheme: str) -> None:
-    both = look(browser, page(example()), tmp_path, scheme, (1280, 375), 1600)
+    both = look(browser, page(example()), tmp_path, scheme, (1280, 390), 1600)
     keep(tmp_path)
-    for seen, width in zip(both, (1280, 375), strict=True):
+    for seen, width in zip(both, (1280, 390), strict=True):
         fits(seen, example(), width)
         colours = seen.pixels.getcolors(seen.pixels.width * seen.pixels.height) or []
         assert max(colours)[1] == _PAPER[scheme]
         assert len(colours) > 50, "blank, or nearly"
+        assert int(seen.measured["matrix"]) < _SCREEN, "a reader has to scroll to the matrix"
 
 
 def test_a_crowded_page_fits_too(browser: str, tmp_path: Path) -> None:

@@ -101,11 +101,11 @@ def test_figures_link_to_the_deciding_row_and_rows_to_their_files() -> None:
     (row,) = shown.all("tr", id="policy-1-table-1-3")
     assert row.text == "kafka 3 Parquet"
     (origin,) = shown.all("li", id=row.all("a")[0].attributes["href"].removeprefix("#"))
-    assert origin.text == "decisions/run=r/*.parquet where topic = 't3'"
+    assert origin.text == "duckdb -c \"SELECT * FROM 'decisions/run=r/*.parquet' WHERE topic = 't3'\""
     assert "200 of 300 rows" in shown.all("details")[0].text
     (measured,) = shown.all("td", **{"data-name": "measured"})
     assert measured.all("a")[0].attributes["href"] == "#policy-1-table-1"
-    assert "kafka proxy: observations/*.parquet where a < 'b'" in shown.text
+    assert "kafka proxy: duckdb -c \"SELECT * FROM 'observations/*.parquet' WHERE a < 'b'\"" in shown.text
     assert shown.all("header")[0].all("a")[0].attributes["href"] == "#matrix"
 
 
@@ -275,3 +275,14 @@ def test_a_gates_cost_stands_beside_that_of_the_native_door(shown: Element) -> N
     (matrix,) = (section for section in shown.all("section") if section.attributes["id"] == "matrix")
     told = [small.text for small in matrix.all("small") if small.attributes.get("class") == "cost"]
     assert told[:3] == ["2.9 / 7.4 ms, 910/s", "native 2.2 / 6.1 ms, 918/s", "2.2 / 6.1 ms, 918/s"]
+
+
+def test_a_cell_has_the_first_part_of_a_reason_that_a_table_has_whole() -> None:
+    cell = Cell("p", "kafka", "proxy", Verdict.OFF, text="far too much; and for too long")
+    found = Section("Reasons", "", tables=(Table(("why",), ((cell.text,),), "reasons"),), overall=True)
+    for sections, told in (((), cell.text), ((found,), "far too much; more")):
+        shown = read(page(Results(RunFacts("r", "", ""), Verdict.OFF, (cell,), sections)))
+        (place,) = shown.all("table", class_="matrix")[0].all("td")
+        assert place.all("small")[-1].text == told
+        links = [link.attributes["href"] for link in place.all("a")]
+        assert links == ["#policy-1-table-1"] * len(sections)

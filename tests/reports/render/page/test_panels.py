@@ -54,7 +54,7 @@ def test_each_arm_has_a_panel_and_all_have_one_scale() -> None:
 def test_a_peak_of_one_second_in_an_hour_is_drawn_to_its_height() -> None:
     series = rates("kafka", 100, 1_777, 3_600)
     page_ = shown(Chart("rate", "messages/s", _TIME, series, panels=True))
-    (line,) = page_.all("path", class_="line c1 d1-line")
+    (line,) = page_.all("path", class_="line c1 plain-line")
     tops = [float(y) for y in re.findall(r"[ML][\d.]+ ([\d.]+)", line.attributes["d"])]
     assert min(tops) == 240 - 240 * 900 / 1000
     assert len(tops) < 500
@@ -73,7 +73,7 @@ def test_nothing_is_drawn_where_there_is_no_data() -> None:
         assert [len(re.findall(r"[ML]", area)) for area in areas] == [4, 2, 4]
         reach = [{float(x) for x in re.findall(r"[ML]([\d.]+) ", area)} for area in areas]
         assert reach == [{0, 166.7}, {500}, {833.3, 1000}]
-        (line,) = page_.all("path", class_="line c1 d1-line")
+        (line,) = page_.all("path", class_=f"line c1 {'plain' if panels else 'd1'}-line")
         assert line.attributes["d"].count("M") == 3
         # A single second has neither line nor area: a dot shows it.
         dots = [path.attributes["d"] for path in page_.all("path", class_="lone c1")]
