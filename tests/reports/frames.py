@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
 
 from sluicegate.decisions.schema import SCHEMA
 from sluicegate_reports.jobs import other_figures
@@ -118,13 +117,6 @@ _DECISION: Row = {
     "window": 0,
     "decision_id": None,
 }
-_DECISIONS = (
-    "time timestamp, run string, system string, door string, gateway string, topic string, "
-    "subscription string, client string, operation string, policy string, action string, delay bigint, "
-    "bytes bigint, messages bigint, decision_cost bigint, decisions bigint, window int, decision_id string"
-)
-
-
 _OBSERVED: Row = {
     "run": "r1",
     "system": "kafka",
@@ -137,17 +129,10 @@ _OBSERVED: Row = {
     "messages": 1,
     "bytes": 100,
 }
-_TYPES = {"string": "string", "int64": "bigint", "bool": "boolean", "timestamp[us, tz=UTC]": "timestamp"}
-_OBSERVATIONS = ", ".join(f"{column.name} {_TYPES[column.type]}" for column in observations.COLUMNS)
 
 
 def _filled(base: Row, rows: Iterable[Row]) -> list[Row]:
     return [{**base, **row, "time": at(row["at"])} for row in rows]
-
-
-def _framed(spark: SparkSession, ddl: str, rows: list[Row]) -> DataFrame:
-    names = [part.split()[0] for part in ddl.split(", ")]
-    return spark.createDataFrame([tuple(row.get(name) for name in names) for row in rows], ddl)
 
 
 def comes(at_s: float, client: str, event: str = "attached", **changes: Any) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def _compare(directory: Place, option: str) -> None:
     settings = f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {option}".strip()
     # Java holds the pipes too, so they close when it has written the archive.
     done = subprocess.run(  # noqa: S603 - this program
-        python_command("sluicegate", "report", "compare", str(directory), "--format", "json"),
+        python_command("sluicegate", "report", "compare", str(directory), "--spark", "--format", "json"),
         env={**os.environ, "SPARK_SUBMIT_OPTS": settings},
         capture_output=True,
         text=True,

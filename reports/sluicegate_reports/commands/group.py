@@ -37,9 +37,12 @@ def report() -> None:
 
 @report.command("compare")
 @click.argument("directory", type=FOLDER, metavar="DIR")
+@click.option("--spark", "by_spark", is_flag=True, help="Compare by Spark, however small the run is.")
 @output.options
 @option
-def compare(directory: Place, out: Place | None, form: str | None, fail_on: tuple[Wanted, ...]) -> None:
+def compare(
+    directory: Place, by_spark: bool, out: Place | None, form: str | None, fail_on: tuple[Wanted, ...]
+) -> None:
     """Compare the recorded run in DIR, and report the results.
 
     DIR is what `sluicegate compare run` wrote: run.json, decisions and observations, or with --repeat several
@@ -49,7 +52,7 @@ def compare(directory: Place, out: Place | None, form: str | None, fail_on: tupl
     Spark runs. On this machine it needs Java 17.
     """
     chosen = output.chosen(out, form)
-    output.deliver(_compared(directory), out, chosen, fail_on)
+    output.deliver(_compared(directory, by_spark=by_spark), out, chosen, fail_on)
 
 
 @report.command("render")
@@ -65,7 +68,7 @@ def render(results_file: Place, out: Place | None, form: str | None, fail_on: tu
     output.deliver(read_results(results_file), out, chosen, fail_on)
 
 
-def _compared(directory: Place) -> "Results":
+def _compared(directory: Place, *, by_spark: bool) -> "Results":
     """Run the job.
 
     :raises Unusable: without what it needs, or if the directory holds no run.
@@ -84,7 +87,7 @@ def _compared(directory: Place) -> "Results":
     except (RunError, PlaceError) as error:
         raise Unusable(str(error)) from None
     little = is_little(sum(each.size for each in repeated.directories))
-    alone = little and directory.is_local and not is_placed() and not registry.needs_spark()
+    alone = little and directory.is_local and not (by_spark or is_placed() or registry.needs_spark())
     with _where("sluicegate report compare", directory, alone=alone, little=little) as session:
         try:
             return repeated.together([job.compare_run(session, each) for each in repeated.directories])

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from sluicegate_reports.jobs.measuring import Measures, Row, Rows
-from sluicegate_reports.model.results import RunFacts, Skew
+from sluicegate_reports.model.results import ClockSpan, RunFacts, Skew
+from sluicegate_reports.transforms.lanes import moment
 from sluicegate_reports.transforms.skew import EVERYBODY
 
 _ALL = "all"
@@ -31,6 +32,13 @@ def skews(facts: RunFacts, found: Measures) -> Iterator[Skew]:
             row["gateway"] or "",
             basis,
         )
+
+
+def spans(found: Measures) -> Iterator[ClockSpan]:
+    """By how much gateways' clocks were taken to be ahead."""
+    for (system, door), told in found.clocks.items():
+        for since_us, us in told:
+            yield ClockSpan(system, door, moment(since_us), us)
 
 
 def notes(found: Measures) -> Iterator[str]:

@@ -152,7 +152,9 @@ def results_of(
     )
     shown = {table.name for section in sections for table in section.tables}
     return Results(
-        run=replace(run.facts, skews=tuple(clocks.skews(run.facts, found))),
+        run=replace(
+            run.facts, skews=tuple(clocks.skews(run.facts, found)), clocks=tuple(clocks.spans(found))
+        ),
         verdict=worst(cell.verdict for cell in matrix),
         matrix=tuple(cell if cell.rows in shown else replace(cell, rows="") for cell in matrix),
         sections=sections,

@@ -83,8 +83,7 @@ def measure(
     clocks = ahead.ahead(spans)
     ends = {arm: lanes.microseconds(moment) for arm, moment in read_until.items()}
     of_all = _of_all(trials, clocks, delivery.read_until(seen, ends))
-    first_us = {arm: told[0][1] for arm, told in clocks.items()}
-    others = of_others(trials, first_us, found.get("transits", []), has_log=has_log)
+    others = of_others(trials, clocks, found.get("transits", []), has_log=has_log)
     collected = logs.measured(replace(of_all, of_arms=[*of_all.of_arms, *others]))
     bounded = [row for name in ("sizes", "asked") for row in collected.pop(name, [])]
     return Measures(skews=ahead.skews(spans), clocks=clocks, bounded=bounded, **collected)

@@ -1,10 +1,11 @@
 """Figures of the trials of other limits than rates: each looks at the topics of its own trials."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from sluicegate_reports.model.runs import Family, Trial
 from sluicegate_reports.transforms import attribution, bounds, counts, delay, rejections, served, transit
+from sluicegate_reports.transforms.ahead import Ahead
 from sluicegate_reports.transforms.figures import OfArm, Rows
 from sluicegate_reports.transforms.lanes import tries
 
@@ -18,19 +19,17 @@ def of_transit(trials: Sequence[Trial]) -> Iterator[OfArm]:
         yield OfArm("transits", partial(transit.transit, kept=kept), transit.transit_together)
 
 
-def of_others(
-    trials: Sequence[Trial], ahead_us: Mapping[tuple[str, str], float], transits: Rows, *, has_log: bool
-) -> Iterator[OfArm]:
+def of_others(trials: Sequence[Trial], clocks: Ahead, transits: Rows, *, has_log: bool) -> Iterator[OfArm]:
     """The figures of the trials that there are.
 
-    :param ahead_us: by how much gates' clocks are ahead of the clients', by system and door.
+    :param clocks: by how much gateways' clocks are ahead.
     :param transits: see `transit.transit_together`.
     :param has_log: whether there is a decision log.
     """
     if counted := tries(trials, Family.COUNT):
         yield OfArm(
             "attachments",
-            partial(counts.attachments, tried=counted, ahead_us=ahead_us),
+            partial(counts.attachments, tried=counted, clocks=clocks),
             partial(counts.attachments_together, tried=counted, by=attribution.rules(), has_log=has_log),
         )
         yield OfArm("served", partial(served.served, tried=counted), served.served_together)
@@ -39,7 +38,7 @@ def of_others(
             messages = partial(bounds.messages, tried=sent, measure=measure)
             yield OfArm(name, messages, bounds.messages_together)
     if sent := tries(trials, Family.SIZE, Family.ASKED_DELAY):
-        refused = partial(rejections.rejections, tried=sent, ahead_us=ahead_us)
+        refused = partial(rejections.rejections, tried=sent, clocks=clocks)
         yield OfArm("rejected", refused, rejections.rejections_together)
     if held := tries(trials, Family.UNACKED):
         together = partial(bounds.unacked_together, tried=held)

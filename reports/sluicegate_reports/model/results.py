@@ -97,6 +97,18 @@ class Skew:
 
 
 @dataclass(frozen=True, slots=True)
+class ClockSpan:
+    """By how much an arm's gateways' clocks were taken to be ahead of the clients', from a time on."""
+
+    system: str
+    door: str
+    since: datetime
+    """By the clients' clock; the first holds before it too."""
+    ahead_us: float
+    """In microseconds."""
+
+
+@dataclass(frozen=True, slots=True)
 class Baseline:
     """A topic that was played with no policy and no gateway, for what its messages cost."""
 
@@ -136,6 +148,7 @@ class RunFacts:
     """Every arm that the scenario asks for, missing ones included."""
     skews: tuple[Skew, ...] = ()
     baselines: tuple[Baseline, ...] = ()
+    clocks: tuple[ClockSpan, ...] = ()
 
     def arm(self, system: str, door: str) -> Arm:
         """The arm of this name; an arm that the run does not list gets the system's label."""

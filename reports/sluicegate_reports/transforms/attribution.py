@@ -16,8 +16,11 @@ row`).
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from sluicegate_reports.registry import doors, systems
 from sluicegate_reports.registry.arms import CONSUMERS, MEMBERS, OF_CONSUMERS, PRODUCERS, SUBSCRIPTIONS
+from sluicegate_reports.transforms.ahead import Ahead
 from sluicegate_reports.transforms.packed import Numbers, Piece, Topic
 
 _TEXTS = (
@@ -164,16 +167,16 @@ def attributed(
     return attempt._replace(policies=answered, how=how if answered else None)
 
 
-def rejections(topic: Topic, ahead_us: Mapping[tuple[str, str], float]) -> Iterator[Rejection]:
+def rejections(topic: Topic, clocks: Ahead) -> Iterator[Rejection]:
     """The attachments that the log of a topic says were refused.
 
-    :param ahead_us: by how much gates' clocks are ahead of the clients', by system and door.
+    :param clocks: by how much gateways' clocks are ahead.
     """
     for piece in topic.decisions(
         *("time_us", "client", "operation", "subscription", "policy", "action", "decision_id")
     ):
         refused = piece.text("operation").among(*ATTACHES) & piece.text("action").among("reject")
-        seconds = clients_us(piece, topic, ahead_us)[refused] // _SECOND_US
+        seconds = clients_us(piece, topic, clocks)[refused] // _SECOND_US
         for row, second in zip(piece.rows(refused).to_pylist(), seconds.tolist(), strict=True):
             role = "producer" if row["operation"] == "attach_producer" else "consumer"
             name = (row["client"] or "").partition("@")[0]
@@ -182,6 +185,11 @@ def rejections(topic: Topic, ahead_us: Mapping[tuple[str, str], float]) -> Itera
             )
 
 
-def clients_us(piece: Piece, topic: Topic, ahead_us: Mapping[tuple[str, str], float]) -> Numbers:
+def clients_us(piece: Piece, topic: Topic, clocks: Ahead) -> Numbers:
     """The times of decisions by the clients' clock, in us since 1970."""
-    return piece.number("time_us") - round(ahead_us.get(topic.arm, 0))
+    gate_us = piece.number("time_us")
+    (_, first_us), *steps = clocks.get(topic.arm) or [(0, 0.0)]
+    found = gate_us - round(first_us)
+    for from_us, us in steps:
+        found = np.where(gate_us - round(us) >= from_us, gate_us - round(us), found)
+    return found

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from sluicegate_reports.registry.arms import MEMBERS, PRODUCERS, SUBSCRIPTIONS
 from sluicegate_reports.transforms import attribution
+from sluicegate_reports.transforms.ahead import Ahead
 from sluicegate_reports.transforms.attribution import Attempt, Rejection, Rules
 from sluicegate_reports.transforms.lanes import Try, tried_at
 from sluicegate_reports.transforms.packed import Part, Topic
@@ -31,13 +32,11 @@ class Attachments(NamedTuple):
     rejected: Sequence[Rejection]
 
 
-def attachments(
-    topic: Topic, tried: Sequence[Try], ahead_us: Mapping[tuple[str, str], float]
-) -> Iterator[Part]:
+def attachments(topic: Topic, tried: Sequence[Try], clocks: Ahead) -> Iterator[Part]:
     """Who attached to a topic, was refused or left, by arm.
 
     :param tried: of counts.
-    :param ahead_us: by how much gates' clocks are ahead of the clients', by system and door.
+    :param clocks: by how much gateways' clocks are ahead.
     """
     if not any((each.system, each.door) == topic.arm for each in tried):
         return
@@ -46,7 +45,7 @@ def attachments(
     for piece in topic.observations(*_SEEN):
         rows = piece.text("event").among(*(events if tried_at(topic.place, tried) else events[1:2]))
         seen += [_attempt(topic.name, row) for row in piece.rows(rows).to_pylist()]
-    yield topic.arm, Attachments(seen, list(attribution.rejections(topic, ahead_us)))
+    yield topic.arm, Attachments(seen, list(attribution.rejections(topic, clocks)))
 
 
 def _attempt(topic: str | None, row: Mapping[str, Any]) -> Attempt:

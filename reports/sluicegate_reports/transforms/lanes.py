@@ -1,7 +1,7 @@
 """Lanes: the trials of rates; and tries: those of other families."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -139,3 +139,8 @@ def microseconds(moment: datetime) -> int:
     """A time as us since 1970."""
     since = moment - _EPOCH
     return (since.days * 86_400 + since.seconds) * _US + since.microseconds
+
+
+def moment(at_us: int) -> datetime:
+    """The time that is so many us after 1970."""
+    return _EPOCH + timedelta(microseconds=at_us)

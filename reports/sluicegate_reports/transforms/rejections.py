@@ -1,24 +1,23 @@
 """What gateways' logs tell of refused messages, to compare it with what producers were told."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from sluicegate_reports.transforms.ahead import Ahead
 from sluicegate_reports.transforms.attribution import SLACK_US, clients_us
 from sluicegate_reports.transforms.lanes import Try, tried_at
 from sluicegate_reports.transforms.packed import Part, Topic
 
 
-def rejections(
-    topic: Topic, tried: Sequence[Try], ahead_us: Mapping[tuple[str, str], float]
-) -> Iterator[Part]:
+def rejections(topic: Topic, tried: Sequence[Try], clocks: Ahead) -> Iterator[Part]:
     """The messages that a trial's policy refused, as the log of its topic tells.
 
     :param tried: of sizes or of delays that producers ask for.
-    :param ahead_us: by how much gates' clocks are ahead of the clients', by system and door.
+    :param clocks: by how much gateways' clocks are ahead.
     """
     own = tried_at(topic.place, tried)
     for piece in topic.decisions("time_us", "operation", "policy", "action", "messages") if own else ():
-        at_us, action = clients_us(piece, topic, ahead_us), piece.text("action")
+        at_us, action = clients_us(piece, topic, clocks), piece.text("action")
         told = piece.text("operation").among("publish") & ~action.among("delay", None)
         for each in own:
             here = told & (at_us >= each.begin_us - SLACK_US) & (at_us <= each.end_us + SLACK_US)

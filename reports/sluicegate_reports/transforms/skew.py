@@ -18,6 +18,7 @@ shows first, and has bounds of its own.
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
 
@@ -27,6 +28,8 @@ EVERYBODY = "*"
 """In place of a client: all of an arm together."""
 _MOST = 100_000
 """Times of a list that are kept of a slice; of more, some evenly chosen ones."""
+_MOST_IDS = 5_000
+"""Refusals of a piece that are looked at one by one, about."""
 _FAR_US = 1 << 62
 _SPANS = 500
 """Of a list, at most; the last one takes the rest."""
@@ -82,6 +85,8 @@ class OfSlice(NamedTuple):
 
 def of_slice(topic: Topic) -> OfSlice:
     """What a topic, or a slice of it, tells of clocks."""
+    if topic.is_whole and not topic.is_observed:
+        return OfSlice({}, {}, {})
     decided, answers = _Gathered(), _Gathered()
     gates: dict[str, dict[str | None, int]] = {}
     refusals: dict[str, tuple[str | None, int, int]] = {}
@@ -172,11 +177,10 @@ def _some(count: int) -> Numbers:
 
 
 def _decided_by_id(piece: Piece) -> Iterator[tuple[str, tuple[str | None, int, int]]]:
-    known = piece.known("decision_id")
-    gateway, at_us, window_us = piece.text("gateway"), piece.number("time_us"), piece.number("window") * 1000
+    gateway = piece.text("gateway")
     names = [*gateway.names, None]
-    columns = gateway.codes[known].tolist(), at_us[known].tolist(), window_us[known].tolist()
-    for told, code, at, window in zip(piece.each("decision_id", known), *columns, strict=True):
+    columns = gateway.codes, piece.number("time_us"), piece.number("window") * 1000
+    for told, code, at, window in _each(piece, piece.known("decision_id"), *columns):
         yield told, (names[code], at, window)
 
 
@@ -186,9 +190,22 @@ def _refused_by_id(
     rows = _answered(piece, "refused") & piece.known("decision_id")
     client = piece.text("client")
     names = [*client.names, EVERYBODY]
-    columns = client.codes[rows].tolist(), sent_us[rows].tolist(), told_us[rows].tolist()
-    for told, code, sent, at in zip(piece.each("decision_id", rows), *columns, strict=True):
+    for told, code, sent, at in _each(piece, rows, client.codes, sent_us, told_us):
         yield told, (names[code], sent, at)
+
+
+def _each(piece: Piece, rows: Flags, *columns: np.ndarray[Any, np.dtype[Any]]) -> Iterator[tuple[Any, ...]]:
+    """The ids of decisions in these rows, with further columns; of very many some, in both logs the same."""
+    count = int(np.count_nonzero(rows))
+    if not count:
+        return
+    share = 1 << max(0, (count // _MOST_IDS).bit_length())
+    ids = piece.each("decision_id", rows)
+    chosen = ids if share == 1 else [crc32(told.encode()) % share == 0 for told in ids]
+    values_of = (column[rows].tolist() for column in columns)
+    for told, is_chosen, *values in zip(ids, chosen, *values_of, strict=True):
+        if is_chosen:
+            yield (told, *values)
 
 
 def spans(topic: Key, parts: Sequence[OfSlice]) -> list[dict[str, Any]]:

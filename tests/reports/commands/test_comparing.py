@@ -73,6 +73,23 @@ def test_findings_of_the_job_are_reported(
     assert spark.stopped
 
 
+def test_a_small_run_on_this_machine_is_compared_without_spark(
+    compare: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+
+    def job(given: object, directory: Listing) -> Results:
+        asked.append(given)
+        return example()
+
+    put_job(monkeypatch, job)
+    monkeypatch.setattr(session, "spark_session", lambda name, settings, **_: pytest.fail("Spark started"))
+    for name in ("MASTER", "SPARK_REMOTE"):
+        monkeypatch.delenv(name, raising=False)
+    assert compare().exit_code == 0
+    assert asked == [None]
+
+
 def test_a_directory_without_a_run_is_refused_and_the_session_is_stopped(
     compare: Invoke, spark: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,7 +137,8 @@ def test_without_java_the_remedy_is_printed(
     monkeypatch.setenv("PATH", str(tmp_path))
     for name in ("JAVA_HOME", "SPARK_REMOTE"):
         monkeypatch.delenv(name, raising=False)
-    result = compare()
+    assert compare().exit_code == 0  # a small run needs neither
+    result = compare("--spark")
     assert result.exit_code == 2
     assert "Spark needs Java 17" in result.stderr
     assert "JAVA_HOME" in result.stderr

@@ -95,6 +95,10 @@ def test_a_perfect_run_is_not_off(judged: Judged, name: str) -> None:
         assert _PERFECT[name].named in finding.text
 
 
+def test_without_spark_the_results_are_the_same(judged: Judged) -> None:
+    assert compare_trials(None, judged.directory)[0] == judged.results
+
+
 def test_causes_are_told_to_programs_too(judged: Judged) -> None:
     told = {cell.system: cell for cell in judged.results.matrix if cell.causes}
     assert {

@@ -11,6 +11,7 @@ from tests.reports.replaying.door import START_US, candidate, total
 from sluicegate_reports.model.results import Table, of_log, to_json
 from sluicegate_reports.render.markdown import markdown
 from sluicegate_reports.render.page import page
+from sluicegate_reports.render.page.budget import MAX_BYTES
 from sluicegate_reports.replaying.attaching import attached
 from sluicegate_reports.replaying.candidate import Candidate
 from sluicegate_reports.replaying.delays import Delays
@@ -170,9 +171,9 @@ def test_the_page_of_findings_has_notes_and_cuts_long_tables() -> None:
         "What if", "Much.", {"log": "x"}, (rows, Table(("a",), (), "e", "Delayed")), ("Only & so.",)
     )
     made = page(found)
-    assert len(made.encode()) <= 150_000
+    assert len(made.encode()) <= MAX_BYTES
     assert "&lt;t0&gt;" in made
     assert "<t0>" not in made
-    assert "300 of 5,000 rows" in made
+    assert "1,000 of 5,000 rows" in made
     assert "Only &amp; so." in made
     assert all("Only" in form for form in (markdown(found), to_json(found).decode()))

@@ -10,7 +10,7 @@ from tests.reports import oracle
 from tests.reports.runner import answers_in_sql, attribution_in_sql
 from tests.reports.runner.answers_in_sql import FAMILIES, rows_of
 
-from sluicegate_reports.model.results import Results, Skew
+from sluicegate_reports.model.results import Results
 from sluicegate_reports.model.runs import Family, Run, Trial, measured_as
 
 _DELIVERY = f"""
@@ -178,10 +178,9 @@ def check(directory: Path, run: Run, results: Results) -> int:
     """Compare every figure that SQL can tell; the number of those compared."""
     base = _opened(directory)
     compared = _delivery(base, results) + _holds(base, results) + _latencies(base, results)
-    ahead_us = _ahead_us(results)
     for trial in _tried(run, Family.RATE):
         first = _is_first(run, trial)
-        given = _flows(base, trial, first, ahead_us.get((trial.system, trial.door), 0))
+        given = _flows(base, trial, first, _ahead_us(results, trial))
         for row in rows_of(results, trial):
             compared += _rate(base, trial, row, given) + _judged(base, trial, row, full=first)
     return compared + _answers(base, run, results) + _delays(base, run, results)
@@ -195,12 +194,11 @@ def check_answers(directory: Path, run: Run, results: Results) -> int:
 def check_rates(directory: Path, run: Run, results: Results) -> int:
     """Likewise of the law of rates, and of the decisions of gates about them, each alone."""
     base = _opened(directory)
-    ahead_us = _ahead_us(results)
     compared = 0
     # A trial of all topics together counts attachments, which these tables do not.
     for trial in (each for each in _tried(run, Family.RATE) if each.topic):
         first = _is_first(run, trial)
-        given = _flows(base, trial, first, ahead_us.get((trial.system, trial.door), 0))
+        given = _flows(base, trial, first, _ahead_us(results, trial))
         for row in rows_of(results, trial):
             compared += _rate(base, trial, row, given) + _judged(base, trial, row, full=first)
     return compared
@@ -225,7 +223,9 @@ def check_delays(directory: Path, run: Run, results: Results) -> int:
 
 
 def _answers(base: duckdb.DuckDBPyConnection, run: Run, results: Results) -> int:
-    attribution_in_sql.attribute(base, _tried(run, Family.COUNT), _ahead_us(results))
+    counted = _tried(run, Family.COUNT)
+    ahead_us = {(trial.system, trial.door): _ahead_us(results, trial) for trial in reversed(counted)}
+    attribution_in_sql.attribute(base, counted, ahead_us)
     return sum(
         answers_in_sql.check(base, trial, row)
         for trial in _tried(run, *FAMILIES)
@@ -298,26 +298,11 @@ def _flows(base: duckdb.DuckDBPyConnection, trial: Trial, first: bool, ahead_us:
     return rates
 
 
-def _ahead_us(results: Results) -> dict[tuple[str, str], int]:
-    """By how much the report takes gates' clocks to be ahead: where the bounds that it tells say so.
-
-    Where no difference is within all bounds, those of all clients together count.
-    """
-    bounds: dict[tuple[str, str], list[Skew]] = {}
-    for each in results.run.skews:
-        if " messages" in each.basis:
-            bounds.setdefault((each.system, each.door), []).append(each)
-    found = {}
-    for arm, told in bounds.items():
-        low = max(-each.offset_us - each.uncertainty_us for each in told)
-        high = min(-each.offset_us + each.uncertainty_us for each in told)
-        middle = (low + high) / 2
-        if low > high:
-            chosen = [each for each in told if each.client == "all"] or told
-            middle = -sum(each.offset_us for each in chosen) / len(chosen)
-        if not low <= 0 <= high:
-            found[arm] = round(middle)
-    return found
+def _ahead_us(results: Results, trial: Trial) -> int:
+    """By how much the report takes a gate's clock to be ahead in a trial."""
+    spans = [span for span in results.run.clocks if (span.system, span.door) == (trial.system, trial.door)]
+    begun = [span for span in spans if span.since <= trial.start]
+    return round((begun or spans)[-1 if begun else 0].ahead_us) if spans else 0
 
 
 def _rate(base: duckdb.DuckDBPyConnection, trial: Trial, row: dict[str, Any], rates: dict[str, Any]) -> int:

@@ -186,7 +186,10 @@ def test_slots_sum_up() -> None:
 
 def test_each_second() -> None:
     sums = frames.slots([flow(0.95), flow(0.99, client="c2"), flow(1.0), flow(1.5, 1, "refused")])
-    assert [tuple(row.values()) for row in slots.per_second(sums[0, "log"])] == [(0, 2, 2, 0), (1, 1, 2, 1)]
+    assert [tuple(row.values()) for row in slots.per_second(sums[0, "log"])] == [
+        (0, 2, 2, 0, 0),
+        (1, 1, 2, 1, 0),
+    ]
 
 
 def law(found: Requests, tried: Lane | None = None) -> dict[str, Any]:
