@@ -52,6 +52,8 @@ def _text(row: Row) -> str:
             return f"nobody got an answer from {begin} s to {end} s, and {messages:,} sends failed"
         case causes.GATEWAYS:
             return f"{len(names)} gateways ({', '.join(names)}) each kept the whole limit by itself"
+        case causes.LIMIT_CHANGED:
+            return f"the gateway's limit changed at {begin} s, from {names[0]} to {names[-1]}"
         case causes.POLICIES_CHANGED:
             return f"the policies changed at {begin} s (version {names[0]} to {names[-1]})"
     raise AssertionError(row["kind"])

@@ -78,7 +78,7 @@ def _compared(
             run.trials,
             packed_here(sources),
             read_until,
-            has_log=DECISIONS in logs,
+            told=logs,
         )
     else:
         found = _in_spark(spark, run, logs, kept, read_until)
@@ -106,7 +106,7 @@ def _in_spark(
     with planned_for(spark, sum(log.rows for log in logs.values())):
         sources = {name: source(name, log) for name, log in logs.items()}
         packed = packed_in_tasks(spark, sources, cuts=cuts(run, logs.values()))
-        found = measure(run.trials, packed, read_until, has_log=DECISIONS in logs)
+        found = measure(run.trials, packed, read_until, told=logs)
         seen = logs.get(OBSERVATIONS)
         rows = rows_kept(seen.frame(spark), kept[OBSERVATIONS]) if seen else None
         return replace(found, further=further(spark, run.trials, rows))

@@ -3,7 +3,7 @@
 All of it works on packed logs, which each log is read once for.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -18,7 +18,7 @@ from sluicegate_reports.registry import systems
 from sluicegate_reports.transforms import ahead, cost, delay, delivery, lanes, over_time, skew, throttle
 from sluicegate_reports.transforms.ahead import Ahead
 from sluicegate_reports.transforms.figures import Figures, Logs, OfArm, OfTopic, Row, Rows
-from sluicegate_reports.transforms.packed import Key, Part, Topic
+from sluicegate_reports.transforms.packed import DECISIONS, OBSERVATIONS, Key, Part, Topic
 from sluicegate_reports.verdicts.thresholds import IDLE_S
 
 __all__ = ["DELAY_SHARES", "Measures", "Row", "Rows", "collect", "measure"]
@@ -70,20 +70,21 @@ def measure(
     logs: Logs,
     read_until: Mapping[tuple[str, str], datetime] = _UNTOLD,
     *,
-    has_log: bool,
+    told: Collection[str],
 ) -> Measures:
     """Measure everything that the logs allow.
 
     :param logs: both, as far as they have rows.
-    :param has_log: whether there is a decision log.
+    :param told: which of the two that is, see `packed`.
     :param read_until: when the consumers of an arm stopped reading, by system and door, where it is told.
     """
-    found = logs.measured(replace(_CLOCKS, of_arms=[*_CLOCKS.of_arms, *of_transit(trials)]))
-    spans, seen = found.get("spans", []), found["ends"]
+    before = replace(_CLOCKS, of_arms=[*_CLOCKS.of_arms, *of_transit(trials)])
+    found = logs.measured(before) if OBSERVATIONS in told else {}
+    spans, seen = found.get("spans", []), found.get("ends", [])
     clocks = ahead.ahead(spans)
     ends = {arm: lanes.microseconds(moment) for arm, moment in read_until.items()}
     of_all = _of_all(trials, clocks, delivery.read_until(seen, ends))
-    others = of_others(trials, clocks, found.get("transits", []), has_log=has_log)
+    others = of_others(trials, clocks, found.get("transits", []), has_log=DECISIONS in told)
     collected = logs.measured(replace(of_all, of_arms=[*of_all.of_arms, *others]))
     bounded = [row for name in ("sizes", "asked") for row in collected.pop(name, [])]
     return Measures(skews=ahead.skews(spans), clocks=clocks, bounded=bounded, **collected)

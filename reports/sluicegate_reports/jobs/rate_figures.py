@@ -23,7 +23,6 @@ from sluicegate_reports.transforms import (
     totals,
 )
 from sluicegate_reports.transforms.ahead import Ahead
-from sluicegate_reports.transforms.causes import Versions
 from sluicegate_reports.transforms.figures import Row, Rows
 from sluicegate_reports.transforms.flows import CLIENTS, LOG
 from sluicegate_reports.transforms.lanes import Lane
@@ -52,8 +51,8 @@ class Part(NamedTuple):
     """What a slice tells of the lanes of its topic, by their number."""
 
     seen: Mapping[int, Mapping[str, _Seen]]
-    versions: Mapping[int, Mapping[int, int]]
-    """See `causes.versions`."""
+    set_in: Mapping[int, Mapping[tuple[str, int], int]]
+    """See `causes.set_in`."""
     late: Mapping[int, int]
 
 
@@ -68,8 +67,8 @@ class Rates:
     def of_slice(self, topic: Topic) -> Part:
         """What a topic, or a slice of it, tells of its lanes."""
         own = self._own(topic.place)
-        versions = {lane.number: causes.versions(topic, lane) for lane in own}
-        return Part(self._seen(topic, own), versions, lag.unanswered(topic, own))
+        set_in = {lane.number: causes.set_in(topic, lane) for lane in own}
+        return Part(self._seen(topic, own), set_in, lag.unanswered(topic, own))
 
     def together(self, place: Key, parts: Sequence[Part]) -> dict[str, Rows]:
         """The figures of a topic's lanes, by name: each row has `lane` and `source`."""
@@ -82,8 +81,8 @@ class Rates:
         for lane in known:
             told = _Told(lane, slices[lane.number], carried.get(lane.number, 0))
             rows = [*_figures(told, sums[lane.number])]
-            versions = [part.versions[lane.number] for part in parts]
-            rows += [("causes", LOG, row) for row in _causes(told, versions, rows, sums[lane.number])]
+            changes = [part.set_in[lane.number] for part in parts]
+            rows += [("causes", LOG, row) for row in _causes(told, changes, rows, sums[lane.number])]
             for name, source, row in rows:
                 found.setdefault(name, []).append({"lane": lane.number, "source": source, **row})
         unanswered = [
@@ -224,7 +223,7 @@ def _figures(told: _Told, sums: Mapping[str, Slots]) -> Iterator[tuple[str, str,
 
 def _causes(
     told: _Told,
-    versions: Versions,
+    changes: causes.Set,
     figures: Sequence[tuple[str, str, Row]],
     sums: Mapping[str, Slots],
 ) -> Iterator[Row]:
@@ -235,7 +234,7 @@ def _causes(
     differ = len(sums) > 1 and abs(messages[LOG] - messages[CLIENTS]) > EXACT_SHARE * messages[LOG] + 1
     if over or less or differ:
         requests = {source: told.requests(source) for source in sums}
-        yield from causes.causes(told.lane, requests, told.by_gateway(), versions)
+        yield from causes.causes(told.lane, requests, told.by_gateway(), changes)
 
 
 def rates(trials: Sequence[Trial], clocks: Ahead) -> Rates:

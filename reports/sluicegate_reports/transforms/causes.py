@@ -4,7 +4,6 @@ Each is a row: `kind`, `from_s` and `to_s` since the lane began, `messages`, and
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from operator import itemgetter
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,25 +20,26 @@ LOG_GAP = "log_gap"
 NO_ANSWERS = "no_answers"
 GATEWAYS = "limit_per_gateway"
 POLICIES_CHANGED = "policies_changed"
+LIMIT_CHANGED = "limit_changed"
 
 _TWINS = 0.9
 """Share of rows that are there twice, of a log that was counted twice."""
 _LONG_US = 1_000_000
 """A shorter silence needs no cause."""
-Versions: TypeAlias = Sequence[Mapping[int, int]]
-"""See `versions`; of each slice."""
+Set: TypeAlias = Sequence[Mapping[tuple[str, int], int]]
+"""See `set_in`; of each slice."""
 _LACKS = 0.02
 """Of the messages: less is no gap of a log."""
 
 
 def causes(
-    lane: Lane, requests: Mapping[str, Requests], gateways: Mapping[str, Requests], versions: Versions
+    lane: Lane, requests: Mapping[str, Requests], gateways: Mapping[str, Requests], changes: Set
 ) -> Iterator[dict[str, Any]]:
     """What explains a lane that is off or disputed.
 
     :param requests: of the lane, by source.
     :param gateways: of each gateway's log alone.
-    :param versions: of all slices.
+    :param changes: of all slices.
     """
     log, clients = requests.get(LOG), requests.get(CLIENTS)
     if log is not None and clients is not None:
@@ -48,7 +48,8 @@ def causes(
     if clients is not None:
         yield from _no_answers(log, clients, lane)
     if log is not None:
-        yield from _gateways(lane, gateways, versions)
+        yield from _changed(changes)
+        yield from _gateways(lane, gateways)
 
 
 def _cause(kind: str, from_us: int, to_us: int, messages: int, *names: str) -> dict[str, Any]:
@@ -103,16 +104,18 @@ def _longest(at_us: Numbers, length_us: int) -> tuple[int, int]:
     return int(edges[place]), int(edges[place + 1])
 
 
-def versions(topic: Topic, lane: Lane) -> dict[int, int]:
-    """When each version of the policies decided first in a lane, or a slice of it."""
-    found: dict[int, int] = {}
-    for piece in topic.decisions("time_us", "policy_version"):
-        at_us, version = piece.number("time_us") - lane.gate_begin_us, piece.number("policy_version")
+def set_in(topic: Topic, lane: Lane) -> dict[tuple[str, int], int]:
+    """When each version of the policies, and each limit, decided first in a lane, or a slice of it."""
+    found: dict[tuple[str, int], int] = {}
+    for piece in topic.decisions("time_us", "policy_version", "policy", "limit_milli"):
+        at_us = piece.number("time_us") - lane.gate_begin_us
         within = (at_us >= 0) & (at_us < lane.length_us)
-        at_us, version = at_us[within], version[within]
-        for each in _different(version):
-            first_us = int(at_us[version == each].min())
-            found[each] = min(found.get(each, first_us), first_us)
+        limited = within & piece.text("policy").among(lane.policy) & piece.known("limit_milli")
+        for name, rows in (("policy_version", within), ("limit_milli", limited)):
+            values = piece.number(name)[rows]
+            for each in _different(values):
+                first_us = int(at_us[rows][values == each].min())
+                found[name, each] = min(found.get((name, each), first_us), first_us)
     return found
 
 
@@ -123,15 +126,22 @@ def _different(values: Numbers) -> list[int]:
     return [int(each) for each in np.unique(values)]
 
 
-def _gateways(lane: Lane, gateways: Mapping[str, Requests], several: Versions) -> Iterator[dict[str, Any]]:
-    """Gateways that each keep the law alone, and policies that changed within the lane."""
-    first_us: dict[int, int] = {}
-    for version, at_us in (each for told in several for each in told.items()):
-        first_us[version] = min(first_us.get(version, at_us), at_us)
-    if len(first_us) > 1:
-        changed = sorted(first_us.items(), key=itemgetter(1))
-        names = (str(version) for version, _ in changed)
-        yield _cause(POLICIES_CHANGED, changed[1][1], changed[-1][1], 0, *names)
+def _changed(several: Set) -> Iterator[dict[str, Any]]:
+    """Policies, or at least a limit, that changed within the lane."""
+    first_us: dict[tuple[str, int], int] = {}
+    for key, at_us in (each for told in several for each in told.items()):
+        first_us[key] = min(first_us.get(key, at_us), at_us)
+    kinds = (("policy_version", POLICIES_CHANGED, 1), ("limit_milli", LIMIT_CHANGED, 1_000))
+    for name, kind, of_one in kinds:
+        changed = sorted((at_us, value) for (of, value), at_us in first_us.items() if of == name)
+        if len(changed) > 1:
+            values = (f"{value / of_one:g}" for _, value in changed)
+            yield _cause(kind, changed[1][0], changed[-1][0], 0, *values)
+            return
+
+
+def _gateways(lane: Lane, gateways: Mapping[str, Requests]) -> Iterator[dict[str, Any]]:
+    """Gateways that each keep the law alone."""
     told = {name: excess([moments.of_log(each)], lane) for name, each in gateways.items()}
     known = {name: found for name, found in told.items() if found is not None}
     if len(known) > 1 and all(found["excess"] <= 1 for found in known.values()):

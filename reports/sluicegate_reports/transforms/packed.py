@@ -35,7 +35,7 @@ COLUMNS = {
     DECISIONS: (
         *("time_us", "gateway", "client", "operation", "subscription", "policy", "action", "others"),
         *("delay", "bytes", "messages", "decisions", "decision_cost", "window", "decision_id"),
-        "policy_version",
+        *("policy_version", "limit_milli"),
     ),
     OBSERVATIONS: (
         *("time_us", "phase", "client", "role", "event", "subscription", "producer"),

@@ -28,7 +28,13 @@ DAMAGED = "DAMAGED_PARQUET_FILE"
 """In the message of the error where a file is damaged inside."""
 _PIECE_ROWS = 262_144
 _MARKED = MARKED.replace("(", "(?P<id>", 1)
-_FROM = {"time_us": "time", "published_us": "published", "phase": "scenario", "others": "other_reasons"}
+_FROM = {
+    "time_us": "time",
+    "published_us": "published",
+    "phase": "scenario",
+    "others": "other_reasons",
+    "limit_milli": "limit",
+}
 """Columns of the logs that packed ones are made of, where their names differ."""
 _RUN = "run"
 _ARROW = {"string": pa.string(), "bigint": pa.int64(), "binary": pa.binary()}
@@ -172,6 +178,8 @@ def _column(table: pa.Table, log: str, name: str) -> pa.ChunkedArray | pa.Array:
         return pa.nulls(len(table), pa.string() if name in TEXTS else pa.int64())
     if name == "others":
         return _others(table[of])
+    if name == "limit_milli":
+        return pc.round(pc.multiply(table[of], 1_000)).cast(pa.int64(), safe=False)
     return table[of] if name in TEXTS else table[of].cast(pa.int64())
 
 

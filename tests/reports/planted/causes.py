@@ -22,6 +22,8 @@ def library() -> Iterator[tuple[str, Plant, str]]:
         yield f"clock-set-{name}", partial(stepped, by_s=by_s), words
     yield "two-gateways", two_gateways, "2 gateways (a, b) each kept the whole limit by itself"
     yield "policies-changed", changed, "the policies changed at 12 s (version 1 to 2)"
+    words = "the gateway's limit changed at 14 s, from 20 to 40"
+    yield "limit-changed", partial(changed, limits=(20, 40)), words
 
 
 def _publishing(change: Callable[[list[Message]], list[Message]], door: str = "proxy") -> Plant:
@@ -81,8 +83,8 @@ def two_gateways(book: Book, topic: str) -> None:
             row["gateway"] = gateway
 
 
-def changed(book: Book, topic: str) -> None:
-    """Twice the limit from the middle on."""
+def changed(book: Book, topic: str, limits: tuple[int, int] | None = None) -> None:
+    """Twice the limit from the middle on, by other policies, or by limits that refusals tell."""
     arm: dict[str, Any] = {"system": f"kafka-{topic}"}
     book.tries(_PUBLISH, RATE, topic, **arm)
     messages = asked(3 * RATE)
@@ -92,5 +94,8 @@ def changed(book: Book, topic: str) -> None:
     book.publishes(topic, _PUBLISH, first, **arm)
     before = len(book.decisions[arm["system"]])
     book.publishes(topic, _PUBLISH, second, **arm)
-    for row in book.decisions[arm["system"]][before:]:
-        row["policy_version"] = 2
+    for number, row in enumerate(book.decisions[arm["system"]]):
+        if limits is None:
+            row["policy_version"] = 1 if number < before else 2
+        elif row["action"] == "reject":
+            row["limit"] = float(limits[number >= before])
