@@ -173,12 +173,21 @@ class _Told:
     def moments(self, source: str) -> Iterable[Moments]:
         """The moments of a source, piece by piece."""
         if source == LOG and self.rise(LOG) is not None:
-            return _Each(lambda: map(moments.of_log, self.by_slice(LOG)))
+            return _Each(self._exact_moments)
         if source == LOG:
             return [moments.of_log(self.requests(LOG))]
         log = self.requests(LOG) if LOG in self.slices else None
         most_s = STALL_S if log is None else TRANSIT_S
         return [moments.of_clients(self.requests(source), log, self.carried, int(most_s * 1e6))]
+
+    def _exact_moments(self) -> Iterator[Moments]:
+        for seen in self.slices[LOG]:
+            first, *others = seen.by_gateway.values()
+            if isinstance(first, Narrow) and not others:
+                at_us, amount = first.exactly()
+                yield Moments(at_us, at_us, amount)
+            else:
+                yield moments.of_log(merged([widened(each) for each in (first, *others)]))
 
     def rise(self, source: str) -> Rise | None:
         """The law of a source's slices put together, if it is known."""

@@ -148,6 +148,11 @@ class Narrow(NamedTuple):
         """Narrow all columns."""
         return cls(tuple(map(_narrowed, _flat(requests))), requests.window_ms)
 
+    def exactly(self) -> tuple[Numbers, Numbers]:
+        """When something was admitted, and how much, where times are exact."""
+        at_us, amount, *_ = self.columns
+        return _widened(*at_us), _widened(*amount)
+
     def requests(self) -> Requests:
         """The same, as wide as they were."""
         return _shaped([_widened(*column) for column in self.columns], self.window_ms)
