@@ -1,6 +1,5 @@
 # Two commands from a fresh machine to a result: `make test` and `make demo`.
-# Needed: Python 3.11 or later with venv, a POSIX shell; for the report that ends the demo also Java 17, for the
-# tests on real brokers Java 17 and Maven.
+# Needed: Python 3.11 or later with venv, a POSIX shell; for the tests on real brokers Java 17 and Maven.
 PYTHON ?= python3
 VENV ?= .venv
 GO ?= $(or $(shell command -v go),$(wildcard /usr/local/go/bin/go))
@@ -10,7 +9,7 @@ GO ?= $(or $(shell command -v go),$(wildcard /usr/local/go/bin/go))
 help:
 	@echo "make test    lint, types, all tests; those on real brokers too where Java and Maven are there"
 	@echo "make demo    see each policy at work on real client traffic, then a report that compares the systems"
-	@echo "             (a few minutes after set-up; the report needs Java 17, the rest does not)"
+	@echo "             (a few minutes after set-up)"
 	@echo "make broker  only the tests on real brokers     make check  lint and types alone"
 	@echo "make extras  install each extra alone and use it"
 	@echo "make mutants OF=NAME  change the code in small ways and list the changes that no test notices"
@@ -94,7 +93,7 @@ $(VENV)/made:
 $(VENV)/bin/tox: | $(VENV)/made
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'tox>=4.22,<5'
 
-# pip builds the wheel and installs it with the clients that the demo uses, and with Spark for its report.
+# pip builds the wheel and installs it with the clients that the demo uses, and with what its report needs.
 $(VENV)/bin/sluicegate: pyproject.toml $(shell find core interceptors plugins reports -name '*.py' -o -name '*.yaml') \
   | $(VENV)/made
 	@echo "installing the clients of the three systems and Spark (450 MB, once)"

@@ -54,9 +54,9 @@ def demo(keep: Path | None, plain: bool, only: tuple[str, ...], report: bool) ->
     policy says, what happened, and the client's own error. Rows of the decision log follow. The demo writes
     nothing outside its directory.
 
-    Then a short scenario runs against each system, and Spark makes a comparison report of it, in the terminal
-    and as HTML, Markdown and JSON. Without Java 17 or Spark the demo explains how to install them, and shows
-    what the clients saw.
+    Then a short scenario runs against each system, and the demo makes a comparison report of it, in the
+    terminal and as HTML, Markdown and JSON. Without the extra `reports` it says how to install that, and
+    shows what the clients saw.
 
     The decision log and acknowledgements determine whether a rate is right, so the result does not depend on
     the speed of the machine. If the clients are too slow to reach a limit, the scene is "not saturated here":

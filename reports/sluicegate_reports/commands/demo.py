@@ -4,7 +4,6 @@ It is `sluicegate compare run demo --embedded` and `sluicegate report compare`, 
 """
 
 import importlib.util
-import os
 import shlex
 import subprocess
 import time
@@ -21,7 +20,7 @@ from sluicegate.demo.topic_log import TopicLog
 from sluicegate.output.console import Console
 from sluicegate.runtime.plugins import load_plugins
 from sluicegate_reports.commands.demo_table import clients_table
-from sluicegate_reports.commands.usage import Unusable, need_java, write
+from sluicegate_reports.commands.usage import Unusable, write
 from sluicegate_reports.model.results import Cell, Results, from_json
 from sluicegate_reports.model.runs import DECISIONS, Family, Run, measured_as
 from sluicegate_reports.model.verdict import UNMEASURED, Verdict
@@ -95,12 +94,8 @@ def show(directory: Path, systems: Sequence[str], plain: bool) -> Sequence[str]:
 
 def lacks() -> str:
     """What the report lacks here, with the remedy; empty if nothing."""
-    if importlib.util.find_spec("pyspark") is None:
-        return "Spark is not installed: pip install 'sluicegate[reports]'"
-    try:
-        need_java()
-    except Unusable as missing:
-        return missing.message
+    if importlib.util.find_spec("pyarrow") is None:
+        return "reports are not installed: pip install 'sluicegate[reports]'"
     return ""
 
 
@@ -208,31 +203,29 @@ def _without(lacking: str, run_directory: Path) -> str:
 
 
 def _compared(place: Path, run_directory: Path, screen: _Screen) -> Results:
-    """Run the job as its command does, in a process of its own: what Spark prints goes to a file.
+    """Run the job as its command does, in a process of its own: what it prints goes to a file.
 
     :raises _FailedError: if it fails.
     """
-    out, log = place / "report.json", place / "spark.log"
+    out, log = place / "report.json", place / "compare.log"
     arguments = ["report", "compare", str(run_directory), "--out", str(out)]
-    # By default Spark listens on the address of the machine's name.
-    environment = {"SPARK_LOCAL_IP": "127.0.0.1", **os.environ}
     began = time.monotonic()
-    with log.open("w", encoding="utf-8") as printed, screen.waiting("Spark compares the systems") as bar:
+    with log.open("w", encoding="utf-8") as printed, screen.waiting("comparing the systems") as bar:
         bar.add_task("", total=None)
-        code = _done(python_command("sluicegate", *arguments), environment, printed.fileno())
+        code = _done(python_command("sluicegate", *arguments), printed.fileno())
     if code != 0 or not out.exists():
         lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
         last = lines[-1].strip() if lines else f"exit code {code}"
         again = " ".join(["sluicegate", *map(shlex.quote, arguments)])
         raise _FailedError(f"the report could not be made: {last}; see {log}, and try again: {again}")
-    screen.say(f"compared by Spark in {time.monotonic() - began:.0f} s\n")
+    screen.say(f"compared in {time.monotonic() - began:.0f} s\n")
     return from_json(out.read_bytes())
 
 
-def _done(command: list[str], environment: dict[str, str], printed: int) -> int:
+def _done(command: list[str], printed: int) -> int:
     """Run a program to its end, or end it."""
     with subprocess.Popen(  # noqa: S603 - this program itself
-        command, env=environment, stdin=subprocess.DEVNULL, stdout=printed, stderr=subprocess.STDOUT
+        command, stdin=subprocess.DEVNULL, stdout=printed, stderr=subprocess.STDOUT
     ) as process:
         try:
             return process.wait(_JOB_S)

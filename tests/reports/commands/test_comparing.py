@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 from tests.reports.model.example import example
 
 from sluicegate.cli import main
+from sluicegate_reports.commands.usage import Unusable, need_java
 from sluicegate_reports.model.listing import Listing, listing
 from sluicegate_reports.model.results import Results, RunFacts
 from sluicegate_reports.model.runs import FACTS_FILE, Run, RunError, write_run
@@ -142,6 +143,27 @@ def test_without_java_the_remedy_is_printed(
     assert result.exit_code == 2
     assert "Spark needs Java 17" in result.stderr
     assert "JAVA_HOME" in result.stderr
+
+
+def test_a_java_that_is_too_old_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for name in ("JAVA_HOME", "SPARK_REMOTE"):
+        monkeypatch.delenv(name, raising=False)
+    java = tmp_path / "java"
+    for first, major in (('openjdk version "11.0.2" 2019-01-15', 11), ('java version "1.8.0_402"', 8)):
+        java.write_text(f"#!/bin/sh\necho '{first}' >&2\n")
+        java.chmod(0o755)
+        with pytest.raises(Unusable, match=f"and {java} is Java {major}: apt-get install"):
+            need_java()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"21\" 2023-09-19' >&2\n")
+    need_java()
+
+
+def test_a_java_home_without_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SPARK_REMOTE", raising=False)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(Unusable, match=f"JAVA_HOME={tmp_path} holds none"):
+        need_java()
 
 
 def test_repetitions_are_compared_one_by_one_and_merged(

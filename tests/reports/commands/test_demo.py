@@ -4,26 +4,21 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
-from pyspark.sql import SparkSession
 from tests.reports.model.example import example
 from tests.reports.recorded import make_run
 
-from sluicegate.cli import main
 from sluicegate_reports.commands import demo
 from sluicegate_reports.commands.demo_table import counted
-from sluicegate_reports.commands.usage import JAVA
 from sluicegate_reports.model.observations import Event, Observation, ObservationLog, Role
 from sluicegate_reports.model.results import Arm, Cell, Results, to_json
 from sluicegate_reports.model.runs import OBSERVATIONS, Run
 from sluicegate_reports.model.verdict import Verdict
-from sluicegate_reports.spark import session
 
 Show = Callable[..., Sequence[str]]
 
@@ -67,7 +62,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 def put_job(monkeypatch: pytest.MonkeyPatch, results: Results | None, printed: str = "") -> None:
     """The job finds this, or fails."""
 
-    def run(command: list[str], environment: object, output: int) -> int:
+    def run(command: list[str], output: int) -> int:
         os.write(output, printed.encode())
         if results is None:
             return 2
@@ -78,64 +73,34 @@ def put_job(monkeypatch: pytest.MonkeyPatch, results: Results | None, printed: s
     monkeypatch.setattr(demo, "lacks", lambda: "")
 
 
-def without_java(monkeypatch: pytest.MonkeyPatch, place: Path) -> None:
-    """Nothing named java can be found."""
-    monkeypatch.setenv("PATH", str(place))
-    for name in ("JAVA_HOME", "SPARK_REMOTE"):
-        monkeypatch.delenv(name, raising=False)
-
-
 def good() -> Results:
     """Results in which nothing is wrong."""
     cell = Cell("max_message_size", "kafka", "proxy", Verdict.EXACT, 0, 0, "0 of 9 answers wrong")
     return replace(example(), matrix=(cell,), thresholds=(), notes=())
 
 
-# -- with and without Java ------------------------------------------------------------------------------
+# -- with and without the extra -------------------------------------------------------------------------
 
 
-def test_without_java_the_remedy_and_the_clients_results_are_printed(
+def test_without_the_extra_the_remedy_and_the_clients_results_are_printed(
     tmp_path: Path,
     recorded: dict[str, Any],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    without_java(monkeypatch, tmp_path)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert demo.show(tmp_path, ["danube", "kafka", "mine"], plain=True) == []
     assert recorded["systems"] == ["kafka", "danube"]
     shown = capsys.readouterr().out
     assert shown.isascii()
     told = " ".join(shown.split())
     assert "There is no comparison report" in told
-    assert f"Spark needs Java {JAVA} or later, and there is none" in told
-    assert "apt-get install openjdk-17-jre-headless" in told
+    assert "reports are not installed: pip install 'sluicegate[reports]'" in told
     assert f"$ sluicegate report compare {tmp_path}/comparison/run --out report.html" in told
     row = next(line.split("|") for line in shown.splitlines() if "kafka proxy" in line)
     counts = counted(tmp_path / "comparison" / "run")["kafka", "proxy"]
     assert [cell.strip() for cell in row[4:6]] == [f"{counts['sent']:,}", f"{counts['acknowledged']:,}"]
     assert counts["sent"] > counts["acknowledged"] > 0
-
-
-def test_without_spark_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert demo.lacks() == "Spark is not installed: pip install 'sluicegate[reports]'"
-
-
-def test_a_java_that_is_too_old_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    without_java(monkeypatch, tmp_path)
-    java = tmp_path / "java"
-    for first, major in (('openjdk version "11.0.2" 2019-01-15', 11), ('java version "1.8.0_402"', 8)):
-        java.write_text(f"#!/bin/sh\necho '{first}' >&2\n")
-        java.chmod(0o755)
-        assert f"and {java} is Java {major}: apt-get install" in demo.lacks()
-    java.write_text("#!/bin/sh\necho 'openjdk version \"21\" 2023-09-19' >&2\n")
-    assert demo.lacks() == ""
-
-
-def test_a_java_home_without_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("SPARK_REMOTE", raising=False)
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    assert f"JAVA_HOME={tmp_path} holds none" in demo.lacks()
 
 
 def test_the_report_is_shown_and_left(
@@ -163,7 +128,7 @@ def test_a_failed_job_is_reported_with_its_last_line(
     (problem,) = demo.show(tmp_path, ["kafka"], plain=False)
     assert problem.startswith("the report could not be made: Error: there is no memory; see ")
     assert "try again: sluicegate report compare" in problem
-    assert "there is no memory" in (tmp_path / "comparison" / "spark.log").read_text()
+    assert "there is no memory" in (tmp_path / "comparison" / "compare.log").read_text()
 
 
 def test_an_arm_that_did_not_run_is_a_problem_even_without_a_report(
@@ -172,7 +137,7 @@ def test_an_arm_that_did_not_run_is_a_problem_even_without_a_report(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    without_java(monkeypatch, tmp_path)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     recorded["not_played"] = "its gate did not start"
     assert demo.show(tmp_path, ["kafka", "pulsar"], plain=False) == ["pulsar proxy: its gate did not start"]
     assert "pulsar proxy: its gate did not start" in " ".join(capsys.readouterr().out.split())
@@ -244,31 +209,20 @@ def test_lost_and_early_messages_decide_and_a_rate_does_not() -> None:
 # -- for real -------------------------------------------------------------------------------------------
 
 
-def done_here(command: list[str], environment: Mapping[str, str], printed: int) -> int:
-    """Run the command in this process."""
-    done = CliRunner().invoke(main, command[command.index("report") :], catch_exceptions=False)
-    os.write(printed, done.output.encode())
-    return done.exit_code
-
-
 def test_the_job_is_a_process_whose_output_is_kept(tmp_path: Path) -> None:
-    code = "import os, sys; print(os.environ['TOLD']); sys.exit('and failed')"
+    code = "import sys; print('said'); sys.exit('and failed')"
     with (tmp_path / "log").open("w") as printed:
-        ended = demo._done([sys.executable, "-c", code], {**os.environ, "TOLD": "said"}, printed.fileno())
+        ended = demo._done([sys.executable, "-c", code], printed.fileno())
     assert (ended, sorted((tmp_path / "log").read_text().split("\n"))) == (1, ["", "and failed", "said"])
 
 
 @pytest.mark.slow
 def test_a_run_of_danube_ends_with_its_report(
-    tmp_path: Path,
-    spark: SparkSession,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its job is done by the session that is there; `make demo` has it in a process of its own."""
-    monkeypatch.setattr(session, "spark_session", lambda *_, **__: spark)
-    monkeypatch.setattr(spark, "stop", lambda: None)
-    monkeypatch.setattr(demo, "_done", done_here)
+    monkeypatch.setenv("PATH", str(tmp_path))  # nothing named java can be found
+    for name in ("JAVA_HOME", "MASTER", "SPARK_REMOTE"):
+        monkeypatch.delenv(name, raising=False)
     scenario = tmp_path / "small.yaml"
     scenario.write_text(SMALL)
     monkeypatch.setattr(demo, "shipped", lambda: {demo.SCENARIO: scenario})
