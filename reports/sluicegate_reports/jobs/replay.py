@@ -1,6 +1,6 @@
 """What-if: replays a log under candidate policies and reports new refusals and delays."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,10 +15,11 @@ from sluicegate_reports.model.places import Location
 from sluicegate_reports.model.results import Results, of_log
 from sluicegate_reports.replaying.attaching import attached, attempts
 from sluicegate_reports.replaying.candidate import Candidate
+from sluicegate_reports.replaying.cutting import CUT_FROM, SLICE_ROWS, Cuts, cuts
 from sluicegate_reports.replaying.delays import Delays, refused_for_delay
 from sluicegate_reports.replaying.demand import demand
 from sluicegate_reports.replaying.scope import EXACT, scope
-from sluicegate_reports.replaying.tally import SCHEMA
+from sluicegate_reports.replaying.tally import PLACE, SCHEMA
 from sluicegate_reports.replaying.walk import replayed
 from sluicegate_reports.spark.log_files import LeftOut
 from sluicegate_reports.spark.reading import read_decisions
@@ -40,12 +41,17 @@ class Replay:
     files: int
     rows: int
     left_out: tuple[LeftOut, ...]
+    long_tasks: tuple[str, ...] = ()
+    """Notes about topics that one task replays though they have many rows."""
 
 
-def replay(spark: SparkSession, directory: Location, candidate: Candidate) -> Replay:
+def replay(
+    spark: SparkSession, directory: Location, candidate: Candidate, slice_rows: int = SLICE_ROWS
+) -> Replay:
     """Ask a candidate's policies about every operation of a log, topic by topic in order of time.
 
     :param directory: the decision log's.
+    :param slice_rows: topics of `CUT_FROM` times as many rows are cut into slices, at pauses.
     :raises ReplayError: if there is nothing to ask.
     """
     log = read_decisions(directory)
@@ -57,23 +63,43 @@ def replay(spark: SparkSession, directory: Location, candidate: Candidate) -> Re
         )
         raise ReplayError("\n".join([*told, nothing]))
     frame = log.frame(spark)
+    found = cuts(frame, candidate, slice_rows) if log.rows >= CUT_FROM * slice_rows else Cuts()
     return Replay(
-        replay_frame(frame, candidate),
+        replay_frame(frame, candidate, found.starts),
         frame,
         candidate,
         log.files,
         log.rows,
         log.left_out,
+        tuple(found.notes),
     )
 
 
-def replay_frame(decisions: DataFrame, candidate: Candidate) -> DataFrame:
-    """The same of a frame of decisions: rows of `replaying.tally.SCHEMA`."""
-    asked = demand(decisions, counts=candidate.counts, unacked=candidate.unacked)
+def replay_frame(
+    decisions: DataFrame, candidate: Candidate, starts: Mapping[int, Sequence[int]] | None = None
+) -> DataFrame:
+    """The same of a frame of decisions: rows of `replaying.tally.SCHEMA`.
+
+    :param starts: where slices of topics begin, see `replaying.cutting`.
+    """
+    asked = demand(decisions, counts=candidate.counts, unacked=candidate.unacked, starts=starts)
     frame = asked.mapInArrow(partial(replayed, candidate), SCHEMA)
+    if starts:
+        frame = _together(frame)
     if not candidate.attachments:
         return frame
     return frame.unionByName(attempts(decisions).mapInArrow(partial(attached, candidate), SCHEMA))
+
+
+def _together(frame: DataFrame) -> DataFrame:
+    """One row for what each of a topic's slices has a row of."""
+    key = (*PLACE, "policy")
+    # As `Outcome.worst`: the value that is highest relative to its limit, and that limit.
+    worst = {name: F.max_by(name, F.col("current") / F.col("limit")) for name in ("current", "limit")}
+    rest = [name for name in frame.columns if name not in key and name not in worst]
+    sums = {name: F.max(name) if name.startswith("longest") else F.sum(name) for name in rest}
+    told = [column.alias(name) for name, column in {**sums, **worst}.items()]
+    return frame.groupBy(*key).agg(*told).select(*frame.columns)
 
 
 def findings(found: Replay) -> Results:
@@ -125,6 +151,7 @@ def _brokers(found: Replay) -> list[tuple[str, str, bool]]:
 def _notes(found: Replay, rows: Sequence[Row], brokers: Sequence[tuple[str, str, bool]]) -> Iterator[str]:
     for left in found.left_out:
         yield f"{left.path} is left out: it {left.reason}."
+    yield from found.long_tasks
     yield from found.candidate.notes
     yield from _not_covered(found, brokers)
     for policy, how, meaning in scope(found.candidate, windows=any(windows for *_, windows in brokers)):

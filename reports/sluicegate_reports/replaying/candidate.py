@@ -32,6 +32,7 @@ _QUOTAS = (*TOGETHER, *EACH)
 STATES = (*sorted(LIMITS), ENABLED)
 """Settings by which publishing follows the state of the brokers."""
 _UNACKED = "max_unacked_messages_per_consumer"
+_DECIDING = frozenset({"sluicegate_policy_checks", "sluicegate_delay_rule"})
 
 
 class CandidateError(Exception):
@@ -177,6 +178,12 @@ class Engine:
         plugins = load_plugins(modules)  # its own: built-in ones keep the buckets of limits over all topics
         self.entry = entry
         self.faults = GateFaults()
+        self.further_plugins = sorted(
+            plugin.name
+            for plugin in plugins.overview()
+            if plugin.origin != "built in" and not _DECIDING.isdisjoint(plugin.hooks)
+        )
+        """Those that take part in decisions, and did not come with the product."""
         self._driver = plugins.drivers[entry.config.system]
         self._namespaces: dict[str, str] = {}
         self._compiler = GateCompiler(

@@ -11,6 +11,7 @@ _ARROW = {
     "double": pa.float64(),
     "string": pa.string(),
     "boolean": pa.bool_(),
+    "array<bigint>": pa.list_(pa.int64()),
 }
 
 
