@@ -23,7 +23,7 @@ GRPC_AIO = "grpc-aio"
 
 SPARK = "spark"
 """The comparison's own job; the two others run the same queries in their own words."""
-ONE_WORKER = "spark, local[1]"
+ONE_WORKER = "spark, local[1], one core"
 LOCAL = "spark, local[2]"
 """The comparison's own job with Spark's default settings, not those with which the command starts Spark."""
 STANDALONE = "spark, two workers"

@@ -17,12 +17,15 @@ _MIB = 1 << 20
 _JOBS = ('{"Event":"SparkListenerJobStart"', '{"Event":"SparkListenerJobEnd"')
 
 
-def measured(directory: Path, folder: Path, timeout_s: float, *, master: str = "") -> dict[str, float]:
+def measured(
+    directory: Path, folder: Path, timeout_s: float, *, master: str = "", cores: int = 0
+) -> dict[str, float]:
     """Compare a run, with a page.
 
     :param directory: of the run.
     :param folder: for the page and for Spark's log of events.
     :param master: where Spark runs, as Spark names it; by default as the command chooses.
+    :param cores: how many of the machine's cores it may use; 0 for all.
     :return: seconds of wall time, of CPU, of the tasks, and from the first job to the end of the last one;
         peak memory of the driver's Java and of the largest Python process, bytes shuffled. What workers of a
         cluster take is not among the CPU. Where the command needs no Spark, its figures are 0.
@@ -43,7 +46,8 @@ def measured(directory: Path, folder: Path, timeout_s: float, *, master: str = "
     environment |= {"MASTER": master, "SPARK_LOCAL_IP": "127.0.0.1"} if master else {}
     started = time.monotonic()
     with (folder / "printed").open("wb") as printed:
-        process = subprocess.Popen(argv, env=environment, stdout=printed, stderr=printed)
+        pinned = ["taskset", "--cpu-list", f"0-{cores - 1}"] if cores else []
+        process = subprocess.Popen([*pinned, *argv], env=environment, stdout=printed, stderr=printed)
         seen = _watched(process, started + timeout_s)
     seconds = time.monotonic() - started
     if process.returncode or not page.exists():

@@ -90,8 +90,11 @@ def _one_topic(bench: Bench, arm: str, quick: bool) -> dict[str, float]:
     directory = bench.directory / f"one-topic-{rows}"
     if not directory.exists():
         synthetic.write_comparison(directory, rows, one_topic=True)
-    master = {ONE_WORKER: "local[1]", LOCAL: "local[2]"}[arm]
-    return report_command.measured(directory, bench.directory, _TIMEOUT_S, master=master)
+    workers = {ONE_WORKER: 1, LOCAL: 2}[arm]
+    # Beside its Python process a task keeps Java busy: without a bound one worker would use more than a core.
+    return report_command.measured(
+        directory, bench.directory, _TIMEOUT_S, master=f"local[{workers}]", cores=workers
+    )
 
 
 def _observed(rows: int) -> Callable[[Bench, str, bool], dict[str, float]]:
