@@ -151,6 +151,19 @@ def test_slices_begin_after_pauses_in_which_buckets_fill(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
+    ("on_limit", "pause_s", "cut"), [("reject", 9, 0), ("reject", 12, 1), ("delay", 12, 0)]
+)
+def test_refused_operations_leave_no_more_than_an_empty_bucket(
+    tmp_path: Path, on_limit: str, pause_s: int, cut: int
+) -> None:
+    tried = candidate(
+        tmp_path, f"max_publish_rate: 1\nburst_seconds: 10\non_limit: {{max_publish_rate: {on_limit}}}"
+    )
+    rows = [door.row(START_US + n) for n in range(20)] + [door.row(START_US + 20 + pause_s * S)]
+    assert len(found_in(tried, rows).starts.get(1, [])) == cut
+
+
+@pytest.mark.parametrize(
     ("policies", "mark", "why"),
     [
         (REJECT, Mark.PLAIN, "no pause in it is long enough for all buckets to fill"),
