@@ -95,8 +95,8 @@ def _spark(directory: Path, length_s: float) -> Iterator[tuple[str, Callable[[],
     from sluicegate_reports.spark.session import partitions_for, spark_session
     from sluicegate_reports.spark.tasks import packed_in_tasks
     from sluicegate_reports.transforms import cost
-    from sluicegate_reports.transforms.figures import Figures, OfArm, OfTopic
     from sluicegate_reports.transforms.packing import Source
+    from sluicegate_reports.transforms.parts import Figures, OfArm, OfTopic
 
     spark = None
 

@@ -12,10 +12,10 @@ from sluicegate_reports.jobs import other_figures
 from sluicegate_reports.model import observations
 from sluicegate_reports.model.runs import Trial
 from sluicegate_reports.transforms import packing
-from sluicegate_reports.transforms.figures import Figures, Rows
 from sluicegate_reports.transforms.flows import ACTIONS, Flows
 from sluicegate_reports.transforms.here import Here, packed_here
 from sluicegate_reports.transforms.packed import NEVER, PLACE, Text, Topic
+from sluicegate_reports.transforms.parts import Figures, Rows
 from sluicegate_reports.transforms.slots import Slots
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -17,8 +17,8 @@ from sluicegate_reports.model.runs import Trial
 from sluicegate_reports.registry import systems
 from sluicegate_reports.transforms import ahead, cost, delay, delivery, lanes, over_time, skew, throttle
 from sluicegate_reports.transforms.ahead import Ahead
-from sluicegate_reports.transforms.figures import Figures, Logs, OfArm, OfTopic, Row, Rows
 from sluicegate_reports.transforms.packed import DECISIONS, OBSERVATIONS, Key, Part, Topic
+from sluicegate_reports.transforms.parts import Figures, Logs, OfArm, OfTopic, Row, Rows
 from sluicegate_reports.verdicts.thresholds import IDLE_S
 
 __all__ = ["DELAY_SHARES", "Measures", "Row", "Rows", "collect", "measure"]

@@ -6,8 +6,8 @@ from functools import partial
 from sluicegate_reports.model.runs import Family, Trial
 from sluicegate_reports.transforms import attribution, bounds, counts, delay, rejections, served, transit
 from sluicegate_reports.transforms.ahead import Ahead
-from sluicegate_reports.transforms.figures import OfArm, Rows
 from sluicegate_reports.transforms.lanes import tries
+from sluicegate_reports.transforms.parts import OfArm, Rows
 
 __all__ = ["of_others", "of_transit"]
 

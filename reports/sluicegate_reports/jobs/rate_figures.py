@@ -23,11 +23,11 @@ from sluicegate_reports.transforms import (
     totals,
 )
 from sluicegate_reports.transforms.ahead import Ahead
-from sluicegate_reports.transforms.figures import Row, Rows
 from sluicegate_reports.transforms.flows import CLIENTS, LOG
 from sluicegate_reports.transforms.lanes import Lane
 from sluicegate_reports.transforms.law import Moments, Rise, Unit
 from sluicegate_reports.transforms.packed import Key, Topic
+from sluicegate_reports.transforms.parts import Row, Rows
 from sluicegate_reports.transforms.requests import Gathered, Narrow, Requests, joined, merged, widened
 from sluicegate_reports.transforms.slots import Slots
 from sluicegate_reports.verdicts.thresholds import EXACT_SHARE, STALL_S, TRANSIT_S

@@ -18,9 +18,9 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
 from sluicegate_reports.spark.session import large_rows
-from sluicegate_reports.transforms.figures import MADE, Figures, Rows, Told, merged
 from sluicegate_reports.transforms.packed import PLACE, SCHEMA, topics
 from sluicegate_reports.transforms.packing import Cuts, Kept, Source, packed, read, wanted
+from sluicegate_reports.transforms.parts import MADE, Figures, Rows, Told, merged
 
 _PARTS = "figure string, key string, slice bigint, body binary"
 

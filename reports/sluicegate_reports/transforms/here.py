@@ -8,9 +8,9 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
-from sluicegate_reports.transforms.figures import Figures, Rows, Told, merged
 from sluicegate_reports.transforms.packed import Key, Topic
 from sluicegate_reports.transforms.packing import Cuts, Source, batches_of, packed, read, wanted
+from sluicegate_reports.transforms.parts import Figures, Rows, Told, merged
 
 _AT_ONCE = 4
 

@@ -25,9 +25,9 @@ from sluicegate_reports.transforms import (
     refusals,
     slots,
 )
-from sluicegate_reports.transforms.figures import Figures, OfTopic
 from sluicegate_reports.transforms.here import packed_here
 from sluicegate_reports.transforms.lanes import Lane
+from sluicegate_reports.transforms.parts import Figures, OfTopic
 from sluicegate_reports.transforms.requests import Gathered, Requests
 from sluicegate_reports.transforms.slots import LATER
 
