@@ -43,7 +43,7 @@ def test_spark_takes_its_classes_from_the_archive(tmp_path: Path) -> None:
     assert f" MB are kept in {cache / 'sluicegate' / 'classes'}" in made.stdout
 
     logged = f"-Xlog:class+load:file={loaded}"
-    compared = report(cache, "compare", run, "--format", "json", java=logged)
+    compared = report(cache, "compare", run, "--spark", "--format", "json", java=logged)
     assert compared.returncode == 0, compared.stderr
     lines = loaded.read_text().splitlines()
     assert sum(_ARCHIVED in line for line in lines) > len(lines) / 2
