@@ -94,7 +94,7 @@ def show(directory: Path, systems: Sequence[str], plain: bool) -> Sequence[str]:
 
 def lacks() -> str:
     """What the report lacks here, with the remedy; empty if nothing."""
-    if importlib.util.find_spec("pyarrow") is None:
+    if importlib.util.find_spec("numpy") is None:  # what else reports need comes with it
         return "reports are not installed: pip install 'sluicegate[reports]'"
     return ""
 

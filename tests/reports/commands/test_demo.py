@@ -88,7 +88,7 @@ def test_without_the_extra_the_remedy_and_the_clients_results_are_printed(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "numpy" else object())
     assert demo.show(tmp_path, ["danube", "kafka", "mine"], plain=True) == []
     assert recorded["systems"] == ["kafka", "danube"]
     shown = capsys.readouterr().out
@@ -137,7 +137,7 @@ def test_an_arm_that_did_not_run_is_a_problem_even_without_a_report(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "numpy" else object())
     recorded["not_played"] = "its gate did not start"
     assert demo.show(tmp_path, ["kafka", "pulsar"], plain=False) == ["pulsar proxy: its gate did not start"]
     assert "pulsar proxy: its gate did not start" in " ".join(capsys.readouterr().out.split())
