@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from sluicegate_reports.jobs.measuring import Measures, Rows, collect
+from sluicegate_reports.jobs.measuring import Measures, Rows
 from sluicegate_reports.model.runs import Trial, measured_as
 from sluicegate_reports.registry import metrics
-from sluicegate_reports.spark.small import small
 from sluicegate_reports.transforms import lanes
 from sluicegate_reports.transforms.packed import PLACE
 from sluicegate_reports.transforms.packing import Kept
@@ -24,6 +23,8 @@ _TRIES = (
 
 def further(spark: "SparkSession", trials: Sequence[Trial], observations: "DataFrame | None") -> Rows:
     """What they find of the trials of their families: `metric`, `trial`, `value`."""
+    from sluicegate_reports.spark.small import small
+
     found: Rows = []
     for metric in metrics():
         if metric.transform is None or observations is None:
@@ -32,7 +33,7 @@ def further(spark: "SparkSession", trials: Sequence[Trial], observations: "DataF
             if any(measured_as(trial).family is family for trial in trials):
                 tried = small(spark, lanes.tries(trials, family), _TRIES)
                 frame = metric.transform(observations, tried)
-                rows = collect(frame.select("trial", metric.name))
+                rows = frame.select("trial", metric.name).collect()
                 found += [
                     {"metric": metric.name, "trial": row["trial"], "value": row[metric.name]} for row in rows
                 ]

@@ -9,8 +9,6 @@ from datetime import datetime
 from functools import partial
 from types import MappingProxyType
 
-from pyspark.sql import DataFrame
-
 from sluicegate_reports.jobs.other_figures import of_others, of_transit
 from sluicegate_reports.jobs.rate_figures import rates
 from sluicegate_reports.model.runs import Trial
@@ -21,7 +19,7 @@ from sluicegate_reports.transforms.packed import DECISIONS, OBSERVATIONS, Key, P
 from sluicegate_reports.transforms.parts import Figures, Logs, OfArm, OfTopic, Row, Rows
 from sluicegate_reports.verdicts.thresholds import IDLE_S
 
-__all__ = ["DELAY_SHARES", "Measures", "Row", "Rows", "collect", "measure"]
+__all__ = ["DELAY_SHARES", "Measures", "Row", "Rows", "measure"]
 
 DELAY_SHARES = delay.SHARES
 _UNTOLD: Mapping[tuple[str, str], datetime] = MappingProxyType({})
@@ -98,11 +96,6 @@ _CLOCKS = Figures(
     (OfTopic("clocks", skew.of_slice, _spans),),
     (OfArm("ends", delivery.ends, delivery.ends_together),),
 )
-
-
-def collect(frame: DataFrame) -> Rows:
-    """All rows of a small frame."""
-    return [row.asDict() for row in frame.collect()]
 
 
 def _of_all(
