@@ -9,7 +9,6 @@ larger than the burst may pass a full bucket, and counts as not kept.
 
 from collections.abc import Iterable, Iterator
 from datetime import date
-from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,7 +17,7 @@ import pyarrow.compute as pc
 
 from sluicegate_reports.registry import policies
 from sluicegate_reports.registry.measured import Family, Measured
-from sluicegate_reports.transforms.packed import Flags, Numbers
+from sluicegate_reports.transforms.packed import Numbers, alike
 from sluicegate_reports.transforms.summing import Summing
 
 ADMITTED = (
@@ -149,8 +148,7 @@ def _groups(table: pa.Table, by: tuple[str, ...]) -> Iterator[tuple[_Key, pa.Tab
     for name in by:
         codes = table[name].combine_chunks().dictionary_encode(null_encoding="encode").indices.to_numpy()
         changes |= np.diff(codes) != 0
-    begins = [0, *(np.flatnonzero(changes) + 1).tolist(), len(table)]
-    for begin, end in pairwise(begins):
+    for begin, end in alike(np.append(0, np.cumsum(changes))):
         rows = table.slice(begin, end - begin)
         yield tuple(rows[name][0].as_py() for name in by), rows
 
@@ -165,8 +163,5 @@ def _by_second(second: Numbers, amount: _Numbers, rate: _Numbers) -> tuple[Numbe
 
 def _alike(at_s: Numbers, amount: _Numbers, rate: _Numbers) -> Iterator[tuple[Numbers, _Numbers, float]]:
     """Stretches with one rate: windows that span a change of the limit are not judged."""
-    changes: Flags = np.diff(rate) != 0
-    begins = [0, *(np.flatnonzero(changes) + 1).tolist(), len(rate)]
-    for begin, end in pairwise(begins):
-        if end > begin:
-            yield at_s[begin:end], amount[begin:end], float(rate[begin])
+    for begin, end in alike(rate):
+        yield at_s[begin:end], amount[begin:end], float(rate[begin])

@@ -55,7 +55,7 @@ MANY = ("decision_id", "text")
 """Texts that are all different. `text` is what a client was told that may not attach."""
 
 
-def alike(values: Numbers) -> Iterator[tuple[int, int]]:
+def alike(values: np.ndarray[Any, Any]) -> Iterator[tuple[int, int]]:
     """Begin and end of each part of equal values."""
     changes = (np.flatnonzero(np.diff(values)) + 1).tolist()
     yield from pairwise([0, *changes, len(values)] if len(values) else [])
