@@ -15,7 +15,7 @@ from sluicegate_reports.model.places import Location
 from sluicegate_reports.model.results import Results, of_log
 from sluicegate_reports.replaying.attaching import attached, attempts
 from sluicegate_reports.replaying.candidate import Candidate
-from sluicegate_reports.replaying.cutting import CUT_FROM, SLICE_ROWS, Cuts, cuts
+from sluicegate_reports.replaying.cutting import Cuts, cuts
 from sluicegate_reports.replaying.delays import Delays, refused_for_delay
 from sluicegate_reports.replaying.demand import demand
 from sluicegate_reports.replaying.scope import EXACT, scope
@@ -23,6 +23,7 @@ from sluicegate_reports.replaying.tally import PLACE, SCHEMA
 from sluicegate_reports.replaying.walk import replayed
 from sluicegate_reports.spark.log_files import LeftOut
 from sluicegate_reports.spark.reading import read_decisions
+from sluicegate_reports.transforms.packing import CUT_FROM, SLICE_ROWS
 
 
 class ReplayError(Exception):

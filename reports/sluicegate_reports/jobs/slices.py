@@ -9,12 +9,8 @@ from sluicegate_reports.spark.log_files import opened
 from sluicegate_reports.spark.reading import Log
 from sluicegate_reports.transforms.lanes import microseconds
 from sluicegate_reports.transforms.packed import PLACE
-from sluicegate_reports.transforms.packing import Cuts
+from sluicegate_reports.transforms.packing import CUT_FROM, SLICE_ROWS, Cuts
 
-SLICE_ROWS = 1_000_000
-"""A task of fewer takes longer to be sent and begun than to run."""
-_CUT_FROM = 4
-"""Slices: a topic of fewer stays whole, as putting parts together costs something too."""
 _LOOKS = 8
 """Files that are looked at to learn how many rows each topic has."""
 _SECOND_US = 1_000_000
@@ -26,7 +22,7 @@ def cuts(run: Run, logs: Collection[Log], slice_rows: int = SLICE_ROWS) -> Cuts:
     :param logs: of the run.
     :param slice_rows: about so many rows of both logs in a slice.
     """
-    if not run.trials or sum(log.rows for log in logs) < _CUT_FROM * slice_rows:
+    if not run.trials or sum(log.rows for log in logs) < CUT_FROM * slice_rows:
         return {}
     begin_us = min(microseconds(trial.start) for trial in run.trials)
     length_us = max(microseconds(trial.end) for trial in run.trials) - begin_us
@@ -38,7 +34,7 @@ def cuts(run: Run, logs: Collection[Log], slice_rows: int = SLICE_ROWS) -> Cuts:
     return {
         place: max(-(-length_us * slice_rows // (count * _SECOND_US)), 1) * _SECOND_US
         for place, count in rows.items()
-        if count >= _CUT_FROM * slice_rows
+        if count >= CUT_FROM * slice_rows
     }
 
 

@@ -20,11 +20,8 @@ from sluicegate_reports.registry import system as registered
 from sluicegate_reports.registry.measured import Family
 from sluicegate_reports.replaying.candidate import Candidate, Engine
 from sluicegate_reports.replaying.demand import PLACE, seconds
+from sluicegate_reports.transforms.packing import CUT_FROM, SLICE_ROWS
 
-SLICE_ROWS = 1_000_000
-"""A slice has so many rows at least: a task of fewer takes longer to be sent and begun than to run."""
-CUT_FROM = 4
-"""Slices: a topic with the rows of fewer stays whole."""
 _MARGIN_NS = SECOND_NS
 """More than what roundings of times and balances add up to."""
 _NEVER_NS = 1 << 62

@@ -61,6 +61,10 @@ class Kept:
         return table.filter(pc.equal(table[_RUN], self.run)) if self.run else table
 
 
+SLICE_ROWS = 1_000_000
+"""Of a slice: a task of fewer takes longer to be sent and begun than to run."""
+CUT_FROM = 4
+"""Slices: a topic with the rows of fewer stays whole, as putting parts together costs something too."""
 Cuts: TypeAlias = Mapping[tuple[str, str, str | None], int]
 """Topics of which there is so much that they are cut into slices of time: system, door and topic, and the
 length of a slice in us."""

@@ -9,9 +9,11 @@ from tests.reports.planted import faults, perfect
 from tests.reports.planted.book import Book
 
 from sluicegate_reports.jobs.measuring import measure
+from sluicegate_reports.jobs.slices import cuts
 from sluicegate_reports.model.runs import DECISIONS, OBSERVATIONS, Run
 from sluicegate_reports.spark.reading import read_decisions, read_observations
 from sluicegate_reports.transforms.here import packed_here
+from sluicegate_reports.transforms.packed import PLACE
 from sluicegate_reports.transforms.packing import Cuts, Source
 
 
@@ -41,8 +43,8 @@ def measured(directory: Path, run: Run, cuts: Cuts) -> dict[str, list[str]]:
 @pytest.mark.parametrize("length_us", [3_000_001, 11_700_000])
 def test_slices_of_any_length_give_the_same(written: tuple[Path, Run], length_us: int) -> None:
     directory, run = written
-    cuts: Cuts = {(trial.system, trial.door, trial.topic): length_us for trial in run.trials}
-    whole, sliced = measured(directory, run, {}), measured(directory, run, cuts)
+    lengths: Cuts = {(trial.system, trial.door, trial.topic): length_us for trial in run.trials}
+    whole, sliced = measured(directory, run, {}), measured(directory, run, lengths)
     assert sliced.keys() == whole.keys()
     for name, rows in whole.items():
         # Of so many rows a difference is told by some.
@@ -51,3 +53,14 @@ def test_slices_of_any_length_give_the_same(written: tuple[Path, Run], length_us
         assert len(sliced[name]) == len(rows), name
     assert whole["laws"]
     assert whole["deliveries"]
+
+
+def test_only_topics_with_many_rows_are_cut(written: tuple[Path, Run]) -> None:
+    directory, run = written
+    log = read_decisions(directory / DECISIONS)
+    assert cuts(run, [log]) == {}
+    found = cuts(run, [log], slice_rows=100)
+    places = [tuple(row.values()) for each in log.tables(PLACE) for row in each.to_pylist()]
+    assert found
+    assert found.keys() < set(places)
+    assert all(length_us % 1_000_000 == 0 and length_us > 0 for length_us in found.values())
