@@ -19,6 +19,7 @@ MORE = {
     "check": "configuration.md",
     "schema": "configuration.md",
     "explain": "decision-log.md#one-refusal-at-once",
+    "policies": "policies.md",
     "import": "storage-quotas.md#coming-from-strimzis-plug-in",
     "plugins": "operations.md#plugins",
     "topics": "pulsar.md#commands",

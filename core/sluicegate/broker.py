@@ -328,7 +328,9 @@ class WebServices(Protocol):
         """The facts of the broker's front under a prefix."""
 
     async def change(self, level: Level, name: str, changes: Mapping[str, object], actor: str) -> None:
-        """Set policies in the store; returns once they are in force here and were sent to the workers.
+        """Set policies of this broker in the store.
+
+        Returns once they are in force here and were sent to the workers.
 
         :param name: namespace or topic.
         :param changes: values by field, in base units or with units; None removes a field.

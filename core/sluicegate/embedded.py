@@ -17,13 +17,13 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field
 
 from sluicegate.broker import BrokerFront
-from sluicegate.config.load import entry_policies, load, parse_file
+from sluicegate.config.load import entry_policies, load, parse_file, version_of
 from sluicegate.config.models import BrokerConfig, GatewayConfig, Listen
 from sluicegate.config.units import HostPort
 from sluicegate.engine.gate import DecisionSink, Gate
 from sluicegate.engine.gates import GateCache
 from sluicegate.hooks import hookimpl
-from sluicegate.model import MethodMap, PolicyLayer, PolicySet, TopicName, path_name
+from sluicegate.model import MethodMap, PolicyLayer, PolicySet, TopicName, digest_of, path_name
 from sluicegate.private_files import make_folder
 from sluicegate.runtime.facts import Facts
 from sluicegate.runtime.host import EngineHost
@@ -157,8 +157,8 @@ class PolicyEngine:
         """Held during each use of gates, because other threads may use and replace them. Reentrant, because a
         stream releases its place when it is garbage collected, which may happen anywhere."""
         self._watch = watch
+        self._applied_changes = 0
         self._layers = layers
-        self._version = 1
         self._log: LogSink | None = None
         if sink is None:
             self._log = LogSink(config, self.config, plugins)
@@ -239,14 +239,14 @@ class PolicyEngine:
             raise ValueError("the policies are those of a file and its store: change them there")
         with self.lock:
             self._layers = tuple(layers)
-            self._version += 1
             self._host.replace(self._policies())
-            return self._version
+            return self._host.policies.version
 
     def _policies(self) -> PolicySet:
         if self._watch is not None:
             return self._watch.policies(self.config.name)
-        return entry_policies(self.config, self._layers, self._version)
+        version = version_of([self.config], digest_of(self._layers))
+        return entry_policies(self.config, self._layers, version)
 
     # -- life -----------------------------------------------------------------------------------------
 
@@ -290,7 +290,8 @@ class PolicyEngine:
     def _look(self, looks: int) -> None:
         if self._watch is not None:
             self._watch.check()  # may be slow: not under the lock
-            if self._watch.version != self.policies.version:
+            if self._watch.changes != self._applied_changes:
+                self._applied_changes = self._watch.changes
                 with self.lock:
                     self._host.replace(self._policies())
         self._keep_facts()

@@ -41,9 +41,10 @@ class PolicyDesk(Protocol):
     def resolver(self, broker: str) -> Resolver:
         """The current policies of a broker, from file and store."""
 
-    def change(self, level: Level, name: str, changes: Mapping[str, object]) -> None:
+    def change(self, brokers: Sequence[str], level: Level, name: str, changes: Mapping[str, object]) -> None:
         """Set policies in the store; a running gateway applies them within a second.
 
+        :param brokers: names of the brokers' entries that they are for.
         :param name: namespace or topic.
         :param changes: values by field, with units or in base units; None removes a field.
         """

@@ -6,11 +6,13 @@ import httpx
 import pytest
 from starlette.responses import PlainTextResponse
 
-from sluicegate.admin.access import LocalOnly
+from sluicegate.admin.access import Access
 
 
 async def asked(host: str | None, client: str = "127.0.0.1") -> httpx.Response:
-    transport = httpx.ASGITransport(LocalOnly(PlainTextResponse("hello")), client=(client, 50_000))
+    transport = httpx.ASGITransport(
+        Access(PlainTextResponse("hello"), (), "00" * 16), client=(client, 50_000)
+    )
     async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as asking:
         request = asking.build_request("GET", "/")
         del request.headers["host"]

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from sluicegate.admin import EFFECTIVE_POLICIES
+from sluicegate.admin import EFFECTIVE_POLICIES, POLICIES
 
 ROOT = Path(__file__).parents[2]
 SECTION = (ROOT / "docs" / "operations.md").read_text().partition("## Admin API")[2].partition("\n## ")[0]
@@ -11,6 +11,7 @@ SECTION = (ROOT / "docs" / "operations.md").read_text().partition("## Admin API"
 
 def test_every_path_is_documented() -> None:
     assert EFFECTIVE_POLICIES in SECTION
+    assert POLICIES in SECTION
 
 
 def test_every_problem_is_documented() -> None:

@@ -55,7 +55,10 @@ def table(result: Result) -> dict[str, list[str]]:
 
 @pytest.mark.seed("S1-022", "S1-023", "X-09")
 def test_each_field_says_level_source_and_line(run_in: Run) -> None:
-    result = run_in(TEXT, "explain", "orders.created")
+    short = run_in(TEXT, "explain", "orders.created")
+    assert "max_message_size" not in table(short), "defaults are shown on demand"
+    assert "defaults, and what is not set: --all" in short.stdout
+    result = run_in(TEXT, "explain", "orders.created", "--all")
     assert result.stdout.startswith("topic orders.created, namespace orders, broker main (kafka)\n")
     cells = table(result)
     assert cells["max_publish_rate"] == ["500/s", "broker", "file", "gateway.yaml:9"]

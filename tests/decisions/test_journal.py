@@ -71,7 +71,7 @@ def test_the_explanation_says_what_who_where_which_limit_and_what_to_do(
         "  when    2023-11-14T22:13:20.123+00:00\n"
         "  who     User:anna, client app@h:1\n"
         "  where   main (kafka), topic orders.eu\n"
-        "  rules   policy version 7\n"
+        "  rules   policy version 000000000007\n"
         "  policy  max_producers_per_topic (set at topic level): the limit is reached\n"
         "          current 10, limit 10\n"
         "          Producer limit reached for topic orders.eu. Current: 10, Limit: 10."

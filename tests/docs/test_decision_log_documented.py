@@ -101,7 +101,7 @@ def test_the_explanation_shown_has_the_form_of_a_real_one() -> None:
             subscription="",
             operation="attach_producer",
             action="reject",
-            policy_version=7,
+            policy_version=0x518CAA6FDD43,
             reasons=(reason,),
         )
     )

@@ -117,7 +117,9 @@ async def test_changed_policies_reach_a_connected_client_and_counts_are_kept() -
         first, second = await Client.to(served), await Client.to(served)
         assert await first.say("publish t 1") == "publish t 1"
         assert await second.say("publish t 1") == "publish t 1"
-        assert served.set_policies([layer(max_producers_per_topic=2, max_message_size=10)]) == 2
+        version = served.worker().policies.version
+        changed = served.set_policies([layer(max_producers_per_topic=2, max_message_size=10)])
+        assert changed == served.worker().policies.version != version
         assert (await first.say("publish t 11")).startswith("refused")
         third = await Client.to(served)
         assert (await third.say("publish t 1")).startswith("refused")
@@ -153,7 +155,7 @@ async def test_tick_reaches_the_front_and_takes_samples() -> None:
         assert snapshot["front"] == {"lines": 7}
         assert snapshot["topics"]["t"]["producers"] == 1
         assert snapshot["gauges"]["connections"] == 1
-        assert snapshot["gauges"]["policy_version"] == 1
+        assert snapshot["gauges"]["policy_version"] == worker.policies.version
         client.close()
 
 

@@ -56,7 +56,7 @@ def test_unchanged_file_is_no_change(lab: Lab) -> None:
     assert lab.watch.check(force=True) is False
     lab.write()  # the same text, a new time
     assert lab.watch.check() is False
-    assert lab.watch.version == 1
+    assert lab.watch.changes == 0
     lab.watch.close()
 
 
@@ -64,7 +64,7 @@ def test_unchanged_file_is_no_change(lab: Lab) -> None:
 def test_changed_file_makes_a_new_version(lab: Lab) -> None:
     lab.write(size="200")
     assert lab.watch.check() is True
-    assert (lab.watch.policies("b1").version, lab.size()) == (2, [200])
+    assert (lab.watch.changes, lab.size()) == (1, [200])
     lab.watch.close()
 
 
@@ -73,7 +73,7 @@ def test_broken_file_keeps_the_last_good_policies_and_says_so(
 ) -> None:
     lab.write(size="-5")
     assert lab.watch.check() is False
-    assert (lab.size(), lab.watch.version) == ([100], 1)
+    assert (lab.size(), lab.watch.changes) == ([100], 0)
     assert (lab.watch.successful, lab.watch.failures) == (False, 1)
     assert "the last good policies stay in force" in caplog.text
     assert "'-5' is negative" in caplog.text or "-5 is negative" in caplog.text

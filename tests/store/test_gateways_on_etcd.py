@@ -37,7 +37,7 @@ def test_policies_of_a_fleet(
     url = f"{own_etcd.url}/fleet"
     one, two = lab_on(tmp_path / "one", url), lab_on(tmp_path / "two", url)
     desk = open_desk(str(one.path))
-    desk.change(Level.BROKER, "", {"max_message_size": 50})
+    desk.change([""], Level.BROKER, "", {"max_message_size": 50})
     for lab in (one, two):
         until(lab.watch.check)
         assert lab.size() == [100, 50]
@@ -56,7 +56,7 @@ def test_policies_of_a_fleet(
 
     own_etcd.start()
     until(lambda: two.watch.check() or two.watch.successful)
-    desk.change(Level.BROKER, "", {"max_message_size": 60})
+    desk.change([""], Level.BROKER, "", {"max_message_size": 60})
     until(two.watch.check)
     assert two.size() == [100, 60]
     until(lambda: two.watch.check() or not two.watch.facts_waiting)
@@ -74,7 +74,7 @@ def test_a_gateway_that_starts_while_etcd_is_down(own_etcd: Etcd, clock: Clock, 
     url = f"{own_etcd.url}/fleet"
     first = lab_on(tmp_path / "one", url)
     desk = open_desk(str(first.path))
-    desk.change(Level.BROKER, "", {"max_message_size": 50})
+    desk.change([""], Level.BROKER, "", {"max_message_size": 50})
     until(first.watch.check)
     first.watch.close()
     own_etcd.kill()
@@ -88,7 +88,7 @@ def test_a_gateway_that_starts_while_etcd_is_down(own_etcd: Etcd, clock: Clock, 
     assert [again.watch.check(), again.watch.successful] == [False, False]
 
     own_etcd.start()
-    desk.change(Level.BROKER, "", {"max_message_size": 60})
+    desk.change([""], Level.BROKER, "", {"max_message_size": 60})
     until(again.watch.check)
     assert again.size() == [100, 60]
     assert again.watch.successful

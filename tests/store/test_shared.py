@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 from benchmarks.harness.etcd import Etcd
 from tests.store.conftest import Clock
+from tests.store.edits import edits
 from tests.store.test_gateways_on_etcd import lab_on
 from tests.waiting import until
 
 from sluicegate.model import Level, PolicyValue
 from sluicegate.runtime.plugins import CHOICE
-from sluicegate.store import PolicyStore, StoreError
+from sluicegate.store import Author, PolicyStore, StoreError
 from sluicegate.store import replica as replica_module
 from sluicegate.store.metadata import Event, Listing, MemoryMetadata
 from sluicegate.store.plugin import sluicegate_metadata_store
@@ -45,7 +46,7 @@ def test_a_change_in_one_store_reaches_the_others(etcd_url: str) -> None:
         assert two.unset(Level.BROKER, "", RATE, "bob") == version + 1
         until(lambda: one.version() == version + 1)
         assert rate(one) is None
-        assert [change.actor for change in one.history(9)] == ["bob", "ann"]
+        assert [each.author.actor for each in one.history(9)] == ["bob", "ann"]
         two.put_fact("main/node/1", "a:1")
         assert one.facts("main/") == {"main/node/1": "a:1"}
         assert (other.version(), other.history(9), other.facts("")) == (0, [], {})
@@ -69,9 +70,9 @@ def test_two_administrators_lose_no_update(etcd_url: str) -> None:
         _, [layer] = one.layers()
         assert len(layer.settings) == 31
         changes = one.history(100)
-        assert [change.version for change in changes] == list(range(60, 0, -1)), "each change made a version"
-        last = next(change for change in changes if change.field == "both")
-        assert layer.settings["both"].value == last.value
+        assert [each.number for each in changes] == list(range(60, 0, -1)), "each change made a version"
+        last = next(each.changes[0] for each in changes if each.changes[0].key.field == "both")
+        assert layer.settings["both"].value == last.new
 
 
 def test_the_history_is_bounded(etcd_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,8 +80,8 @@ def test_the_history_is_bounded(etcd_url: str, monkeypatch: pytest.MonkeyPatch) 
     with opened(etcd_url) as store:
         for number in range(5):
             store.set(Level.BROKER, "", RATE, number, "ann")
-        assert [change.version for change in store.history(10)] == [5, 4, 3]
-        assert [change.version for change in store.history(2)] == [5, 4]
+        assert [each.number for each in store.history(10)] == [5, 4, 3]
+        assert [each.number for each in store.history(2)] == [5, 4]
         assert store.history(0) == []
 
 
@@ -166,12 +167,12 @@ def test_a_key_that_holds_no_policy_is_named_and_nothing_is_deleted(lab: Lab, va
 def test_a_change_is_one_transaction(lab: Lab) -> None:
     lab.store.set(Level.TOPIC, "t", "gone", 1, "ann")
     before = lab.revision()
-    fields: dict[str, PolicyValue | None] = {f"f{number:02}": number for number in range(41)}
-    assert lab.store.change(Level.TOPIC, "t", {**fields, "gone": None}, "ann") == 43
+    fields: dict[str, PolicyValue | None] = {f"f{number:03}": number for number in range(124)}
+    assert lab.store.change(edits(Level.TOPIC, "t", {**fields, "gone": None}), Author("ann")) == 2
     assert lab.revision() == before + 1
-    with pytest.raises(StoreError, match="takes at most 42 fields in one change: make several changes"):
-        lab.store.change(Level.TOPIC, "t", {**fields, "g": 1, "h": 1}, "ann")
-    assert lab.store.version() == 43
+    with pytest.raises(StoreError, match="takes at most 125 fields in one change: make several changes"):
+        lab.store.change(edits(Level.TOPIC, "t", {**fields, "g": 1, "h": 1}), Author("ann"))
+    assert lab.store.version() == 2
 
 
 def test_a_counter_that_is_no_number(lab: Lab) -> None:
@@ -181,7 +182,7 @@ def test_a_counter_that_is_no_number(lab: Lab) -> None:
         lab.store.set(Level.BROKER, "", RATE, 5, "ann")
 
 
-@pytest.mark.parametrize("value", [b'{"level": "topic"}', b"[" * 100_000])
+@pytest.mark.parametrize("value", [b'{"number": 7}', b"[" * 100_000])
 def test_a_history_that_cannot_be_read(lab: Lab, value: bytes) -> None:
     lab.put("/gates/history/0000000000000007", value)
     with pytest.raises(StoreError, match="a history that cannot be read"):

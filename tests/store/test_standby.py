@@ -88,7 +88,7 @@ def test_the_copy_replaces_a_store_that_is_down(remote: Remote, caplog: pytest.L
         lambda: store.get_fact("b1/broker.0"),
         lambda: store.put_fact("b1/broker.1", "x"),
         lambda: store.set(Level.BROKER, "", "max_message_size", 1, "ann"),
-        lambda: store.change(Level.BROKER, "", {"max_message_size": None}, "ann"),
+        lambda: store.unset(Level.BROKER, "", "max_message_size", "ann"),
     ):
         with pytest.raises(StoreUnavailableError, match="3600 s old"):
             call()
@@ -182,7 +182,7 @@ def test_a_store_that_refuses_is_no_store_that_is_away(remote: Remote) -> None:
         ),
         (
             '{"format": 1, "store": "", "at": 1, "version": 1, "facts": {}, '
-            '"settings": [["broker", "", 0, "max_message_size", [], ""]]}',
+            '"settings": [["broker", "", "", 0, "max_message_size", [], ""]]}',
             "'max_message_size' is not a setting",
         ),
         ('{"format": 1, "store": "", "at": 1, "version": 1, "facts": {}, "settings": [[1]]}', "not enough"),

@@ -11,12 +11,22 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.store.edits import edits
 from tests.waiting import LONG_S
 
 from sluicegate.model import Level, PolicyLayer, PolicyValue, Setting, Source
-from sluicegate.store import MemoryStore, PolicyStore, SqliteStore, StoreError, sqlite_file
+from sluicegate.store import (
+    Author,
+    Change,
+    Key,
+    MemoryStore,
+    PolicyStore,
+    SqliteStore,
+    StoreError,
+    sqlite_file,
+)
 from sluicegate.store.plugin import sluicegate_metadata_store
-from sluicegate.store.policy_store import Row, layers_of
+from sluicegate.store.policy_store import Row, StoreConflictError, layers_of
 
 RATE = "max_publish_rate"
 
@@ -98,8 +108,9 @@ def test_history_names_the_actor_newest_first(store: PolicyStore) -> None:
     store.set(Level.NAMESPACE, "orders", RATE, 5, "ann")
     store.unset(Level.NAMESPACE, "orders", RATE, "bob")
     newest, oldest = store.history(9)
-    assert (newest.version, newest.actor, newest.value) == (2, "bob", None)
-    assert (oldest.version, oldest.actor, oldest.value, oldest.name) == (1, "ann", 5, "orders")
+    key = Key(Level.NAMESPACE, "orders", RATE)
+    assert (newest.number, newest.author, newest.changes) == (2, Author("bob"), (Change(key, 5, None),))
+    assert (oldest.number, oldest.author, oldest.changes) == (1, Author("ann"), (Change(key, None, 5),))
     assert newest.at.endswith("+00:00")
     assert store.history(1) == [newest]
 
@@ -107,22 +118,53 @@ def test_history_names_the_actor_newest_first(store: PolicyStore) -> None:
 def test_fields_change_together(store: PolicyStore) -> None:
     store.set(Level.TOPIC, "t", "same", 1, "ann")
     store.set(Level.TOPIC, "t", "gone", 1, "ann")
-    changes = {RATE: 5, "same": 1, "gone": None, "other": True}
-    assert store.change(Level.TOPIC, "t", changes, "bob") == 5, "each field that differs has its version"
+    changes = edits(Level.TOPIC, "t", {RATE: 5, "same": 1, "gone": None, "other": True})
+    author = Author("bob", "the fair begins")
+    assert store.change(changes, author, policies="3f9a") == 3
     version, [layer] = store.layers()
-    assert version == 5
+    assert version == 3
     assert {name: (each.value, each.location) for name, each in layer.settings.items()} == {
         RATE: (5, "store version 3"),
-        "other": (True, "store version 5"),
+        "other": (True, "store version 3"),
         "same": (1, "store version 1"),
     }
-    assert [(entry.version, entry.field, entry.actor) for entry in store.history(3)] == [
-        (5, "other", "bob"),
-        (4, "gone", "bob"),
-        (3, RATE, "bob"),
+    [revision] = store.history(1)
+    assert (revision.number, revision.author, revision.policies) == (3, author, "3f9a")
+    assert [(each.key.field, each.old, each.new) for each in revision.changes] == [
+        (RATE, None, 5),
+        ("gone", 1, None),
+        ("other", None, True),
     ]
-    assert store.change(Level.TOPIC, "t", changes, "bob") == 5
-    assert store.change(Level.TOPIC, "t", {}, "bob") == 5
+    assert store.history(9, before=3) == store.history(9)[1:]
+    assert store.change(changes, author) == 3
+    assert store.change([], author) == 3
+
+
+def test_a_setting_for_one_broker_stands_beside_that_for_all(store: PolicyStore) -> None:
+    store.set(Level.TOPIC, "t", RATE, 5, "ann")
+    store.change(edits(Level.TOPIC, "t", {RATE: 7}, broker="stage"), Author("ann"))
+    _, layers = store.layers()
+    assert [(layer.broker, layer.settings[RATE].value) for layer in layers] == [("", 5), ("stage", 7)]
+    store.unset(Level.TOPIC, "t", RATE, "ann")
+    assert [layer.broker for layer in store.layers()[1]] == ["stage"]
+
+
+def test_a_change_from_another_version_is_refused(store: PolicyStore) -> None:
+    store.set(Level.TOPIC, "t", RATE, 5, "ann")
+    change = edits(Level.TOPIC, "t", {RATE: 6})
+    with pytest.raises(StoreConflictError, match="has version 1 now, not 0: somebody else has changed it"):
+        store.change(change, Author("bob"), expected=0)
+    assert store.version() == 1
+    assert store.change(change, Author("bob"), expected=1) == 2
+
+
+def test_a_change_of_the_file_is_noted_and_changes_no_setting(store: PolicyStore) -> None:
+    store.set(Level.TOPIC, "t", RATE, 5, "ann")
+    _, before = store.layers()
+    changes = [Change(Key(Level.BROKER, "", RATE), None, 9)]
+    assert store.record(Author("gateway.yaml"), changes, "3f9a") == 2
+    assert store.layers() == (2, before)
+    assert [(each.is_of_file, each.changes[0].new) for each in store.history(9)] == [(True, 9), (False, 5)]
 
 
 def test_facts_are_found_by_their_beginning_and_have_no_part_in_the_version(store: PolicyStore) -> None:
@@ -182,7 +224,7 @@ def test_both_stores_hold_what_was_set_last(
                 assert store.unset(level, name, field, "x") == last
             else:
                 assert store.set(level, name, field, value, "x") == last
-    rows = [Row(*key, *held) for key, held in expected.items()]
+    rows = [Row(Key(*key), *held) for key, held in expected.items()]
     for store in stores:
         assert repr(store.layers()) == repr((last, layers_of(rows)))
         store.close()
@@ -304,7 +346,7 @@ def test_of_a_change_that_cannot_be_written_nothing_is_stored(tmp_path: Path) ->
             "BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END"
         )
     with pytest.raises(StoreError, match="disk is full"):
-        store.change(Level.TOPIC, "t", {"first": 1, "second": 2}, "ann")
+        store.change(edits(Level.TOPIC, "t", {"first": 1, "second": 2}), Author("ann"))
     assert store.layers() == (0, ())
     assert store.history(5) == []
     store.close()

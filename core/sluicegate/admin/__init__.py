@@ -2,3 +2,5 @@
 
 EFFECTIVE_POLICIES = "/api/v1/policies/effective"
 """Path of the effective policies of one topic."""
+POLICIES = "/api/v1/policies"
+"""Path of all policies, and of changes."""

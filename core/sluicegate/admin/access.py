@@ -1,41 +1,138 @@
-"""Who may ask the admin API: without a token, processes of this host."""
+"""Who may ask the admin API, and for what."""
 
+import hashlib
+import hmac
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from ipaddress import IPv6Address, ip_address
+from time import monotonic
+from typing import NamedTuple
+from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sluicegate.admin.problems import problem
+from sluicegate.admin.running_note import ACTOR, own_token
+from sluicegate.config.admin_section import AdminCaller
 
-_REMEDY = "ask on the gateway's own host by localhost or 127.0.0.1, or run `sluicegate explain` there"
+_REMEDY = "ask on the gateway's own host by localhost or 127.0.0.1, or send a token of admin.callers"
+_WRONG_TOKENS = 10
+"""Wrong tokens of one address in a window, after which it is refused without a look."""
+_WINDOW_S = 60.0
+_MOST_ADDRESSES = 1_000
+_SAFE = frozenset({"GET", "HEAD"})
 
 
-class LocalOnly:
-    """An ASGI application that passes on requests of this host to a loopback name or address.
+class Caller(NamedTuple):
+    """Who asks."""
 
-    The address of the client must be a loopback address, wherever the endpoint listens. So must be the Host:
-    a web page could otherwise read answers through a browser of this host, by a name of its own that it
-    points here (DNS rebinding).
+    name: str
+    """For the history."""
+    may_write: bool
 
-    :param app: the application.
+
+class WrongTokens:
+    """Counts wrong tokens by address, in windows of a minute.
+
+    :param now: monotonic time in seconds.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, now: Callable[[], float] = monotonic) -> None:
+        self._now = now
+        self._counts: OrderedDict[str, tuple[float, int]] = OrderedDict()
+
+    def count(self, address: str) -> None:
+        """Count a wrong token."""
+        began, count = self._counts.pop(address, (self._now(), 0))
+        if self._now() - began >= _WINDOW_S:
+            began, count = self._now(), 0
+        self._counts[address] = began, count + 1
+        if len(self._counts) > _MOST_ADDRESSES:
+            self._counts.popitem(last=False)
+
+    def wait_s(self, address: str) -> float:
+        """How long the address has to wait; 0 if it may try."""
+        began, count = self._counts.get(address, (0.0, 0))
+        return max(0.0, began + _WINDOW_S - self._now()) if count >= _WRONG_TOKENS else 0.0
+
+
+class Access:
+    """An ASGI application that passes on requests of those who may make them, with `caller` in the scope.
+
+    A request with a token may come from anywhere. Without one, only processes of this host may ask, by a
+    loopback name or address, and only read. The address of the client must be a loopback address, wherever
+    the endpoint listens. So must be the Host: a web page could otherwise read answers through a browser of
+    this host, by a name of its own that it points here (DNS rebinding). Foreign pages, which a browser names
+    in Origin, are refused.
+
+    :param app: the application.
+    :param callers: of the configuration file.
+    :param key: of the gateway's note, for the token of its own user.
+    """
+
+    def __init__(
+        self, app: ASGIApp, callers: Sequence[AdminCaller], key: str, wrong: WrongTokens | None = None
+    ) -> None:
         self._app = app
+        own = hashlib.sha256(own_token(key).encode()).hexdigest()
+        self._known = [(own, Caller("", may_write=True))] + [
+            (caller.sha256, Caller(caller.name, caller.scope == "write"))
+            for caller in callers
+            if caller.scope != "metrics"
+        ]
+        self._wrong = WrongTokens() if wrong is None else wrong
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        host = Headers(scope=scope).get("host", "")
-        address = (scope.get("client") or ("",))[0]
-        if not _is_loopback(address):
-            detail = f"the admin API answers processes of its own host only, not {address or 'this client'}"
-            await problem("not-local", HTTPStatus.FORBIDDEN, detail, _REMEDY)(scope, receive, send)
-        elif not _is_local_name(host):
-            detail = f"the admin API is not served by the name {host!r}"
-            await problem("wrong-host", HTTPStatus.MISDIRECTED_REQUEST, detail, _REMEDY)(scope, receive, send)
-        else:
+        headers = Headers(scope=scope)
+        found = self._caller(scope, headers)
+        if isinstance(found, Caller) and scope["method"] not in _SAFE and not found.may_write:
+            remedy = "send a token whose scope is write, or use `sluicegate policies` as the gateway's user"
+            found = problem("read-only", HTTPStatus.FORBIDDEN, "this caller may only read", remedy)
+        if isinstance(found, Caller):
+            scope["caller"] = found
             await self._app(scope, receive, send)
+        else:
+            await found(scope, receive, send)
+
+    def _caller(self, scope: Scope, headers: Headers) -> Caller | Response:
+        host, origin = headers.get("host", ""), headers.get("origin")
+        address = (scope.get("client") or ("",))[0]
+        if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+            remedy = "use the gateway's own page, or a program that is no browser"
+            return problem("foreign-origin", HTTPStatus.FORBIDDEN, f"asked by a page of {origin!r}", remedy)
+        authorization = headers.get("authorization")
+        if authorization is not None:
+            return self._bearer(authorization, address, headers.get(ACTOR, ""))
+        if not _is_loopback(address):
+            detail = (
+                f"without a token, the admin API answers its own host only, not {address or 'this client'}"
+            )
+            return problem("not-local", HTTPStatus.FORBIDDEN, detail, _REMEDY)
+        if not _is_local_name(host):
+            detail = f"without a token, the admin API is not served by the name {host!r}"
+            return problem("wrong-host", HTTPStatus.MISDIRECTED_REQUEST, detail, _REMEDY)
+        return Caller("", may_write=False)
+
+    def _bearer(self, authorization: str, address: str, actor: str) -> Caller | Response:
+        wait_s = self._wrong.wait_s(address)
+        if wait_s:
+            retry = {"retry-after": str(int(wait_s) + 1)}
+            detail = "too many wrong tokens from this address"
+            return problem("too-many-tries", HTTPStatus.TOO_MANY_REQUESTS, detail, "wait a minute", retry)
+        scheme, _, token = authorization.partition(" ")
+        digest = hashlib.sha256(token.strip().encode(errors="replace")).hexdigest()
+        matching = [caller for known, caller in self._known if hmac.compare_digest(known, digest)]
+        if scheme.lower() == "bearer" and matching:
+            [caller] = matching[:1]
+            return caller if caller.name else caller._replace(name=actor or "the gateway's user")
+        self._wrong.count(address)
+        challenge = {"www-authenticate": 'Bearer realm="sluicegate"'}
+        remedy = "send `Authorization: Bearer TOKEN` with a token whose sha256 is in admin.callers"
+        return problem("wrong-token", HTTPStatus.UNAUTHORIZED, "no such token", remedy, challenge)
 
 
 def _is_local_name(host: str) -> bool:

@@ -12,9 +12,11 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route
 
 from sluicegate.admin import EFFECTIVE_POLICIES
-from sluicegate.admin.access import LocalOnly
+from sluicegate.admin.access import Access
+from sluicegate.admin.policy_resources import DeskOwner, PolicyResources
 from sluicegate.admin.problems import json_response, problem
 from sluicegate.admin.running_note import file_mark
+from sluicegate.config.admin_section import AdminCaller
 from sluicegate.runtime.effective import BrokerPolicies
 
 _ROOT = "/api"
@@ -22,7 +24,7 @@ _LONGEST_TOPIC = 4_096
 """Characters; the longest names of brokers are shorter."""
 
 
-class PoliciesInForce(Protocol):
+class Supervised(DeskOwner, Protocol):
     """The part of the supervisor that the API reads."""
 
     @property
@@ -34,11 +36,14 @@ class PoliciesInForce(Protocol):
         """The digest of the file in force."""
 
 
-def admin_routes(in_force: PoliciesInForce, key: str) -> Sequence[BaseRoute]:
+def admin_routes(
+    supervisor: Supervised, key: str, callers: Sequence[AdminCaller] = ()
+) -> Sequence[BaseRoute]:
     """The API, for an endpoint that has other paths, too.
 
-    :param in_force: what it tells about.
+    :param supervisor: what it tells about.
     :param key: of the gateway's note, which its own user alone can read; it hides the digest of the file.
+    :param callers: of the configuration file.
     """
 
     async def effective(request: Request) -> Response:
@@ -47,20 +52,21 @@ def admin_routes(in_force: PoliciesInForce, key: str) -> Sequence[BaseRoute]:
             detail = "no topic is named" if not topic else f"a topic has at most {_LONGEST_TOPIC} characters"
             remedy = "name one, percent-encoded: ?topic=orders.eu or ?topic=persistent%3A%2F%2Ft%2Fn%2Forders"
             return problem("invalid-topic", HTTPStatus.BAD_REQUEST, detail, remedy)
-        brokers = in_force.policies_in_force
+        brokers = supervisor.policies_in_force
         if broker is None and len(brokers) == 1:
             [broker] = brokers
         if broker is None or broker not in brokers:
             return _which(broker, list(brokers))
-        mark = file_mark(in_force.file_digest, key)
+        mark = file_mark(supervisor.file_digest, key)
         answer = brokers[broker].explain(topic)
         return json_response({**answer, "process": os.getpid(), "file_mark": mark})
 
-    routes = [Route(EFFECTIVE_POLICIES.removeprefix(_ROOT), effective)]
+    effective_route = Route(EFFECTIVE_POLICIES.removeprefix(_ROOT), effective, methods=["GET"])
+    routes = [effective_route, *PolicyResources(supervisor).routes()]
     handlers = {HTTPException: _refused, Exception: _failed}
     api = Starlette(routes=routes, exception_handlers=handlers)
     api.router.redirect_slashes = False
-    return [Mount(_ROOT, LocalOnly(api))]
+    return [Mount(_ROOT, Access(api, callers, key))]
 
 
 def _which(broker: str | None, known: Sequence[str]) -> Response:

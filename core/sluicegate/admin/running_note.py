@@ -19,6 +19,8 @@ DEFAULT_STATE_DIR = "var/sluicegate"
 OVERRIDES = "SLUICEGATE__"
 """Prefix of the variables that override the file."""
 FORMAT = 1
+ACTOR = "x-sluicegate-actor"
+"""Header by which commands of the gateway's own user say who runs them."""
 _LONGEST = 65_536
 _STATE_DIR = re.compile(
     rb"^state_dir: +(?:\"([^\"\\\r\n]+)\"|'([^'\r\n]+)'|([^\s\"'#&*!|>%@`{\[,?-][^\r\n]*?))[ \t]*"
@@ -78,6 +80,14 @@ def digest_of(text: bytes) -> str:
 def file_mark(digest: str, key: str) -> str:
     """The digest of a file for those who have the key, so that no other can try what the file may contain."""
     return hashlib.blake2b(digest.encode(), key=bytes.fromhex(key), digest_size=16).hexdigest()
+
+
+def own_token(key: str) -> str:
+    """The token of the gateway's own user.
+
+    :param key: of the gateway's note, which that user alone can read.
+    """
+    return hashlib.blake2b(b"admin", key=bytes.fromhex(key), digest_size=32).hexdigest()
 
 
 def _state_dir(text: bytes, environ: Mapping[str, str]) -> str | None:

@@ -29,8 +29,11 @@ _DECISION_ID = re.compile(r"[0-9a-z]{4,}-[0-9a-z]+")
 @click.option(
     "--client", metavar="ID", help="Explain the last refusal of this client id instead of TOPIC or ID."
 )
+@click.option("--all", "with_defaults", is_flag=True, help="Show defaults and unset policies, too.")
 @click.option("--json", "is_json", is_flag=True, help="Print a topic's policies as JSON.")
-def explain(subject: str | None, file: str, broker: str | None, client: str | None, is_json: bool) -> None:
+def explain(
+    subject: str | None, file: str, broker: str | None, client: str | None, with_defaults: bool, is_json: bool
+) -> None:
     """Show the effective policies of TOPIC and their sources, or why the decision with ID was a refusal.
 
     A gateway that runs on this host with FILE is asked for the policies that it has in force. If there is
@@ -54,7 +57,8 @@ def explain(subject: str | None, file: str, broker: str | None, client: str | No
     if is_json:
         echo_json({**explained, "origin": origin.as_json()})
     else:
-        echo(*as_text(explained, origin.text, time.time_ns() // 1_000_000))
+        now_ms = time.time_ns() // 1_000_000
+        echo(*as_text(explained, origin.text, now_ms, with_defaults=with_defaults))
 
 
 class _Origin(NamedTuple):

@@ -1,19 +1,23 @@
 """Text of `sluicegate explain` about the effective policies of a topic."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sluicegate.cli.aligning import aligned
 from sluicegate.cli.following import adaptive_lines, factor_lines
 
+_NAMED = 3
 _PER_GATE = "each gateway process counts limits on its own"
 
 
-def as_text(explained: Mapping[str, Any], origin: str, now_ms: int) -> list[str]:
+def as_text(
+    explained: Mapping[str, Any], origin: str, now_ms: int, *, with_defaults: bool = False
+) -> list[str]:
     """Format the effective policies of a topic, a line each.
 
     :param explained: from `runtime.effective`.
     :param origin: where they come from: the running gateway, or the file.
+    :param with_defaults: whether to show what no level sets, too.
     """
     broker = f"{explained['broker']} ({explained['system']})"
     text = [f"topic {explained['topic']}, namespace {explained['namespace']}, broker {broker}", origin]
@@ -23,10 +27,16 @@ def as_text(explained: Mapping[str, Any], origin: str, now_ms: int) -> list[str]
     rows += [
         (field, found["text"], found["level"] or "-", found["source"], _where(found))
         for field, found in explained["policies"].items()
+        if with_defaults or found["source"] != "default" or found["ceiling"]
     ]
-    text += ["", *aligned(rows), ""]
-    if explained["unset"]:
+    text += ["", *(aligned(rows) if len(rows) > 1 else ["no level sets a policy for it"]), ""]
+    if with_defaults and explained["unset"]:
         text.append(f"not set, so without effect: {', '.join(explained['unset'])}")
+    if not with_defaults:
+        text.append("defaults, and what is not set: --all")
+    if explained["unmatched"]:
+        names = unmatched_text(explained["unmatched"])
+        text.append(f"note: {names} can match nothing on this broker: {explained['unmatched'][0]['rule']}")
     text.append(_PER_GATE)
     return text + factor_lines(explained, now_ms) + adaptive_lines(explained, now_ms)
 
@@ -38,3 +48,9 @@ def _where(found: Mapping[str, Any]) -> str:
     if found["applies"] == "not applicable":
         notes.append("not applicable to this broker: does nothing")
     return ", ".join(notes)
+
+
+def unmatched_text(found: Sequence[Mapping[str, str]]) -> str:
+    """Name a few of them: `namespace 'orders', topic 'a' and 7 more`."""
+    named = ", ".join(f"{each['level']} {each['name']!r}" for each in found[:_NAMED])
+    return named + (f" and {len(found) - _NAMED} more" if len(found) > _NAMED else "")

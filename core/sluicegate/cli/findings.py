@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path as FilePath
 
 from sluicegate.builtin.size import INSPECT, MESSAGE_SIZE
+from sluicegate.cli.explained import unmatched_text
 from sluicegate.cli.opening import Opened
 from sluicegate.config.consistency import policy_levels
 from sluicegate.config.errors import Finding, Severity
@@ -23,6 +24,7 @@ from sluicegate.config.validation import Path
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.features.storage_quota.quota_fields import LIMITS
 from sluicegate.model import Level, PolicyLayer, PolicyValue, Setting, TopicName
+from sluicegate.runtime.effective import unmatched
 from sluicegate.runtime.plugins import PluginError
 from sluicegate.store import StoreError
 from sluicegate.store.sqlite_file import is_missing, sqlite_path
@@ -45,6 +47,9 @@ class _Written:
     def warning(self, message: str, remedy: str) -> Finding:
         return self.place.error(self.path, message, remedy, "warning")
 
+    def applies_to(self, broker: BrokerConfig) -> bool:
+        return self.layer.broker in ("", broker.name)
+
 
 def policy_warnings(opened: Opened) -> Iterator[Finding]:
     """Find policies that have no effect, or an unexpected one."""
@@ -62,6 +67,27 @@ def policy_warnings(opened: Opened) -> Iterator[Finding]:
         if _may_exceed(written.setting.value, lowest.get(written.name)):
             found += _clamped(opened, resolvers, written)
         yield from dict.fromkeys(found)  # several brokers may have the same findings
+    yield from _unmatched(opened)
+
+
+def _unmatched(opened: Opened) -> Iterator[Finding]:
+    """Find policies for all brokers whose names one of the brokers cannot have; one note for each broker."""
+    loaded = opened.loaded
+    for broker in loaded.config.brokers if len(loaded.config.brokers) > 1 else ():
+        found = unmatched(loaded.policy_layers, broker)
+        if not found:
+            continue
+        place = loaded.root.nearest(("policies",))
+        for level, layer in zip(policy_levels(loaded.root), loaded.policy_layers, strict=True):
+            if (layer.level.label, layer.name) == (found[0]["level"], found[0]["name"]):
+                place = loaded.root.nearest((*level.path, "name"))
+                break
+        yield place.error(
+            ("policies",),
+            f"{unmatched_text(found)} can match nothing on broker {broker.name!r}",
+            f"on {broker.system} {found[0]['rule']}; policies of one broker stand in its own 'policies'",
+            "note",
+        )
 
 
 def file_findings(
@@ -111,7 +137,8 @@ def _problem_with_store(opened: Opened, url: str) -> tuple[str, str]:
 
 def _settings(opened: Opened) -> Iterator[_Written]:
     loaded = opened.loaded
-    for (path, node), layer in zip(policy_levels(loaded.root), loaded.policy_layers, strict=True):
+    for level, layer in zip(policy_levels(loaded.root), loaded.policy_layers, strict=True):
+        path, node = level.path, level.node
         for name, setting in layer.settings.items():
             names = loaded.fields.names_of(name)
             written = next((each for each in names if node.child(each) is not None), name)
@@ -122,7 +149,7 @@ def _settings(opened: Opened) -> Iterator[_Written]:
 
 
 def _not_applicable(opened: Opened, written: _Written) -> Iterator[Finding]:
-    for broker in opened.loaded.config.brokers:
+    for broker in filter(written.applies_to, opened.loaded.config.brokers):
         how = opened.capabilities(broker.system).get(written.name)
         if how == "not applicable" and written.setting.value != 0:
             yield written.warning(
@@ -134,7 +161,7 @@ def _not_applicable(opened: Opened, written: _Written) -> Iterator[Finding]:
 
 def _unread(opened: Opened, written: _Written) -> Iterator[Finding]:
     """Find storage limits for a broker whose volumes are not monitored."""
-    for broker in opened.loaded.config.brokers:
+    for broker in filter(written.applies_to, opened.loaded.config.brokers):
         if written.name in LIMITS and broker.storage is None and written.setting.value != 0:
             yield written.warning(
                 f"{written.name!r} has no effect on broker {broker.name!r}, which has no 'storage:' section",
@@ -153,7 +180,7 @@ def _uninspected(opened: Opened, written: _Written) -> Iterator[Finding]:
     """Find a size limit that does not apply to messages in compressed batches."""
     if written.setting.value == 0:
         return
-    for broker in opened.loaded.config.brokers:
+    for broker in filter(written.applies_to, opened.loaded.config.brokers):
         if opened.capabilities(broker.system).get(INSPECT, "not applicable") != "not applicable":
             yield written.warning(
                 f"{written.name!r} counts a compressed batch as one message of its compressed size on broker "
@@ -184,6 +211,8 @@ def _clamped(
     fields = opened.loaded.fields
     layer, name, setting = written.layer, written.name, written.setting
     for broker, resolver in resolvers:
+        if not written.applies_to(broker):
+            continue
         # If the broker level has the ceiling, any name that matches the pattern is representative.
         sample = layer.name.replace("*", "x")
         topic = TopicName("", sample)

@@ -22,6 +22,10 @@ _COMMANDS = {
         "Show a topic's policies, or why it was refused.",
         "sluicegate.cli.explain:explain",
     ),
+    "policies": (
+        "Show and change policies of file and store, with history and undo.",
+        "sluicegate.cli.policy_commands:policies",
+    ),
     "import": ("Convert another system's policies to a policy file.", "sluicegate.cli.importing:import_"),
     "plugins": ("List the loaded plugins.", "sluicegate.cli.plugins:plugins"),
 }

@@ -1,6 +1,5 @@
 """Opens plugins, configuration file and policy store for commands."""
 
-import getpass
 import os
 import sys
 from collections import Counter
@@ -12,6 +11,7 @@ from typing import NoReturn
 import click
 
 from sluicegate.broker import PolicyRefusedError, PolicyUnavailableError
+from sluicegate.cli.command_user import command_user
 from sluicegate.config.errors import ConfigErrors, Finding, render
 from sluicegate.config.load import Loaded, load, parse_file
 from sluicegate.config.models import BrokerConfig
@@ -19,10 +19,10 @@ from sluicegate.config.tree import Node
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.model import Level, PolicyLayer, PolicyValue
 from sluicegate.output import echo, echo_document
-from sluicegate.runtime.changing import change_store
+from sluicegate.runtime.changing import change_store, wanted_for
 from sluicegate.runtime.effective import BrokerPolicies, capabilities_of
 from sluicegate.runtime.plugins import PluginError, Plugins, load_plugins
-from sluicegate.store import PolicyStore, StoreError
+from sluicegate.store import Author, PolicyStore, StoreError
 from sluicegate.store.sqlite_file import is_missing
 
 
@@ -159,17 +159,17 @@ class Desk:
     def resolver(self, broker: str) -> Resolver:
         """The current policies of a broker from file and store."""
         loaded = self._opened.loaded
-        version, layers = read_store(self._opened)
+        _, layers = read_store(self._opened)
         [entry] = [entry for entry in loaded.config.brokers if entry.name == broker]
         defaults = loaded.fields.defaults_with(entry.policy_defaults)
-        policies = loaded.policies(layers, version, broker)
+        policies = loaded.policies(layers, loaded.version(layers), broker)
         return Resolver(policies, defaults, loaded.fields.broker_only)
 
-    def change(self, level: Level, name: str, changes: Mapping[str, object]) -> None:
+    def change(self, brokers: Sequence[str], level: Level, name: str, changes: Mapping[str, object]) -> None:
         """Set policies in the store."""
-        loaded, actor = self._opened.loaded, f"{_user()} (command line)"
+        wanted = {each: None for broker in brokers for each in wanted_for(broker, level, name, changes)}
         with _opened_store(self._opened) as store:
-            change_store(store, loaded.fields, level, name, changes, actor, loaded.policy_layers)
+            change_store(store, self._opened.loaded, wanted, Author(command_user()))
 
     def text(self, field: str, value: PolicyValue) -> str:
         """Format a value with its unit."""
@@ -179,10 +179,3 @@ class Desk:
 def open_desk(file: str) -> Desk:
     """Open a file and its store for commands. Errors exit as in `open_file`."""
     return Desk(open_file(file, os.environ))
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):  # a user id without a name, as in containers
-        return f"uid {os.getuid()}"

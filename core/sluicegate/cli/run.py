@@ -101,7 +101,8 @@ def _usable(file: str, opened: Opened) -> list[Finding]:
     found = by_place(file_findings(Reading.of(opened.loaded), outdated_is="warning"))
     if errors := [finding for finding in found if finding.severity == "error"]:
         refuse(file, errors)
-    return by_place([*opened.loaded.warnings, *policy_warnings(opened), *found])
+    warnings = by_place([*opened.loaded.warnings, *policy_warnings(opened), *found])
+    return [finding for finding in warnings if finding.severity == "warning"]
 
 
 async def _serve(file: str, opened: Opened, drain_s: float | None, *, take_over: bool) -> int:
@@ -165,7 +166,7 @@ def _open(
     taken = succession.workers([broker.name for broker in config.brokers])
     supervisor = Supervisor(watch, drain_s, taken, own, succession.term)
     place, note = config.admin, OwnNote(file, config.state_dir, os.environ)
-    routes = admin_routes(supervisor, note.key)
+    routes = admin_routes(supervisor, note.key, place.callers)
     return supervisor, AdminServer(supervisor, place.host, place.port, own, place.allowed_hosts, routes), note
 
 

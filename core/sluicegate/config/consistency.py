@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import NamedTuple
 
 from sluicegate.config.errors import Finding
 from sluicegate.config.fields import PolicyFields
@@ -11,8 +11,18 @@ from sluicegate.config.tree import Entry, Node
 from sluicegate.config.validation import Path, suggest
 from sluicegate.model import Level
 
-LevelNode: TypeAlias = tuple[Path, Node]
-"""A mapping of the file that sets policies, after its path."""
+
+class LevelNode(NamedTuple):
+    """A mapping of the file that sets policies."""
+
+    path: Path
+    node: Node
+    section: str
+    """Its key of `policies:`, one of `SECTIONS`."""
+    broker: int | None = None
+    """Place of the broker's entry that it is for; None for all brokers."""
+
+
 SECTIONS = {"broker": Level.BROKER, "namespaces": Level.NAMESPACE, "topics": Level.TOPIC}
 """The keys of `policies:`."""
 _REGULAR = re.compile(r"[\\^$+?|()\[\]{}]|\.\*")
@@ -29,10 +39,12 @@ def inconsistencies(root: Node, levels: Sequence[LevelNode], fields: PolicyField
     brokers = [(("brokers", index), node) for index, node in enumerate(root.listed("brokers"))]
     yield from _duplicate_names(brokers)
     yield from _exempt_policies(brokers, fields)
-    for path, level in levels:
-        yield from _wrong_keys(level, path, fields)
-    for section in ("namespaces", "topics"):
-        yield from _duplicate_names(each for each in levels if each[0][1] == section)
+    by_list: dict[Path, list[LevelNode]] = {}
+    for level in levels:
+        yield from _wrong_keys(level, fields)
+        by_list.setdefault(level.path[:-1], []).append(level)
+    for listed in by_list.values():
+        yield from _duplicate_names((level.path, level.node) for level in listed)
 
 
 def impossible_names(levels: Iterable[LevelNode], brokers: Sequence[BrokerConfig]) -> Iterator[Finding]:
@@ -41,17 +53,25 @@ def impossible_names(levels: Iterable[LevelNode], brokers: Sequence[BrokerConfig
     :param levels: the `policy_levels` of the file.
     :param brokers: all entries of the file.
     """
-    for path, name, text in _names(levels):
-        level = SECTIONS[str(path[1])]
-        if level is Level.BROKER:
-            continue  # it has no name, which is another finding
-        rules = [(broker.system, broker.rule_of_names(level, text)) for broker in brokers if text]
-        if rules and all(rule for _, rule in rules):
-            remedy = "; ".join(f"on {system} {rule}" for system, rule in dict.fromkeys(rules))
-            if _REGULAR.search(text):
-                remedy = f"'*' stands for any characters, and all others for themselves; {remedy}"
-            message = f"no broker of this file can have a {level.label} {text!r}"
-            yield name.place.error(path, message, remedy)
+    for level in levels:
+        for path, name, text in _names([(level.path, level.node)]):
+            kind = SECTIONS[level.section]
+            if kind is Level.BROKER:
+                continue  # it has no name, which is another finding
+            own = brokers if level.broker is None else brokers[level.broker : level.broker + 1]
+            rules = [(broker.system, broker.rule_of_names(kind, text)) for broker in own if text]
+            if rules and all(rule for _, rule in rules):
+                yield _impossible(path, name, kind.label, text, rules, is_own=level.broker is not None)
+
+
+def _impossible(
+    path: Path, name: Node, label: str, text: str, rules: Sequence[tuple[str, str]], *, is_own: bool
+) -> Finding:
+    remedy = "; ".join(f"on {system} {rule}" for system, rule in dict.fromkeys(rules))
+    if _REGULAR.search(text):
+        remedy = f"'*' stands for any characters, and all others for themselves; {remedy}"
+    whose = "this broker cannot" if is_own else "no broker of this file can"
+    return name.place.error(path, f"{whose} have a {label} {text!r}", remedy)
 
 
 def impossible_principals(root: Node, brokers: Iterable[tuple[int, BrokerConfig]]) -> Iterator[Finding]:
@@ -89,20 +109,29 @@ def _items(node: Node | None) -> Sequence[Node]:
 
 
 def policy_levels(root: Node) -> Iterator[LevelNode]:
-    """Every mapping of the file that sets policies, with its path."""
-    policies = _value(root, "policies")
+    """Every mapping of the file that sets policies."""
+    yield from _levels_below(_value(root, "policies"), ("policies",))
+    for index, entry in enumerate(root.listed("brokers")):
+        yield from _levels_below(_value(entry, "policies"), ("brokers", index, "policies"), index)
+
+
+def _levels_below(policies: Node | None, above: Path, broker: int | None = None) -> Iterator[LevelNode]:
     for section in SECTIONS:
-        path, node = ("policies", section), _value(policies, section)
+        path, node = (*above, section), _value(policies, section)
         if node is None:
             continue
         if section != "broker":
             items = enumerate(_items(node))
-            yield from (((*path, index), item) for index, item in items if item.entries is not None)
+            yield from (
+                LevelNode((*path, index), item, section, broker)
+                for index, item in items
+                if item.entries is not None
+            )
         elif node.entries is not None:
-            yield path, node
+            yield LevelNode(path, node, section, broker)
 
 
-def _names(nodes: Iterable[LevelNode]) -> Iterator[tuple[Path, Node, str]]:
+def _names(nodes: Iterable[tuple[Path, Node]]) -> Iterator[tuple[Path, Node, str]]:
     """The names of entries, each after its path and the value itself."""
     for path, node in nodes:
         name = _value(node, "name")
@@ -110,7 +139,7 @@ def _names(nodes: Iterable[LevelNode]) -> Iterator[tuple[Path, Node, str]]:
             yield (*path, "name"), name, name.scalar
 
 
-def _duplicate_names(nodes: Iterable[LevelNode]) -> Iterator[Finding]:
+def _duplicate_names(nodes: Iterable[tuple[Path, Node]]) -> Iterator[Finding]:
     first: dict[str, int] = {}
     for path, name, text in _names(nodes):
         if text in first:
@@ -119,7 +148,7 @@ def _duplicate_names(nodes: Iterable[LevelNode]) -> Iterator[Finding]:
         first.setdefault(text, name.place.line + 1)
 
 
-def _exempt_policies(brokers: Iterable[LevelNode], fields: PolicyFields) -> Iterator[Finding]:
+def _exempt_policies(brokers: Iterable[tuple[Path, Node]], fields: PolicyFields) -> Iterator[Finding]:
     for path, node in brokers:
         exempt = (node.entries or {}).get("exempt")
         for place, name in enumerate(exempt.node.listed("policies") if exempt is not None else ()):
@@ -134,36 +163,37 @@ def remove_duplicate_aliases(levels: Iterable[LevelNode], fields: PolicyFields) 
 
     The level's other values can be checked in the same pass only after one of the two is removed.
     """
-    for path, level in levels:
-        entries = level.entries or {}
+    for level in levels:
+        entries = level.node.entries or {}
         for alias in sorted(entries.keys() & fields.aliases.keys()):
             name = fields.aliases[alias]
             if name in entries:
                 message = f"{alias!r} and {name!r} are the same field"
-                yield entries.pop(alias).key.error((*path, alias), message, "keep one of them")
+                yield entries.pop(alias).key.error((*level.path, alias), message, "keep one of them")
 
 
-def _wrong_keys(level: Node, path: Path, fields: PolicyFields) -> Iterator[Finding]:
+def _wrong_keys(level: LevelNode, fields: PolicyFields) -> Iterator[Finding]:
     """Find locks on unset fields, ceilings without effect, and fields that belong to the broker."""
-    for name, entry in (level.entries or {}).items():
+    for name, entry in (level.node.entries or {}).items():
         if name == "locked":
-            yield from _locks(entry.node.items or (), level, path, fields)
+            yield from _locks(entry.node.items or (), level.node, level.path, fields)
         elif name == "ceiling":
-            yield from _ceilings(entry.node.entries or {}, path)
-        if path[1] != "broker":
-            yield from _of_broker(name, entry, path, fields)
+            yield from _ceilings(entry.node.entries or {}, level.path)
+        if level.section != "broker":
+            yield from _of_broker(name, entry, level, fields)
 
 
-def _of_broker(name: str, entry: Entry, path: Path, fields: PolicyFields) -> Iterator[Finding]:
+def _of_broker(name: str, entry: Entry, level: LevelNode, fields: PolicyFields) -> Iterator[Finding]:
     """Find what only the broker level has: a field, or what an option says of one."""
     found = {name: (entry, name, "")}
     for policy, inner in (entry.node.entries or {}).items():
         found[f"{name}.{policy}"] = (inner, policy, f".{name}")
     for setting, (each, text, option) in found.items():
         if fields.is_for_broker(setting):
-            message = f"{text!r} applies to a whole broker, not to one {str(path[1])[:-1]}"
-            where = (*path, name, text) if option else (*path, name)
-            yield each.key.error(where, message, f"move it to policies.broker{option}")
+            message = f"{text!r} applies to a whole broker, not to one {level.section[:-1]}"
+            where = (*level.path, name, text) if option else (*level.path, name)
+            to = ".".join(str(part) for part in (*level.path[:-2], "broker"))
+            yield each.key.error(where, message, f"move it to {to}{option}")
 
 
 def _locks(locked: Iterable[Node], level: Node, path: Path, fields: PolicyFields) -> Iterator[Finding]:

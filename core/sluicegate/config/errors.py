@@ -6,8 +6,8 @@ from typing import Literal, TypeAlias
 
 from sluicegate.model import visible
 
-Severity: TypeAlias = Literal["error", "warning"]
-"""A file with an error is rejected; warnings are only reported."""
+Severity: TypeAlias = Literal["error", "warning", "note"]
+"""A file with an error is rejected; warnings are only reported; notes tell what may well be meant."""
 
 _MAX_MESSAGE = 300
 _MAX_SOURCE = 140

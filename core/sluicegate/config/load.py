@@ -3,7 +3,7 @@
 import gc
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, wraps
 from pathlib import Path as FilePath
@@ -12,7 +12,6 @@ from typing import Annotated, Any, ParamSpec, TypeVar
 from pydantic import Field, ValidationError, create_model
 
 from sluicegate.config.consistency import (
-    SECTIONS,
     LevelNode,
     impossible_names,
     impossible_principals,
@@ -20,14 +19,15 @@ from sluicegate.config.consistency import (
     policy_levels,
     remove_duplicate_aliases,
 )
-from sluicegate.config.environment import PREFIX, override, overrides
+from sluicegate.config.environment import override, overrides
 from sluicegate.config.errors import ConfigErrors, Finding
-from sluicegate.config.fields import CEILING, OPTIONS, PolicyFields
+from sluicegate.config.fields import PolicyFields
+from sluicegate.config.layers import layers_of_levels
 from sluicegate.config.models import Admin, BrokerConfig, GatewayConfig, PolicyModel
 from sluicegate.config.port_conflicts import port_findings
-from sluicegate.config.tree import MAX_BYTES, Node, Place, Plain, parse
+from sluicegate.config.tree import MAX_BYTES, Node, Plain, parse
 from sluicegate.config.validation import translate
-from sluicegate.model import Level, PolicyLayer, PolicySet, Setting, Source
+from sluicegate.model import Level, PolicyLayer, PolicySet, digest_of, policy_version
 
 Building = ParamSpec("Building")
 Built = TypeVar("Built")
@@ -40,6 +40,8 @@ class Loaded:
     config: GatewayConfig
     policy_layers: tuple[PolicyLayer, ...]
     """The policies of the file, source FILE, with locations such as `gateway.yaml:12`."""
+    rules: bytes
+    """From `digest_of`: equal iff these policies are."""
     text_digest: str
     """Equal iff the file and the overriding variables are unchanged."""
     file_digest: str
@@ -51,11 +53,15 @@ class Loaded:
     warnings: tuple[Finding, ...] = ()
     """Probable mistakes that do not prevent the file from being used."""
 
+    def version(self, store_layers: tuple[PolicyLayer, ...]) -> int:
+        """The version of the policies of file and store, which all brokers of the file share."""
+        return version_of(self.config.brokers, self.rules, digest_of(store_layers))
+
     def policies(self, store_layers: tuple[PolicyLayer, ...], version: int, broker: str) -> PolicySet:
         """Combine the policies of file and store into one snapshot.
 
         :param store_layers: the store's policies; they override the file's unless those are locked.
-        :param version: number of this snapshot; the caller increments it when file or store changes.
+        :param version: from `version`.
         :param broker: name of the broker.
         :raises KeyError: if the file has no such broker.
         """
@@ -200,29 +206,54 @@ def _checked(
     levels = tuple(policy_levels(root))
     findings.extend(remove_duplicate_aliases(levels, fields))
     made = _validate(root, file_model(fields, models), findings)
-    brokers = tuple(enumerate(made.brokers) if made is not None else _valid_brokers(root, models))
+    brokers = tuple(
+        enumerate(map(entry_alone, made.brokers)) if made is not None else _valid_brokers(root, models)
+    )
     findings.extend(inconsistencies(root, levels, fields))
     findings.extend(port_findings(root, made.admin if made is not None else _valid_admin(root), brokers))
     if made is not None or len(brokers) == len(root.listed("brokers")):
         findings.extend(impossible_names(levels, [broker for _, broker in brokers]))
     findings.extend(impossible_principals(root, brokers))
-    layers = tuple(_layers(levels, made, fields)) if made is not None else ()
+    layers = tuple(layers_of_levels(levels, made, fields)) if made is not None else ()
     findings.extend(_contradictions(levels, layers, fields))
     warnings = tuple(finding for finding in findings if finding.severity == "warning")
     if made is None or len(warnings) < len(findings):
         return Reading(tuple(findings), None, root, brokers)
     sections = {name: getattr(made, name) for name in GatewayConfig.model_fields}
+    sections["brokers"] = tuple(broker for _, broker in brokers)
     config = GatewayConfig.model_construct(**sections)
     digests = parsed.digest, parsed.file_digest
-    loaded = Loaded(config, layers, *digests, fields, root, warnings)
+    loaded = Loaded(config, layers, digest_of(layers), *digests, fields, root, warnings)
     return Reading(warnings, loaded, root, brokers)
 
 
+def entry_alone(broker: BrokerConfig) -> BrokerConfig:
+    """An entry without its policies, of the class that its driver declares, so that it can be pickled."""
+    own = type(broker)
+    if "policies" not in own.model_fields:
+        return broker
+    declared: type[BrokerConfig] = own.__bases__[0]
+    values = {name: getattr(broker, name) for name in declared.model_fields}
+    return declared.model_construct(broker.model_fields_set - {"policies"}, **values)
+
+
+def version_of(entries: Iterable[BrokerConfig], *rules: bytes) -> int:
+    """The version of the policies of some entries, which all of them share.
+
+    :param rules: from `digest_of`, of each source.
+    """
+    options = [
+        (entry.name, entry.observe_only, sorted(entry.exempt.principals), sorted(entry.exempt.policies))
+        for entry in entries
+    ]
+    return policy_version(repr(options).encode(errors="surrogatepass"), *rules)
+
+
 def entry_policies(entry: BrokerConfig, layers: tuple[PolicyLayer, ...], version: int) -> PolicySet:
-    """The policies of one broker, with the settings of its entry."""
+    """The policies of one broker: those for all, and its own; with the settings of its entry."""
     return PolicySet(
         version=version,
-        layers=layers,
+        layers=tuple(layer for layer in layers if layer.broker in ("", entry.name)),
         observe_only=entry.observe_only,
         exempt_principals=frozenset(entry.exempt.principals),
         exempt_policies=frozenset(entry.exempt.policies),
@@ -239,15 +270,18 @@ def _file_model(
     policy_models: tuple[type[PolicyModel], ...], brokers: tuple[type[BrokerConfig], ...]
 ) -> type[GatewayConfig]:
     """Build the model. Cached, because building it takes longer than reading a file with it."""
-    broker: Any = BrokerConfig
-    if len(brokers) == 1:
-        broker = brokers[0]
-    elif brokers:
-        union: Any = brokers[0]
-        for each in brokers[1:]:
-            union = union | each
-        broker = Annotated[union, Field(discriminator="system")]
     make: Any = create_model  # its overloads do not accept types built at run time
+    policies = PolicyFields.of(policy_models).policies_model() | None
+    own = (policies, Field(default=None, description="Policies for this broker alone, as under `policies`."))
+    entries = [
+        make(each.__name__, __base__=each, __doc__=each.__doc__, policies=own)
+        for each in brokers or (BrokerConfig,)
+    ]
+    broker: Any = entries[0]
+    for each in entries[1:]:
+        broker = broker | each
+    if len(entries) > 1:
+        broker = Annotated[broker, Field(discriminator="system")]
     made: type[GatewayConfig] = make(
         "GatewayFile",
         __base__=GatewayConfig,
@@ -257,7 +291,7 @@ def _file_model(
             Field(min_length=1, description=GatewayConfig.model_fields["brokers"].description),
         ),
         policies=(
-            PolicyFields.of(policy_models).policies_model() | None,
+            policies,
             Field(default=None, description="Policies by level, merged field by field."),
         ),
     )
@@ -339,77 +373,19 @@ def _valid_admin(root: Node) -> Admin | None:
         return None
 
 
-def _layers(found: Iterable[LevelNode], made: Any, fields: PolicyFields) -> Iterable[PolicyLayer]:
-    for path, node in found:
-        level = getattr(made.policies, str(path[1]))
-        if len(path) > 2:
-            level = level[path[2]]
-        yield PolicyLayer(
-            level=SECTIONS[str(path[1])],
-            name=getattr(level, "name", ""),
-            settings=_settings(level, node, fields),
-            ceilings=_ceilings(level, node, fields),
-        )
-
-
 def _contradictions(
-    levels: Iterable[LevelNode], layers: Iterable[PolicyLayer], fields: PolicyFields
+    levels: Iterable[LevelNode], layers: Sequence[PolicyLayer], fields: PolicyFields
 ) -> Iterable[Finding]:
-    for (path, node), layer in zip(levels, layers, strict=False):  # no layers if the file is invalid
+    for level, layer in zip(levels, layers, strict=False):  # no layers if the file is invalid
         if layer.level is not Level.BROKER:
             continue
-        for found in fields.contradictions({name: each.value for name, each in layer.settings.items()}):
-            written = next((key for key in fields.names_of(found.field) if node.key(key) is not None), None)
-            place = node.key(written) if written is not None else None
-            yield (place or node.place).error((*path, written or found.field), found.problem, found.remedy)
-
-
-def _settings(level: Any, node: Node, fields: PolicyFields) -> dict[str, Setting]:
-    settings = {
-        name: Setting(value, Source.FILE, locate_text(place), name in level.locked)
-        for name, place in _places(node, fields).items()
-        if name in fields.infos and (value := getattr(level, name)) is not None
-    }
-    entries = node.entries or {}
-    for option in OPTIONS:
-        chosen = getattr(level, option)
-        if chosen is None or option not in entries:
-            continue
-        by_policy = entries[option].node.entries or {}  # or true for all of them
-        for policy, value in chosen:
-            if value is not None:
-                name = f"{option}.{policy}"
-                place = by_policy.get(policy, entries[option]).key
-                settings[name] = Setting(value, Source.FILE, locate_text(place), locked=name in level.locked)
-    return settings
-
-
-def _ceilings(level: Any, node: Node, fields: PolicyFields) -> dict[str, Setting]:
-    entry = (node.entries or {}).get("ceiling")
-    if level.ceiling is None or entry is None:
-        return {}
-    places = _places(entry.node, fields)
-    return {
-        name: Setting(
-            value,
-            Source.FILE,
-            locate_text(places.get(name, entry.node.place)),
-            locked=f"{CEILING}{name}" in level.locked,
-        )
-        for name, value in level.ceiling
-        if value is not None
-    }
-
-
-def _places(node: Node, fields: PolicyFields) -> dict[str, Place]:
-    """Where the keys of a mapping are, by the fields' canonical names."""
-    return {fields.aliases.get(name, name): entry.key for name, entry in (node.entries or {}).items()}
-
-
-def locate_text(place: Place) -> str:
-    """Format the location of a setting for provenance: `gateway.yaml:12`, or the variable's name."""
-    name = place.source.name
-    return name if name.startswith(PREFIX) else f"{_base_name(name)}:{place.line + 1}"
-
-
-_base_name = lru_cache(os.path.basename)
+        shared = [each for each in layers if each.level is Level.BROKER and each.broker in ("", layer.broker)]
+        values = {name: found.value for each in shared for name, found in each.settings.items()}
+        for found in fields.contradictions(values):
+            written = next(
+                (key for key in fields.names_of(found.field) if level.node.key(key) is not None), None
+            )
+            place = level.node.key(written) if written is not None else None
+            yield (place or level.node.place).error(
+                (*level.path, written or found.field), found.problem, found.remedy
+            )

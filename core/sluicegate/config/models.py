@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from pydantic import Field, field_validator, model_validator
 
+from sluicegate.config.admin_section import Admin as Admin
 from sluicegate.config.known_brokers import AddressPatterns
 from sluicegate.config.overload import OverloadConfig
 from sluicegate.config.pressure_section import PressureConfig
@@ -22,6 +23,7 @@ from sluicegate.config.units import (
     Duration,
     Host,
     HostPort,
+    ListenPort,
     MessageRate,
     Share,
     Size,
@@ -32,8 +34,6 @@ from sluicegate.model import Level
 
 OnLimit: TypeAlias = Literal["delay", "reject", "drop"]
 OnUnknown: TypeAlias = Literal["pause", "open", "last"]
-ListenPort: TypeAlias = Annotated[int, Field(ge=0, le=65535, strict=True)]
-"""A port to listen on; 0 picks a free one, for tests and demos."""
 FirstPort: TypeAlias = Annotated[int, Field(ge=1, le=65_535, strict=True)]
 """The first of a range of ports."""
 
@@ -318,18 +318,6 @@ class NodePortsConfig(BrokerConfig):
                 "set 'node_port_base' to the first of a range of free ports, or 'listen.port' to a port",
             )
         return self
-
-
-class Admin(Strict):
-    """The administrative HTTP endpoint: /metrics, /livez, /readyz, and the admin API under /api."""
-
-    host: Host = Field(default="127.0.0.1", description="Address to listen on.")
-    port: ListenPort = Field(default=9095, description="Port to listen on; 0 takes a free one.")
-    allowed_hosts: tuple[Host, ...] = Field(
-        default=(),
-        description="Names by which clients may ask, besides localhost, `host` and all IP addresses. A "
-        "request by another name gets 421, which keeps foreign web pages out (DNS rebinding).",
-    )
 
 
 class Decisions(Strict):

@@ -285,3 +285,5 @@ HostPort: TypeAlias = Annotated[
     WithJsonSchema({"type": "string", "pattern": r"^(\[[0-9A-Fa-f:.%]+\]|[^\s:\[\]/]+):[0-9]{1,5}$"}),
 ]
 """`host:port`, kept as an `Address`."""
+ListenPort: TypeAlias = Annotated[int, Field(ge=0, le=65535, strict=True)]
+"""A port to listen on; 0 picks a free one, for tests and demos."""

@@ -20,7 +20,7 @@ from sluicegate.backoff import Backoff
 from sluicegate.decisions.columns import OPERATION_NAMES
 from sluicegate.decisions.ids import id_in
 from sluicegate.decisions.rows import Row, action_of
-from sluicegate.model import Action, Outcome, Reason, visible
+from sluicegate.model import Action, Outcome, Reason, version_text, visible
 from sluicegate.private_files import identity, make_database, make_folder
 from sluicegate.sqlite_wal import use_wal
 
@@ -306,7 +306,7 @@ def render(refusal: Refusal) -> str:
         f"  who     {refusal.principal}, client {refusal.client}",
         f"  where   {refusal.gateway} ({refusal.system}), topic {refusal.topic}"
         + (f", subscription {refusal.subscription}" if refusal.subscription else ""),
-        f"  rules   policy version {refusal.policy_version}",
+        f"  rules   policy version {version_text(refusal.policy_version)}",
     ]
     for reason in refusal.reasons:
         level = f"set at {reason.level} level" if reason.level else "built in"

@@ -1,7 +1,8 @@
 """The effective policies of a topic: broker, namespace and topic level merged field by field.
 
 At each level the most specific name counts (exact before pattern, long pattern before short), then the
-highest source. The store cannot override a field that the file locks, at that level and all above it.
+highest source, then what is set for this broker alone. The store cannot override a field that the file
+locks, at that level and all above it.
 Ceilings are found in the same way at each level, and the lowest of them holds.
 """
 
@@ -65,6 +66,11 @@ class Resolver:
                 self._prefix_lengths.setdefault(layer.level, set()).add(len(glob.prefix))
             else:
                 self._exact.setdefault((layer.level, layer.name), []).append(index)
+
+    @property
+    def layers(self) -> tuple[PolicyLayer, ...]:
+        """The layers of the policy set."""
+        return self._policy_set.layers
 
     def resolve(self, topic: TopicName, level: Level = Level.TOPIC) -> EffectivePolicies:
         """The effective policies of one topic.
@@ -158,13 +164,13 @@ def _choose(
     chosen: dict[str, dict[Level, Setting]] = {}
     locked: set[str] = set()
     for level in Level:
-        ranked = [(_rank(layer), part(layer)) for layer in layers if layer.level is level]
-        for _, settings in ranked:
+        ranked = [(_rank(layer), bool(layer.broker), part(layer)) for layer in layers if layer.level is level]
+        for _, _, settings in ranked:
             locked.update(name for name, setting in settings.items() if _locks(setting))
-        best: dict[str, tuple[_Rank, Source]] = {}
-        for rank, settings in ranked:
+        best: dict[str, tuple[_Rank, Source, bool]] = {}
+        for rank, is_own, settings in ranked:
             for name, setting in settings.items():
-                weight = (rank, setting.source)
+                weight = (rank, setting.source, is_own)
                 if setting.source is Source.STORE and name in locked:
                     continue
                 if name not in best or weight >= best[name]:

@@ -15,6 +15,7 @@ from sluicegate.model.policy import (
     Setting,
     Source,
 )
+from sluicegate.model.policy_version import digest_of, policy_version, version_text
 from sluicegate.model.visible import visible, visible_json
 
 __all__ = [
@@ -41,8 +42,11 @@ __all__ = [
     "Source",
     "TopicName",
     "UnknownRule",
+    "digest_of",
     "path_name",
+    "policy_version",
     "shortened",
+    "version_text",
     "visible",
     "visible_json",
     "written_out",

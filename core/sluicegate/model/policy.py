@@ -60,6 +60,8 @@ class PolicyLayer:
     settings: Mapping[str, Setting] = field(default_factory=dict)
     ceilings: Mapping[str, Setting] = field(default_factory=dict)
     """Limits that lower levels can tighten but not loosen."""
+    broker: str = ""
+    """Name of the broker's entry that it is for; empty for all entries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,7 @@ class PolicySet:
     """All policies of one broker at one version; replaced as a whole, so that no request sees a mix."""
 
     version: int
+    """A digest of the rules; see `policy_version`."""
     layers: tuple[PolicyLayer, ...] = ()
     observe_only: bool = False
     """True to observe everything and apply nothing."""

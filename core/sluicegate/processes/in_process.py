@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from sluicegate.config.load import Loaded, entry_policies, load, parse_file
+from sluicegate.config.load import Loaded, entry_policies, load, parse_file, version_of
 from sluicegate.config.models import BrokerConfig, GatewayConfig
 from sluicegate.engine.gate import DecisionSink
-from sluicegate.model import PolicyLayer, PolicySet
+from sluicegate.model import PolicyLayer, PolicySet, digest_of
 from sluicegate.net.limits import raise_descriptor_limit
 from sluicegate.processes.worker import Worker
 from sluicegate.runtime.log_sink import LogSink
@@ -40,7 +40,6 @@ class EmbeddedGateway:
         self._layers = tuple(layers)
         self._extra = tuple(plugins)
         self._make_sink = make_sink
-        self._version = 1
         self._workers: dict[str, Worker] = {}
         self._logs: list[LogSink] = []
 
@@ -119,7 +118,6 @@ class EmbeddedGateway:
         :return: their version.
         """
         self._layers = tuple(layers)
-        self._version += 1
         for worker in self._workers.values():
             worker.replace(self._policies(worker.config))
         return self._version
@@ -127,6 +125,10 @@ class EmbeddedGateway:
     def snapshot(self) -> list[dict[str, Any]]:
         """Counters and gauges of all brokers."""
         return [worker.snapshot() for worker in self._workers.values()]
+
+    @property
+    def _version(self) -> int:
+        return version_of(self.config.brokers, digest_of(self._layers))
 
     def _policies(self, broker: BrokerConfig) -> PolicySet:
         return entry_policies(broker, self._layers, self._version)

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from sluicegate.engine.hierarchy import Resolver
-from sluicegate.model import Level, PolicySet
+from sluicegate.model import PolicySet, version_text
 from sluicegate.net.background import BackgroundTasks
 from sluicegate.net.listening.handover import Offered
 from sluicegate.net.listening.held_listeners import HeldListeners
@@ -19,9 +19,12 @@ from sluicegate.processes.child import WorkerFailedError, WorkerProcess
 from sluicegate.processes.service_watchdog import notify_watchdog
 from sluicegate.processes.web import SupervisedServices, WebListener, open_listener
 from sluicegate.runtime import logs
+from sluicegate.runtime.changing import Wanted
 from sluicegate.runtime.compacting import Compactor
 from sluicegate.runtime.effective import BrokerPolicies
 from sluicegate.runtime.policies_in_force import PolicyWatch
+from sluicegate.runtime.policy_desk import PolicyDesk
+from sluicegate.store import Author
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +66,7 @@ class Supervisor:
         self._drain_s = longest_hold_s + _MARGIN_S if drain_s is None else drain_s
         # File and store may be slow (a locked database, a network file system): never on the event loop.
         self._thread = ThreadPoolExecutor(1, "sluicegate-watch")
+        self._desk = PolicyDesk(watch, self._live_topics)
         self._compactor = Compactor(watch.loaded.config)
         self._policies: dict[str, PolicySet] = {}
         self._in_force: dict[str, BrokerPolicies] = {}
@@ -76,8 +80,8 @@ class Supervisor:
         self._tasks = BackgroundTasks("the supervisor")
         self._reload = asyncio.Event()
         self._taking_over = asyncio.Lock()
-        self._sent_version = watch.version
-        """Version of the policies that the workers have."""
+        self._sent_changes = watch.changes
+        """Changes that the workers have."""
         self._ending = False
 
     @property
@@ -224,10 +228,20 @@ class Supervisor:
         """The facts of a broker's front."""
         return self._facts[broker]
 
-    async def change(self, level: Level, name: str, changes: Mapping[str, object], actor: str) -> None:
-        """Set policies in the store and send them to the workers; raises as `broker.WebServices` says."""
-        await self._in_thread(self._watch.change, level, name, changes, actor)
+    async def change(self, wanted: Sequence[Wanted], author: Author, seen: int | None = None) -> int:
+        """Set policies in the store and send them to the workers; as `PolicyWatch.change`."""
+        number = await self._in_thread(self._watch.change, wanted, author, seen)
         await self._take_over(force=False)
+        return number
+
+    async def at_desk(self, call: Callable[[PolicyDesk], Result]) -> Result:
+        """Make a call where policies are read and changed; what it changes is in force afterwards."""
+        found = await self._in_thread(call, self._desk)
+        await self._take_over(force=False)
+        return found
+
+    def _live_topics(self) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
+        return {snapshot["broker"]: snapshot["topics"] for snapshot in self.snapshots()}
 
     async def _open_sites(self) -> None:
         for broker in self._watch.loaded.config.brokers:
@@ -294,14 +308,14 @@ class Supervisor:
         """Check whether file or store changed, and send changed policies to the workers."""
         async with self._taking_over:
             await self._in_thread(self._watch.check, force)
-            version = self._watch.version
-            if version == self._sent_version:
+            changes = self._watch.changes
+            if changes == self._sent_changes:
                 return
             await self._read_watch()
-            log.info("policies changed", extra={"version": version})
+            log.info("policies changed", extra={"version": version_text(self._watch.version)})
             for worker in self.workers:
                 worker.tell("policies", policies=self._policies[worker.broker])
-            self._sent_version = version
+            self._sent_changes = changes
 
     async def _read_watch(self) -> None:
         for broker in self._watch.loaded.config.brokers:

@@ -1,7 +1,7 @@
 """The web sites of broker drivers: their listeners, and their access to policies and facts."""
 
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, cast
 
 from sluicegate.broker import OptionalDriver, WebServices, WebSite
@@ -12,7 +12,9 @@ from sluicegate.net.background import BackgroundTasks
 from sluicegate.net.http import HttpServer
 from sluicegate.net.listening.sockets import Inherited
 from sluicegate.net.tls import TlsFiles
+from sluicegate.runtime.changing import Wanted, wanted_for
 from sluicegate.runtime.plugins import Plugins
+from sluicegate.store import Author
 
 
 class PolicyOwner(Protocol):
@@ -24,7 +26,7 @@ class PolicyOwner(Protocol):
     def facts(self, broker: str, /) -> Mapping[str, str]:
         """What the broker's front keeps."""
 
-    async def change(self, level: Level, name: str, changes: Mapping[str, object], actor: str, /) -> None:
+    async def change(self, wanted: Sequence[Wanted], author: Author, /) -> int:
         """Set policies in the store."""
 
 
@@ -57,8 +59,8 @@ class SupervisedServices:
         return {key: value for key, value in facts.items() if key.startswith(prefix)}
 
     async def change(self, level: Level, name: str, changes: Mapping[str, object], actor: str) -> None:
-        """Set policies in the store."""
-        await self._owner.change(level, name, changes, actor)
+        """Set policies of this broker in the store."""
+        await self._owner.change(wanted_for(self._broker, level, name, changes), Author(actor))
 
 
 class WebListener:

@@ -25,6 +25,7 @@ import uvloop
 
 from sluicegate.broker import OptionalDriver
 from sluicegate.config.models import BrokerConfig, GatewayConfig
+from sluicegate.model import version_text
 from sluicegate.net.limits import raise_descriptor_limit
 from sluicegate.net.listening import handover
 from sluicegate.net.listening.held_listeners import Announcer
@@ -170,8 +171,8 @@ class WorkerMain:
         self._is_alone = True
         bound_s = self._orphan_s
         log.warning(
-            "no supervisor any more; going on with policies of version %d until the next one takes over%s",
-            self._worker.policies.version,
+            "no supervisor any more; going on with policies of version %s until the next one takes over%s",
+            version_text(self._worker.policies.version),
             f", at most for {bound_s:g} s" if bound_s else "",
         )
         if bound_s:

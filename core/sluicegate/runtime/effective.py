@@ -1,15 +1,18 @@
 """The effective policies of one topic as JSON values, for `sluicegate explain` and the admin API alike."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, cast
 
 from sluicegate.broker import BrokerDriver, OptionalDriver
 from sluicegate.config.fields import PolicyFields
 from sluicegate.config.models import BrokerConfig
 from sluicegate.engine.hierarchy import Resolver
-from sluicegate.model import EffectivePolicies
+from sluicegate.model import EffectivePolicies, Level, PolicyLayer, version_text
 from sluicegate.runtime.reported import reduced_rates, reported_adaptive, reported_factors
+
+_MOST_UNMATCHED = 20
 
 
 def capabilities_of(driver: BrokerDriver | None) -> Mapping[str, str]:
@@ -17,7 +20,18 @@ def capabilities_of(driver: BrokerDriver | None) -> Mapping[str, str]:
     return cast("OptionalDriver", driver).capabilities if hasattr(driver, "capabilities") else {}
 
 
-@dataclass(frozen=True, slots=True)
+def unmatched(layers: Iterable[PolicyLayer], config: BrokerConfig) -> list[dict[str, str]]:
+    """The layers for all brokers whose names this broker cannot have: `level`, `name` and the `rule`."""
+    return [
+        {"level": layer.level.label, "name": layer.name, "rule": rule}
+        for layer in layers
+        if layer.level is not Level.BROKER and not layer.broker
+        for rule in (config.rule_of_names(layer.level, layer.name),)
+        if rule
+    ]
+
+
+@dataclass(frozen=True)
 class BrokerPolicies:
     """The policies of one broker, at one moment."""
 
@@ -38,7 +52,8 @@ class BrokerPolicies:
         :param topic: its name, as clients of the broker write it.
         :return: `broker`, `system`, `topic`, `namespace`, `version`, `observe_only`; `policies` by field, in
             the order of the plugins' fields and followed by options; `unset`, the policies that no level
-            sets; and `factors`, `reduced`, `adaptive` as in `reported`.
+            sets; `factors`, `reduced`, `adaptive` as in `reported`; and `unmatched`, the policies that can
+            match no topic of the broker.
         """
         name = self.driver.name_of(topic, self.config)
         effective = self.resolver.resolve(name)
@@ -48,14 +63,19 @@ class BrokerPolicies:
             "system": self.config.system,
             "topic": effective.topic,
             "namespace": name.namespace,
-            "version": effective.version,
+            "version": version_text(effective.version),
             "observe_only": effective.observe_only,
             "policies": self._settings(effective),
             "unset": [field for field in self.fields.policies if field not in effective.values],
             "factors": factors,
             "reduced": reduced_rates(factors, effective, self.fields),
             "adaptive": reported_adaptive(self.facts, effective.topic),
+            "unmatched": self._unmatched,
         }
+
+    @cached_property
+    def _unmatched(self) -> list[dict[str, str]]:
+        return unmatched(self.resolver.layers, self.config)[:_MOST_UNMATCHED]
 
     def _settings(self, effective: EffectivePolicies) -> dict[str, dict[str, Any]]:
         capabilities = capabilities_of(self.driver)

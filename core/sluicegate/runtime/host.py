@@ -10,7 +10,7 @@ from sluicegate.engine.faults import Fault, GateFaults
 from sluicegate.engine.gate import DecisionSink
 from sluicegate.engine.gates import BYTES_PER_GATE
 from sluicegate.log_throttle import LineLimiter
-from sluicegate.model import PolicySet, TopicName
+from sluicegate.model import PolicySet, TopicName, version_text
 from sluicegate.net.tls import TlsFiles
 from sluicegate.runtime.compiler import GateCompiler
 from sluicegate.runtime.context import Apply, GatewayContext
@@ -83,9 +83,9 @@ class EngineHost:
 
     def replace(self, policies: PolicySet) -> None:
         """Replace all policies in one step."""
-        old = self.policies.version
+        versions = {"from_version": self.policies.version, "to_version": policies.version}
         self.compiler.replace(policies)
-        log.info("policies changed", extra={"from_version": old, "to_version": policies.version})
+        log.info("policies changed", extra={name: version_text(each) for name, each in versions.items()})
 
     def notify(self, hook: str) -> None:
         """Call a hook of all plugins that takes only a log; their exceptions are counted."""

@@ -2,7 +2,8 @@
 
 import logging
 import os
-from collections.abc import Mapping
+import socket
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from math import inf
@@ -16,12 +17,14 @@ from sluicegate.config.files import tls_findings, tls_sections
 from sluicegate.config.load import Loaded, load
 from sluicegate.config.models import BrokerConfig
 from sluicegate.log_throttle import LineLimiter
-from sluicegate.model import Level, PolicySet
-from sluicegate.runtime.changing import change_store
+from sluicegate.model import PolicyLayer, PolicySet, PolicyValue, TopicName, version_text
+from sluicegate.runtime.changing import Wanted, change_store
+from sluicegate.runtime.file_history import FileHistory, changes_between, values_of
 from sluicegate.runtime.plugins import Plugins
-from sluicegate.store import PolicyStore, SqliteStore, StoreError
+from sluicegate.store import Author, Key, PolicyStore, Revision, SqliteStore, StoreError
 from sluicegate.store.local_copy import NAME as COPY_NAME
 from sluicegate.store.local_copy import LocalCopy
+from sluicegate.store.policy_store import StoreConflictError
 from sluicegate.store.standby import StandbyStore, is_remote
 
 log = logging.getLogger(__name__)
@@ -59,7 +62,7 @@ class PolicyWatch:
         environ: Mapping[str, str] = os.environ,
     ) -> None:
         self.loaded = loaded
-        self.version = 1
+        self.changes = 0
         """Incremented with each applied change."""
         self.successful = True
         """False while file or store are broken, and the last good policies are in force."""
@@ -70,6 +73,8 @@ class PolicyWatch:
         self._store = _open_store(loaded, plugins)
         self._answered_ns = monotonic_ns()
         self._store_version, self._layers = self._store.layers()
+        self.version = loaded.version(self._layers)
+        """Version of the policies in force, which all brokers share."""
         self._store_openings = 0
         """How often the store's file was opened before: another file may have the same version."""
         self._running = loaded.config
@@ -89,6 +94,10 @@ class PolicyWatch:
         self.facts_conflicting = 0
         """Facts for which another gateway has stored a different value."""
         self._line_limiter = LineLimiter()
+        self._file_history = FileHistory(loaded.config.state_dir, self._path)
+        self._file_values: dict[Key, PolicyValue] | None = None
+        self._file_unnoted = True
+        """Whether the history may lack what the file says now."""
 
     def policies(self, broker: str) -> PolicySet:
         """The policies in force for a broker."""
@@ -100,12 +109,15 @@ class PolicyWatch:
         :param force: read file and store even if they look unchanged.
         :return: True if there are other policies now.
         """
-        before = self.version
-        self.version += self._check_file(force)
-        self.version += self._check_store(force)
+        before = self.changes
+        self.changes += self._check_file(force)
+        self.changes += self._check_store(force)
         self.successful = self._file_problem is None and not self._store_broken
         self._write_facts()
-        return self.version != before
+        self._note_file()
+        if self.changes != before:
+            self.version = self.loaded.version(self._layers)
+        return self.changes != before
 
     def facts(self, broker: str) -> dict[str, str]:
         """The facts kept for a broker; none while the store is broken."""
@@ -174,21 +186,70 @@ class PolicyWatch:
                 *(broker, value, kept),
             )
 
-    def change(self, level: Level, name: str, changes: Mapping[str, object], actor: str) -> None:
-        """Set policies in the store; `check` then finds them.
+    def change(self, wanted: Sequence[Wanted], author: Author, seen: int | None = None) -> int:
+        """Set and unset policies in the store as one change; `check` then finds it.
 
-        :param changes: values by field; None removes a field.
+        :param seen: version of the policies that the author has seen; None for any.
+        :return: the number of the revision.
         :raises PolicyRefusedError: if a value is invalid; nothing is changed then.
         :raises PolicyUnavailableError: if the store cannot be written.
+        :raises StoreConflictError: if other policies are in force than were seen.
         """
-        loaded = self.loaded
-        change_store(self._store, loaded.fields, level, name, changes, actor, loaded.policy_layers)
+        expected = None
+        if seen is not None:
+            self.check()
+            if seen != self.version:
+                now, before = version_text(self.version), version_text(seen)
+                message = f"the policies have version {now} now, not {before}: somebody else has changed them"
+                raise StoreConflictError(message, "look at them again, then repeat the change")
+            expected = self._store_version
+        return change_store(self._store, self.loaded, wanted, author, expected, self.name_of)
+
+    def history(self, limit: int, before: int | None = None) -> list[Revision]:
+        """The last revisions, newest first.
+
+        :param before: only those with a lower number.
+        :raises StoreError: if the store cannot be read.
+        """
+        return self._store.history(limit, before)
+
+    @property
+    def store_layers(self) -> tuple[PolicyLayer, ...]:
+        """The policies of the store, as last read."""
+        return self._layers
+
+    @property
+    def file_values(self) -> Mapping[Key, PolicyValue]:
+        """What the file sets."""
+        if self._file_values is None:
+            self._file_values = values_of(self.loaded.policy_layers)
+        return self._file_values
+
+    def name_of(self, broker: BrokerConfig, topic: str) -> TopicName:
+        """The name of a topic, as the driver of a broker reads it."""
+        return self.plugins.drivers[broker.system].name_of(topic, broker)
 
     def close(self) -> None:
         """Close the store after offering it the waiting facts."""
         self._writing.reset()
         self._write_facts()
         self._store.close()
+
+    def _note_file(self) -> None:
+        """Note in the history what changed in the file, once."""
+        if not self._file_unnoted or self.copy_in_use:
+            return
+        self._file_unnoted = False
+        kept, values = self._file_history.kept(), self.file_values
+        changes = [] if kept is None else changes_between(kept, values)
+        author = Author(f"{os.path.basename(self._path)} on {socket.gethostname()}")
+        try:
+            if changes:
+                self._store.record(author, changes, version_text(self.version))
+            if changes or kept is None:
+                self._file_history.keep(values)
+        except (StoreError, OSError) as error:
+            log.warning("the history lacks %d changes of %s: %s", len(changes), self._path, error)
 
     def _file_mark(self) -> _FileMark:
         try:
@@ -227,7 +288,8 @@ class PolicyWatch:
         if loaded.text_digest == self.loaded.text_digest:
             return False
         self._warn_of_restart(loaded)
-        self.loaded = loaded
+        self.loaded, self._file_values = loaded, None
+        self._file_unnoted = True
         return True
 
     def _refuse_removed(self, loaded: Loaded) -> None:

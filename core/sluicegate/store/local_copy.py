@@ -98,12 +98,12 @@ class LocalCopy:
 
 
 def _settings(layers: Sequence[PolicyLayer]) -> Iterator[list[object]]:
-    """Flatten layers into rows: level, name, whether it is a ceiling, field, value, location."""
+    """Flatten layers into rows: level, name, broker, whether it is a ceiling, field, value, location."""
     for layer in layers:
         for is_ceiling, settings in enumerate((layer.settings, layer.ceilings)):
             for field, setting in settings.items():
                 own = [field, setting.value, setting.location]
-                yield [layer.level.label, layer.name, is_ceiling, *own]
+                yield [layer.level.label, layer.name, layer.broker, bool(is_ceiling), *own]
 
 
 def _layers(settings: Sequence[Sequence[Any]]) -> tuple[PolicyLayer, ...]:
@@ -111,10 +111,10 @@ def _layers(settings: Sequence[Sequence[Any]]) -> tuple[PolicyLayer, ...]:
 
     :raises ValueError: if a row is malformed.
     """
-    found: dict[tuple[Level, str], tuple[dict[str, Setting], dict[str, Setting]]] = {}
-    for label, name, is_ceiling, field, value, location in settings:
+    found: dict[tuple[Level, str, str], tuple[dict[str, Setting], dict[str, Setting]]] = {}
+    for label, name, broker, is_ceiling, field, value, location in settings:
         if not isinstance(value, int | float | str) or not isinstance(field, str):
             raise ValueError(f"it is damaged ({field!r} is not a setting)")
-        own = found.setdefault((_LEVELS[label], str(name)), ({}, {}))
+        own = found.setdefault((_LEVELS[label], str(name), str(broker)), ({}, {}))
         own[bool(is_ceiling)][field] = Setting(value, Source.STORE, str(location))
-    return tuple(PolicyLayer(level, name, *parts) for (level, name), parts in found.items())
+    return tuple(PolicyLayer(level, name, *parts, broker) for (level, name, broker), parts in found.items())

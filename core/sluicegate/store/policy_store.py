@@ -1,9 +1,9 @@
 """The policy store protocol, with its records and errors."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from sluicegate.model import Level, PolicyLayer, PolicyValue, Setting, Source
 
@@ -26,33 +26,71 @@ class StoreUnavailableError(StoreError):
     """The store does not respond. Any other error means that it refuses the request or is damaged."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One setting as stored."""
+class StoreConflictError(StoreError):
+    """The store has another version than the caller has read; nothing is changed."""
+
+
+class Key(NamedTuple):
+    """What a setting is for."""
 
     level: Level
     name: str
     """Namespace or topic, exact or with `*`; empty at broker level."""
     field: str
+    broker: str = ""
+    """Name of the broker's entry; empty for all entries."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One setting as stored."""
+
+    key: Key
     value: PolicyValue
     version: int
     """Version of the store that this setting created."""
 
 
+class Edit(NamedTuple):
+    """One field to set or to unset."""
+
+    key: Key
+    value: PolicyValue | None
+    """What the caller has checked (`PolicyFields.parse`); None removes the field: it is inherited again."""
+
+
+class Author(NamedTuple):
+    """Who makes a change, and why."""
+
+    actor: str
+    reason: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One entry of a store's history."""
+    """One field of a revision."""
 
-    version: int
-    level: Level
-    name: str
-    field: str
-    value: PolicyValue | None
-    """None if the field was unset."""
-    actor: str
-    """Author of the change, as given by the caller."""
+    key: Key
+    old: PolicyValue | None
+    """None if it was not set."""
+    new: PolicyValue | None
+    """None if it is unset."""
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """One entry of the history: what was changed at once."""
+
+    number: int
+    """The store's version after it."""
+    author: Author
     at: str
     """Time of the change, UTC, ISO 8601."""
+    changes: tuple[Change, ...]
+    policies: str = ""
+    """The version of all policies after it, as decisions name it; empty if the author does not know it."""
+    is_of_file: bool = False
+    """True if the configuration file was changed, and not the store."""
 
 
 class PolicyStore(Protocol):
@@ -73,30 +111,44 @@ class PolicyStore(Protocol):
         :raises StoreError: if the store cannot be read.
         """
 
-    def change(self, level: Level, name: str, changes: Mapping[str, PolicyValue | None], actor: str) -> int:
+    def change(
+        self,
+        edits: Sequence[Edit],
+        author: Author,
+        expected: int | None = None,
+        policies: str = "",
+    ) -> int:
         """Set and remove fields in one transaction: others see all changes or none.
 
-        Each field whose value differs is a change with a version of its own.
-
-        :param name: namespace or topic, exact or with `*`; empty at broker level.
-        :param changes: values by field, which the caller has checked (`PolicyFields.parse`); None removes a
-            field, so that it is inherited again.
-        :param actor: the author, for the history.
+        :param edits: each key at most once.
+        :param author: for the history.
+        :param expected: the version that the caller has read; None for any.
+        :param policies: the version of all policies after it, for the history.
         :return: the new version, or the current one if nothing differs.
+        :raises StoreConflictError: if the version is not the expected one.
         :raises StoreError: if the store cannot be written.
         """
 
     def set(self, level: Level, name: str, field: str, value: PolicyValue, actor: str) -> int:
-        """Set one field, as `change` does."""
-        return self.change(level, name, {field: value}, actor)
+        """Set one field for all brokers, as `change` does."""
+        return self.change([Edit(Key(level, name, field), value)], Author(actor))
 
     def unset(self, level: Level, name: str, field: str, actor: str) -> int:
-        """Remove one field, as `change` does."""
-        return self.change(level, name, {field: None}, actor)
+        """Remove one field that is set for all brokers, as `change` does."""
+        return self.change([Edit(Key(level, name, field), None)], Author(actor))
 
-    def history(self, limit: int) -> list[Change]:
-        """The last changes, newest first.
+    def record(self, author: Author, changes: Sequence[Change], policies: str) -> int:
+        """Note in the history that a configuration file changed; the store's settings stay.
 
+        :param policies: the version of all policies after it.
+        :return: the new version.
+        :raises StoreError: if the store cannot be written.
+        """
+
+    def history(self, limit: int, before: int | None = None) -> list[Revision]:
+        """The last revisions, newest first.
+
+        :param before: only those with a lower number.
         :raises StoreError: if the store cannot be read.
         """
 
@@ -133,37 +185,42 @@ class PolicyStore(Protocol):
 
 def layers_of(rows: Iterable[Row]) -> tuple[PolicyLayer, ...]:
     """Group settings into policy layers."""
-    settings: dict[tuple[Level, str], dict[str, Setting]] = {}
-    ceilings: dict[tuple[Level, str], dict[str, Setting]] = {}
-    for row in sorted(rows, key=lambda row: row.field):
+    settings: dict[tuple[Level, str, str], dict[str, Setting]] = {}
+    ceilings: dict[tuple[Level, str, str], dict[str, Setting]] = {}
+    for row in sorted(rows, key=lambda row: row.key.field):
+        level, name, field, broker = row.key
         setting = Setting(row.value, Source.STORE, f"store version {row.version}")
-        kind = ceilings if row.field.startswith(CEILING) else settings
-        kind.setdefault((row.level, row.name), {})[row.field.removeprefix(CEILING)] = setting
+        kind = ceilings if field.startswith(CEILING) else settings
+        kind.setdefault((level, name, broker), {})[field.removeprefix(CEILING)] = setting
     return tuple(
-        PolicyLayer(level, name, settings.get((level, name), {}), ceilings.get((level, name), {}))
-        for level, name in sorted(settings.keys() | ceilings.keys())
+        PolicyLayer(level, name, settings.get(key, {}), ceilings.get(key, {}), broker)
+        for key in sorted(settings.keys() | ceilings.keys())
+        for level, name, broker in (key,)
     )
 
 
-def differences(
-    level: Level,
-    name: str,
-    changes: Mapping[str, PolicyValue | None],
-    old: Mapping[str, PolicyValue],
-    version: int,
-    actor: str,
-) -> list[Change]:
-    """The history of a change: an entry for each field whose value differs.
+def differences(edits: Iterable[Edit], old: Callable[[Key], PolicyValue | None]) -> tuple[Change, ...]:
+    """The edits whose value differs from what is set.
 
-    :param old: values by field before it.
-    :param version: version of the store before it.
+    :param old: the value of a key; None if it is not set.
     """
-    at = datetime.now(UTC).isoformat(timespec="seconds")
-    differing = [(field, value) for field, value in changes.items() if not _same(old.get(field), value)]
-    return [
-        Change(number, level, name, field, value, actor, at)
-        for number, (field, value) in enumerate(differing, version + 1)
-    ]
+    found = ((edit, old(edit.key)) for edit in edits)
+    return tuple(Change(edit.key, value, edit.value) for edit, value in found if not _same(value, edit.value))
+
+
+def refuse_conflict(expected: int | None, version: int) -> None:
+    """Refuse a change that was made from another version.
+
+    :raises StoreConflictError: if the version is not the expected one.
+    """
+    if expected is not None and expected != version:
+        message = f"the store has version {version} now, not {expected}: somebody else has changed it"
+        raise StoreConflictError(message, "look at the policies again, then repeat the change")
+
+
+def now_text() -> str:
+    """The time for the history: UTC, ISO 8601, in whole seconds."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _same(old: PolicyValue | None, new: PolicyValue | None) -> bool:

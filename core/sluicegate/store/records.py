@@ -1,24 +1,25 @@
 """Encodes settings and their history as keys and values of a metadata store."""
 
 import json
-from dataclasses import asdict
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from sluicegate.model import Level
-from sluicegate.store.policy_store import Change, Row
+from sluicegate.model import Level, PolicyValue
+from sluicegate.store.policy_store import Author, Change, Key, Revision, Row
 
 _LEVELS = {level.label: level for level in Level}
 
 
-def setting_key(level: Level, name: str, field: str) -> str:
+def setting_key(key: Key) -> str:
     """The key of one setting, below the prefix of all settings."""
-    return f"set/{level.label}/{quote(name, safe='')}/{quote(field, safe='')}"
+    level, name, field, broker = key
+    return "/".join(["set", level.label, *(quote(part, safe="") for part in (name, field, broker))])
 
 
 def encoded_row(row: Row) -> bytes:
     """Encode a setting as JSON."""
-    return _dumps(asdict(row))
+    return _dumps({**_key_json(row.key), "value": row.value, "version": row.version})
 
 
 def decoded_row(text: bytes) -> Row:
@@ -30,33 +31,56 @@ def decoded_row(text: bytes) -> Row:
     value, version = found.get("value"), found.get("version")
     if not isinstance(value, int | float | str) or isinstance(version, bool) or not isinstance(version, int):
         raise ValueError("it has no value, or no version")
-    return Row(_level(found), str(found.get("name", "")), _field(found), value, version)
+    return Row(_key(found), value, version)
 
 
-def encoded_change(change: Change) -> bytes:
+def encoded_revision(revision: Revision) -> bytes:
     """Encode a history entry as JSON."""
-    return _dumps(asdict(change))
+    changes = [{**_key_json(each.key), "old": each.old, "new": each.new} for each in revision.changes]
+    kept = {"number": revision.number, "at": revision.at, **revision.author._asdict(), "changes": changes}
+    return _dumps({**kept, "policies": revision.policies, "is_of_file": revision.is_of_file})
 
 
-def decoded_change(text: bytes) -> Change:
+def decoded_revision(text: bytes) -> Revision:
     """Decode a history entry.
 
     :raises ValueError: if the text is not a history entry.
     """
     found = _loads(text)
-    value = found.get("value")
-    if value is not None and not isinstance(value, int | float | str):
-        raise ValueError("its value is not a policy value")
+    changes = found.get("changes")
+    if not isinstance(changes, list):
+        raise ValueError("it has no changes")
     try:
-        version = int(str(found["version"]))
+        number = int(str(found["number"]))
     except KeyError:
-        raise ValueError("it has no version") from None
-    name, actor, at = (str(found.get(key, "")) for key in ("name", "actor", "at"))
-    return Change(version, _level(found), name, _field(found), value, actor, at)
+        raise ValueError("it has no number") from None
+    actor, reason, at, policies = (str(found.get(key, "")) for key in ("actor", "reason", "at", "policies"))
+    decoded = tuple(_change(each) for each in changes)
+    return Revision(number, Author(actor, reason), at, decoded, policies, bool(found.get("is_of_file")))
 
 
-def _dumps(fields: dict[str, Any]) -> bytes:
-    return json.dumps({**fields, "level": fields["level"].label}).encode()
+def _change(found: object) -> Change:
+    if not isinstance(found, dict):
+        raise ValueError("a change of it is not a JSON object")
+    return Change(_key(found), _value(found.get("old")), _value(found.get("new")))
+
+
+def _value(found: object) -> PolicyValue | None:
+    if found is not None and not isinstance(found, int | float | str):
+        raise ValueError("its value is not a policy value")
+    return found
+
+
+def _key_json(key: Key) -> dict[str, object]:
+    return {**key._asdict(), "level": key.level.label}
+
+
+def _key(found: Mapping[str, object]) -> Key:
+    return Key(_level(found), str(found.get("name", "")), _field(found), str(found.get("broker", "")))
+
+
+def _dumps(fields: Mapping[str, Any]) -> bytes:
+    return json.dumps(fields).encode()
 
 
 def _loads(text: bytes) -> dict[str, object]:
@@ -69,14 +93,14 @@ def _loads(text: bytes) -> dict[str, object]:
     return found
 
 
-def _level(found: dict[str, object]) -> Level:
+def _level(found: Mapping[str, object]) -> Level:
     level = _LEVELS.get(str(found.get("level")))
     if level is None:
         raise ValueError(f"its level is not one of {', '.join(_LEVELS)}")
     return level
 
 
-def _field(found: dict[str, object]) -> str:
+def _field(found: Mapping[str, object]) -> str:
     field = found.get("field")
     if not isinstance(field, str) or not field:
         raise ValueError("it has no field")

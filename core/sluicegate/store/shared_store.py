@@ -3,28 +3,40 @@
 import asyncio
 import random
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from time import monotonic
 from typing import Any, TypeVar
 
-from sluicegate.model import Level, PolicyLayer, PolicyValue
-from sluicegate.store.metadata.metadata_store import TRANSACTION_LIMIT, Delete, MetadataStore, Put, Unchanged
+from sluicegate.model import PolicyLayer
+from sluicegate.store.metadata.metadata_store import (
+    TRANSACTION_LIMIT,
+    Delete,
+    Entry,
+    MetadataStore,
+    Put,
+    Unchanged,
+)
 from sluicegate.store.policy_store import (
+    Author,
     Change,
+    Edit,
     PolicyStore,
+    Revision,
     Row,
     StoreError,
     StoreUnavailableError,
     differences,
     layers_of,
+    now_text,
+    refuse_conflict,
 )
-from sluicegate.store.records import decoded_change, decoded_row, encoded_change, encoded_row, setting_key
+from sluicegate.store.records import decoded_revision, decoded_row, encoded_revision, encoded_row, setting_key
 from sluicegate.store.replica import VERSION_KEY, Replica
 
 _KEPT_CHANGES = 1_000
-_MOST_FIELDS = (TRANSACTION_LIMIT - 1) // 3
-"""Most fields of one change: each is a setting, an entry of the history, and an old entry that goes."""
+_MOST_FIELDS = TRANSACTION_LIMIT - 3
+"""Most fields of one change, beside the version, an entry of the history, and an old entry that goes."""
 _WRITING_S = 10.0
 """How long a write is retried while concurrent changes interfere."""
 _PAUSE_S = 0.02
@@ -73,22 +85,27 @@ class SharedStore(PolicyStore):
         """Number of the last change by any process."""
         return self._open_replica.version()
 
-    def change(self, level: Level, name: str, changes: Mapping[str, PolicyValue | None], actor: str) -> int:
+    def change(
+        self, edits: Sequence[Edit], author: Author, expected: int | None = None, policies: str = ""
+    ) -> int:
         """Set and remove fields in one transaction, of which etcd bounds the size."""
-        if len(changes) > _MOST_FIELDS:
+        if len(edits) > _MOST_FIELDS:
             message = f"{self._place} takes at most {_MOST_FIELDS} fields in one change"
             raise StoreError(message, "make several changes")
-        version = self._run(self._write(level, name, changes, actor), _WRITING_S)
-        self._open_replica.wait_for_version(version, self._timeout_s)
-        return version
+        return self._finish(self._write(edits, author, expected, policies))
 
-    def history(self, limit: int) -> list[Change]:
-        """The last changes, newest first."""
+    def record(self, author: Author, changes: Sequence[Change], policies: str) -> int:
+        """Note in the history that a configuration file changed."""
+        return self._finish(self._record(author, tuple(changes), policies))
 
-        async def read() -> list[Change]:
-            found = (await self._keys.list(f"{self._prefix}/history/")).entries
+    def history(self, limit: int, before: int | None = None) -> list[Revision]:
+        """The last revisions, newest first."""
+
+        async def read() -> list[Revision]:
+            listed = (await self._keys.list(f"{self._prefix}/history/")).entries
+            found = [entry for entry in listed if before is None or entry.key < self._line(before)]
             try:
-                return [decoded_change(entry.value) for entry in found[-limit:][::-1]]
+                return [decoded_revision(entry.value) for entry in found[-limit:][::-1]]
             except ValueError as error:
                 message = f"{self._place} holds a history that cannot be read ({error})"
                 raise StoreError(message, "delete the damaged keys") from error
@@ -158,42 +175,69 @@ class SharedStore(PolicyStore):
             await asyncio.wait(calls, timeout=_MARGIN_S)
         await self._loop.shutdown_asyncgens()
 
-    async def _write(
-        self, level: Level, name: str, changes: Mapping[str, PolicyValue | None], actor: str
-    ) -> int:
+    def _finish(self, writing: Coroutine[Any, Any, int]) -> int:
+        version = self._run(writing, _WRITING_S)
+        self._open_replica.wait_for_version(version, self._timeout_s)
+        return version
+
+    async def _write(self, edits: Sequence[Edit], author: Author, expected: int | None, policies: str) -> int:
         """Write one change by compare-and-set; retry if a concurrent change interferes.
 
         :return: the new version, or the current one if there is nothing to change.
         """
-        counter = f"{self._prefix}/policies/{VERSION_KEY}"
-        keys = {field: f"{self._prefix}/policies/{setting_key(level, name, field)}" for field in changes}
+        keys = {edit.key: f"{self._prefix}/policies/{setting_key(edit.key)}" for edit in edits}
+
+        async def attempt(version: int, last: Entry | None) -> int | None:
+            refuse_conflict(expected, version)
+            found = {key: await self._keys.get(place) for key, place in keys.items()}
+            old = {key: decoded_row(each.value).value for key, each in found.items() if each is not None}
+            changes = differences(edits, old.get)
+            if not changes:
+                return version
+            conditions = [_unchanged(keys[change.key], found[change.key]) for change in changes]
+            written = [_written(keys[change.key], change, version + 1) for change in changes]
+            revision = Revision(version + 1, author, now_text(), changes, policies)
+            return await self._commit(revision, last, conditions, written)
+
+        return await self._retried(attempt)
+
+    async def _record(self, author: Author, changes: tuple[Change, ...], policies: str) -> int:
+        async def attempt(version: int, last: Entry | None) -> int | None:
+            revision = Revision(version + 1, author, now_text(), changes, policies, is_of_file=True)
+            return await self._commit(revision, last, [], [])
+
+        return await self._retried(attempt)
+
+    async def _retried(self, attempt: Callable[[int, Entry | None], Awaitable[int | None]]) -> int:
+        """Call with the store's version until nobody interferes."""
         deadline = monotonic() + _WRITING_S
         while monotonic() < deadline:
-            last = await self._keys.get(counter)
-            found = {field: await self._keys.get(key) for field, key in keys.items()}
-            old = {field: decoded_row(each.value).value for field, each in found.items() if each is not None}
-            version = 0 if last is None else int(last.value)
-            entries = differences(level, name, changes, old, version, actor)
-            if not entries:
-                return version
-            read = {counter: last, **{keys[entry.field]: found[entry.field] for entry in entries}}
-            conditions = [Unchanged(key, 0 if each is None else each.modified) for key, each in read.items()]
-            version = entries[-1].version
-            written = [part for entry in entries for part in self._parts(keys[entry.field], entry)]
-            if await self._keys.transact(conditions, [Put(counter, str(version).encode()), *written]):
+            last = await self._keys.get(self._counter)
+            version = await attempt(0 if last is None else int(last.value), last)
+            if version is not None:
                 return version
             await asyncio.sleep(random.uniform(0, _PAUSE_S))  # noqa: S311 - jitter
         raise StoreError(f"{self._place} has too many concurrent changes", "try again")
 
-    def _parts(self, key: str, entry: Change) -> Iterator[Put | Delete]:
-        """What one field's change writes."""
-        if entry.value is None:
-            yield Delete(key)
-        else:
-            yield Put(key, encoded_row(Row(entry.level, entry.name, entry.field, entry.value, entry.version)))
-        yield Put(self._line(entry.version), encoded_change(entry))
-        if entry.version > _KEPT_CHANGES:
-            yield Delete(self._line(entry.version - _KEPT_CHANGES))
+    async def _commit(
+        self,
+        revision: Revision,
+        last: Entry | None,
+        conditions: list[Unchanged],
+        written: list[Put | Delete],
+    ) -> int | None:
+        """Write a revision, unless the store has changed; None then."""
+        number = revision.number
+        parts = [Put(self._counter, str(number).encode()), *written]
+        parts.append(Put(self._line(number), encoded_revision(revision)))
+        if number > _KEPT_CHANGES:
+            parts.append(Delete(self._line(number - _KEPT_CHANGES)))
+        is_done = await self._keys.transact([_unchanged(self._counter, last), *conditions], parts)
+        return number if is_done else None
+
+    @property
+    def _counter(self) -> str:
+        return f"{self._prefix}/policies/{VERSION_KEY}"
 
     def _fact(self, key: str) -> str:
         return f"{self._prefix}/facts/{key}"
@@ -229,3 +273,13 @@ class SharedStore(PolicyStore):
         except ValueError as error:
             message = f"{self._place} holds invalid policies ({error})"
             raise StoreError(message, "correct or delete those keys") from error
+
+
+def _unchanged(key: str, entry: Entry | None) -> Unchanged:
+    return Unchanged(key, 0 if entry is None else entry.modified)
+
+
+def _written(place: str, change: Change, version: int) -> Put | Delete:
+    if change.new is None:
+        return Delete(place)
+    return Put(place, encoded_row(Row(change.key, change.new, version)))

@@ -2,23 +2,36 @@
 
 import json
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from sluicegate.model import Level, PolicyLayer, PolicyValue
-from sluicegate.store.policy_store import Change, PolicyStore, Row, differences, layers_of
+from sluicegate.store.policy_store import (
+    Author,
+    Change,
+    Edit,
+    Key,
+    PolicyStore,
+    Revision,
+    Row,
+    differences,
+    layers_of,
+    now_text,
+    refuse_conflict,
+)
+from sluicegate.store.records import decoded_revision, encoded_revision
 from sluicegate.store.sqlite_file import SqliteFile, SqliteMemory
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _DAMAGED = "restore it from a backup, or move it away: the file's policies remain in effect"
 _KEPT_CHANGES = 10_000
+_NO_BOUND = 2**62
+_KEY = "level = ? AND name = ? AND field = ? AND broker = ?"
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS setting (
-  level INTEGER NOT NULL, name TEXT NOT NULL, field TEXT NOT NULL, value TEXT NOT NULL,
-  version INTEGER NOT NULL, PRIMARY KEY (level, name, field)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS change (
-  version INTEGER PRIMARY KEY, level INTEGER NOT NULL, name TEXT NOT NULL, field TEXT NOT NULL,
-  value TEXT, actor TEXT NOT NULL, at TEXT NOT NULL);
+  level INTEGER NOT NULL, name TEXT NOT NULL, field TEXT NOT NULL, broker TEXT NOT NULL, value TEXT NOT NULL,
+  version INTEGER NOT NULL, PRIMARY KEY (level, name, field, broker)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS revision (version INTEGER PRIMARY KEY, content TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS fact (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS counter (version INTEGER NOT NULL);
 INSERT INTO counter SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM counter);
@@ -48,10 +61,10 @@ class SqliteStore(PolicyStore):
             connection.execute("BEGIN")
             try:
                 version = _version(connection)
-                rows = connection.execute("SELECT level, name, field, value, version FROM setting").fetchall()
+                rows = connection.execute("SELECT * FROM setting").fetchall()
             finally:
                 connection.execute("ROLLBACK")
-            return version, layers_of(Row(Level(r[0]), r[1], r[2], json.loads(r[3]), r[4]) for r in rows)
+            return version, layers_of(Row(Key(Level(r[0]), *r[1:4]), json.loads(r[4]), r[5]) for r in rows)
 
         return self._file.do(read)
 
@@ -59,33 +72,43 @@ class SqliteStore(PolicyStore):
         """Number of the last change by any process."""
         return self._file.do(_version)
 
-    def change(self, level: Level, name: str, changes: Mapping[str, PolicyValue | None], actor: str) -> int:
+    def change(
+        self, edits: Sequence[Edit], author: Author, expected: int | None = None, policies: str = ""
+    ) -> int:
         """Set and remove fields in one transaction."""
-        query = "SELECT field, value FROM setting WHERE level = ? AND name = ?"
 
         def write(connection: sqlite3.Connection) -> int:
             connection.execute("BEGIN IMMEDIATE")
             with connection:
-                found = connection.execute(query, (int(level), name))
-                old = {field: json.loads(value) for field, value in found}
                 version = _version(connection)
-                for entry in differences(level, name, changes, old, version, actor):
-                    _apply(connection, entry)
-                    version = entry.version
-                return version
+                refuse_conflict(expected, version)
+                changes = differences(edits, lambda key: _value(connection, key))
+                if not changes:
+                    return version
+                for change in changes:
+                    _apply(connection, change, version + 1)
+                return _note(connection, Revision(version + 1, author, now_text(), changes, policies))
 
         return self._file.do(write)
 
-    def history(self, limit: int) -> list[Change]:
-        """The last changes, newest first."""
-        query = (
-            "SELECT version, level, name, field, value, actor, at FROM change ORDER BY version DESC LIMIT ?"
-        )
-        rows = self._file.do(lambda connection: connection.execute(query, (limit,)).fetchall())
-        return [
-            Change(r[0], Level(r[1]), r[2], r[3], None if r[4] is None else json.loads(r[4]), r[5], r[6])
-            for r in rows
-        ]
+    def record(self, author: Author, changes: Sequence[Change], policies: str) -> int:
+        """Note in the history that a configuration file changed."""
+
+        def write(connection: sqlite3.Connection) -> int:
+            connection.execute("BEGIN IMMEDIATE")
+            with connection:
+                number = _version(connection) + 1
+                revision = Revision(number, author, now_text(), tuple(changes), policies, is_of_file=True)
+                return _note(connection, revision)
+
+        return self._file.do(write)
+
+    def history(self, limit: int, before: int | None = None) -> list[Revision]:
+        """The last revisions, newest first."""
+        query = "SELECT content FROM revision WHERE version < ? ORDER BY version DESC LIMIT ?"
+        arguments = (_NO_BOUND if before is None else before, limit)
+        rows = self._file.do(lambda connection: connection.execute(query, arguments).fetchall())
+        return [decoded_revision(content) for (content,) in rows]
 
     def get_fact(self, key: str) -> str | None:
         """Read a fact."""
@@ -125,14 +148,24 @@ def _version(connection: sqlite3.Connection) -> int:
     return int(row[0])
 
 
-def _apply(connection: sqlite3.Connection, entry: Change) -> None:
-    version, key = entry.version, (int(entry.level), entry.name, entry.field)
-    value = None if entry.value is None else json.dumps(entry.value)
-    connection.execute("UPDATE counter SET version = ?", (version,))
-    if value is None:
-        connection.execute("DELETE FROM setting WHERE level = ? AND name = ? AND field = ?", key)
+def _value(connection: sqlite3.Connection, key: Key) -> PolicyValue | None:
+    query = f"SELECT value FROM setting WHERE {_KEY}"  # noqa: S608 - a constant
+    row = connection.execute(query, key).fetchone()
+    value: PolicyValue | None = None if row is None else json.loads(row[0])
+    return value
+
+
+def _apply(connection: sqlite3.Connection, change: Change, version: int) -> None:
+    if change.new is None:
+        connection.execute(f"DELETE FROM setting WHERE {_KEY}", change.key)  # noqa: S608 - a constant
     else:
-        connection.execute("INSERT OR REPLACE INTO setting VALUES (?, ?, ?, ?, ?)", (*key, value, version))
-    row = (version, *key, value, entry.actor, entry.at)
-    connection.execute("INSERT INTO change VALUES (?, ?, ?, ?, ?, ?, ?)", row)
-    connection.execute("DELETE FROM change WHERE version <= ?", (version - _KEPT_CHANGES,))
+        row = (*change.key, json.dumps(change.new), version)
+        connection.execute("INSERT OR REPLACE INTO setting VALUES (?, ?, ?, ?, ?, ?)", row)
+
+
+def _note(connection: sqlite3.Connection, revision: Revision) -> int:
+    number = revision.number
+    connection.execute("UPDATE counter SET version = ?", (number,))
+    connection.execute("INSERT INTO revision VALUES (?, ?)", (number, encoded_revision(revision).decode()))
+    connection.execute("DELETE FROM revision WHERE version <= ?", (number - _KEPT_CHANGES,))
+    return number

@@ -1,14 +1,22 @@
 """A remote policy store that is replaced by its local copy if it does not respond at startup."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from time import monotonic_ns
 
 from sluicegate.backoff import Backoff
-from sluicegate.model import Level, PolicyLayer, PolicyValue
+from sluicegate.model import PolicyLayer
 from sluicegate.store.local_copy import LocalCopy, StoreState
-from sluicegate.store.policy_store import Change, PolicyStore, StoreError, StoreUnavailableError
+from sluicegate.store.policy_store import (
+    Author,
+    Change,
+    Edit,
+    PolicyStore,
+    Revision,
+    StoreError,
+    StoreUnavailableError,
+)
 from sluicegate.store.sqlite_file import is_memory, sqlite_path
 
 log = logging.getLogger(__name__)
@@ -84,13 +92,19 @@ class StandbyStore(PolicyStore):
             self._write_copy(store, *store.layers())
         return version
 
-    def change(self, level: Level, name: str, changes: Mapping[str, PolicyValue | None], actor: str) -> int:
+    def change(
+        self, edits: Sequence[Edit], author: Author, expected: int | None = None, policies: str = ""
+    ) -> int:
         """Set and remove fields."""
-        return self._opened().change(level, name, changes, actor)
+        return self._opened().change(edits, author, expected, policies)
 
-    def history(self, limit: int) -> list[Change]:
-        """The last changes, newest first."""
-        return self._opened().history(limit)
+    def record(self, author: Author, changes: Sequence[Change], policies: str) -> int:
+        """Note in the history that a configuration file changed."""
+        return self._opened().record(author, changes, policies)
+
+    def history(self, limit: int, before: int | None = None) -> list[Revision]:
+        """The last revisions, newest first."""
+        return self._opened().history(limit, before)
 
     def get_fact(self, key: str) -> str | None:
         """Read a fact."""

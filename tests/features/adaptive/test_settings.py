@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 from tests.features.adaptive.lab import Lab
+from tests.runtime.rules import change_beside
 
 from sluicegate.broker import PolicyRefusedError
 from sluicegate.builtin import builtin_plugins
@@ -26,7 +27,6 @@ from sluicegate.features.adaptive.settings import (
     alias_of,
 )
 from sluicegate.model import EffectivePolicies, Level
-from sluicegate.runtime.changing import change_store
 from sluicegate.store.memory import MemoryStore
 
 KEYS = {
@@ -151,7 +151,7 @@ def test_the_store_takes_no_value_that_contradicts_the_file_or_the_store(tmp_pat
 
     def change(**changes: object) -> None:
         named = {f"adaptive_publish_throttling_{name}": value for name, value in changes.items()}
-        change_store(store, loaded.fields, Level.BROKER, "", named, "ann", loaded.policy_layers)
+        change_beside(store, loaded.fields, Level.BROKER, "", named, "ann", loaded.policy_layers)
 
     with pytest.raises(PolicyRefusedError, match=f"{MEMORY_LOW} 0.8 is not below {MEMORY_HIGH} 0.75"):
         change(memory_high_watermark_pct=0.75)

@@ -9,6 +9,7 @@ from typing import Literal
 import jsonschema
 import pytest
 from pydantic import ValidationError
+from tests.runtime.rules import change_beside
 
 from sluicegate.broker import PolicyRefusedError
 from sluicegate.config import BrokerConfig
@@ -20,7 +21,6 @@ from sluicegate.engine.hierarchy import Resolver
 from sluicegate.features.storage_quota.quota_fields import StoragePolicies, limits_of, problem_with
 from sluicegate.features.storage_quota.volumes import Limit, Limits, LimitType, Volume
 from sluicegate.model import EffectivePolicies, Level, TopicName
-from sluicegate.runtime.changing import change_store
 from sluicegate.runtime.plugins import CHOICE, load_plugins
 from sluicegate.store import MemoryStore
 
@@ -189,11 +189,11 @@ def test_limits_are_for_whole_brokers(load_file: Load, tmp_path: Path) -> None:
 @pytest.mark.seed("S4-027")
 def test_the_store_takes_no_limits_that_contradict_each_other() -> None:
     store, fields = MemoryStore(), PolicyFields.of([StoragePolicies])
-    change_store(store, fields, Level.BROKER, "", {"storage_hard_consumed_bytes": "90"}, "test")
+    change_beside(store, fields, Level.BROKER, "", {"storage_hard_consumed_bytes": "90"}, "test")
     with pytest.raises(PolicyRefusedError, match="would be reached after storage_hard_consumed_bytes 90"):
-        change_store(store, fields, Level.BROKER, "", {"storage_soft_consumed_bytes": 91}, "test")
+        change_beside(store, fields, Level.BROKER, "", {"storage_soft_consumed_bytes": 91}, "test")
     with pytest.raises(PolicyRefusedError, match="500 %"):
-        change_store(store, fields, Level.BROKER, "", {f"{SEED}.soft.min-free-percent": 5}, "test")
+        change_beside(store, fields, Level.BROKER, "", {f"{SEED}.soft.min-free-percent": 5}, "test")
     [layer] = store.layers()[1]
     assert {name: setting.value for name, setting in layer.settings.items()} == {
         "storage_hard_consumed_bytes": 90

@@ -68,8 +68,8 @@ def test_a_topics_delays_are_set_shown_and_removed(run: Run, option: str) -> Non
     }
     assert run("topics", "get-delayed-delivery", ORDERS).stdout == (
         "fixed delay: 30s (store version 1)\n"
-        "longest delay: 1h (store version 2)\n"
-        "delayed delivery active: false (store version 3)\n"
+        "longest delay: 1h (store version 1)\n"
+        "delayed delivery active: false (store version 1)\n"
     )
     assert run("topics", "remove-delayed-delivery", "public/default/orders-partition-3").exit_code == 0
     assert stored() == {}
@@ -97,7 +97,7 @@ def test_a_namespaces_delays_are_inherited_unless_a_topic_disables_them(run: Run
     assert shown == (
         "fixed delay: 5s (namespace, store version 1)\n"
         "longest delay: 1d (broker, gateway.yaml:6)\n"
-        "tick time: 100ms (namespace, store version 2)\n"
+        "tick time: 100ms (namespace, store version 1)\n"
     )
     run("topics", "set-delayed-delivery", "orders", "-fd", "0")
     applied = json.loads(run("topics", "get-delayed-delivery", "orders", "-ap", "--json").stdout)

@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 from tests.pulsar.web.fake_admin import FakeAdmin
+from tests.runtime.rules import change_beside
 from tests.waiting import LONG_S
 
 from sluicegate.broker import PolicyUnavailableError
@@ -17,7 +18,6 @@ from sluicegate.config.tls import context_for_clients
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.model import Level, PolicyLayer, PolicySet
 from sluicegate.net.http import HttpServer
-from sluicegate.runtime.changing import change_store
 from sluicegate.store import MemoryStore
 from sluicegate_pulsar.config import PulsarConfig
 from sluicegate_pulsar.web.site import PulsarSite
@@ -50,7 +50,7 @@ class FakeServices:
     async def change(self, level: Level, name: str, changes: Mapping[str, object], actor: str) -> None:
         if self.down:
             raise PolicyUnavailableError("policy store is locked by another process: try again")
-        change_store(self.store, _FIELDS, level, name, changes, actor)
+        change_beside(self.store, _FIELDS, level, name, changes, actor)
 
     def stored(self, level: Level = Level.TOPIC, name: str = TOPIC_NAME) -> dict[str, object]:
         """What the store says of a topic or a namespace."""

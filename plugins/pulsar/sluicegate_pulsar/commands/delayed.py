@@ -54,7 +54,9 @@ _FILE = click.option(
     show_default=True,
     help="Configuration file.",
 )
-_BROKER = click.option("--broker", metavar="NAME", help="Broker entry, where the file has several of Pulsar.")
+_BROKER = click.option(
+    "--broker", metavar="NAME", help="Broker entry, where the file has several of Pulsar; all if unset."
+)
 
 
 def _time_option(short: str, name: str, unit: Unit, text: str) -> Callable[[_Command], _Command]:
@@ -163,8 +165,10 @@ def _set(kind: _Kind, open_policies: OpenPolicies) -> click.Command:
             raise click.UsageError("expected --fixed-delay, --max-delay, --time, --enable or --disable")
         topic = kind.read(subject)
         desk = open_policies(file)
-        _refuse_locked(desk, _one_broker(desk, broker), kind, topic, changes)
-        desk.change(kind.level, kind.name(topic), changes)
+        brokers = _brokers(desk, broker)
+        for each in brokers:
+            _refuse_locked(desk, each, kind, topic, changes)
+        desk.change(brokers, kind.level, kind.name(topic), changes)
         said = ", ".join(f"{_FIELDS[field]} {desk.text(field, value)}" for field, value in changes.items())
         echo(f"{kind.name(topic)}: {said}")
 
@@ -182,7 +186,7 @@ def _get(kind: _Kind, open_policies: OpenPolicies) -> click.Command:
         """Show how late messages are delivered, as file and store of the gateway say it."""
         topic = kind.read(subject)
         desk = open_policies(file)
-        resolver = desk.resolver(_one_broker(desk, broker))
+        resolver = desk.resolver(_brokers(desk, broker)[0])
         found = _applied(kind, topic, resolver) if applied else _set_here(kind, topic, resolver)
         if as_json:
             said = {_JSON_NAMES[field]: value for field, (value, _) in found.items()}
@@ -225,21 +229,20 @@ def _remove(kind: _Kind, open_policies: OpenPolicies) -> click.Command:
         """Take away what was set, so that it is inherited again; the file's own settings stay."""
         topic = kind.read(subject)
         desk = open_policies(file)
-        _one_broker(desk, broker)
-        desk.change(kind.level, kind.name(topic), dict.fromkeys(_FIELDS))
+        desk.change(_brokers(desk, broker), kind.level, kind.name(topic), dict.fromkeys(_FIELDS))
         echo(f"{kind.name(topic)}: removed")
 
     return command
 
 
-def _one_broker(desk: PolicyDesk, name: str | None) -> str:
-    """The broker entry to use; policies apply to all of them, so any will do if none is chosen."""
+def _brokers(desk: PolicyDesk, name: str | None) -> list[str]:
+    """The broker entries that are meant: all of the file if none is chosen."""
     known = [broker.name for broker in desk.brokers("pulsar")]
     if not known:
         raise click.UsageError("the file names no Pulsar broker")
     if name is not None and name not in known:
         raise click.UsageError(f"unknown broker {name!r}: expected --broker with one of: {', '.join(known)}")
-    return name or known[0]
+    return known if name is None else [name]
 
 
 def _refuse_locked(

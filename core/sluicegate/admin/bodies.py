@@ -1,0 +1,129 @@
+"""Bodies of requests to the admin API: bounded, of the right type, and validated."""
+
+import json
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from sluicegate.admin.problems import problem
+
+MOST_BYTES = 1 << 20
+JSON_TYPE = "application/json"
+YAML_TYPE = "application/yaml"
+Body = TypeVar("Body", bound=BaseModel)
+
+
+class EditBody(BaseModel):
+    """One field to set or to unset."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    level: str = Field(description="broker, namespace or topic.", pattern="^(broker|namespace|topic)$")
+    name: str = Field(default="", description="Namespace or topic, exact or with `*`.", max_length=4_096)
+    broker: str = Field(default="", description="Name of the broker's entry; empty for all.", max_length=63)
+    field: str = Field(min_length=1, max_length=200, description="Policy, such as max_publish_rate.")
+    value: bool | int | float | str | None = Field(
+        description="In base units or with a unit, such as 500/s; null unsets the field."
+    )
+
+
+class ChangeBody(BaseModel):
+    """A change of policies."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    edits: list[EditBody] = Field(min_length=1, max_length=1_000)
+    reason: str = Field(default="", max_length=1_000, description="Why, for the history.")
+
+
+class UndoBody(BaseModel):
+    """Why a revision is undone."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    reason: str = Field(default="", max_length=1_000, description="Why, for the history.")
+
+
+class BadRequestError(Exception):
+    """A request that cannot be used.
+
+    :param response: the answer to it.
+    """
+
+    def __init__(self, response: Response) -> None:
+        super().__init__()
+        self.response = response
+
+
+async def read_json(request: Request, model: type[Body]) -> Body:
+    """Read and validate a body.
+
+    :raises BadRequestError: if it is too large, of another type, or invalid.
+    """
+    text = await read_text(request, JSON_TYPE)
+    try:
+        return model.model_validate(json.loads(text or "{}"))
+    except RecursionError:
+        raise _invalid("the JSON is nested too deeply") from None
+    except ValidationError as error:
+        [first, *_] = error.errors(include_url=False)
+        place = ".".join(str(step) for step in first["loc"])
+        raise _invalid(f"{place or 'the body'}: {first['msg']}") from None
+    except ValueError as error:
+        raise _invalid(f"not JSON: {error}") from None
+
+
+async def read_text(request: Request, content_type: str) -> str:
+    """Read a body of one type as text.
+
+    :raises BadRequestError: if it is too large, of another type, or not UTF-8.
+    """
+    found = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if found != content_type:
+        detail = f"the body is {found or 'of no type'}"
+        remedy = f"send it with `Content-Type: {content_type}`"
+        raise BadRequestError(problem("wrong-type", HTTPStatus.UNSUPPORTED_MEDIA_TYPE, detail, remedy))
+    body = bytearray()
+    try:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > MOST_BYTES:
+                detail = f"the body has more than {MOST_BYTES} bytes"
+                status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+                raise BadRequestError(problem("too-large", status, detail, "send several changes"))
+        return body.decode()
+    except UnicodeDecodeError:
+        raise _invalid("the body is not UTF-8") from None
+    except ClientDisconnect:
+        raise _invalid("the body is not complete") from None
+
+
+def query_number(query: Mapping[str, str], name: str, default: int, lowest: int, highest: int) -> int:
+    """Read a number of the query.
+
+    :raises BadRequestError: if it is none, or outside of its range.
+    """
+    text = query.get(name, str(default))
+    if not (text.isascii() and text.isdigit()) or len(text) > 16 or not lowest <= int(text) <= highest:
+        raise _invalid(f"{name} is {text[:40]!r}: expected a number from {lowest} to {highest}")
+    return int(text)
+
+
+def query_flag(query: Mapping[str, str], name: str) -> bool:
+    """Read a switch of the query: absent, `true` or `false`.
+
+    :raises BadRequestError: if it is something else.
+    """
+    text = query.get(name, "false")
+    if text not in ("true", "false"):
+        raise _invalid(f"{name} is {text[:40]!r}: expected true or false")
+    return text == "true"
+
+
+def _invalid(detail: str) -> BadRequestError:
+    remedy: Any = "see /api/v1/openapi.json"
+    return BadRequestError(problem("invalid-request", HTTPStatus.BAD_REQUEST, detail, remedy))

@@ -1,0 +1,189 @@
+"""The policies over HTTP: what is set, a change or only its plan, the document, history and undo."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from http import HTTPStatus
+from typing import Any, Protocol, TypeVar
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from sluicegate.admin.access import Caller
+from sluicegate.admin.bodies import (
+    YAML_TYPE,
+    BadRequestError,
+    ChangeBody,
+    UndoBody,
+    query_flag,
+    query_number,
+    read_json,
+    read_text,
+)
+from sluicegate.admin.problems import json_response, problem
+from sluicegate.broker import PolicyRefusedError, PolicyUnavailableError
+from sluicegate.config.errors import ConfigErrors
+from sluicegate.runtime.changing import Wanted
+from sluicegate.runtime.policy_desk import PolicyDesk, UnknownRevisionError, wanted_from
+from sluicegate.store import Author, StoreError
+from sluicegate.store.policy_store import StoreConflictError
+
+Answer = TypeVar("Answer")
+Handler = Callable[[Request], Awaitable[Response]]
+_PAGE = 200
+_LARGEST_PAGE = 1_000
+_HISTORY = 50
+_NO_BOUND = 2**53 - 1
+_FILTERS = ("broker", "level", "name", "field", "source")
+
+
+class DeskOwner(Protocol):
+    """The part of the supervisor that the policies need."""
+
+    async def at_desk(self, call: Callable[[PolicyDesk], Answer]) -> Answer:
+        """Make a call where policies are read and changed; what it changes is in force afterwards."""
+
+
+class PolicyResources:
+    """The handlers.
+
+    :param owner: the supervisor.
+    """
+
+    def __init__(self, owner: DeskOwner) -> None:
+        self._owner = owner
+
+    def routes(self) -> Sequence[BaseRoute]:
+        """Paths below that of the API."""
+        return [
+            Route("/v1/policies", guarded(self.settings), methods=["GET"]),
+            Route("/v1/policies", guarded(self.change), methods=["PATCH"]),
+            Route("/v1/policies/document", guarded(self.export), methods=["GET"]),
+            Route("/v1/policies/document", guarded(self.apply), methods=["POST"]),
+            Route("/v1/policies/history", guarded(self.history), methods=["GET"]),
+            Route("/v1/policies/history/{number}/undo", guarded(self.undo), methods=["POST"]),
+        ]
+
+    async def settings(self, request: Request) -> Response:
+        """What file and store set, in pages."""
+        found = await self._owner.at_desk(PolicyDesk.settings)
+        etag = _etag(found["version"])
+        if request.headers.get("if-none-match") == etag:
+            return Response(status_code=HTTPStatus.NOT_MODIFIED, headers={"etag": etag})
+        query = request.query_params
+        limit = query_number(query, "limit", _PAGE, 1, _LARGEST_PAGE)
+        start = query_number(query, "offset", 0, 0, 2**31)
+        rows = [row for row in found["settings"] if _is_asked_for(row, query)]
+        shown = {**found, "settings": rows[start : start + limit], "total": len(rows)}
+        if start + limit < len(rows):
+            shown["next_offset"] = start + limit
+        return _with_etag(json_response(shown), etag)
+
+    async def change(self, request: Request) -> Response:
+        """Set and unset policies, or plan it."""
+        body = await read_json(request, ChangeBody)
+        wanted = wanted_from([edit.model_dump() for edit in body.edits])
+        return await self._changed(request, lambda desk: wanted, body.reason)
+
+    async def export(self, request: Request) -> Response:
+        """The store's policies as a document."""
+        text = await self._owner.at_desk(PolicyDesk.export)
+        return Response(text, media_type=YAML_TYPE, headers={"cache-control": "no-store"})
+
+    async def apply(self, request: Request) -> Response:
+        """Make the store agree with a document, or plan it."""
+        prune = query_flag(request.query_params, "prune")
+        reason = request.query_params.get("reason", "")
+        text = await read_text(request, YAML_TYPE)
+        return await self._changed(request, lambda desk: desk.document(text, "document", prune=prune), reason)
+
+    async def history(self, request: Request) -> Response:
+        """The last revisions, newest first."""
+        limit = query_number(request.query_params, "limit", _HISTORY, 1, _LARGEST_PAGE)
+        before = query_number(request.query_params, "before", _NO_BOUND, 1, _NO_BOUND)
+        revisions = await self._owner.at_desk(lambda desk: desk.history(limit, before))
+        shown: dict[str, Any] = {"revisions": revisions}
+        if len(revisions) == limit and revisions[-1]["number"] > 1:
+            shown["next_before"] = revisions[-1]["number"]
+        return json_response(shown)
+
+    async def undo(self, request: Request) -> Response:
+        """Take back a revision, or plan it."""
+        number = query_number(request.path_params, "number", 0, 1, _NO_BOUND)
+        body = await read_json(request, UndoBody)
+        reason = body.reason or f"undo revision {number}"
+        return await self._changed(request, lambda desk: desk.undoing(number), reason)
+
+    async def _changed(
+        self, request: Request, find: Callable[[PolicyDesk], list[Wanted]], reason: str
+    ) -> Response:
+        """Make a change, or plan it if the query says `dry_run=true`."""
+        dry_run = query_flag(request.query_params, "dry_run")
+        seen = _seen(request)
+        caller: Caller = request.scope["caller"]
+
+        def work(desk: PolicyDesk) -> dict[str, Any]:
+            wanted = find(desk)
+            return desk.plan(wanted) if dry_run else desk.change(wanted, Author(caller.name, reason), seen)
+
+        found = await self._owner.at_desk(work)
+        return _with_etag(json_response(found), _etag(found["version"]))
+
+
+def guarded(handler: Handler) -> Handler:
+    """A handler whose errors become problems."""
+
+    async def call(request: Request) -> Response:
+        try:
+            return await handler(request)
+        except BadRequestError as error:
+            return error.response
+        except UnknownRevisionError as error:
+            return problem("unknown-revision", HTTPStatus.NOT_FOUND, *_parts(error))
+        except PolicyRefusedError as error:
+            return problem("refused", HTTPStatus.UNPROCESSABLE_ENTITY, *_parts(error))
+        except ConfigErrors as error:
+            found = [finding.as_json() for finding in error.errors]
+            remedy = found[0]["remedy"]
+            status = HTTPStatus.UNPROCESSABLE_ENTITY
+            detail = "the document cannot be used"
+            return problem("invalid-document", status, detail, str(remedy), findings=found)
+        except StoreConflictError as error:
+            return problem("conflict", HTTPStatus.PRECONDITION_FAILED, error.message, error.remedy)
+        except (StoreError, PolicyUnavailableError) as error:
+            return problem("store-unavailable", HTTPStatus.SERVICE_UNAVAILABLE, *_parts(error))
+
+    return call
+
+
+def _parts(error: Exception) -> tuple[str, str]:
+    """What is wrong, and the remedy behind the colon, if there is one."""
+    detail, _, remedy = str(error).partition(": ")
+    return (detail, remedy) if remedy else (detail, "see the policies in docs/configuration.md")
+
+
+def _seen(request: Request) -> str | None:
+    """The version in If-Match; None without one."""
+    text = request.headers.get("if-match")
+    if text is None or text == "*":
+        return None
+    version = text.strip().removeprefix("W/").strip('"')
+    try:
+        int(version, 16)
+    except ValueError:
+        version = "0"  # no version of policies: never equal to the one in force
+    return version
+
+
+def _etag(version: str) -> str:
+    return f'"{version}"'
+
+
+def _with_etag(response: Response, etag: str) -> Response:
+    response.headers["etag"] = etag
+    return response
+
+
+def _is_asked_for(row: dict[str, Any], query: Any) -> bool:
+    return all(
+        row[key] == query[key] for key in ("broker", "level", "name", "field", "source") if key in query
+    )

@@ -1,0 +1,86 @@
+"""The policies of a file and its store, without a gateway, for `sluicegate policies`."""
+
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import click
+
+from sluicegate.broker import PolicyRefusedError, PolicyUnavailableError
+from sluicegate.cli.command_user import command_user
+from sluicegate.cli.opening import Opened, refuse
+from sluicegate.config.errors import ConfigErrors
+from sluicegate.runtime.changing import Wanted
+from sluicegate.runtime.plugins import PluginError
+from sluicegate.runtime.policies_in_force import PolicyWatch
+from sluicegate.runtime.policy_desk import PolicyDesk, wanted_from
+from sluicegate.store import Author, StoreError
+from sluicegate.store.sqlite_file import is_missing
+
+Found = dict[str, Any]
+Result = TypeVar("Result")
+
+
+class FileDoor:
+    """A file and its store, without a gateway.
+
+    :param file: path of the file.
+    :param opened: the file.
+    """
+
+    def __init__(self, file: str, opened: Opened) -> None:
+        self._file = file
+        self._opened = opened
+        self.origin = f"{file} and its store: no gateway on this host runs with this file"
+
+    def settings(self) -> Found:
+        """Everything that file and store set."""
+        return self._at_desk(PolicyDesk.settings)
+
+    def change(self, edits: list[Found], reason: str, seen: str | None, *, dry_run: bool) -> Found:
+        """Set and unset policies, or plan it."""
+        return self._changed(lambda desk: wanted_from(edits), reason, seen, dry_run=dry_run)
+
+    def export(self) -> str:
+        """The store's policies as a document."""
+        return self._at_desk(PolicyDesk.export)
+
+    def apply(self, text: str, reason: str, *, prune: bool, dry_run: bool) -> Found:
+        """Make the store agree with a document, or plan it."""
+        return self._changed(
+            lambda desk: desk.document(text, "document", prune=prune), reason, None, dry_run=dry_run
+        )
+
+    def history(self, limit: int) -> list[Found]:
+        """The last revisions."""
+        return self._at_desk(lambda desk: desk.history(limit))
+
+    def undo(self, number: int, reason: str, *, dry_run: bool) -> Found:
+        """Take back a revision, or plan it."""
+        why = reason or f"undo revision {number}"
+        return self._changed(lambda desk: desk.undoing(number), why, None, dry_run=dry_run)
+
+    def _changed(
+        self, find: Callable[[PolicyDesk], list[Wanted]], reason: str, seen: str | None, *, dry_run: bool
+    ) -> Found:
+        author = Author(command_user(), reason)
+
+        def work(desk: PolicyDesk) -> Found:
+            wanted = find(desk)
+            return desk.plan(wanted) if dry_run else desk.change(wanted, author, seen)
+
+        return self._at_desk(work, creates=not dry_run)
+
+    def _at_desk(self, call: Callable[[PolicyDesk], Result], *, creates: bool = False) -> Result:
+        """Make a call; only one that creates may make a store that there is not yet."""
+        loaded = self._opened.loaded
+        if not creates and is_missing(loaded.config.store_url):
+            loaded = replace(loaded, config=loaded.config.model_copy(update={"store": "memory:"}))
+        try:
+            with closing(PolicyWatch(self._file, loaded, self._opened.plugins)) as watch:
+                return call(PolicyDesk(watch))
+        except ConfigErrors as refused:
+            refuse("document", refused.errors)
+        except (PolicyRefusedError, PolicyUnavailableError, StoreError, PluginError) as error:
+            raise click.ClickException(str(error)) from None

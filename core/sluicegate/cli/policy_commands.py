@@ -1,0 +1,248 @@
+"""`sluicegate policies`: show and change policies, with history and undo."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sluicegate.cli.options import config_file
+from sluicegate.cli.policy_doors import open_door
+from sluicegate.cli.policy_texts import changes_text, done_text, history_text, plan_text, settings_text
+from sluicegate.output import echo, echo_document, echo_json
+
+_DIFFERENT = 1
+_LEVELS = ("broker", "namespace", "topic")
+
+broker_option = click.option(
+    "--broker", default="", metavar="NAME", help="For this broker's entry alone; for all brokers if unset."
+)
+reason_option = click.option("--reason", default="", metavar="TEXT", help="Why, for the history.")
+dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
+json_option = click.option("--json", "is_json", is_flag=True, help="Print JSON.")
+file_argument = click.argument("document", type=click.File("r", encoding="utf-8"))
+
+
+@click.group()
+def policies() -> None:
+    """Show and change policies of file and store, with history and undo.
+
+    A gateway that runs on this host with the configuration file is asked, and changes are in force at once.
+    Without one, the file and its store are read, and changes hold from the next start on.
+
+    LEVEL is `broker`, `namespace` or `topic`; the last two need a NAME, exact or with `*`.
+    """
+
+
+@policies.command()
+@click.argument("level", required=False, type=click.Choice(_LEVELS))
+@click.argument("name", required=False)
+@click.argument("field", required=False)
+@config_file
+@click.option("--broker", default=None, metavar="NAME", help="Only what is set for this broker's entry.")
+@json_option
+def get(
+    level: str | None, name: str | None, field: str | None, file: str, broker: str | None, is_json: bool
+) -> None:
+    """Show what file and store set: all, of one level, of one name, or one field of it.
+
+    `sluicegate explain TOPIC` shows what holds for a topic after all levels are merged.
+    """
+    door = open_door(file)
+    found = door.settings()
+    if level == "broker" and field is None:
+        name, field = None, name
+    asked = {"level": level, "name": name, "field": field, "broker": broker}
+    rows = [
+        row
+        for row in found["settings"]
+        if all(value is None or row[key] == value for key, value in asked.items())
+    ]
+    if is_json:
+        echo_json({**found, "settings": rows})
+    elif rows:
+        echo(*settings_text(rows), "", f"policies {found['version']}, {door.origin}")
+    else:
+        echo(f"nothing is set there ({door.origin})")
+
+
+@policies.command(name="set")
+@click.argument("level", type=click.Choice(_LEVELS))
+@click.argument("words", nargs=-1, required=True, metavar="[NAME] POLICY=VALUE...")
+@config_file
+@broker_option
+@reason_option
+@dry_run_option
+@click.option(
+    "--if-version", metavar="VERSION", help="Change nothing if the policies have another version by now."
+)
+@json_option
+def set_(
+    level: str,
+    words: Sequence[str],
+    file: str,
+    broker: str,
+    reason: str,
+    dry_run: bool,
+    if_version: str | None,
+    is_json: bool,
+) -> None:
+    """Set policies in the store, such as `set topic orders.eu max_publish_rate=500/s`.
+
+    All are set at once, or none. A ceiling is set by `ceiling.POLICY=VALUE`, an option by
+    `on_limit.POLICY=reject` or `observe_only.POLICY=true`.
+    """
+    name, rest = _named(level, words)
+    edits = []
+    for word in rest:
+        field, equals, value = word.partition("=")
+        if not equals or not field or not value:
+            raise click.UsageError(f"{word!r} is not POLICY=VALUE, such as max_publish_rate=500/s")
+        edits.append(_edit(level, name, broker, field, _value(value)))
+    _change(file, edits, reason, if_version, dry_run=dry_run, is_json=is_json)
+
+
+@policies.command()
+@click.argument("level", type=click.Choice(_LEVELS))
+@click.argument("words", nargs=-1, required=True, metavar="[NAME] POLICY...")
+@config_file
+@broker_option
+@reason_option
+@dry_run_option
+@json_option
+def unset(
+    level: str, words: Sequence[str], file: str, broker: str, reason: str, dry_run: bool, is_json: bool
+) -> None:
+    """Remove policies from the store, so that they are inherited again."""
+    name, rest = _named(level, words)
+    edits = [_edit(level, name, broker, field, None) for field in rest]
+    _change(file, edits, reason, None, dry_run=dry_run, is_json=is_json)
+
+
+@policies.command()
+@file_argument
+@config_file
+@click.option("--prune", is_flag=True, help="Also show what DOCUMENT does not set, which would be removed.")
+@json_option
+def diff(document: Any, file: str, prune: bool, is_json: bool) -> None:
+    """Compare the store with DOCUMENT, a file of policies (`-` for standard input).
+
+    The exit code is 1 if they differ.
+    """
+    plan = open_door(file).apply(document.read(), "", prune=prune, dry_run=True)
+    if is_json:
+        echo_json(plan)
+    else:
+        echo(*(changes_text(plan["changes"]) or ["no difference"]))
+    sys.exit(_DIFFERENT if plan["changes"] else 0)
+
+
+@policies.command()
+@file_argument
+@config_file
+@click.option("--prune", is_flag=True, help="Remove what DOCUMENT does not set.")
+@reason_option
+@dry_run_option
+@json_option
+def apply(document: Any, file: str, prune: bool, reason: str, dry_run: bool, is_json: bool) -> None:
+    """Set all policies of DOCUMENT in the store at once (`-` for standard input).
+
+    DOCUMENT has `policies:` as in the configuration file, and `brokers:` with `name` and `policies` for
+    single brokers. `export` writes one.
+    """
+    door = open_door(file)
+    found = door.apply(document.read(), reason, prune=prune, dry_run=dry_run)
+    _print(found, door.origin, dry_run=dry_run, is_json=is_json)
+
+
+@policies.command()
+@config_file
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write it here, not to stdout."
+)
+def export(file: str, output: Path | None) -> None:
+    """Print the store's policies as a document for `apply`."""
+    text = open_door(file).export()
+    if output is None:
+        echo_document(text.rstrip("\n"))
+        return
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise click.ClickException(f"cannot write {str(output)!r}: {error.strerror}") from None
+
+
+@policies.command()
+@config_file
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 1000), help="Most revisions.")
+@json_option
+def history(file: str, limit: int, is_json: bool) -> None:
+    """Show who changed which policies when, and why, newest first; changes of the file included."""
+    found = open_door(file).history(limit)
+    if is_json:
+        echo_json(found)
+    else:
+        echo(*history_text(found))
+
+
+@policies.command()
+@click.argument("number", type=click.IntRange(1))
+@config_file
+@reason_option
+@dry_run_option
+@json_option
+def undo(number: int, file: str, reason: str, dry_run: bool, is_json: bool) -> None:
+    """Take back a revision of `history`; that is a revision, too, which can be undone."""
+    door = open_door(file)
+    found = door.undo(number, reason, dry_run=dry_run)
+    _print(found, door.origin, dry_run=dry_run, is_json=is_json)
+
+
+def _change(
+    file: str,
+    edits: list[dict[str, Any]],
+    reason: str,
+    seen: str | None,
+    *,
+    dry_run: bool,
+    is_json: bool,
+) -> None:
+    door = open_door(file)
+    found = door.change(edits, reason, seen, dry_run=dry_run)
+    _print(found, door.origin, dry_run=dry_run, is_json=is_json)
+
+
+def _print(found: dict[str, Any], origin: str, *, dry_run: bool, is_json: bool) -> None:
+    if is_json:
+        echo_json(found)
+    else:
+        echo(*(plan_text(found) if dry_run else done_text(found, origin)))
+
+
+def _named(level: str, words: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """The name, empty at broker level, and the other words."""
+    if level == "broker":
+        return "", words
+    name, *rest = words
+    if not rest:
+        raise click.UsageError(f"expected the name of the {level}, then policies")
+    return name, rest
+
+
+def _edit(level: str, name: str, broker: str, field: str, value: object) -> dict[str, Any]:
+    return {"level": level, "name": name, "broker": broker, "field": field, "value": value}
+
+
+def _value(text: str) -> object:
+    """A value of the command line: true and false are switches, as in YAML."""
+    if text in ("true", "false"):
+        return text == "true"
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        return text

@@ -1,0 +1,99 @@
+"""Text of `sluicegate policies`: settings, plans and the history."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from sluicegate.cli.aligning import aligned
+
+
+def settings_text(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A line for each setting."""
+    table = [("level", "name", "policy", "value", "source", "where")]
+    table += [
+        (
+            _level(row),
+            row["name"] or "-",
+            row["field"],
+            row["text"],
+            row["source"] + (", locked" if row["locked"] else ""),
+            row["location"] or "-",
+        )
+        for row in rows
+    ]
+    return aligned(table)
+
+
+def changes_text(changes: Iterable[Mapping[str, Any]], indent: str = "") -> list[str]:
+    """A line for each change, from what to what."""
+    rows = [
+        (
+            indent + place_text(change),
+            change["field"],
+            f"{change['old_text']} -> {change['new_text']}",
+        )
+        for change in changes
+    ]
+    return aligned(rows) if rows else []
+
+
+def plan_text(plan: Mapping[str, Any]) -> list[str]:
+    """What a change would do."""
+    if not plan["changes"]:
+        return ["nothing would change"]
+    text = ["would change:", *changes_text(plan["changes"], "  ")]
+    if not plan["topics_known"]:
+        return [*text, "no topics in use are known: no gateway runs, or nobody uses it"]
+    changed, known = plan["topics_changed"], plan["topics_known"]
+    text.append(f"of {known} topics in use, {changed} would have other policies")
+    if plan["topics"]:
+        rows = [("  topic", "broker", "policy", "now", "then", "use now")]
+        rows += [
+            (f"  {row['topic']}", row["broker"], row["field"], row["before"], row["after"], _use(row))
+            for row in plan["topics"]
+        ]
+        text += aligned(rows)
+    if changed > len(plan["topics"]):
+        text.append(f"  and {changed - len(plan['topics'])} more")
+    return text
+
+
+def done_text(done: Mapping[str, Any], origin: str) -> list[str]:
+    """What a change has done."""
+    if not done["changes"]:
+        return [f"nothing changed: {origin} has these policies already"]
+    where = f"revision {done['revision']}, policies {done['version']}, {origin}"
+    return [*changes_text(done["changes"]), where]
+
+
+def history_text(revisions: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The revisions, each with its changes below."""
+    if not revisions:
+        return ["no policy was changed yet"]
+    text = []
+    for revision in revisions:
+        reason = f": {revision['reason']}" if revision["reason"] else ""
+        kind = "file" if revision["source"] == "file" else "store"
+        version = revision["policies"] or "-"
+        head = f"{revision['number']}  {revision['at']}  {kind}  policies {version}"
+        text += [f"{head}  {revision['actor']}{reason}", *changes_text(revision["changes"], "    ")]
+    return text
+
+
+def place_text(row: Mapping[str, Any]) -> str:
+    """What a setting is for, such as `topic orders.eu of broker main`."""
+    where = f"{row['level']} {row['name']}".rstrip()
+    return f"{where} of broker {row['broker']}" if row["broker"] and row["name"] else _level(row, where)
+
+
+def _level(row: Mapping[str, Any], where: str = "") -> str:
+    where = where or row["level"]
+    if not row["broker"]:
+        return where
+    return f"broker {row['broker']}" if row["level"] == "broker" else f"{where} of {row['broker']}"
+
+
+def _use(row: Mapping[str, Any]) -> str:
+    found = row["use"].get("use", {}).get(row["field"], {})
+    if "used_text" in found:
+        return str(found["used_text"])
+    return str({"max_producers_per_topic": row["use"].get("producers", "-")}.get(row["field"], "-"))

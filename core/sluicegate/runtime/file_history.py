@@ -1,0 +1,69 @@
+"""Which policies a configuration file had last, so that the history tells what changed in it."""
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from sluicegate.model import Level, PolicyLayer, PolicyValue
+from sluicegate.private_files import make_folder, opener
+from sluicegate.store.policy_store import CEILING, Change, Key
+
+NAME = "file-policies.json"
+"""Name of the file in the state directory."""
+_FORMAT = 1
+_LEVELS = {level.label: level for level in Level}
+Values = Mapping[Key, PolicyValue]
+
+
+def values_of(layers: Iterable[PolicyLayer]) -> dict[Key, PolicyValue]:
+    """What layers set, ceilings with their prefix."""
+    return {
+        Key(layer.level, layer.name, f"{prefix}{field}", layer.broker): setting.value
+        for layer in layers
+        for prefix, settings in (("", layer.settings), (CEILING, layer.ceilings))
+        for field, setting in settings.items()
+    }
+
+
+def changes_between(before: Values, after: Values) -> list[Change]:
+    """What differs, sorted."""
+    return [
+        Change(key, before.get(key), after.get(key))
+        for key in sorted(before.keys() | after.keys())
+        if repr(before.get(key)) != repr(after.get(key))
+    ]
+
+
+class FileHistory:
+    """The last policies of the configuration file of a gateway, kept over restarts.
+
+    :param state_dir: the gateway's state directory.
+    :param file: path of the configuration file; what was kept for another one does not count.
+    """
+
+    def __init__(self, state_dir: str, file: str) -> None:
+        self._path = Path(state_dir) / NAME
+        self._file = os.path.abspath(file)
+
+    def kept(self) -> dict[Key, PolicyValue] | None:
+        """What was kept; None if nothing was, or it cannot be read."""
+        try:
+            found = json.loads(self._path.read_bytes())
+            if (found["format"], found["file"]) != (_FORMAT, self._file):
+                return None
+            return {Key(_LEVELS[level], *rest): value for level, *rest, value in found["policies"]}
+        except (OSError, ValueError, TypeError, KeyError):
+            return None
+
+    def keep(self, values: Values) -> None:
+        """Keep the policies that the file has now.
+
+        :raises OSError: if they cannot be written; the previous ones stay.
+        """
+        make_folder(self._path.parent)
+        rows = [[key.level.label, *key[1:], value] for key, value in values.items()]
+        fresh = self._path.with_name(f".{NAME}-{os.getpid()}")
+        with open(fresh, "w", opener=opener) as stream:
+            json.dump({"format": _FORMAT, "file": self._file, "policies": rows}, stream)
+        fresh.replace(self._path)

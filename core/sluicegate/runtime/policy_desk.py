@@ -1,0 +1,244 @@
+"""Policies for those who operate the gateway: what is set, what a change would do, history and undo.
+
+`sluicegate policies` and the admin API alike use it; its answers are JSON values.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from sluicegate.broker import PolicyRefusedError
+from sluicegate.config.fields import PolicyFields
+from sluicegate.config.policy_document import document_text, read_document
+from sluicegate.engine.hierarchy import Resolver
+from sluicegate.model import Level, PolicyLayer, PolicyValue, Setting, version_text
+from sluicegate.runtime.changing import Wanted, planned
+from sluicegate.runtime.file_history import changes_between, values_of
+from sluicegate.runtime.policies_in_force import PolicyWatch
+from sluicegate.store import Author, Change, Key, Revision
+from sluicegate.store.policy_store import CEILING
+
+Live = Mapping[str, Mapping[str, Mapping[str, Any]]]
+"""Samples of topics by broker and name, as in the workers' snapshots."""
+_MOST_TOPICS = 50
+"""Topics that a plan lists."""
+_LABELS = {level.label: level for level in Level}
+
+
+class UnknownRevisionError(PolicyRefusedError):
+    """The history has no such revision."""
+
+
+class PolicyDesk:
+    """Reads and changes the policies of file and store; its methods block and belong to the watch's thread.
+
+    :param watch: file and store.
+    :param live: gives the last samples of the topics in use.
+    """
+
+    def __init__(self, watch: PolicyWatch, live: Callable[[], Live] = dict) -> None:
+        self._watch = watch
+        self._live = live
+
+    @property
+    def _fields(self) -> PolicyFields:
+        return self._watch.loaded.fields
+
+    def settings(self) -> dict[str, Any]:
+        """Everything that file and store set.
+
+        :return: `version`; and `settings`, each with `broker` (empty for all), `level`, `name`, `field`,
+            `value`, `text`, `source`, `location` and `locked`.
+        """
+        layers = (*self._watch.loaded.policy_layers, *self._watch.store_layers)
+        return {"version": version_text(self._watch.version), "settings": list(self._rows(layers))}
+
+    def plan(self, wanted: Sequence[Wanted]) -> dict[str, Any]:
+        """What a change would do, without doing it.
+
+        :return: `version` and `version_after`; `changes` in the store; `topics`, those in use whose policies
+            would change, each with `broker`, `topic`, `field`, `before`, `after` and `use`, its last sample;
+            `topics_changed`, how many such there are, and `topics_known`, how many were looked at.
+        :raises PolicyRefusedError: if it cannot be done.
+        """
+        watch = self._watch
+        before = watch.store_layers
+        edits, after = planned(watch.loaded, before, wanted, watch.name_of)
+        changes = changes_between(values_of(before), values_of(after))
+        fields = {edit.key.field.removeprefix(CEILING) for edit in edits}
+        topics, known = self._topics_changed(after, fields)
+        return {
+            "version": version_text(watch.version),
+            "version_after": version_text(watch.loaded.version(after)),
+            "changes": [self._change(change) for change in changes],
+            "topics": topics[:_MOST_TOPICS],
+            "topics_changed": len(topics),
+            "topics_known": known,
+        }
+
+    def change(self, wanted: Sequence[Wanted], author: Author, seen: str | None = None) -> dict[str, Any]:
+        """Set and unset policies in the store.
+
+        :param seen: version of the policies that the author has seen; None for any.
+        :return: `revision`, the number in the history; and the `changes`.
+        :raises PolicyRefusedError: if a value is invalid; nothing is changed then.
+        :raises PolicyUnavailableError: if the store cannot be written.
+        :raises StoreConflictError: if other policies are in force than were seen.
+        """
+        before = values_of(self._watch.store_layers)
+        number = self._watch.change(wanted, author, None if seen is None else int(seen, 16))
+        self._watch.check()
+        changes = changes_between(before, values_of(self._watch.store_layers))
+        version = version_text(self._watch.version)
+        return {"revision": number, "version": version, "changes": [self._change(each) for each in changes]}
+
+    def document(self, text: str, name: str, *, prune: bool) -> list[Wanted]:
+        """The changes that make the store agree with a document.
+
+        :param text: of the document, YAML.
+        :param name: what errors call it.
+        :param prune: whether to remove what the document does not set.
+        :raises ConfigErrors: if it has errors.
+        """
+        found = values_of(read_document(text, name, self._fields))
+        known = values_of(self._watch.store_layers)
+        wanted: list[Wanted] = [Wanted(key, value) for key, value in found.items() if known.get(key) != value]
+        if prune:
+            wanted += [Wanted(key, None) for key in known.keys() - found.keys()]
+        return wanted
+
+    def export(self) -> str:
+        """The store's policies as a document."""
+        return document_text(self._watch.store_layers, self._fields)
+
+    def history(self, limit: int, before: int | None = None) -> list[dict[str, Any]]:
+        """The last revisions of store and file, newest first.
+
+        :param before: only those with a lower number.
+        :return: each with `number`, `at`, `actor`, `reason`, `source`, `policies` (their version) and
+            `changes`.
+        :raises StoreError: if the store cannot be read.
+        """
+        return [self._revision(each) for each in self._watch.history(limit, before)]
+
+    def undoing(self, number: int) -> list[Wanted]:
+        """The changes that take back a revision of the store.
+
+        :raises PolicyRefusedError: if there is no such revision, it changed the file, or what it set was
+            changed again.
+        """
+        found = self._watch.history(1, number + 1)
+        if not found or found[0].number != number:
+            raise UnknownRevisionError(f"no revision {number}: `sluicegate policies history` lists them")
+        [revision] = found
+        if revision.is_of_file:
+            raise PolicyRefusedError(
+                f"revision {number} changed the configuration file: change it back there"
+            )
+        known = values_of(self._watch.store_layers)
+        for change in revision.changes:
+            if repr(known.get(change.key)) != repr(change.new):
+                what = f"{change.key.field} of {_place(change.key)} was changed again after revision {number}"
+                raise PolicyRefusedError(f"{what}: undo the later change first, or set it")
+        return [Wanted(change.key, change.old) for change in revision.changes]
+
+    # -- as JSON -----------------------------------------------------------------------------------
+
+    def _rows(self, layers: Iterable[PolicyLayer]) -> Iterable[dict[str, Any]]:
+        for layer in layers:
+            for prefix, settings in (("", layer.settings), (CEILING, layer.ceilings)):
+                for field, setting in settings.items():
+                    key = Key(layer.level, layer.name, f"{prefix}{field}", layer.broker)
+                    yield self._row(key, setting)
+
+    def _row(self, key: Key, setting: Setting) -> dict[str, Any]:
+        return {
+            **_key_json(key),
+            "value": setting.value,
+            "text": self._text(key, setting.value),
+            "source": setting.source.label,
+            "location": setting.location,
+            "locked": setting.locked,
+        }
+
+    def _change(self, change: Change) -> dict[str, Any]:
+        return {
+            **_key_json(change.key),
+            "old": change.old,
+            "new": change.new,
+            "old_text": self._text(change.key, change.old),
+            "new_text": self._text(change.key, change.new),
+        }
+
+    def _revision(self, revision: Revision) -> dict[str, Any]:
+        return {
+            "number": revision.number,
+            "at": revision.at,
+            **revision.author._asdict(),
+            "source": "file" if revision.is_of_file else "store",
+            "policies": revision.policies,
+            "changes": [self._change(change) for change in revision.changes],
+        }
+
+    def _text(self, key: Key, value: PolicyValue | None) -> str:
+        if value is not None:
+            return self._fields.text(key.field.removeprefix(CEILING), value)
+        of_file = self._watch.file_values.get(key)
+        return "not set" if of_file is None else f"{self._text(key, of_file)} of the file"
+
+    def _topics_changed(
+        self, after: tuple[PolicyLayer, ...], fields: Iterable[str]
+    ) -> tuple[list[dict[str, Any]], int]:
+        """The topics in use whose fields would have other values, and how many were looked at."""
+        watch, found, known = self._watch, [], 0
+        for config in watch.loaded.config.brokers:
+            defaults = self._fields.defaults_with(config.policy_defaults)
+            old, new = (
+                Resolver(watch.loaded.policies(layers, 0, config.name), defaults, self._fields.broker_only)
+                for layers in (watch.store_layers, after)
+            )
+            for topic, sample in self._live().get(config.name, {}).items():
+                known += 1
+                name = watch.name_of(config, topic)
+                values = old.resolve(name).values, new.resolve(name).values
+                for field in fields:
+                    was, will_be = (self._field_text(field, each.get(field)) for each in values)
+                    if was != will_be:
+                        row = {"broker": config.name, "topic": topic, "field": field}
+                        found.append({**row, "before": was, "after": will_be, "use": sample})
+        return found, known
+
+    def _field_text(self, field: str, value: PolicyValue | None) -> str:
+        return "not set" if value is None else self._fields.text(field, value)
+
+
+def wanted_from(edits: Iterable[Mapping[str, Any]]) -> list[Wanted]:
+    """Changes from JSON: each with `level`, `field`, `value` (null unsets), `name` and `broker`.
+
+    :raises PolicyRefusedError: if one is not such a change.
+    """
+    found = []
+    for edit in edits:
+        level = _LABELS.get(str(edit.get("level")))
+        name, broker, field = (edit.get(key, "") for key in ("name", "broker", "field"))
+        if level is None:
+            raise PolicyRefusedError(f"no level {edit.get('level')!r}: write broker, namespace or topic")
+        if (
+            not isinstance(name, str)
+            or not isinstance(broker, str)
+            or not isinstance(field, str)
+            or not field
+        ):
+            raise PolicyRefusedError("a change needs a field, and name and broker are texts")
+        if "value" not in edit:
+            raise PolicyRefusedError(f"{field} has no value: write null to unset it")
+        found.append(Wanted(Key(level, name, field, broker), edit["value"]))
+    return found
+
+
+def _key_json(key: Key) -> dict[str, Any]:
+    return {"broker": key.broker, "level": key.level.label, "name": key.name, "field": key.field}
+
+
+def _place(key: Key) -> str:
+    where = f"{key.level.label} {key.name}".rstrip()
+    return f"{where} of broker {key.broker}" if key.broker else where

@@ -1,0 +1,91 @@
+"""The admin API over a real file and store, asked in this process."""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+from starlette.applications import Starlette
+
+from sluicegate.admin.resources import admin_routes
+from sluicegate.config.load import load
+from sluicegate.runtime.effective import BrokerPolicies
+from sluicegate.runtime.plugins import load_plugins
+from sluicegate.runtime.policies_in_force import PolicyWatch
+from sluicegate.runtime.policy_desk import PolicyDesk
+
+KEY = "ab" * 16
+TOKENS = {"ci": "write", "viewer": "read", "prometheus": "metrics"}
+Answer = TypeVar("Answer")
+
+
+def file_text() -> str:
+    """A file with a token for each scope; the token of `ci` is `token-ci`."""
+    tokens = ", ".join(
+        f"{{name: {name}, sha256: {hashlib.sha256(f'token-{name}'.encode()).hexdigest()}, scope: {scope}}}"
+        for name, scope in TOKENS.items()
+    )
+    return f"""\
+brokers:
+  - {{name: main, system: kafka, bootstrap: ["127.0.0.1:1"], listen: {{port: 19092}}}}
+admin: {{callers: [{tokens}]}}
+policies:
+  namespaces: [{{name: orders, max_publish_rate: 1000/s}}]
+"""
+
+
+class Supervised:
+    """What the API needs of a supervisor, in the caller's thread."""
+
+    file_digest = "0" * 64
+
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / "gateway.yaml"
+        self.path.write_text(file_text())
+        plugins = load_plugins(())
+        loaded = load(self.path, plugins.policy_models, plugins.broker_models, {})
+        state = loaded.config.model_copy(update={"state_dir": str(directory)})
+        object.__setattr__(loaded, "config", state)
+        self.watch = PolicyWatch(self.path, loaded, plugins, {})
+        self.watch.check()
+        self.callers = loaded.config.admin.callers
+        self.desk = PolicyDesk(self.watch)
+
+    @property
+    def policies_in_force(self) -> Mapping[str, BrokerPolicies]:
+        """None: these tests do not ask for them."""
+        return {}
+
+    async def at_desk(self, call: Callable[[PolicyDesk], Answer]) -> Answer:
+        """Make a call."""
+        return call(self.desk)
+
+
+class Lab:
+    """The API and a client of it."""
+
+    def __init__(self, supervised: Supervised) -> None:
+        self.supervised = supervised
+        self.app = Starlette(routes=admin_routes(supervised, KEY, supervised.callers))
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        token: str | None = "token-ci",
+        client: str = "127.0.0.1",
+        **options: Any,
+    ) -> httpx.Response:
+        """Make a request below `/api/v1`."""
+        transport = httpx.ASGITransport(self.app, client=(client, 50_000))
+        headers = {**({} if token is None else {"authorization": f"Bearer {token}"})}
+        headers |= options.pop("headers", {})
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as asking:
+            return await asking.request(method, f"/api/v1{path}", headers=headers, **options)
+
+    def close(self) -> None:
+        """Close the store."""
+        with closing(self.supervised.watch):
+            pass
