@@ -11,6 +11,7 @@ from starlette.applications import Starlette
 
 from sluicegate.admin.resources import admin_routes
 from sluicegate.config.load import load
+from sluicegate.engine.hierarchy import Resolver
 from sluicegate.runtime.effective import BrokerPolicies
 from sluicegate.runtime.plugins import load_plugins
 from sluicegate.runtime.policies_in_force import PolicyWatch
@@ -55,8 +56,18 @@ class Supervised:
 
     @property
     def policies_in_force(self) -> Mapping[str, BrokerPolicies]:
-        """None: these tests do not ask for them."""
-        return {}
+        """Of each broker."""
+        loaded = self.watch.loaded
+        return {
+            broker.name: BrokerPolicies(
+                broker,
+                self.watch.plugins.drivers[broker.system],
+                Resolver(self.watch.policies(broker.name), loaded.fields.defaults),
+                loaded.fields,
+                {},
+            )
+            for broker in loaded.config.brokers
+        }
 
     async def at_desk(self, call: Callable[[PolicyDesk], Answer]) -> Answer:
         """Make a call."""

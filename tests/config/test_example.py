@@ -149,7 +149,7 @@ def test_the_schema_accepts_the_example(schema: dict[str, Any], is_valid: Draft2
     [
         "{broker: {max_publish_rte: 1}}",
         "{broker: {max_publish_rate: -1}}",
-        "{broker: {max_publish_rate: 1.5}}",
+        "{broker: {max_producers_per_topic: 1.5}}",
         "{broker: {max_publish_rate: 4294967296}}",
         "{broker: {max_publish_rate: 10MiB}}",
         "{broker: {on_limit: {max_message_size: drop}}}",

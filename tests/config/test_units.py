@@ -43,10 +43,18 @@ UNITS = (COUNT, MESSAGE_RATE, BYTE_RATE, SIZE, DURATION)
         (DURATION, "500ms", 500),
         (DURATION, "1h", 3_600_000),
         (DURATION, 250, 250),
+        (MESSAGE_RATE, "30/min", 0.5),
+        (MESSAGE_RATE, "0.5/s", 0.5),
+        (MESSAGE_RATE, 0.5, 0.5),
+        (MESSAGE_RATE, 5.0, 5),
+        (MESSAGE_RATE, "6k/min", 100),
+        (MESSAGE_RATE, "7/h", 7 / 3_600),
+        (BYTE_RATE, "60MB/min", 1_000_000),
     ],
 )
-def test_values_are_read_in_base_units(unit: Unit, text: object, amount: int) -> None:
-    assert unit.parse(text) == amount
+def test_values_are_read_in_base_units(unit: Unit, text: object, amount: float) -> None:
+    parsed = unit.parse(text)
+    assert (parsed, type(parsed)) == (amount, type(amount))
 
 
 @pytest.mark.seed("S1-013")
@@ -56,7 +64,7 @@ def test_values_are_read_in_base_units(unit: Unit, text: object, amount: int) ->
         (COUNT, -1, "-1 is negative", "0 for unlimited"),
         (COUNT, "-1", "'-1' is negative", "0 for unlimited"),
         (COUNT, "unlimited", "'unlimited' is not a whole number", "0 for unlimited"),
-        (MESSAGE_RATE, " Unlimited", "is not a whole number of messages per second", "0 for unlimited"),
+        (MESSAGE_RATE, " Unlimited", "is not a number of messages per second", "0 for unlimited"),
         (DURATION, "none", "'none' is not a whole number of milliseconds", "0 for none"),
         (COUNT, 1.5, "1.5 is not a whole number", "such as 100"),
         (COUNT, 2.0, "2.0 is not a whole number", "such as 100"),
@@ -64,8 +72,9 @@ def test_values_are_read_in_base_units(unit: Unit, text: object, amount: int) ->
         (COUNT, U32_MAX + 1, "4294967296 is too large: at most 4294967295", "0 for unlimited"),
         (COUNT, "10k", "unknown unit 'k'", "such as 100"),
         (MESSAGE_RATE, "10MiB/s", "unknown unit 'MiB'", "M"),
-        (MESSAGE_RATE, "500/m", "'500/m' is not a whole number of messages per second", "'500/s'"),
-        (MESSAGE_RATE, "0.5/s", "not a whole number of messages per second", "'500/s'"),
+        (MESSAGE_RATE, "500/m", "'500/m' is not a number of messages per second", "'500/s'"),
+        (MESSAGE_RATE, "30/d", "'30/d' is not a number of messages per second", "'30/min'"),
+        (SIZE, "30/min", "'30/min' is not a whole number of bytes", "'10MiB'"),
         (BYTE_RATE, "5GiB/s", "'5GiB/s' is too large", "0 for unlimited"),
         (SIZE, "10M", "unknown unit 'M'", "did you mean 'MB'?"),
         (SIZE, "10mib", "unknown unit 'mib'", "did you mean 'MiB'?"),
@@ -92,6 +101,17 @@ def test_what_is_no_such_number_is_refused_with_a_remedy(
 def test_text_is_read_back_unchanged(unit: Unit, data: st.DataObject) -> None:
     amount = data.draw(st.integers(0, unit.maximum))
     assert unit.parse(unit.text(amount)) == amount
+
+
+@given(st.integers(1, 10**6), st.integers(0, 3), st.sampled_from(["s", "min", "h"]))
+def test_a_fraction_is_read_back_unchanged(number: int, places: int, period: str) -> None:
+    amount = MESSAGE_RATE.parse(f"{number / 10**places:.3f}/{period}")
+    assert MESSAGE_RATE.parse(MESSAGE_RATE.text(amount)) == amount
+
+
+@pytest.mark.parametrize(("amount", "text"), [(0.5, "30/min"), (7 / 3_600, "7/h"), (1.25, "75/min")])
+def test_a_rate_below_one_a_second_is_shown_for_a_longer_time(amount: float, text: str) -> None:
+    assert MESSAGE_RATE.text(amount) == text
 
 
 @given(st.sampled_from(UNITS), st.data())

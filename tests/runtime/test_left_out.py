@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from sluicegate.cli import main
 from sluicegate.config.errors import ConfigErrors
 from sluicegate.config.load import load
 from sluicegate.runtime.plugins import CHOICE, load_plugins
@@ -127,3 +129,26 @@ def test_the_package_runs_with_python_m() -> None:
     )
     assert done.returncode == 0
     assert done.stdout.startswith("Usage: sluicegate check [OPTIONS] FILE\n")
+
+
+def test_a_file_is_checked_where_one_of_its_extras_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "httpx", None)
+    entry = '  - {{name: {0}, system: {0}, bootstrap: ["127.0.0.1:1"], listen: {{port: {1}}}}}\n'
+    policies = (
+        "policies:\n"
+        "  broker: {ceiling: {max_publish_rate: 5}}\n"
+        '  topics: [{name: "orders*", max_publish_rate: 9}]\n'
+    )
+    file = tmp_path / "gateway.yaml"
+    file.write_text(f"brokers:\n{entry.format('kafka', 19092)}{entry.format('pulsar', 16650)}{policies}")
+    checked = CliRunner().invoke(main, ["check", str(file)], catch_exceptions=False)
+    assert (checked.exit_code, checked.stdout.startswith(f"{file}: ok, brokers kafka")) == (0, True)
+    assert "warning[config]: cannot serve system 'pulsar' here: httpx is not installed" in checked.stderr
+    assert "pip install 'sluicegate[pulsar]'" in checked.stderr
+    assert "max_publish_rate 9/s is above the broker ceiling" in checked.stderr, "the rest is checked"
+
+    file.write_text(file.read_text().replace("max_publish_rate: 9", "max_publish_rte: 9"))
+    wrong = CliRunner().invoke(main, ["check", str(file)], catch_exceptions=False)
+    assert (wrong.exit_code, "unknown key 'max_publish_rte'" in wrong.stderr) == (1, True)

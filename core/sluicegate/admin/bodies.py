@@ -113,6 +113,17 @@ def query_number(query: Mapping[str, str], name: str, default: int, lowest: int,
     return int(text)
 
 
+def query_text(query: Mapping[str, str], name: str, longest: int) -> str:
+    """Read a text of the query; empty if it is absent.
+
+    :raises BadRequestError: if it has more than `longest` characters.
+    """
+    text = query.get(name, "")
+    if len(text) > longest:
+        raise _invalid(f"{name} has more than {longest} characters")
+    return text
+
+
 def query_flag(query: Mapping[str, str], name: str) -> bool:
     """Read a switch of the query: absent, `true` or `false`.
 

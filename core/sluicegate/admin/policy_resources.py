@@ -16,6 +16,7 @@ from sluicegate.admin.bodies import (
     UndoBody,
     query_flag,
     query_number,
+    query_text,
     read_json,
     read_text,
 )
@@ -32,6 +33,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 _PAGE = 200
 _LARGEST_PAGE = 1_000
 _HISTORY = 50
+_LONGEST_REASON = 1_000
 _NO_BOUND = 2**53 - 1
 _FILTERS = ("broker", "level", "name", "field", "source")
 
@@ -55,12 +57,10 @@ class PolicyResources:
     def routes(self) -> Sequence[BaseRoute]:
         """Paths below that of the API."""
         return [
-            Route("/v1/policies", guarded(self.settings), methods=["GET"]),
-            Route("/v1/policies", guarded(self.change), methods=["PATCH"]),
-            Route("/v1/policies/document", guarded(self.export), methods=["GET"]),
-            Route("/v1/policies/document", guarded(self.apply), methods=["POST"]),
-            Route("/v1/policies/history", guarded(self.history), methods=["GET"]),
-            Route("/v1/policies/history/{number}/undo", guarded(self.undo), methods=["POST"]),
+            resource("/v1/policies", GET=self.settings, PATCH=self.change),
+            resource("/v1/policies/document", GET=self.export, POST=self.apply),
+            resource("/v1/policies/history", GET=self.history),
+            resource("/v1/policies/history/{number}/undo", POST=self.undo),
         ]
 
     async def settings(self, request: Request) -> Response:
@@ -92,7 +92,7 @@ class PolicyResources:
     async def apply(self, request: Request) -> Response:
         """Make the store agree with a document, or plan it."""
         prune = query_flag(request.query_params, "prune")
-        reason = request.query_params.get("reason", "")
+        reason = query_text(request.query_params, "reason", _LONGEST_REASON)
         text = await read_text(request, YAML_TYPE)
         return await self._changed(request, lambda desk: desk.document(text, "document", prune=prune), reason)
 
@@ -129,7 +129,20 @@ class PolicyResources:
         return _with_etag(json_response(found), _etag(found["version"]))
 
 
-def guarded(handler: Handler) -> Handler:
+def resource(path: str, **handlers: Handler) -> Route:
+    """One path with its methods; what goes wrong in a handler becomes a problem.
+
+    :param handlers: by method.
+    """
+    guarded_handlers = {method: _guarded(handler) for method, handler in handlers.items()}
+
+    async def dispatch(request: Request) -> Response:
+        return await guarded_handlers["GET" if request.method == "HEAD" else request.method](request)
+
+    return Route(path, dispatch, methods=list(handlers))
+
+
+def _guarded(handler: Handler) -> Handler:
     """A handler whose errors become problems."""
 
     async def call(request: Request) -> Response:

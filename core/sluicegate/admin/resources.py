@@ -1,6 +1,7 @@
 """What the admin API answers."""
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Protocol
@@ -13,6 +14,7 @@ from starlette.routing import BaseRoute, Mount, Route
 
 from sluicegate.admin import EFFECTIVE_POLICIES
 from sluicegate.admin.access import Access
+from sluicegate.admin.openapi import described
 from sluicegate.admin.policy_resources import DeskOwner, PolicyResources
 from sluicegate.admin.problems import json_response, problem
 from sluicegate.admin.running_note import file_mark
@@ -61,12 +63,18 @@ def admin_routes(
         answer = brokers[broker].explain(topic)
         return json_response({**answer, "process": os.getpid(), "file_mark": mark})
 
+    async def description(request: Request) -> Response:
+        return json_response(described())
+
     effective_route = Route(EFFECTIVE_POLICIES.removeprefix(_ROOT), effective, methods=["GET"])
-    routes = [effective_route, *PolicyResources(supervisor).routes()]
+    description_route = Route("/v1/openapi.json", description, methods=["GET"])
+    routes = [description_route, effective_route, *PolicyResources(supervisor).routes()]
     handlers = {HTTPException: _refused, Exception: _failed}
     api = Starlette(routes=routes, exception_handlers=handlers)
     api.router.redirect_slashes = False
-    return [Mount(_ROOT, Access(api, callers, key))]
+    mount = Mount(_ROOT, Access(api, callers, key))
+    mount.path_regex = re.compile(mount.path_regex.pattern, re.DOTALL)  # a name may have a line break
+    return [mount]
 
 
 def _which(broker: str | None, known: Sequence[str]) -> Response:

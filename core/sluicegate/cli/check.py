@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import click
 
@@ -11,7 +11,7 @@ from sluicegate.cli.opening import Opened, counted, plugin_errors
 from sluicegate.config.errors import ConfigErrors, Finding, by_place, render
 from sluicegate.config.load import Loaded, Reading, parse_file, read
 from sluicegate.output import echo, echo_document, echo_json
-from sluicegate.runtime.plugins import load_plugins
+from sluicegate.runtime.plugins import Plugins, load_plugins
 
 
 @click.command()
@@ -27,7 +27,8 @@ def check(file: str, is_json: bool, no_files: bool) -> None:
 
     Environment variables that start with SLUICEGATE__ are checked too, as are the TLS files and directories
     that FILE refers to. The exit code is 1 if there are errors. Warnings report settings without the expected
-    effect, such as a policy that a configured broker cannot apply.
+    effect, such as a policy that a configured broker cannot apply, and brokers whose extra is not installed
+    here. Notes report what may well be meant, such as a name that only some brokers of the file can have.
     """
     reading, more = _read(file, with_files=not no_files)
     findings = by_place([*reading.findings, *more])
@@ -46,17 +47,28 @@ def _read(file: str, *, with_files: bool) -> tuple[Reading, list[Finding]]:
         parsed = parse_file(file, os.environ)
         with plugin_errors(file, parsed.root):
             plugins = load_plugins(parsed.plugin_modules)
-            reading = read(file, plugins.policy_models, plugins.broker_models, os.environ, parsed)
+            reading = read(file, plugins.policy_models, plugins.every_broker_model, os.environ, parsed)
     except ConfigErrors as refused:
         return Reading(tuple(refused.errors), None), []
     more: list[Finding] = []
     if with_files:
         more += file_findings(reading, "error", warn_of_expiry=True)
+    more += _left_out(reading, plugins)
     if reading.loaded is not None:
         opened = Opened(reading.loaded, plugins)
         more += policy_warnings(opened)
         more += store_findings(opened) if with_files else ()
     return reading, more
+
+
+def _left_out(reading: Reading, plugins: Plugins) -> Iterator[Finding]:
+    """Warn of brokers that this installation cannot serve; `run` refuses them."""
+    for index, broker in reading.brokers:
+        found = plugins.left_out.get(broker.system)
+        if found is not None and reading.root is not None:
+            path = ("brokers", index, "system")
+            message = f"cannot serve system {broker.system!r} here: {found.problem}"
+            yield reading.root.nearest(path).error(path, message, found.remedy, "warning")
 
 
 def _print(file: str, findings: Sequence[Finding], loaded: Loaded | None) -> None:

@@ -216,6 +216,8 @@ def _clamped(
         # If the broker level has the ceiling, any name that matches the pattern is representative.
         sample = layer.name.replace("*", "x")
         topic = TopicName("", sample)
+        if layer.level is Level.TOPIC and broker.system not in opened.plugins.drivers:
+            continue  # its extra is not installed
         if layer.level is Level.TOPIC:
             topic = opened.plugins.drivers[broker.system].name_of(sample, broker)
         effective = resolver.resolve(topic, layer.level)

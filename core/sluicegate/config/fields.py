@@ -122,7 +122,7 @@ class PolicyFields:
     def text(self, name: str, value: PolicyValue) -> str:
         """A value as people write it: `10MiB`, `500/s`, `unlimited`, `true`."""
         unit = self.unit(name)
-        if unit is not None and isinstance(value, int):
+        if unit is not None and isinstance(value, int | float) and not isinstance(value, bool):
             if value:
                 return unit.text(value)
             return "none" if unit in (DELAY, DURATION) else "unlimited"

@@ -1,7 +1,7 @@
 """Quantities with units, such as `10MiB`, `500/s` and `30s`, parsed to whole base units; hosts and addresses.
 
-Each type of a quantity is an annotated `int`: a count, messages per second, bytes per second, bytes or
-milliseconds.
+Each type of a quantity is an annotated `int`: a count, bytes or milliseconds. Rates, per second, may be
+fractions, as from `30/min`.
 0 is always valid and means unlimited (or no delay). An unset field is different: it inherits.
 """
 
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from ipaddress import ip_address
+from math import isfinite
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
 from pydantic import (
@@ -36,7 +37,8 @@ MAX_DELAY_MS = 36_525 * 24 * 3600 * 1000
 """Longest delivery delay: a hundred years, far below the overflow of timestamps."""
 
 _NUMBER = re.compile(
-    r"(?P<sign>-?)(?P<number>[0-9][0-9_]{0,19}(?:\.[0-9]{1,9})?) ?(?P<suffix>[A-Za-zµ]*)(?P<per>(?:/s)?)"
+    r"(?P<sign>-?)(?P<number>[0-9][0-9_]{0,19}(?:\.[0-9]{1,9})?) ?"
+    r"(?P<suffix>[A-Za-zµ]*)(?:/(?P<per>s|min|h))?"
 )
 
 
@@ -51,6 +53,8 @@ def refuse(problem: str, remedy: str, sibling: str = "") -> PydanticCustomError:
     return PydanticCustomError("sluicegate", "{problem}", context)
 
 
+_DECIMALS = 9
+_PERIODS = {"s": 1, "min": 60, "h": 3_600}
 _NOTHING = frozenset({"unlimited", "unbounded", "infinite", "infinity", "inf", "none", "off", "no limit"})
 """Words that are written for 0."""
 
@@ -66,21 +70,23 @@ class Unit:
     maximum: int
     suffixes: Mapping[str, int] = field(default_factory=dict, hash=False)
     """Factor by suffix, largest first; the empty suffix is always 1."""
-    per_second: bool = False
-    """True if `/s` may follow."""
+    is_rate: bool = False
+    """True for amounts per second: `/s`, `/min` or `/h` may follow."""
     words: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Suffix by common misspelling, such as `min` by `minutes`, for remedies."""
 
-    def parse(self, value: object) -> int:
+    def parse(self, value: object) -> int | float:
         """Parse a value from a file, the environment or a command line.
 
-        :param value: an integer in base units, or text with a suffix.
-        :return: whole base units, 0 to `maximum`.
+        :param value: a number in base units, whole unless it is a rate, or text with a suffix.
+        :return: base units, 0 to `maximum`; an `int` if they are whole.
         :raises PydanticCustomError: for anything else, with the remedy in its context.
         """
-        if isinstance(value, bool) or not isinstance(value, int | str):
+        if isinstance(value, float) and self.is_rate and isfinite(value):
+            value = int(value) if value.is_integer() else round(value, _DECIMALS)
+        elif isinstance(value, bool) or not isinstance(value, int | str):
             raise self._invalid(value)
-        amount = value if isinstance(value, int) else self._parse_text(value)
+        amount = self._parse_text(value) if isinstance(value, str) else value
         if amount < 0:
             raise refuse(f"{value!r} is negative", self._zero)
         if amount > self.maximum:
@@ -89,9 +95,9 @@ class Unit:
             )
         return amount
 
-    def _parse_text(self, text: str) -> int:
+    def _parse_text(self, text: str) -> int | float:
         found = _NUMBER.fullmatch(text.strip())
-        if found is None or (found["per"] and not self.per_second):
+        if found is None or (found["per"] and not self.is_rate):
             raise self._invalid(text)
         suffix = found["suffix"]
         if suffix and suffix not in self.suffixes:
@@ -100,12 +106,16 @@ class Unit:
                 f"unknown unit {suffix!r} in {shown_value(text)}", self._suffix_remedy(suffix), sibling
             )
         amount = Decimal(found["sign"] + found["number"].replace("_", "")) * self.suffixes.get(suffix, 1)
-        if amount != amount.to_integral_value():
+        seconds = _PERIODS[found["per"] or "s"]
+        if amount % seconds == 0:
+            return int(amount / seconds)
+        if not self.is_rate:
             raise self._invalid(text)
-        return int(amount)
+        return float(amount) / seconds
 
     def _invalid(self, value: object) -> PydanticCustomError:
-        wanted = f"a whole number of {self.noun}" if self.noun else "a whole number"
+        kind = "a number" if self.is_rate else "a whole number"
+        wanted = f"{kind} of {self.noun}" if self.noun else kind
         means_zero = isinstance(value, str) and value.strip().lower() in _NOTHING
         remedy = self._zero if means_zero else f"write {self.example}"
         return refuse(f"{shown_value(value)} is not {wanted}", remedy)
@@ -124,13 +134,29 @@ class Unit:
         guess = f"did you mean {lowered[close[0]]!r}? " if close else ""
         return f"{guess}known units: {', '.join(self.suffixes)}"
 
-    def text(self, amount: int) -> str:
+    def text(self, amount: float) -> str:
         """Format an amount in its shortest exact form, which `parse` reads back unchanged."""
-        tail = "/s" if self.per_second else ""
+        if isinstance(amount, float):
+            if not amount.is_integer():
+                return self._fraction_text(amount)
+            amount = int(amount)
+        tail = "/s" if self.is_rate else ""
         for suffix, factor in self.suffixes.items():
             if amount and amount % factor == 0:
                 return f"{amount // factor}{suffix}{tail}"
         return f"{amount}{tail}"
+
+    def _fraction_text(self, amount: float) -> str:
+        """A fraction, for the shortest period in which it is whole; else with few decimal places."""
+        for period, seconds in _PERIODS.items():
+            whole = round(amount * seconds)
+            if whole / seconds == amount:
+                return f"{self.text(whole).removesuffix('/s')}/{period}"
+        for period, seconds in _PERIODS.items():
+            text = f"{amount * seconds:.{_DECIMALS}f}".rstrip("0")
+            if float(text) / seconds == amount:
+                return f"{text}/{period}"
+        return f"{amount:.{_DECIMALS}f}/s"
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         # The inner schema keeps the field's own constraints, such as `gt=0`.
@@ -141,10 +167,10 @@ class Unit:
     ) -> JsonSchemaValue:
         suffixes = "|".join(re.escape(suffix) for suffix in self.suffixes)
         pattern = r"^\s*[0-9][0-9_]{0,19}(\.[0-9]{1,9})? ?" + (f"({suffixes})?" if suffixes else "")
-        pattern += (r"(/s)?" if self.per_second else "") + r"\s*$"
+        pattern += (r"(/(s|min|h))?" if self.is_rate else "") + r"\s*$"
         return {
             "anyOf": [
-                {"type": "integer", "minimum": 0, "maximum": self.maximum},
+                {"type": "number" if self.is_rate else "integer", "minimum": 0, "maximum": self.maximum},
                 {"type": "string", "pattern": pattern},
             ],
             "x-unit": self.noun or "count",
@@ -178,10 +204,10 @@ _TIME_WORDS = {
 }
 
 COUNT = Unit("", "a number such as 100", U32_MAX)
-MESSAGE_RATE = Unit("messages per second", "500, '500/s' or '10k/s'", U32_MAX, _MESSAGES, per_second=True)
-BYTE_RATE = Unit(
-    "bytes per second", "'10MiB/s' or bytes as 10485760", U32_MAX, _BINARY_FIRST, per_second=True
+MESSAGE_RATE = Unit(
+    "messages per second", "500, '500/s', '10k/s' or '30/min'", U32_MAX, _MESSAGES, is_rate=True
 )
+BYTE_RATE = Unit("bytes per second", "'10MiB/s' or bytes as 10485760", U32_MAX, _BINARY_FIRST, is_rate=True)
 SIZE = Unit("bytes", "'10MiB' or bytes as 10485760", U32_MAX, _BINARY_FIRST)
 STORAGE = Unit("bytes", "'4GiB' or bytes as 4294967296", STORAGE_MAX, _BINARY_FIRST)
 DURATION = Unit(
@@ -197,9 +223,9 @@ DELAY = Unit(
 
 Count: TypeAlias = Annotated[int, COUNT]
 """How many of something: 0 to 4294967295."""
-MessageRate: TypeAlias = Annotated[int, MESSAGE_RATE]
-"""Messages per second: `500`, `500/s`, `10k/s`."""
-ByteRate: TypeAlias = Annotated[int, BYTE_RATE]
+MessageRate: TypeAlias = Annotated[int | float, MESSAGE_RATE]
+"""Messages per second: `500`, `500/s`, `10k/s`, `30/min`, `0.5/s`."""
+ByteRate: TypeAlias = Annotated[int | float, BYTE_RATE]
 """Bytes per second: `10485760`, `10MiB/s`, `10MB/s`."""
 Size: TypeAlias = Annotated[int, SIZE]
 """Bytes: `10485760`, `10MiB`, `10MB`."""

@@ -212,6 +212,11 @@ class Plugins:
             for system, (_, driver) in self._every_driver.items()
         )
 
+    @cached_property
+    def every_broker_model(self) -> tuple[type[BrokerConfig], ...]:
+        """Configuration models of all drivers, also of those that are left out, to check a file anywhere."""
+        return tuple(driver.config_model for _, driver in self._every_driver.values())
+
     @property
     def packages(self) -> frozenset[str]:
         """The top-level packages that all plugins come from."""

@@ -18,6 +18,8 @@ _QUOTAS = (
     "principal_publish_quota_bytes",
 )
 """The rates and quotas that factors reduce."""
+_DIGITS = 3
+"""Of rates below one a second."""
 
 
 def reported_factors(facts: Mapping[str, str], effective: EffectivePolicies) -> dict[str, dict[str, Any]]:
@@ -55,8 +57,9 @@ def reduced_rates(
     for policy in () if paused else _QUOTAS:
         full = effective.number(policy)
         if full and not effective.flag(f"observe_only.{policy}"):
-            left = round(full * factors[name]["value"])
-            rates[policy] = {"full": fields.text(policy, int(full)), "left": fields.text(policy, left)}
+            left = full * factors[name]["value"]
+            left = round(left) if left >= 1 else round(left, _DIGITS)
+            rates[policy] = {"full": fields.text(policy, full), "left": fields.text(policy, left)}
     return {"by": name, "paused": paused, "rates": rates}
 
 
