@@ -306,5 +306,5 @@ def test_a_limit_that_is_lifted_leaves_no_debt(rates: tuple[int, int], left: tup
 
 def test_below_one_a_second_one_passes_each_time_that_the_bucket_is_full() -> None:
     bucket = DualBucket(0.5, 0, 1.0, 0)
-    passed = [now for now in range(0, 60 * SECOND, SECOND // 10) if bucket.take(1, 0, now) == 0]
-    assert passed == list(range(0, 60 * SECOND, 2 * SECOND))
+    passed = [now for now in range(0, 60 * SECOND_NS, SECOND_NS // 10) if bucket.take(1, 0, now) == 0]
+    assert passed == list(range(0, 60 * SECOND_NS, 2 * SECOND_NS))
