@@ -14,6 +14,7 @@ from sluicegate.engine.budget import Budget
 from sluicegate.engine.gates import GateCache
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.model import Level, PolicySet, TopicName
+from sluicegate.own_settings import BrokerTlsFiles, OwnSettings
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 UNIQUE_FACT = "broker."
@@ -426,3 +427,10 @@ class OptionalDriver(BrokerDriver, Protocol):
 
     def web(self, config: Any, services: WebServices) -> WebSite | None:
         """The web site of one configured broker; None if its entry has none."""
+
+    async def own_settings(self, config: Any, tls: BrokerTlsFiles) -> OwnSettings:
+        """Read the limits that one configured broker itself has; a few requests, each bounded in time.
+
+        :param tls: for the connections to it.
+        :raises OwnSettingsError: if it cannot be asked at all.
+        """

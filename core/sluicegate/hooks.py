@@ -63,6 +63,14 @@ class BrokerContext(TopicContext, Protocol):
         Other threads may read the numbers in them, and copy the mapping first by `tuple(states.items())`.
         """
 
+    @property
+    def driver(self) -> BrokerDriver | None:
+        """The driver of this kind of broker; None in an embedded gateway without one. For any thread."""
+
+    @property
+    def resolver(self) -> Resolver:
+        """What merges the policies in force; a new object after each change. For any thread."""
+
 
 @hookspec
 def sluicegate_policy_model() -> type[Any] | Sequence[type[Any]]:  # type: ignore[empty-body]

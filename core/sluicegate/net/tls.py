@@ -157,3 +157,28 @@ def _log_problem(section: str, problem: OSError) -> None:
         text,
         remedy,
     )
+
+
+class OwnTlsFiles:
+    """TLS of a broker's entry for a single command, a `sluicegate.own_settings.BrokerTlsFiles`.
+
+    :param config: the entry.
+    """
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self._files = TlsFiles.of_entry(config)
+
+    @property
+    def broker_tls(self) -> ssl.SSLContext | None:
+        """TLS towards the broker.
+
+        :raises OSError: if a file cannot be used.
+        """
+        return self._files.broker
+
+    def tls_for(self, section: BrokerTls) -> ssl.SSLContext:
+        """TLS as a section of the entry says.
+
+        :raises OSError: if a file cannot be used.
+        """
+        return self._files.context_for(section)

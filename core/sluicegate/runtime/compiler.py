@@ -78,6 +78,11 @@ class GateCompiler:
         self.slow = SlowCalls(slow_ms, lambda: self.context.metrics if self.context is not None else None)
 
     @property
+    def resolver(self) -> Resolver:
+        """What merges the policies in force; a new object after each change."""
+        return self._resolver
+
+    @property
     def broker_policies(self) -> EffectivePolicies:
         """The effective policies of the whole broker."""
         return self._resolver.resolve(TopicName("", ""), Level.BROKER)

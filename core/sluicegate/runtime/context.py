@@ -6,10 +6,12 @@ import ssl
 import time
 from collections.abc import Callable, Mapping
 
+from sluicegate.broker import BrokerDriver
 from sluicegate.config.models import BrokerConfig, BrokerTls
 from sluicegate.engine.answers import CAUGHT, error_text, usable_quota
 from sluicegate.engine.factors import Factors
 from sluicegate.engine.faults import Fault, GateFaults
+from sluicegate.engine.hierarchy import Resolver
 from sluicegate.engine.pressure import PressureSource
 from sluicegate.engine.quota import Quota
 from sluicegate.engine.state import TopicState
@@ -63,6 +65,7 @@ class GatewayContext:
         self._apply = apply
         self._tls = tls
         self._facts = facts
+        self._plugins = plugins
         self._ask_quota = plugins.implementations("sluicegate_quota")[::-1]
         own = frozenset(info.name for info in plugins.overview() if info.origin == "built in")
         self.plugins_give_quotas = any(ask.plugin not in own for ask in self._ask_quota)
@@ -84,6 +87,16 @@ class GatewayContext:
     def tls_for(self, section: BrokerTls) -> ssl.SSLContext:
         """The TLS files of a section of the entry, such as the gateway's own login."""
         return self._tls.context_for(section)
+
+    @property
+    def driver(self) -> BrokerDriver | None:
+        """The driver of this kind of broker."""
+        return self._plugins.drivers.get(self.system)
+
+    @property
+    def resolver(self) -> Resolver:
+        """What merges the policies in force."""
+        return self._compiler.resolver
 
     @property
     def policies(self) -> EffectivePolicies:

@@ -11,10 +11,11 @@ from sluicegate.builtin.quotas import quota_of_each
 from sluicegate.config.tls import context_for_broker
 from sluicegate.engine.answers import several, usable_quota
 from sluicegate.engine.factors import Factor, Factors
+from sluicegate.engine.hierarchy import Resolver
 from sluicegate.engine.pressure import PressureSource
 from sluicegate.engine.quota import Quota
 from sluicegate.engine.state import TopicState
-from sluicegate.model import EffectivePolicies, PolicyValue
+from sluicegate.model import EffectivePolicies, PolicyLayer, PolicySet, PolicyValue
 from sluicegate.testing.clock import ManualClock
 
 
@@ -64,6 +65,9 @@ class ManualContext:
     """Policy values in base units, for the broker and for every topic."""
     version: int = 1
     """Of the policies."""
+    layers: tuple[PolicyLayer, ...] = ()
+    """Layers above those values, for `resolver`."""
+    driver: Any = None
     states: dict[str, TopicState] = field(default_factory=dict)
     factors: Factors = field(default_factory=Factors)
     pressure_sources: list[PressureSource] = field(default_factory=list)
@@ -72,6 +76,11 @@ class ManualContext:
     facts: dict[str, str] = field(default_factory=dict)
     metrics: RecordingMetrics = field(default_factory=RecordingMetrics)
     log: logging.Logger = field(default_factory=lambda: logging.getLogger("sluicegate.plugin.test"))
+
+    @property
+    def resolver(self) -> Resolver:
+        """Merges the layers, with the values where no layer sets a field."""
+        return Resolver(PolicySet(self.version, self.layers), self.values)
 
     @property
     def policies(self) -> EffectivePolicies:

@@ -10,6 +10,7 @@ from sluicegate.engine.pressure import PressureSource
 from sluicegate.engine.task import Task
 from sluicegate.hooks import BrokerContext
 from sluicegate.model import TopicName
+from sluicegate.own_settings import BrokerTlsFiles, OwnSettings
 from sluicegate_kafka.config import KafkaConfig
 
 if TYPE_CHECKING:
@@ -61,6 +62,12 @@ class KafkaDriver:
         from sluicegate_kafka.front import KafkaFront
 
         return KafkaFront(config)
+
+    async def own_settings(self, config: KafkaConfig, tls: BrokerTlsFiles) -> OwnSettings:
+        """Client quotas, configs of topics and of brokers."""
+        from sluicegate_kafka.cluster.own_settings import own_settings
+
+        return await own_settings(config, tls)
 
     def demo(self) -> "BrokerDemo":
         """What `sluicegate demo` shows of Kafka."""

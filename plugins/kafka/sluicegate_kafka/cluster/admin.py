@@ -13,12 +13,14 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.conn import create_conn
 from aiokafka.errors import KafkaConnectionError, for_code
+from aiokafka.protocol.admin import DescribeClientQuotasRequest
 from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.protocol.types import Array, Boolean, Int32, Schema, String
 
 from sluicegate_kafka.cluster.log_dirs import AskLogDirs, LogDir, Partition, log_dirs
 from sluicegate_kafka.cluster.own_clients import own_client
+from sluicegate_kafka.cluster.own_settings import Config, configs_of
 from sluicegate_kafka.codec import errors
 
 _METADATA = 3
@@ -172,6 +174,35 @@ class Admin(AIOKafkaAdminClient):  # type: ignore[misc]
             for key, value, *_ in entries
             if key == _RETENTION_BYTES
         }
+
+    async def topic_names(self) -> list[str]:
+        """All topics that the gateway may see, sorted.
+
+        :raises aiokafka.errors.KafkaError: if the broker does not answer.
+        """
+        return sorted(await self.list_topics())
+
+    async def configs(
+        self, kind: ConfigResourceType, names: Iterable[str], keys: Iterable[str]
+    ) -> Mapping[str, list[Config]]:
+        """Some configs of topics or brokers, by their name or id.
+
+        :param kind: what they are.
+        :raises aiokafka.errors.KafkaError: if a broker does not answer, or refuses one of them.
+        """
+        wanted = [ConfigResource(kind, name, dict.fromkeys(keys)) for name in names]
+        told = await self.describe_configs(wanted)
+        return {name: found for response in told for name, found in configs_of(response.resources)}
+
+    async def client_quotas(self) -> list[tuple[Mapping[str, str | None], Mapping[str, float]]]:
+        """All client quotas: types and names of each entity, None for a default, with its values.
+
+        :raises aiokafka.errors.KafkaError: if the broker does not answer, or refuses.
+        """
+        told: Any = await self._send_request(DescribeClientQuotasRequest([], strict=False))
+        if told.error_code != errors.NONE:
+            raise for_code(told.error_code)("client quotas")
+        return [(dict(entity), dict(values)) for entity, values in told.entries]
 
     async def make_compacted(self, topic: str) -> None:
         """Make a compacted topic of one partition, unless it is there.

@@ -1,0 +1,1 @@
+"""Compares brokers' own limits with the policies in force."""

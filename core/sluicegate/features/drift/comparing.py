@@ -1,0 +1,235 @@
+"""Compares a broker's own settings with the policies in force, place by place.
+
+A place is the broker, a namespace or a topic for which either side sets something. Both sides have levels, so
+both are merged there: a topic's policy meets the limit that the broker has for all topics.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from math import inf
+from typing import Any, Final, TypeAlias
+
+from sluicegate.engine.hierarchy import DISABLED_BY_ZERO, Resolver
+from sluicegate.model import (
+    EffectivePolicies,
+    Level,
+    PolicyLayer,
+    PolicySet,
+    PolicyValue,
+    Setting,
+    Source,
+    TopicName,
+)
+from sluicegate.own_settings import OwnSetting
+
+FIXED_DELAY: Final = "fixed_delivery_delay"
+MAX_DELAY: Final = "max_delivery_delay"
+ACTIVE: Final = "delayed_delivery_active"
+QUOTA_OF_EACH: Final = {
+    "messages": "principal_publish_quota",
+    "bytes": "principal_publish_quota_bytes",
+}
+"""What a principal may publish, by the key of an entry in `quotas`."""
+_WITH_FIXED_DELAY = frozenset({ACTIVE, "max_timestamp_ahead"})
+"""Fields that do something only where there is a fixed delay."""
+_DELAYS_OF_BROKERS = frozenset({MAX_DELAY, ACTIVE})
+"""Settings of brokers that a fixed delay of the gateway meets."""
+_NOT_COMPARED = frozenset({"delayed_delivery_tick_time"})
+
+Place: TypeAlias = tuple[Level, str]
+
+
+class Kind(StrEnum):
+    """How two values differ."""
+
+    STRICTER = "stricter"
+    """The gateway admits what the broker refuses or holds."""
+    LOOSER = "looser"
+    """The gateway refuses what the broker admits."""
+    UNSET = "unset"
+    """The broker has a limit for which the gateway has no policy."""
+    EQUAL = "equal"
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A value on one side."""
+
+    value: PolicyValue | None
+    """In base units; None if there is none."""
+    place: str
+    """Where it was set: `gateway.yaml:12`, `topic config max.message.bytes`; empty if nowhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What became of one field at one place."""
+
+    kind: Kind
+    level: Level
+    name: str
+    """Namespace or topic, exact or a pattern; empty at the broker level."""
+    field: str
+    gateway: Side
+    broker: Side
+    own: OwnSetting
+    """What the broker's value was read from."""
+    principal: str = ""
+    """The only principal for which it holds; empty if it holds for all."""
+
+
+def compare(
+    own: Iterable[OwnSetting],
+    gateway: Resolver,
+    name_of: Callable[[str], TopicName],
+    quotas: Mapping[str, tuple[int, int]] | None = None,
+) -> list[Difference]:
+    """Compare, most serious first; equal values are among the differences.
+
+    :param own: the broker's settings; those without a policy are left out.
+    :param gateway: the policies in force.
+    :param name_of: parses a topic's name, from the broker's driver.
+    :param quotas: messages and bytes per second of single principals, from the broker's entry.
+    """
+    comparable = [one for one in own if one.field and one.field not in _NOT_COMPARED]
+    common = [one for one in comparable if not one.principal]
+    broker = Resolver(PolicySet(0, _layers(common)), {})
+    found = []
+    for (level, name), fields in _places(common, gateway, name_of).items():
+        topic = _representative(level, name, name_of)
+        sides = gateway.resolve(topic, level), broker.resolve(topic, level)
+        found += _at_place((level, name), sorted(fields), sides, common)
+    single = [one for one in comparable if one.principal]
+    found += _of_principals(single, gateway, quotas or {})
+    order = list(Kind)
+    return sorted(found, key=lambda each: (order.index(each.kind), each.level, each.name, each.field))
+
+
+def quotas_of(config: Any) -> dict[str, tuple[int, int]]:
+    """Messages and bytes per second of the principals that a broker's entry names."""
+    return {entry.principal: (entry.messages, entry.bytes) for entry in getattr(config, "quotas", ())}
+
+
+# -- places -------------------------------------------------------------------------------------------
+
+
+def _layers(own: Iterable[OwnSetting]) -> tuple[PolicyLayer, ...]:
+    """The broker's settings as layers; the location of each is its index."""
+    settings: dict[Place, dict[str, Setting]] = {}
+    ceilings: dict[Place, dict[str, Setting]] = {}
+    for index, one in enumerate(own):
+        setting = Setting(one.value, Source.FILE, str(index))
+        settings.setdefault((one.level, one.name), {})[one.field] = setting
+        if one.is_bound:
+            ceilings.setdefault((one.level, one.name), {})[one.field] = setting
+    return tuple(
+        PolicyLayer(level, name, found, ceilings.get((level, name), {}))
+        for (level, name), found in settings.items()
+    )
+
+
+def _places(
+    own: Sequence[OwnSetting], gateway: Resolver, name_of: Callable[[str], TopicName]
+) -> dict[Place, set[str]]:
+    """The fields to compare at each place: those that either side sets there."""
+    fields = {one.field for one in own}
+    watched = fields | ({FIXED_DELAY} if fields & _DELAYS_OF_BROKERS else set())
+    places: dict[Place, set[str]] = {(Level.BROKER, ""): set(watched)}
+    for one in own:
+        places.setdefault((one.level, one.name), set()).add(one.field)
+    for level in (Level.NAMESPACE, Level.TOPIC):
+        for source in (Source.FILE, Source.STORE):
+            for name in gateway.names(level, source, watched):
+                topic = _representative(level, name, name_of)
+                set_here = gateway.settings(topic, level).keys() & watched
+                places.setdefault((level, name), set()).update(set_here)
+    for set_here in places.values():
+        if set_here & _DELAYS_OF_BROKERS and FIXED_DELAY in watched:
+            set_here.add(FIXED_DELAY)
+        if FIXED_DELAY in set_here:
+            set_here |= fields & _WITH_FIXED_DELAY
+    return places
+
+
+def _representative(level: Level, name: str, name_of: Callable[[str], TopicName]) -> TopicName:
+    """A name that the layers of a place apply to, as those above it do."""
+    sample = name.replace("*", "x")
+    return name_of(sample) if level is Level.TOPIC else TopicName("", sample)
+
+
+# -- values -------------------------------------------------------------------------------------------
+
+
+def _at_place(
+    place: Place,
+    fields: Iterable[str],
+    sides: tuple[EffectivePolicies, EffectivePolicies],
+    settings: Sequence[OwnSetting],
+) -> Iterator[Difference]:
+    gateway, broker = sides
+    delay_ms = gateway.number(FIXED_DELAY)
+    for field in fields:
+        if field in _WITH_FIXED_DELAY and not delay_ms:
+            continue
+        limit = MAX_DELAY if field == FIXED_DELAY else field
+        own = _setting_of(limit, broker, settings)
+        if own is None:
+            continue
+        ours, theirs = gateway.values.get(field), broker.values[limit]
+        kind = _kind(field, ours, theirs, is_enforced=own.is_enforced)
+        if kind is not None:
+            found = gateway.provenance.get(field)
+            where = (found.ceiling or found.location or "built in") if found is not None else ""
+            yield Difference(kind, *place, field, Side(ours, where), Side(theirs, own.origin), own)
+
+
+def _setting_of(field: str, broker: EffectivePolicies, own: Sequence[OwnSetting]) -> OwnSetting | None:
+    """What the broker's value of a field was read from; None if it has none."""
+    found = broker.provenance.get(field)
+    if found is None:
+        return None
+    return own[int(found.ceiling.rpartition(" ")[2] or found.location)]
+
+
+def _kind(field: str, ours: PolicyValue | None, theirs: PolicyValue, *, is_enforced: bool) -> Kind | None:
+    """How a value of the gateway differs from the broker's; None if they cannot be compared."""
+    if field == ACTIVE:
+        is_active = ours is None or bool(ours)
+        return Kind.EQUAL if is_active == bool(theirs) else Kind.STRICTER if is_active else Kind.LOOSER
+    if field == FIXED_DELAY:  # against the broker's longest delay
+        return Kind.STRICTER if theirs and _number(ours) > _number(theirs) else None
+    bound = _limit(field, theirs) if is_enforced else inf
+    if ours is None:
+        return Kind.UNSET if bound < inf else None
+    limit = _limit(field, ours)
+    if limit == bound:
+        return Kind.EQUAL
+    return Kind.STRICTER if bound < limit else Kind.LOOSER
+
+
+def _limit(field: str, value: PolicyValue) -> float:
+    number = _number(value)
+    return inf if number == 0 and field not in DISABLED_BY_ZERO else number
+
+
+def _number(value: PolicyValue | None) -> float:
+    return value if isinstance(value, int | float) else 0
+
+
+def _of_principals(
+    own: Iterable[OwnSetting], gateway: Resolver, quotas: Mapping[str, tuple[int, int]]
+) -> Iterator[Difference]:
+    """Compare quotas of single principals; an entry in `quotas` replaces the quota of each."""
+    policies = gateway.resolve(TopicName("", ""), Level.BROKER)
+    for one in own:
+        if one.principal in quotas:
+            in_bytes = one.field == QUOTA_OF_EACH["bytes"]
+            ours, where = quotas[one.principal][in_bytes], "`quotas` of the broker's entry"
+        else:
+            found = policies.provenance.get(one.field)
+            ours, where = policies.values.get(one.field), found.location if found is not None else ""
+        kind = _kind(one.field, ours, one.value, is_enforced=one.is_enforced)
+        if kind is not None:
+            sides = Side(ours, where), Side(one.value, one.origin)
+            yield Difference(kind, one.level, one.name, one.field, *sides, one, one.principal)

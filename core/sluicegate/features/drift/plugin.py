@@ -1,0 +1,77 @@
+"""Publishes how many of a broker's own limits differ from the policies in force."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from typing import cast
+
+from sluicegate.broker import OptionalDriver
+from sluicegate.engine.task import Task
+from sluicegate.features.drift.comparing import Kind, compare, quotas_of
+from sluicegate.hooks import BrokerContext, hookimpl
+from sluicegate.own_settings import OwnSettingsError
+
+INTERVAL_MS = 300_000
+_FIRST_MS = 60_000
+"""Until the first reading, as a gateway that starts has other requests to make."""
+_TIMEOUT_S = 60.0
+METRIC = "sluicegate_drift"
+
+
+@hookimpl
+def sluicegate_tasks(context: BrokerContext) -> Sequence[Task]:
+    """Ask the broker now and then, if its driver can."""
+    if not hasattr(context.driver, "own_settings"):
+        return []
+    watch = DriftWatch(context)
+    return [Task("drift", watch.interval_ms, watch.run)]
+
+
+class DriftWatch:
+    """Compares the settings of one broker with the policies in force, again and again.
+
+    :param context: its gateway.
+    """
+
+    def __init__(self, context: BrokerContext) -> None:
+        self._context = context
+        self._driver = cast("OptionalDriver", context.driver)
+        self._runs = 0
+        self._metric = context.metrics.gauge(
+            METRIC,
+            "How many of the broker's own limits differ from the policies in force; absent while "
+            "it does not answer.",
+            ("kind",),
+        )
+
+    def interval_ms(self) -> int:
+        """How long after the last run the next one begins."""
+        return _FIRST_MS if self._runs <= 1 else INTERVAL_MS
+
+    async def run(self) -> None:
+        """Read, but not in the first run, which clients wait for."""
+        self._runs += 1
+        if self._runs > 1:
+            await self.read()
+
+    async def read(self) -> None:
+        """Ask the broker and publish; without an answer there are no values."""
+        context = self._context
+        try:
+            async with asyncio.timeout(_TIMEOUT_S):
+                told = await self._driver.own_settings(context.config, context)
+        except (OwnSettingsError, TimeoutError) as error:
+            context.log.debug("the broker's own limits cannot be read: %s", error)
+            self._metric.clear()
+            return
+        name_of, config = self._driver.name_of, context.config
+        found = await asyncio.to_thread(
+            compare,
+            told.settings,
+            context.resolver,
+            lambda topic: name_of(topic, config),
+            quotas_of(config),
+        )
+        numbers = Counter(each.kind for each in found)
+        for kind in Kind:
+            self._metric.set(numbers[kind], kind.value)
