@@ -26,6 +26,10 @@ _COMMANDS = {
         "Show and change policies of file and store, with history and undo.",
         "sluicegate.cli.policy_commands:policies",
     ),
+    "drift": (
+        "Show where brokers' own limits differ from the policies.",
+        "sluicegate.cli.drift:drift",
+    ),
     "import": ("Convert another system's policies to a policy file.", "sluicegate.cli.importing:import_"),
     "plugins": ("List the loaded plugins.", "sluicegate.cli.plugins:plugins"),
 }

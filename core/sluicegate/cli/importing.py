@@ -1,57 +1,50 @@
 """`sluicegate import`: converts other systems' configuration to policy files."""
 
-import sys
 from pathlib import Path
 
 import click
 
-from sluicegate.config.errors import ConfigErrors, Finding
+from sluicegate.cli.policy_output import output_file, refusing, write_policies
 from sluicegate.config.load import read_text
 from sluicegate.features.storage_quota.strimzi import import_strimzi
-from sluicegate.output import echo, echo_document
-
-_BAD_FILE = 2
 
 
-@click.group(name="import")
+class _Importers(click.Group):
+    """Besides files, the kinds of brokers that tell their own limits: a command for each of their drivers."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*super().list_commands(ctx), *_systems()]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        found = super().get_command(ctx, cmd_name)
+        if found is not None or cmd_name not in _systems():
+            return found
+        from sluicegate.cli.import_broker import command_for
+
+        return command_for(cmd_name)
+
+
+@click.group(name="import", cls=_Importers)
 def import_() -> None:
     """Convert another system's configuration to a policy file."""
 
 
 @import_.command()
 @click.argument("file", type=click.Path(readable=False))
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Write the policy file here instead of to standard output; it must not exist yet.",
-)
+@output_file
 def strimzi(file: str, output: Path | None) -> None:
     """Convert the properties of Strimzi's quota plugin to a policy file.
 
     FILE is a .properties file, such as a Kafka broker's server.properties. Comments in the result explain
     how each property was converted, and why some were not. The exit code is 2 if the file cannot be used.
     """
-    try:
+    with refusing(file):
         imported = import_strimzi(read_text(file), file)
-        if output is not None:
-            _write(output, imported.text)
-    except ConfigErrors as refused:
-        echo_document(refused.render(), err=True)
-        echo("", f"{file}: nothing written", err=True)
-        sys.exit(_BAD_FILE)
-    if output is None:
-        echo_document(imported.text)
-    where = "" if output is None else f"{output}: "
-    echo(f"{where}{imported.taken} converted, {imported.left_out} not", err=True)
+        write_policies(output, imported.text, imported.taken, imported.left_out)
 
 
-def _write(output: Path, text: str) -> None:
-    try:
-        with output.open("x", encoding="utf-8") as stream:
-            stream.write(text)
-    except OSError as error:
-        problem = f"cannot write {str(output)!r}: {error.strerror}"
-        remedy = "name a file that does not exist yet, in a directory that does"
-        raise ConfigErrors([Finding(str(output), 0, 0, "", problem, remedy)]) from None
+def _systems() -> list[str]:
+    """Kinds of brokers that tell their own limits."""
+    from sluicegate.cli.import_broker import systems
+
+    return systems()

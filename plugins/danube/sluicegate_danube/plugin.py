@@ -8,6 +8,7 @@ from sluicegate.broker import BrokerDriver, Extra
 from sluicegate.engine.pressure import PressureSource
 from sluicegate.hooks import BrokerContext, PolicyDesk
 from sluicegate.model import MethodMap, TopicName
+from sluicegate.own_settings import BrokerTlsFiles, OwnSettings
 from sluicegate_danube.config import DanubeConfig
 from sluicegate_danube.method_map import METHOD_MAP
 from sluicegate_danube.names import topic_name
@@ -51,6 +52,12 @@ class DanubeDriver(GrpcDriver):
         from sluicegate_danube.front import DanubeFront
 
         return DanubeFront(config)
+
+    async def own_settings(self, config: DanubeConfig, tls: BrokerTlsFiles) -> OwnSettings:
+        """Policies of namespaces, from the admin API."""
+        from sluicegate_danube.own_settings import own_settings
+
+        return await own_settings(config, tls)
 
     def demo(self) -> "BrokerDemo":
         """What `sluicegate demo` shows of Danube."""

@@ -8,6 +8,7 @@ from sluicegate.broker import BrokerDriver, Extra, WebServices
 from sluicegate.engine.pressure import PressureSource
 from sluicegate.hooks import BrokerContext, PolicyDesk
 from sluicegate.model import TopicName
+from sluicegate.own_settings import BrokerTlsFiles, OwnSettings
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.config import PulsarConfig
 from sluicegate_pulsar.names import topic_name
@@ -71,6 +72,12 @@ class PulsarDriver:
         from sluicegate_pulsar.web.site import PulsarSite
 
         return PulsarSite(config, services)
+
+    async def own_settings(self, config: PulsarConfig, tls: BrokerTlsFiles) -> OwnSettings:
+        """Configuration of brokers, and policies of namespaces and topics, from the admin API."""
+        from sluicegate_pulsar.cluster.own_settings import own_settings
+
+        return await own_settings(config, tls)
 
     def demo(self) -> "BrokerDemo":
         """What `sluicegate demo` shows of Pulsar."""

@@ -19,12 +19,13 @@ def gateway_text(found: Difference, fields: PolicyFields) -> str:
 
 def broker_text(found: Difference, fields: PolicyFields) -> str:
     """The broker's value with its unit, whatever the broker itself writes."""
-    text = _text(_field_of_broker(found), found.broker, fields)
-    return text if found.own.is_enforced else f"{text}, without effect"
+    return _text(_field_of_broker(found), found.broker, fields)
 
 
 def remedy(found: Difference, fields: PolicyFields) -> str:
     """What to do about it; empty if nothing needs to be done."""
+    if not found.own.is_enforced:
+        return "the broker does not act on it: the gateway alone limits this"
     theirs = fields.text(_field_of_broker(found), found.own.value)
     where = found.broker.place
     if found.kind is Kind.EQUAL:

@@ -1,15 +1,28 @@
-"""The admin API of topics: only ListSubscriptions of danube_admin.TopicAdmin."""
+"""The admin API, as far as the gateway asks it: subscriptions of topics, namespaces and their policies."""
+
+import json
+from collections.abc import Callable
+from typing import Any
 
 import grpc.aio
+from grpc import StatusCode
 
-from sluicegate_danube.admin.client import METHOD, SERVICE
-from sluicegate_danube.admin.topics_pb2 import SubscriptionListResponse, TopicRequest
+from sluicegate_danube.admin import client
+from sluicegate_danube.admin.topics_pb2 import (
+    Empty,
+    NamespaceListResponse,
+    NamespaceRequest,
+    PolicyResponse,
+    SubscriptionListResponse,
+    TopicRequest,
+)
 from sluicegate_danube.reference.answering import Context, answering
+from sluicegate_danube.reference.broker_errors import RefusedError
 from sluicegate_danube.reference.node import Service
 
 
 class Admin(Service):
-    """danube_admin.TopicAdmin of one broker. Danube has it on a port of its own."""
+    """Parts of danube_admin's services of one broker. Danube has them on a port of their own."""
 
     @answering
     def list_subscriptions(self, request: TopicRequest, _: Context) -> SubscriptionListResponse:
@@ -17,11 +30,32 @@ class Admin(Service):
         names = self._node.cluster.subscription_names(request.name)
         return SubscriptionListResponse(subscriptions=names)
 
+    @answering
+    def list_namespaces(self, request: Empty, _: Context) -> NamespaceListResponse:
+        """Names of all namespaces."""
+        return NamespaceListResponse(namespaces=self._node.cluster.namespaces())
+
+    @answering
+    def get_namespace_policies(self, request: NamespaceRequest, _: Context) -> PolicyResponse:
+        """The policies that the broker's settings say it has; the reference broker enforces none."""
+        if request.name not in self._node.cluster.namespaces():
+            text = f"Unable to retrieve polices for the namespace {request.name}"
+            raise RefusedError(StatusCode.NOT_FOUND, text)
+        policies = self._node.cluster.settings.namespace_policies.get(request.name, {})
+        return PolicyResponse(policies=json.dumps(policies))
+
     def add_to(self, server: grpc.aio.Server) -> None:
-        """Register it with a server."""
-        handler = grpc.unary_unary_rpc_method_handler(
-            self.list_subscriptions,
-            request_deserializer=TopicRequest.FromString,
-            response_serializer=SubscriptionListResponse.SerializeToString,
-        )
-        server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, {METHOD: handler})])
+        """Register them with a server."""
+        methods: list[tuple[str, str, Callable[..., Any], type[Any]]] = [
+            (client.SERVICE, client.METHOD, self.list_subscriptions, TopicRequest),
+            (client.BROKERS, client.LIST_NAMESPACES, self.list_namespaces, Empty),
+            (client.NAMESPACES, client.POLICIES, self.get_namespace_policies, NamespaceRequest),
+        ]
+        for service, name, method, request in methods:
+            handler = grpc.unary_unary_rpc_method_handler(
+                method,
+                request_deserializer=request.FromString,
+                response_serializer=lambda answer: answer.SerializeToString(),
+            )
+            handlers = grpc.method_handlers_generic_handler(service, {name: handler})
+            server.add_generic_rpc_handlers([handlers])

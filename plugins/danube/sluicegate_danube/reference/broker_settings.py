@@ -1,6 +1,7 @@
 """How a reference broker behaves."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 LABEL = "sluicegate-reference-broker"
 """What it says it is, where a broker would say its version. It is no Danube."""
@@ -30,3 +31,5 @@ class Settings:
     max_attachments: int = 100_000
     """Producers of the cluster, and as many subscriptions and consumers."""
     max_schemas: int = 10_000
+    namespace_policies: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Policies by namespace that the admin API tells of; none is enforced."""

@@ -93,6 +93,11 @@ class Cluster:
         topic = self.topics.get(name)
         return sorted(topic.subscriptions) if topic is not None else []
 
+    def namespaces(self) -> list[str]:
+        """Names of all namespaces: those of topics, and those that the settings have policies for."""
+        of_topics = (name.split("/")[1] for name in self.topics)
+        return sorted({*of_topics, *self.settings.namespace_policies})
+
     def assign_schema(self, topic: Topic, subject: str) -> None:
         """Assign a schema subject to a topic."""
         topic.schema_subject = subject

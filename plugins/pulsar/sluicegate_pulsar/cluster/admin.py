@@ -32,6 +32,8 @@ _REDIRECTS = 3
 _LISTED_S = 1.0
 """After so long a redirect to a broker that is not listed has the brokers listed again, as it may be new."""
 _MOST_WARNINGS = 100
+_PARTITION = "-partition-"
+"""What stands between the name of a partitioned topic and the number of a partition."""
 
 
 class AdminApiError(Exception):
@@ -125,8 +127,51 @@ class AdminApi:
         """
         return dict(await self._get("/admin/v2/namespaces", tenant, namespace, "backlogQuotaMap") or {})
 
+    async def namespaces(self) -> list[tuple[str, str]]:
+        """Tenant and name of every namespace that the gateway may see, sorted.
+
+        :raises AdminApiError: if a request fails, such as without superuser rights.
+        """
+        found: list[tuple[str, str]] = []
+        for tenant in sorted(map(str, await self._get("/admin/v2/tenants"))):
+            namespaces = sorted(map(str, await self._get("/admin/v2/namespaces", tenant)))
+            found.extend((tenant, namespace.partition("/")[2]) for namespace in namespaces)
+        return found
+
+    async def namespace_policies(self, tenant: str, namespace: str) -> dict[str, Any]:
+        """All policies that are set for a namespace.
+
+        :raises AdminApiError: if the request fails.
+        """
+        return dict(await self._get("/admin/v2/namespaces", tenant, namespace))
+
+    async def topics(self, tenant: str, namespace: str) -> list[str]:
+        """Full names of a namespace's persistent topics, sorted; partitioned ones without their partitions.
+
+        :raises AdminApiError: if a request fails.
+        """
+        place = ("/admin/v2/persistent", tenant, namespace)
+        partitioned = set(map(str, await self._get(*place, "partitioned")))
+        single = (str(name) for name in await self._get(*place))
+        return sorted(
+            partitioned.union(name for name in single if name.rpartition(_PARTITION)[0] not in partitioned)
+        )
+
+    async def topic_policy(self, topic: str, name: str) -> Any:
+        """One policy that is set for a topic itself; None if it is not set, or the brokers do not know it.
+
+        :param name: as in paths: `maxProducers`.
+        :raises AdminApiError: if the request fails.
+        """
+        try:
+            return await self._get("/admin/v2", *_parts(topic), name)
+        except AdminApiError as error:
+            if error.status in (HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_FOUND):
+                return None
+            raise
+
     async def _get(self, path: str, *names: str, is_list: bool = False) -> Any:
-        """The JSON at a path, to which names are added.
+        """The JSON at a path, to which names are added; None if there is no content.
 
         :param is_list: whether it is the list of the brokers itself.
         """
@@ -144,10 +189,10 @@ class AdminApi:
                     if response.status not in STATUSES:
                         break
                     url = await self._follow(url, response, is_list)
-            if response.status != HTTPStatus.OK:
+            if response.status not in (HTTPStatus.OK, HTTPStatus.NO_CONTENT):
                 answer = f"answers {response.status} {response.reason}"
                 raise AdminApiError(f"{shown_url(url)} {answer}", response.status)
-            return orjson.loads(content)
+            return orjson.loads(content) if content else None
         except TimeoutError:
             raise AdminApiError(f"{shown_url(url)} does not answer within {_TIMEOUT_S:g} s") from None
         except (OSError, HTTPException, ValueError) as error:

@@ -1,0 +1,154 @@
+"""`sluicegate drift`: where brokers' own limits differ from the policies in force."""
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from textwrap import wrap
+from typing import Any
+
+import click
+
+from sluicegate.cli.opening import Opened, open_file
+from sluicegate.cli.options import config_file
+from sluicegate.cli.own_limits import choose, differences, exiting_with
+from sluicegate.config.fields import PolicyFields
+from sluicegate.config.models import BrokerConfig
+from sluicegate.features.drift import texts
+from sluicegate.features.drift.comparing import Difference, Kind, Side
+from sluicegate.model import visible
+from sluicegate.output import echo, echo_json
+from sluicegate.own_settings import OwnSettingsError
+
+_STRICTER = 1
+_UNKNOWN = 2
+_WIDTH = 79
+_INDENT = " " * 10
+_ROW = "{:<8}  {:<36}  {:<13}  {}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What became of one broker."""
+
+    config: BrokerConfig
+    found: Sequence[Difference] = ()
+    gaps: Sequence[str] = ()
+    error: OwnSettingsError | None = None
+
+    @property
+    def exit_code(self) -> int:
+        if any(each.kind is Kind.STRICTER for each in self.found):
+            return _STRICTER
+        return _UNKNOWN if self.error is not None or self.gaps else 0
+
+
+@click.command()
+@config_file
+@click.option("--broker", metavar="NAME", help="Only this broker; all brokers of the file by default.")
+@click.option("--all", "shows_all", is_flag=True, help="Show equal values, too.")
+@click.option("--json", "is_json", is_flag=True, help="Print everything as JSON.")
+def drift(file: str, broker: str | None, shows_all: bool, is_json: bool) -> None:
+    """Show where brokers' own limits differ from the policies of FILE and its store.
+
+    `stricter`: the gateway admits what the broker refuses or holds. `looser`: clients that bypass the gateway
+    are not held to its limit. `unset`: the broker alone has a limit. Brokers are asked with the login and the
+    TLS of their entry.
+
+    The exit code is 1 if a broker is stricter, 2 if a broker did not tell everything, and 0 otherwise.
+    """
+    with exiting_with(_UNKNOWN):
+        opened = open_file(file, os.environ)
+        wanted = opened.loaded.config.brokers if broker is None else [choose(opened, broker)]
+        told = [_ask(opened, config) for config in wanted]
+    fields = opened.loaded.fields
+    if is_json:
+        echo_json({"brokers": [_as_json(each, fields) for each in told]})
+    else:
+        for number, each in enumerate(told):
+            echo(*([""] if number else []), *_lines(each, fields, shows_all))
+    codes = {each.exit_code for each in told}
+    sys.exit(_STRICTER if _STRICTER in codes else max(codes))
+
+
+def _ask(opened: Opened, config: BrokerConfig) -> _Told:
+    try:
+        found, told = differences(opened, config)
+    except OwnSettingsError as error:
+        return _Told(config, error=error)
+    return _Told(config, found, told.gaps)
+
+
+# -- text ---------------------------------------------------------------------------------------------
+
+
+def _lines(told: _Told, fields: PolicyFields, shows_all: bool) -> list[str]:
+    """The result of one broker, within the width of a terminal."""
+    heading = f"broker {told.config.name} ({told.config.system}): "
+    if told.error is not None:
+        return [*_wrapped(f"{heading}cannot be asked: {told.error.text}"), *_wrapped(told.error.remedy, "  ")]
+    numbers = Counter(each.kind for each in told.found)
+    lines = _wrapped(
+        heading + (", ".join(f"{numbers[kind]} {kind}" for kind in Kind if numbers[kind]) or "no limits")
+    )
+    shown = [each for each in told.found if shows_all or each.kind is not Kind.EQUAL]
+    if shown:
+        lines += ["", _ROW.format("", "policy", "gateway", "broker")]
+    for place, group in groupby(shown, key=texts.place):
+        lines += _wrapped(place)
+        for each in group:
+            lines += _row(each, fields)
+    for gap in told.gaps:
+        lines += _wrapped(f"not read: {gap}")
+    return lines
+
+
+def _row(found: Difference, fields: PolicyFields) -> list[str]:
+    sides = texts.gateway_text(found, fields), texts.broker_text(found, fields)
+    lines = [_ROW.format(found.kind, found.field, *sides).rstrip()]
+    lines += _wrapped(f"gateway: {found.gateway.place or 'nowhere'}; broker: {found.broker.place}", _INDENT)
+    remedy = texts.remedy(found, fields)
+    return lines + (_wrapped(remedy, _INDENT) if remedy else [])
+
+
+def _wrapped(text: str, indent: str = "") -> list[str]:
+    """A text over several lines; names in it may be longer than a line."""
+    return wrap(
+        visible(text), _WIDTH, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
+    )
+
+
+# -- JSON ---------------------------------------------------------------------------------------------
+
+
+def _as_json(told: _Told, fields: PolicyFields) -> dict[str, Any]:
+    error = told.error
+    return {
+        "broker": told.config.name,
+        "system": told.config.system,
+        "error": None if error is None else {"problem": error.text, "remedy": error.remedy},
+        "not_read": list(told.gaps),
+        "differences": [_difference_as_json(each, fields) for each in told.found],
+    }
+
+
+def _difference_as_json(found: Difference, fields: PolicyFields) -> dict[str, Any]:
+    def side(side: Side, text: str) -> dict[str, Any]:
+        return {"value": side.value, "text": text, "where": side.place}
+
+    return {
+        "kind": found.kind.value,
+        "level": found.level.label,
+        "name": found.name,
+        "principal": found.principal or None,
+        "policy": found.field,
+        "gateway": side(found.gateway, texts.gateway_text(found, fields)),
+        "broker": {
+            **side(found.broker, texts.broker_text(found, fields)),
+            "written": found.own.text,
+            "enforced": found.own.is_enforced,
+        },
+        "remedy": texts.remedy(found, fields),
+    }

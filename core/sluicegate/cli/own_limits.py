@@ -1,0 +1,112 @@
+"""Asks brokers for their own limits, for commands."""
+
+import asyncio
+import logging
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import cast
+
+import click
+
+from sluicegate.broker import BrokerDriver, OptionalDriver
+from sluicegate.cli.asking import which_broker
+from sluicegate.cli.opening import Desk, Opened
+from sluicegate.config.models import BrokerConfig
+from sluicegate.features.drift.comparing import Difference, compare, quotas_of
+from sluicegate.net.tls import OwnTlsFiles
+from sluicegate.output import echo
+from sluicegate.own_settings import OwnSettings, OwnSettingsError
+
+_TIMEOUT_S = 120.0
+"""For one broker. Each request has a time-out of its own, so this ends only what never ends."""
+_LOG = "sluicegate"
+
+
+def can_tell(driver: BrokerDriver | None) -> bool:
+    """Whether a kind of broker can be asked for its own limits."""
+    return hasattr(driver, "own_settings")
+
+
+def own_settings(driver: BrokerDriver, config: BrokerConfig) -> OwnSettings:
+    """Ask one broker.
+
+    :raises OwnSettingsError: if it cannot be asked.
+    """
+    if not can_tell(driver):
+        remedy = "nothing to do: its driver has no own_settings()"
+        raise OwnSettingsError(f"brokers of kind {config.system!r} do not tell their limits", remedy)
+    asked = cast("OptionalDriver", driver)
+    _log_as_lines(asked.client_loggers if hasattr(driver, "client_loggers") else ())
+
+    async def ask() -> OwnSettings:
+        async with asyncio.timeout(_TIMEOUT_S):
+            return await asked.own_settings(config, OwnTlsFiles(config))
+
+    try:
+        return asyncio.run(ask())
+    except TimeoutError:
+        raise OwnSettingsError(f"no answer within {_TIMEOUT_S:g} s", "try again") from None
+    except OSError as error:  # a TLS file
+        raise OwnSettingsError(str(error), "correct `tls` of the entry") from error
+
+
+def choose(opened: Opened, name: str | None, system: str = "") -> BrokerConfig:
+    """The entry of a name, or the only one.
+
+    :param system: only entries of this kind; all if empty.
+    :raises click.UsageError: if there is none, or there are several.
+    """
+    brokers = [each for each in opened.loaded.config.brokers if system in ("", each.system)]
+    if not brokers:
+        raise click.UsageError(f"the file has no broker of kind {system!r}")
+    if name is None and len(brokers) == 1:
+        return brokers[0]
+    for broker in brokers:
+        if broker.name == name:
+            return broker
+    raise which_broker(name, [broker.name for broker in brokers])
+
+
+@contextmanager
+def exiting_with(code: int) -> Iterator[None]:
+    """Have errors exit with a code of the command's own."""
+    try:
+        yield
+    except click.ClickException as error:
+        error.exit_code = code
+        raise
+    except SystemExit as error:
+        if error.code:
+            sys.exit(code)
+        raise
+
+
+def differences(opened: Opened, config: BrokerConfig) -> tuple[list[Difference], OwnSettings]:
+    """Ask one broker and compare what it says with the policies of file and store.
+
+    :raises OwnSettingsError: if it cannot be asked.
+    :raises click.ClickException: if the store cannot be read.
+    """
+    driver = opened.plugins.drivers[config.system]
+    resolver = Desk(opened).resolver(config.name)
+    told = own_settings(driver, config)
+    found = compare(told.settings, resolver, lambda topic: driver.name_of(topic, config), quotas_of(config))
+    return found, told
+
+
+class _Lines(logging.Handler):
+    """Prints log messages as lines on standard error."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        echo(f"note: {record.getMessage()}", err=True)
+
+
+def _log_as_lines(silenced: Sequence[str]) -> None:
+    """Print what the gateway's own clients log, escaped; client libraries log nothing."""
+    own = logging.getLogger(_LOG)
+    if not any(isinstance(handler, _Lines) for handler in own.handlers):
+        own.addHandler(_Lines(logging.WARNING))
+        own.propagate = False
+    for name in silenced:
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
