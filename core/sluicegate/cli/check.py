@@ -22,7 +22,10 @@ from sluicegate.runtime.plugins import Plugins, load_plugins
     is_flag=True,
     help="Skip files of this machine that FILE refers to, such as TLS files: for a check on another machine.",
 )
-def check(file: str, is_json: bool, no_files: bool) -> None:
+@click.option(
+    "--live", is_flag=True, help="Also ask the brokers, and warn of policies that admit what they refuse."
+)
+def check(file: str, is_json: bool, no_files: bool, live: bool) -> None:
     """Report every error in FILE in one pass, without changing anything.
 
     Environment variables that start with SLUICEGATE__ are checked too, as are the TLS files and directories
@@ -30,7 +33,7 @@ def check(file: str, is_json: bool, no_files: bool) -> None:
     effect, such as a policy that a configured broker cannot apply, and brokers whose extra is not installed
     here. Notes report what may well be meant, such as a name that only some brokers of the file can have.
     """
-    reading, more = _read(file, with_files=not no_files)
+    reading, more = _read(file, with_files=not no_files, live=live)
     findings = by_place([*reading.findings, *more])
     errors = [finding for finding in findings if finding.severity == "error"]
     if is_json:
@@ -41,7 +44,7 @@ def check(file: str, is_json: bool, no_files: bool) -> None:
     sys.exit(1 if errors else 0)
 
 
-def _read(file: str, *, with_files: bool) -> tuple[Reading, list[Finding]]:
+def _read(file: str, *, with_files: bool, live: bool) -> tuple[Reading, list[Finding]]:
     """Read a file as far as possible, and check the files and plugins that it refers to."""
     try:
         parsed = parse_file(file, os.environ)
@@ -58,6 +61,10 @@ def _read(file: str, *, with_files: bool) -> tuple[Reading, list[Finding]]:
         opened = Opened(reading.loaded, plugins)
         more += policy_warnings(opened)
         more += store_findings(opened) if with_files else ()
+        if live and not any(finding.severity == "error" for finding in (*reading.findings, *more)):
+            from sluicegate.cli.live import live_warnings
+
+            more += live_warnings(opened)
     return reading, more
 
 

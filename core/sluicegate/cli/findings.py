@@ -35,7 +35,7 @@ _STORES = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Written:
+class Written:
     """One policy setting of the file, with its location."""
 
     layer: PolicyLayer
@@ -45,9 +45,11 @@ class _Written:
     place: Place
 
     def warning(self, message: str, remedy: str) -> Finding:
+        """A warning at that location."""
         return self.place.error(self.path, message, remedy, "warning")
 
     def applies_to(self, broker: BrokerConfig) -> bool:
+        """Whether it holds for a broker."""
         return self.layer.broker in ("", broker.name)
 
 
@@ -60,7 +62,7 @@ def policy_warnings(opened: Opened) -> Iterator[Finding]:
         (each, Resolver(loaded.policies((), 1, each.name), loaded.fields.defaults_with(each.policy_defaults)))
         for each in loaded.config.brokers
     ]
-    for written in _settings(opened):
+    for written in written_settings(opened):
         found = [*_not_applicable(opened, written), *_unread(opened, written)]
         if written.name == MESSAGE_SIZE and written.layer is uninspected:
             found += _uninspected(opened, written)
@@ -135,7 +137,8 @@ def _problem_with_store(opened: Opened, url: str) -> tuple[str, str]:
     return "", ""
 
 
-def _settings(opened: Opened) -> Iterator[_Written]:
+def written_settings(opened: Opened) -> Iterator[Written]:
+    """All policy settings of the file, with their locations."""
     loaded = opened.loaded
     for level, layer in zip(policy_levels(loaded.root), loaded.policy_layers, strict=True):
         path, node = level.path, level.node
@@ -145,10 +148,10 @@ def _settings(opened: Opened) -> Iterator[_Written]:
             full = (
                 (*path, *written.split(".", 1)) if written not in (node.entries or {}) else (*path, written)
             )
-            yield _Written(layer, name, setting, full, loaded.root.nearest(full))
+            yield Written(layer, name, setting, full, loaded.root.nearest(full))
 
 
-def _not_applicable(opened: Opened, written: _Written) -> Iterator[Finding]:
+def _not_applicable(opened: Opened, written: Written) -> Iterator[Finding]:
     for broker in filter(written.applies_to, opened.loaded.config.brokers):
         how = opened.capabilities(broker.system).get(written.name)
         if how == "not applicable" and written.setting.value != 0:
@@ -159,7 +162,7 @@ def _not_applicable(opened: Opened, written: _Written) -> Iterator[Finding]:
             )
 
 
-def _unread(opened: Opened, written: _Written) -> Iterator[Finding]:
+def _unread(opened: Opened, written: Written) -> Iterator[Finding]:
     """Find storage limits for a broker whose volumes are not monitored."""
     for broker in filter(written.applies_to, opened.loaded.config.brokers):
         if written.name in LIMITS and broker.storage is None and written.setting.value != 0:
@@ -176,7 +179,7 @@ def _first_uninspected(layers: Sequence[PolicyLayer]) -> PolicyLayer | None:
     return next((layer for layer in layers if MESSAGE_SIZE in layer.settings), None)
 
 
-def _uninspected(opened: Opened, written: _Written) -> Iterator[Finding]:
+def _uninspected(opened: Opened, written: Written) -> Iterator[Finding]:
     """Find a size limit that does not apply to messages in compressed batches."""
     if written.setting.value == 0:
         return
@@ -205,7 +208,7 @@ def _may_exceed(value: PolicyValue, lowest: float | None) -> bool:
 
 
 def _clamped(
-    opened: Opened, resolvers: Iterable[tuple[BrokerConfig, Resolver]], written: _Written
+    opened: Opened, resolvers: Iterable[tuple[BrokerConfig, Resolver]], written: Written
 ) -> Iterator[Finding]:
     """Find a value that a ceiling of the file always overrides, as `explain` would show."""
     fields = opened.loaded.fields

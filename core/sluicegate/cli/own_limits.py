@@ -74,7 +74,7 @@ def exiting_with(code: int) -> Iterator[None]:
     try:
         yield
     except click.ClickException as error:
-        error.exit_code = code
+        error.exit_code = code  # type: ignore[misc] # its own is that of the class
         raise
     except SystemExit as error:
         if error.code:

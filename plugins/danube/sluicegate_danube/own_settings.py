@@ -29,8 +29,8 @@ _ENFORCED = (
 """Policies that have the same name and the same meaning here."""
 _NOT_ENFORCED = {
     "max_publish_rate": "Danube only warns above it in its log (0.15); the gateway enforces it.",
-    "max_subscription_dispatch_rate": "Danube ignores it on non-reliable topics, and loses messages on reliable "
-    "ones (0.15); the gateway paces.",
+    "max_subscription_dispatch_rate": "Danube ignores it on non-reliable topics, and loses messages on "
+    "reliable ones (0.15); the gateway paces.",
 }
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from sluicegate.builtin import rates
 from sluicegate.engine.factors import Factors
 from sluicegate.engine.gate import Gate
+from sluicegate.engine.hierarchy import Resolver
 from sluicegate.engine.pressure import Backlog, PressureSource
 from sluicegate.engine.quota import Quota
 from sluicegate.engine.state import TopicState
@@ -16,7 +17,15 @@ from sluicegate.features.adaptive.controller import AdaptiveController
 from sluicegate.features.adaptive.plugin import AdaptiveThrottling
 from sluicegate.features.adaptive.settings import DEFAULTS, ENABLED, MEMORY_HIGH, MEMORY_LOW, POLICY
 from sluicegate.features.adaptive.topic import ThrottledTopic
-from sluicegate.model import Decision, EffectivePolicies, Operation, OperationKind, PolicyValue, TopicName
+from sluicegate.model import (
+    Decision,
+    EffectivePolicies,
+    Operation,
+    OperationKind,
+    PolicySet,
+    PolicyValue,
+    TopicName,
+)
 from sluicegate.testing import ManualClock, RecordingSink, build_gate
 
 WALL_MS = 1_700_000_000_000
@@ -67,6 +76,8 @@ class FakeContext:
     broker_tls = None
     plugins_give_quotas = False
     factors = Factors()
+    driver = None
+    resolver = Resolver(PolicySet(0), {})
     log = logging.getLogger("sluicegate.plugin.adaptive")
 
     def __init__(self, clock: ManualClock) -> None:

@@ -33,7 +33,7 @@ QUOTA_OF_EACH: Final = {
 """What a principal may publish, by the key of an entry in `quotas`."""
 _WITH_FIXED_DELAY = frozenset({ACTIVE, "max_timestamp_ahead"})
 """Fields that do something only where there is a fixed delay."""
-_DELAYS_OF_BROKERS = frozenset({MAX_DELAY, ACTIVE})
+_DELAYS_OF_BROKERS = _WITH_FIXED_DELAY | {MAX_DELAY}
 """Settings of brokers that a fixed delay of the gateway meets."""
 _NOT_COMPARED = frozenset({"delayed_delivery_tick_time"})
 
@@ -95,7 +95,7 @@ def compare(
     comparable = [one for one in own if one.field and one.field not in _NOT_COMPARED]
     common = [one for one in comparable if not one.principal]
     broker = Resolver(PolicySet(0, _layers(common)), {})
-    found = []
+    found: list[Difference] = []
     for (level, name), fields in _places(common, gateway, name_of).items():
         topic = _representative(level, name, name_of)
         sides = gateway.resolve(topic, level), broker.resolve(topic, level)
@@ -176,12 +176,17 @@ def _at_place(
         own = _setting_of(limit, broker, settings)
         if own is None:
             continue
-        ours, theirs = gateway.values.get(field), broker.values[limit]
-        kind = _kind(field, ours, theirs, is_enforced=own.is_enforced)
+        ours, theirs = _side_of(field, gateway), Side(own.value, own.origin)
+        kind = _kind(field, ours.value, own.value, is_enforced=own.is_enforced)
         if kind is not None:
-            found = gateway.provenance.get(field)
-            where = (found.ceiling or found.location or "built in") if found is not None else ""
-            yield Difference(kind, *place, field, Side(ours, where), Side(theirs, own.origin), own)
+            yield Difference(kind, *place, field, ours, theirs, own)
+
+
+def _side_of(field: str, gateway: EffectivePolicies) -> Side:
+    """The gateway's value of a field, and where it was set."""
+    found = gateway.provenance.get(field)
+    where = (found.ceiling or found.location or "built in") if found is not None else ""
+    return Side(gateway.values.get(field), where)
 
 
 def _setting_of(field: str, broker: EffectivePolicies, own: Sequence[OwnSetting]) -> OwnSetting | None:
@@ -225,11 +230,10 @@ def _of_principals(
     for one in own:
         if one.principal in quotas:
             in_bytes = one.field == QUOTA_OF_EACH["bytes"]
-            ours, where = quotas[one.principal][in_bytes], "`quotas` of the broker's entry"
+            ours = Side(quotas[one.principal][in_bytes], "`quotas` of the broker's entry")
         else:
-            found = policies.provenance.get(one.field)
-            ours, where = policies.values.get(one.field), found.location if found is not None else ""
-        kind = _kind(one.field, ours, one.value, is_enforced=one.is_enforced)
+            ours = _side_of(one.field, policies)
+        kind = _kind(one.field, ours.value, one.value, is_enforced=one.is_enforced)
         if kind is not None:
-            sides = Side(ours, where), Side(one.value, one.origin)
-            yield Difference(kind, one.level, one.name, one.field, *sides, one, one.principal)
+            theirs = Side(one.value, one.origin)
+            yield Difference(kind, one.level, one.name, one.field, ours, theirs, one, one.principal)

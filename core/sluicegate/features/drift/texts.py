@@ -27,16 +27,15 @@ def remedy(found: Difference, fields: PolicyFields) -> str:
     if not found.own.is_enforced:
         return "the broker does not act on it: the gateway alone limits this"
     theirs = fields.text(_field_of_broker(found), found.own.value)
-    where = found.broker.place
     if found.kind is Kind.EQUAL:
         return ""
     if found.field == ACTIVE:
         return f"set {ACTIVE}: {theirs} in the gateway, as it is on the broker, or change it there"
     if found.kind is Kind.STRICTER:
-        return f"set {found.field} to {theirs} or less in the gateway, or raise the broker's limit ({where})"
+        return f"set {found.field} to {theirs} or less in the gateway, or raise the broker's limit"
     if found.kind is Kind.UNSET:
         return f"set {found.field}: {theirs} in the gateway, so that it counts and explains refusals"
-    return f"lower the broker's limit ({where}) if clients can bypass the gateway"
+    return "lower the broker's limit if clients can bypass the gateway"
 
 
 def _field_of_broker(found: Difference) -> str:

@@ -52,7 +52,7 @@ class Admin(Service):
             (client.NAMESPACES, client.POLICIES, self.get_namespace_policies, NamespaceRequest),
         ]
         for service, name, method, request in methods:
-            handler = grpc.unary_unary_rpc_method_handler(
+            handler: grpc.RpcMethodHandler[Any, Any] = grpc.unary_unary_rpc_method_handler(
                 method,
                 request_deserializer=request.FromString,
                 response_serializer=lambda answer: answer.SerializeToString(),

@@ -1,0 +1,50 @@
+"""Findings of `sluicegate check --live`: what the running brokers say of their own limits."""
+
+from collections.abc import Iterator
+
+from sluicegate.cli.findings import Written, written_settings
+from sluicegate.cli.opening import Opened
+from sluicegate.cli.own_limits import differences
+from sluicegate.config.errors import Finding
+from sluicegate.features.drift import texts
+from sluicegate.features.drift.comparing import Difference, Kind
+from sluicegate.own_settings import OwnSettingsError
+
+
+def live_warnings(opened: Opened) -> Iterator[Finding]:
+    """Ask all brokers, and warn of policies that admit what a broker refuses.
+
+    :raises click.ClickException: if the store cannot be read.
+    """
+    root, fields = opened.loaded.root, opened.loaded.fields
+    written = {(each.name, each.setting.location): each for each in written_settings(opened)}
+    for index, config in enumerate(opened.loaded.config.brokers):
+        path = ("brokers", index)
+        place = root.nearest(path)
+        try:
+            found, told = differences(opened, config)
+        except OwnSettingsError as error:
+            text = f"broker {config.name!r} cannot be asked for its own limits: {error.text}"
+            yield place.error(path, text, error.remedy, "warning")
+            continue
+        for each in found:
+            if each.kind is not Kind.STRICTER:
+                continue
+            text = (
+                f"{each.field} is {texts.gateway_text(each, fields)} for {texts.place(each)}, but broker "
+                f"{config.name!r} has {texts.broker_text(each, fields)} ({each.broker.place})"
+            )
+            yield _warning(each, written, text, texts.remedy(each, fields)) or place.error(
+                path, text, texts.remedy(each, fields), "warning"
+            )
+        for gap in told.gaps:
+            text = f"broker {config.name!r} did not tell all of its own limits: {gap}"
+            yield place.error(path, text, "", "warning")
+
+
+def _warning(
+    found: Difference, written: dict[tuple[str, str], Written], text: str, remedy: str
+) -> Finding | None:
+    """The warning at the line of the policy; None if the file does not set it."""
+    own = written.get((found.field, found.gateway.place))
+    return None if own is None else own.warning(text, remedy)
