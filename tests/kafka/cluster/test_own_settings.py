@@ -56,19 +56,19 @@ def test_of_brokers_that_differ_the_lowest_value_counts() -> None:
     assert (found.value, found.origin) == (1000, "config message.max.bytes of broker 2")
 
 
-def quotas(entity: dict[str, str | None], nodes: int = 1, **values: float) -> list[OwnSetting]:
+def quotas(entity: dict[str, str | None], values: dict[str, float], nodes: int = 1) -> list[OwnSetting]:
     return list(quota_settings([(entity, values)], nodes))
 
 
 def test_quotas_of_users_are_those_of_principals_on_all_brokers_together() -> None:
-    [of_alice] = quotas({"user": "alice"}, nodes=3, producer_byte_rate=1000.5)
+    [of_alice] = quotas({"user": "alice"}, {"producer_byte_rate": 1000.5}, nodes=3)
     assert (of_alice.field, of_alice.value, of_alice.text) == (
         "principal_publish_quota_bytes",
         3001,
         "1000.5",
     )
     assert (of_alice.principal, len(of_alice.notes)) == ("User:alice", 1)
-    [of_each] = quotas({"user": None}, producer_byte_rate=1000.0)
+    [of_each] = quotas({"user": None}, {"producer_byte_rate": 1000.0})
     assert (of_each.principal, of_each.origin) == ("", "client quota producer_byte_rate of user <default>")
 
 
@@ -87,13 +87,16 @@ def test_quotas_of_users_are_those_of_principals_on_all_brokers_together() -> No
 def test_other_quotas_say_why_they_are_not_converted(
     entity: dict[str, str | None], values: dict[str, float], why: str
 ) -> None:
-    [found] = quotas(entity, **values)
+    [found] = quotas(entity, values)
     assert found.field == ""
     assert why in found.notes[0]
 
 
 def test_configs_are_read_with_their_source() -> None:
-    entries = [("max.message.bytes", "9", False, 1, False, []), ("retention.ms", None, False, 5, False, [])]
+    entries: list[tuple[Any, ...]] = [
+        ("max.message.bytes", "9", False, 1, False, []),
+        ("retention.ms", None, False, 5, False, []),
+    ]
     [(name, found)] = configs_of([(0, None, 2, "orders", entries)])
     assert (name, found) == ("orders", [Config("max.message.bytes", "9", is_own=True)])
     [(_, inherited)] = configs_of([(0, None, 2, "orders", [("max.message.bytes", "9", False, 4, False, [])])])

@@ -27,6 +27,10 @@ from tests.kafka.real.support.steady import SteadyProducer
 from tests.kafka.session.messages import batch, outcome, produce
 from tests.waiting import LONG_S, until
 
+from sluicegate.net.tls import OwnTlsFiles
+from sluicegate_kafka.config import KafkaConfig
+from sluicegate_kafka.plugin import KafkaDriver
+
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _KINDS = [*_MECHANISMS[:2], pytest.param(_MECHANISMS[2], marks=pytest.mark.longer)]
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
@@ -318,6 +322,23 @@ def test_a_login_without_rights_to_all_groups_knows_none(
         allow_describe(locked, "dave")
         gate.eventually(lambda: joining(gate, "hidden-before") == "in", "the groups are known")
         assert joining(gate, "hidden-new") == "refused"
+
+
+async def test_limits_that_a_login_may_not_see_are_gaps(locked: KafkaBroker, security: Security) -> None:
+    identity = {"username": "carol", "password": security.users["carol"]}
+    config = KafkaConfig.model_validate(
+        {
+            "name": "k",
+            "system": "kafka",
+            "bootstrap": [f"127.0.0.1:{locked.ports.sasl}"],
+            "listen": {"port": 45_900},
+            "identity": identity,
+        }
+    )
+    found = await KafkaDriver().own_settings(config, OwnTlsFiles(config))
+    assert found.settings == ()
+    assert [gap.partition(": ")[0] for gap in found.gaps] == ["broker configs", "client quotas"]
+    assert all("DescribeConfigs on the cluster" in gap for gap in found.gaps)
 
 
 def allow_describe(node: KafkaBroker, user: str) -> None:
