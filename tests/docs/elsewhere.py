@@ -47,6 +47,13 @@ ELSEWHERE = (
         '"--data-urlencode", f"topic={topic}"',
     ),
     Elsewhere(
+        "sluicegate import kafka",
+        "asks a running broker",
+        "tests/kafka/real/test_own_settings.py",
+        'sluicegate("import", "kafka"',
+    ),
+    Elsewhere("sluicegate drift", "asks a running broker", "tests/cli/test_drift.py", 'sluicegate("drift"'),
+    Elsewhere(
         "sluicegate danube failover run",
         "runs until it is ended",
         "tests/danube/failover/test_commands.py",

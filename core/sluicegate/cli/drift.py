@@ -16,7 +16,7 @@ from sluicegate.cli.options import config_file
 from sluicegate.cli.own_limits import choose, differences, exiting_with
 from sluicegate.config.fields import PolicyFields
 from sluicegate.config.models import BrokerConfig
-from sluicegate.features.drift import texts
+from sluicegate.features.drift import wording
 from sluicegate.features.drift.comparing import Difference, Kind, Side
 from sluicegate.model import visible
 from sluicegate.output import echo, echo_json
@@ -96,7 +96,7 @@ def _lines(told: _Told, fields: PolicyFields, shows_all: bool) -> list[str]:
     shown = [each for each in told.found if shows_all or each.kind is not Kind.EQUAL]
     if shown:
         lines += ["", _ROW.format("", "policy", "gateway", "broker")]
-    for place, group in groupby(shown, key=texts.place):
+    for place, group in groupby(shown, key=wording.place):
         lines += _wrapped(place)
         for each in group:
             lines += _row(each, fields)
@@ -106,10 +106,10 @@ def _lines(told: _Told, fields: PolicyFields, shows_all: bool) -> list[str]:
 
 
 def _row(found: Difference, fields: PolicyFields) -> list[str]:
-    sides = texts.gateway_text(found, fields), texts.broker_text(found, fields)
+    sides = wording.gateway_text(found, fields), wording.broker_text(found, fields)
     lines = [_ROW.format(found.kind, found.field, *sides).rstrip()]
     lines += _wrapped(f"gateway: {found.gateway.place or 'nowhere'}; broker: {found.broker.place}", _INDENT)
-    remedy = texts.remedy(found, fields)
+    remedy = wording.remedy(found, fields)
     return lines + (_wrapped(remedy, _INDENT) if remedy else [])
 
 
@@ -144,11 +144,11 @@ def _difference_as_json(found: Difference, fields: PolicyFields) -> dict[str, An
         "name": found.name,
         "principal": found.principal or None,
         "policy": found.field,
-        "gateway": side(found.gateway, texts.gateway_text(found, fields)),
+        "gateway": side(found.gateway, wording.gateway_text(found, fields)),
         "broker": {
-            **side(found.broker, texts.broker_text(found, fields)),
+            **side(found.broker, wording.broker_text(found, fields)),
             "written": found.own.text,
             "enforced": found.own.is_enforced,
         },
-        "remedy": texts.remedy(found, fields),
+        "remedy": wording.remedy(found, fields),
     }

@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
-from pydantic import ValidationError
-from pydantic_core import PydanticCustomError
 
 from sluicegate.broker import BrokerDriver
 from sluicegate.cli.imported import ImportedFile
@@ -18,6 +16,7 @@ from sluicegate.config.errors import ConfigErrors, Finding
 from sluicegate.config.fields import PolicyFields
 from sluicegate.config.models import BrokerConfig
 from sluicegate.config.units import parse_address
+from sluicegate.config.validation import first_problem
 from sluicegate.own_settings import OwnSettingsError
 
 _FILE = "gateway.yaml"
@@ -148,8 +147,8 @@ def _named(system: str, bootstrap: Sequence[str], admin: str | None) -> _Source:
         notes.insert(0, "Where the brokers serve clients, `bootstrap`, is not known: write their addresses.")
     try:
         config: BrokerConfig = driver.config_model.model_validate(entry)
-    except ValidationError as error:
-        raise click.UsageError(str(error.errors()[0]["msg"])) from None
+    except ValueError as error:
+        raise click.UsageError(first_problem(error)) from None
     return _Source(driver, config, PolicyFields.of(plugins.policy_models), command, notes)
 
 
@@ -157,6 +156,6 @@ def _port(address: str) -> int:
     """A port for the gateway, if the brokers are at an address."""
     try:
         port = parse_address(address).port + _PORTS_APART
-    except PydanticCustomError:
+    except ValueError:
         return _PORTS_APART  # the address is refused with the entry
     return port if port < _MOST_PORTS else _PORTS_APART

@@ -3,10 +3,9 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from pydantic import ValidationError
-
 from sluicegate.config.fields import PolicyFields
 from sluicegate.config.models import BrokerConfig
+from sluicegate.config.validation import first_problem
 from sluicegate.features.drift.comparing import QUOTA_OF_EACH
 from sluicegate.features.storage_quota.policy_text import quoted
 from sluicegate.model import Level, PolicyValue
@@ -86,8 +85,8 @@ class ImportedFile:
             return (f"the name cannot stand in a policy: {rule}.",)
         try:
             self.fields.parse(one.field, one.value)
-        except ValidationError as error:
-            return (f"{error.errors()[0]['msg']}.",)
+        except ValueError as error:
+            return (f"{first_problem(error)}.",)
         return ()
 
     def _is_default(self, one: OwnSetting) -> bool:

@@ -6,7 +6,7 @@ from sluicegate.cli.findings import Written, written_settings
 from sluicegate.cli.opening import Opened
 from sluicegate.cli.own_limits import differences
 from sluicegate.config.errors import Finding
-from sluicegate.features.drift import texts
+from sluicegate.features.drift import wording
 from sluicegate.features.drift.comparing import Difference, Kind
 from sluicegate.own_settings import OwnSettingsError
 
@@ -31,11 +31,11 @@ def live_warnings(opened: Opened) -> Iterator[Finding]:
             if each.kind is not Kind.STRICTER:
                 continue
             text = (
-                f"{each.field} is {texts.gateway_text(each, fields)} for {texts.place(each)}, but broker "
-                f"{config.name!r} has {texts.broker_text(each, fields)} ({each.broker.place})"
+                f"{each.field} is {wording.gateway_text(each, fields)} for {wording.place(each)}, but broker "
+                f"{config.name!r} has {wording.broker_text(each, fields)} ({each.broker.place})"
             )
-            yield _warning(each, written, text, texts.remedy(each, fields)) or place.error(
-                path, text, texts.remedy(each, fields), "warning"
+            yield _warning(each, written, text, wording.remedy(each, fields)) or place.error(
+                path, text, wording.remedy(each, fields), "warning"
             )
         for gap in told.gaps:
             text = f"broker {config.name!r} did not tell all of its own limits: {gap}"

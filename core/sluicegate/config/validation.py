@@ -56,6 +56,14 @@ def translate(error: ValidationError, root: Node, model: type[BaseModel]) -> lis
     return found
 
 
+def first_problem(error: ValueError) -> str:
+    """What is wrong with a value that stands in no file, such as an option of a command.
+
+    :param error: what validating it raised.
+    """
+    return str(error.errors()[0]["msg"]) if isinstance(error, ValidationError) else str(error)
+
+
 def _hide_unknown(detail: ErrorDetails, root: Node, model: type[BaseModel]) -> None:
     """Hide the value of an unknown key, unless the key is misspelt or misplaced and means no secret."""
     if detail["type"] != "extra_forbidden":

@@ -6,7 +6,7 @@ import pytest
 
 from sluicegate.config.fields import PolicyFields
 from sluicegate.engine.hierarchy import Resolver
-from sluicegate.features.drift import texts
+from sluicegate.features.drift import wording
 from sluicegate.features.drift.comparing import Difference, Kind, compare
 from sluicegate.model import Level, PolicyLayer, PolicySet, PolicyValue, Setting, Source, TopicName
 from sluicegate.own_settings import OwnSetting
@@ -43,7 +43,7 @@ def differences(
 
 
 def told(found: list[Difference]) -> list[tuple[str, str, str]]:
-    return [(each.kind.value, texts.place(each), each.field) for each in found]
+    return [(each.kind.value, wording.place(each), each.field) for each in found]
 
 
 def test_limits_are_stricter_looser_or_equal() -> None:
@@ -79,8 +79,8 @@ def test_nothing_set_here_is_no_promise_but_a_zero_is() -> None:
 def test_a_default_of_the_gateway_is_compared() -> None:
     [found] = differences([own(BROKER, "", SIZE, 1_048_588)])
     assert (found.kind, found.gateway.value, found.gateway.place) == (Kind.STRICTER, 10 << 20, "built in")
-    assert texts.gateway_text(found, FIELDS) == "10MiB"
-    assert "set max_message_size to 1048588B or less" in texts.remedy(found, FIELDS)
+    assert wording.gateway_text(found, FIELDS) == "10MiB"
+    assert "set max_message_size to 1048588B or less" in wording.remedy(found, FIELDS)
 
 
 def test_what_neither_limits_is_not_listed() -> None:
@@ -147,8 +147,8 @@ def test_a_fixed_delay_meets_the_longest_that_the_broker_takes() -> None:
     assert [each for each in told(found) if each[0] == "stricter"] == [
         ("stricter", "topic b.late", "fixed_delivery_delay")
     ]
-    assert texts.broker_text(found[0], FIELDS) == "5s"
-    assert "set fixed_delivery_delay to 5s or less" in texts.remedy(found[0], FIELDS)
+    assert wording.broker_text(found[0], FIELDS) == "5s"
+    assert "set fixed_delivery_delay to 5s or less" in wording.remedy(found[0], FIELDS)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_what_the_broker_has_but_does_not_do_is_no_limit() -> None:
     assert differences(settings) == []
     [found] = differences(settings, layer(NAMESPACE, "a", max_publish_rate=5))
     assert found.kind is Kind.LOOSER
-    assert "does not act on it" in texts.remedy(found, FIELDS)
+    assert "does not act on it" in wording.remedy(found, FIELDS)
 
 
 def test_quotas_of_principals_meet_their_entry_or_the_quota_of_each() -> None:

@@ -7,10 +7,9 @@ from aiokafka.errors import TopicAuthorizationFailedError
 
 from sluicegate.model import Level
 from sluicegate.own_settings import OwnSetting
+from sluicegate_kafka.cluster.described_configs import Config, configs_of
 from sluicegate_kafka.cluster.own_settings import (
-    Config,
     broker_settings,
-    configs_of,
     quota_settings,
     topic_settings,
 )

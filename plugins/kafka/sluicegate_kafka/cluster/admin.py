@@ -18,9 +18,9 @@ from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.protocol.types import Array, Boolean, Int32, Schema, String
 
+from sluicegate_kafka.cluster.described_configs import Config, configs_of
 from sluicegate_kafka.cluster.log_dirs import AskLogDirs, LogDir, Partition, log_dirs
 from sluicegate_kafka.cluster.own_clients import own_client
-from sluicegate_kafka.cluster.own_settings import Config, configs_of
 from sluicegate_kafka.codec import errors
 
 _METADATA = 3

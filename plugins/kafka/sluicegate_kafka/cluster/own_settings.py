@@ -11,28 +11,17 @@ from typing import Any, NamedTuple
 from sluicegate.config.units import DURATION
 from sluicegate.model import Level
 from sluicegate.own_settings import BrokerTlsFiles, OwnSetting, OwnSettings, OwnSettingsError
+from sluicegate_kafka.cluster.described_configs import Config
 from sluicegate_kafka.cluster.login import login_options
-from sluicegate_kafka.codec import errors
 from sluicegate_kafka.config import KafkaConfig
 
 _TIMEOUT_S = 10.0
 """For each kind of setting; a request has a time-out of its own."""
 _TOPICS_AT_ONCE = 500
 _USER = "user"
-_OF_TOPIC = 1
-"""Source of a topic's own config; 2 to 4 come from brokers, 5 is the default."""
 _RIGHTS = (
     "the gateway's own login (`identity`) needs Describe and DescribeConfigs on the cluster and its topics"
 )
-
-
-class Config(NamedTuple):
-    """One config of a topic or a broker."""
-
-    name: str
-    value: str
-    is_own: bool
-    """True if it is set here, and is not a default of the level above."""
 
 
 class _Meaning(NamedTuple):
@@ -215,23 +204,3 @@ def _quota(entity: Mapping[str, str | None], who: str, key: str, rate: float, no
         notes=(each,) if nodes > 1 else (),
         principal="" if user is None else f"User:{user}",
     )
-
-
-def configs_of(resources: Iterable[Any]) -> Iterator[tuple[str, list[Config]]]:
-    """Read the resources of a DescribeConfigs response: each one's name and its configs with a value.
-
-    :raises aiokafka.errors.KafkaError: if one of them is refused.
-    """
-    from aiokafka.errors import for_code
-
-    for code, message, _, name, entries in resources:
-        if code != errors.NONE:
-            raise for_code(code)(f"{name}: {message or for_code(code).__name__}")
-        yield (
-            name,
-            [
-                Config(key, value, source == _OF_TOPIC)
-                for key, value, _, source, *_ in entries
-                if value is not None
-            ],
-        )
