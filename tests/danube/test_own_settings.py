@@ -1,10 +1,16 @@
 """What is read of a cluster's own limits, at the reference broker."""
 
+import asyncio
+import os
+import sys
+from asyncio.subprocess import PIPE, STDOUT
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import grpc.aio
 import pytest
+import yaml
 
 from sluicegate.model import Level
 from sluicegate.net.tls import OwnTlsFiles
@@ -77,3 +83,29 @@ async def test_an_api_that_is_not_there_is_an_error_with_a_remedy() -> None:
 
 def test_policies_of_other_versions_are_left_out() -> None:
     assert list(namespace_settings("a", {"max_topics": 5})) == []
+
+
+async def test_what_is_imported_can_be_used_and_is_no_drift(broker: ReferenceBroker, tmp_path: Path) -> None:
+    made = tmp_path / "made.yaml"
+    code, printed = await sluicegate("import", "danube", "--admin", broker.urls[0], "-o", os.fspath(made))
+    assert (code, printed) == (0, f"{made}: 7 converted, 0 not\n")
+    [namespace] = yaml.safe_load(made.read_text())["policies"]["namespaces"]
+    assert (namespace["name"], namespace["max_publish_rate"]) == ("default", "5/s")
+    assert "# Danube only warns above it" in made.read_text()
+    assert (await sluicegate("check", os.fspath(made)))[0] == 0
+    code, printed = await sluicegate("drift", "-c", os.fspath(made))
+    assert code == 0, printed
+    assert printed.startswith("broker danube (danube): 1 looser, 6 equal\n")
+    made.write_text(made.read_text().replace("max_message_size: 2KiB", "max_message_size: 4KiB"))
+    code, printed = await sluicegate("drift", "-c", os.fspath(made))
+    assert code == 1
+    assert "stricter  max_message_size                      4KiB           2KiB" in printed
+
+
+async def sluicegate(*arguments: str) -> tuple[int | None, str]:
+    """Run a command in a process of its own, as gRPC's client has one event loop."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "sluicegate", *arguments, stdout=PIPE, stderr=STDOUT
+    )
+    printed, _ = await process.communicate()
+    return process.returncode, printed.decode()

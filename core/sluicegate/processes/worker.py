@@ -77,6 +77,7 @@ class Worker:
             sink,
             apply=self._apply,
             facts=Facts(facts or {}, keep_fact),
+            driver=plugins.drivers[config.system],
             slow_ms=slow_ms,
         )
         self._packages = plugins.packages

@@ -37,6 +37,7 @@ class GatewayContext:
     :param apply: has something done by the thread that owns the gates.
     :param tls: gives what to speak with the broker.
     :param facts: what is kept over restarts.
+    :param driver: of this kind of broker, if this is a gateway in front of it.
     """
 
     def __init__(
@@ -49,10 +50,12 @@ class GatewayContext:
         apply: Apply,
         tls: TlsFiles,
         facts: Facts,
+        driver: BrokerDriver | None = None,
     ) -> None:
         self.config = config
         self.broker = config.name
         self.system = config.system
+        self.driver = driver
         self.factors = Factors()
         self.pressure_sources: list[PressureSource] = []
         self.metrics = PluginMetrics()
@@ -65,7 +68,6 @@ class GatewayContext:
         self._apply = apply
         self._tls = tls
         self._facts = facts
-        self._plugins = plugins
         self._ask_quota = plugins.implementations("sluicegate_quota")[::-1]
         own = frozenset(info.name for info in plugins.overview() if info.origin == "built in")
         self.plugins_give_quotas = any(ask.plugin not in own for ask in self._ask_quota)
@@ -87,11 +89,6 @@ class GatewayContext:
     def tls_for(self, section: BrokerTls) -> ssl.SSLContext:
         """The TLS files of a section of the entry, such as the gateway's own login."""
         return self._tls.context_for(section)
-
-    @property
-    def driver(self) -> BrokerDriver | None:
-        """The driver of this kind of broker."""
-        return self._plugins.drivers.get(self.system)
 
     @property
     def resolver(self) -> Resolver:

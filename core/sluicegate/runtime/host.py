@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable
 from time import monotonic_ns
 
+from sluicegate.broker import BrokerDriver
 from sluicegate.config.models import BrokerConfig
 from sluicegate.engine.answers import CAUGHT, error_text
 from sluicegate.engine.faults import Fault, GateFaults
@@ -35,6 +36,8 @@ class EngineHost:
     :param apply: runs a call in the thread that owns the gates.
     :param facts: small facts that survive restarts.
     :param name_of: reads a topic's name; the broker's driver reads it if this is left out.
+    :param driver: for plugins that ask the broker; none where the engine is in a client's or a broker's own
+        process.
     :param slow_ms: plugin calls that take this long are logged; 0 for never.
     """
 
@@ -48,6 +51,7 @@ class EngineHost:
         apply: Apply,
         facts: Facts,
         name_of: Callable[[str], TopicName] | None = None,
+        driver: BrokerDriver | None = None,
         slow_ms: int = SLOW_MS,
     ) -> None:
         self.config = config
@@ -69,7 +73,7 @@ class EngineHost:
         self.gates = self.compiler.gates
         """Compiled gates by topic."""
         self.context = GatewayContext(
-            config, plugins, self.compiler, self.faults, apply=apply, tls=self.tls, facts=facts
+            config, plugins, self.compiler, self.faults, apply=apply, tls=self.tls, facts=facts, driver=driver
         )
         """The broker context for plugins."""
         self.compiler.context = self.context

@@ -92,18 +92,27 @@ def compare(
     :param name_of: parses a topic's name, from the broker's driver.
     :param quotas: messages and bytes per second of single principals, from the broker's entry.
     """
+    found = [each for at_place in by_place(own, gateway, name_of, quotas) for each in at_place]
+    order = list(Kind)
+    return sorted(found, key=lambda each: (order.index(each.kind), each.level, each.name, each.field))
+
+
+def by_place(
+    own: Iterable[OwnSetting],
+    gateway: Resolver,
+    name_of: Callable[[str], TopicName],
+    quotas: Mapping[str, tuple[int, int]] | None = None,
+) -> Iterator[list[Difference]]:
+    """Compare as `compare` does, a place at a time, as there may be tens of thousands."""
     comparable = [one for one in own if one.field and one.field not in _NOT_COMPARED]
     common = [one for one in comparable if not one.principal]
     broker = Resolver(PolicySet(0, _layers(common)), {})
-    found: list[Difference] = []
     for (level, name), fields in _places(common, gateway, name_of).items():
         topic = _representative(level, name, name_of)
         sides = gateway.resolve(topic, level), broker.resolve(topic, level)
-        found += _at_place((level, name), sorted(fields), sides, common)
+        yield list(_at_place((level, name), sorted(fields), sides, common))
     single = [one for one in comparable if one.principal]
-    found += _of_principals(single, gateway, quotas or {})
-    order = list(Kind)
-    return sorted(found, key=lambda each: (order.index(each.kind), each.level, each.name, each.field))
+    yield list(_of_principals(single, gateway, quotas or {}))
 
 
 def quotas_of(config: Any) -> dict[str, tuple[int, int]]:

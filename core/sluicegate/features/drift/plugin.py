@@ -7,14 +7,16 @@ from typing import cast
 
 from sluicegate.broker import OptionalDriver
 from sluicegate.engine.task import Task
-from sluicegate.features.drift.comparing import Kind, compare, quotas_of
+from sluicegate.features.drift.comparing import Kind, by_place, quotas_of
 from sluicegate.hooks import BrokerContext, hookimpl
-from sluicegate.own_settings import OwnSettingsError
+from sluicegate.own_settings import OwnSettings, OwnSettingsError
 
 INTERVAL_MS = 300_000
 _FIRST_MS = 60_000
 """Until the first reading, as a gateway that starts has other requests to make."""
 _TIMEOUT_S = 60.0
+_PLACES_AT_ONCE = 100
+_PAUSE_S = 0.01
 METRIC = "sluicegate_drift"
 
 
@@ -64,14 +66,19 @@ class DriftWatch:
             context.log.debug("the broker's own limits cannot be read: %s", error)
             self._metric.clear()
             return
-        name_of, config = self._driver.name_of, context.config
-        found = await asyncio.to_thread(
-            compare,
-            told.settings,
-            context.resolver,
-            lambda topic: name_of(topic, config),
-            quotas_of(config),
-        )
-        numbers = Counter(each.kind for each in found)
+        numbers = await self._count(told)
         for kind in Kind:
             self._metric.set(numbers[kind], kind.value)
+
+    async def _count(self, told: OwnSettings) -> Counter[Kind]:
+        """Compare, with pauses, as the relay's thread needs the interpreter too."""
+        name_of, config = self._driver.name_of, self._context.config
+        places = by_place(
+            told.settings, self._context.resolver, lambda topic: name_of(topic, config), quotas_of(config)
+        )
+        numbers: Counter[Kind] = Counter()
+        for number, found in enumerate(places):
+            numbers.update(each.kind for each in found)
+            if number % _PLACES_AT_ONCE == 0:
+                await asyncio.sleep(_PAUSE_S)
+        return numbers

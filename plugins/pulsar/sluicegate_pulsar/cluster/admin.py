@@ -53,9 +53,16 @@ class AdminApi:
     :param config: address and token.
     :param tls: for `https:` addresses; the system's defaults if None.
     :param brokers: those that are known; the ones that the API lists are added.
+    :param warned: redirects that have been warned of; for APIs that are made again and again.
     """
 
-    def __init__(self, config: Admin, tls: ssl.SSLContext | None, brokers: Brokers) -> None:
+    def __init__(
+        self,
+        config: Admin,
+        tls: ssl.SSLContext | None,
+        brokers: Brokers,
+        warned: set[str] | None = None,
+    ) -> None:
         self._url = config.url.rstrip("/")
         self._token = config.token or None
         self._tls = tls
@@ -64,7 +71,7 @@ class AdminApi:
         self._listing = asyncio.Lock()
         self._listed_s = -_LISTED_S
         """When the brokers were last asked for, by the clock of the event loop."""
-        self._warned: set[str] = set()
+        self._warned = set() if warned is None else warned
 
     async def list_brokers(self) -> None:
         """Learn the hosts of the cluster's brokers that are up.

@@ -15,11 +15,13 @@ from sluicegate_pulsar.cluster.brokers import Brokers
 from sluicegate_pulsar.cluster.long_delays import LONGEST_DELAY
 from sluicegate_pulsar.config import PulsarConfig
 
-MOST_TOPICS = 2_000
+MOST_TOPICS = 1_000
 _READING_S = 30.0
 """After so long no more topics are asked about."""
-_AT_ONCE = 8
+_AT_ONCE = 4
 _MOST_GAPS = 20
+_warned: set[str] = set()
+"""Redirects that were warned of, as a gateway asks again and again."""
 _REMEDY = "check `admin` of the entry: its address, its token, and the rights of that role"
 
 
@@ -94,7 +96,7 @@ async def own_settings(config: PulsarConfig, tls: BrokerTlsFiles) -> OwnSettings
         remedy = "add 'admin: {url: http://host:8080}' to the entry"
         raise OwnSettingsError("the entry has no address of the admin API", remedy)
     try:
-        api = AdminApi(config.admin, tls.broker_tls, Brokers(config, {}))
+        api = AdminApi(config.admin, tls.broker_tls, Brokers(config, {}), _warned)
         configuration = await api.configuration()
         found = list(broker_settings(configuration))
         reading = _Reading(api, configuration.get("clusterName", ""))
