@@ -65,7 +65,7 @@ class BrokerContext(TopicContext, Protocol):
 
     @property
     def driver(self) -> BrokerDriver | None:
-        """The driver of this kind of broker; None for an embedded engine, which asks no broker. For any thread."""
+        """The driver of this kind of broker; None for an embedded engine, which asks no broker."""
 
     @property
     def resolver(self) -> Resolver:
