@@ -171,16 +171,17 @@ class AdminApi:
         :raises AdminApiError: if the request fails.
         """
         try:
-            return await self._get("/admin/v2", *_parts(topic), name)
+            return await self._get("/admin/v2", *_parts(topic), name, may_be_empty=True)
         except AdminApiError as error:
             if error.status in (HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_FOUND):
                 return None
             raise
 
-    async def _get(self, path: str, *names: str, is_list: bool = False) -> Any:
-        """The JSON at a path, to which names are added; None if there is no content.
+    async def _get(self, path: str, *names: str, is_list: bool = False, may_be_empty: bool = False) -> Any:
+        """The JSON at a path, to which names are added.
 
         :param is_list: whether it is the list of the brokers itself.
+        :param may_be_empty: whether an answer without content is None; else it is an error.
         """
         url = "/".join((f"{self._url}{path}", *(quote(name, safe="") for name in names)))
         try:
@@ -196,10 +197,12 @@ class AdminApi:
                     if response.status not in STATUSES:
                         break
                     url = await self._follow(url, response, is_list)
-            if response.status not in (HTTPStatus.OK, HTTPStatus.NO_CONTENT):
+            if may_be_empty and response.status < HTTPStatus.MULTIPLE_CHOICES and not content:
+                return None
+            if response.status != HTTPStatus.OK:
                 answer = f"answers {response.status} {response.reason}"
                 raise AdminApiError(f"{shown_url(url)} {answer}", response.status)
-            return orjson.loads(content) if content else None
+            return orjson.loads(content)
         except TimeoutError:
             raise AdminApiError(f"{shown_url(url)} does not answer within {_TIMEOUT_S:g} s") from None
         except (OSError, HTTPException, ValueError) as error:
