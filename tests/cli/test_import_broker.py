@@ -124,3 +124,14 @@ def test_names_and_values_that_no_policy_takes_are_listed(sluicegate: Sluicegate
     assert result.stdout.count("the name cannot stand in a policy") == 2
     assert "is too large" in result.stdout
     assert "topics:" not in result.stdout
+
+
+def test_files_can_be_imported_without_plugins(
+    sluicegate: Sluicegate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(CHOICE, "missing")
+    listed = sluicegate("import", "--help")
+    assert listed.exit_code == 0
+    assert "strimzi" in listed.stdout
+    assert "warning: SLUICEGATE_LOAD_PLUGINS names 'missing'" in listed.stderr
+    assert sluicegate("import", "strimzi", "--help").exit_code == 0

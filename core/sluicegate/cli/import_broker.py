@@ -17,6 +17,7 @@ from sluicegate.config.fields import PolicyFields
 from sluicegate.config.models import BrokerConfig
 from sluicegate.config.units import parse_address
 from sluicegate.config.validation import first_problem
+from sluicegate.output import echo
 from sluicegate.own_settings import OwnSettingsError
 
 _FILE = "gateway.yaml"
@@ -45,8 +46,12 @@ class _Source(NamedTuple):
 
 
 def systems() -> list[str]:
-    """Kinds of brokers that tell their own limits, sorted."""
-    drivers = plugins_for(None, os.environ).drivers
+    """Kinds of brokers that tell their own limits, sorted. If plugins cannot be loaded, a warning says why."""
+    try:
+        drivers = plugins_for(None, os.environ).drivers
+    except click.ClickException as error:
+        echo(f"warning: {error.message}", err=True)
+        return []
     return sorted(system for system, driver in drivers.items() if can_tell(driver))
 
 

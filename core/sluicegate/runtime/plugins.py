@@ -16,6 +16,7 @@ from sluicegate.builtin import builtin_plugins
 from sluicegate.config.asking import fields_of
 from sluicegate.config.models import BrokerConfig, PolicyModel
 from sluicegate.config.secrets import shown_value
+from sluicegate.features.drift import plugin as drift_plugin
 from sluicegate.features.pressure import plugin as pressure_plugin
 from sluicegate.hooks import HookManager, plugin_name
 from sluicegate.model import MethodMap
@@ -296,7 +297,7 @@ def load_plugins(modules: Iterable[str], extra: Iterable[object] = ()) -> Plugin
             raise PluginError(f"plugin {name!r} cannot be used: {error}") from error
         origins[name] = (version, origin)
 
-    for plugin in (*builtin_plugins(), store_plugin, pressure_plugin):
+    for plugin in (*builtin_plugins(), store_plugin, pressure_plugin, drift_plugin):
         register(plugin, _built_in_name(plugin), __version__, "built in")
     for entry_point in _chosen():
         version = entry_point.dist.version if entry_point.dist is not None else ""
