@@ -46,7 +46,7 @@ class _Source(NamedTuple):
 
 
 def systems() -> list[str]:
-    """Kinds of brokers that tell their own limits, sorted. If plugins cannot be loaded, a warning says why."""
+    """Kinds of brokers that tell their own limits, sorted; with a warning if plugins cannot be loaded."""
     try:
         drivers = plugins_for(None, os.environ).drivers
     except click.ClickException as error:
