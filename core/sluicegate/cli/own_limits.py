@@ -13,7 +13,7 @@ from sluicegate.broker import BrokerDriver, OptionalDriver
 from sluicegate.cli.asking import which_broker
 from sluicegate.cli.opening import Desk, Opened
 from sluicegate.config.models import BrokerConfig
-from sluicegate.features.drift.comparing import Difference, compare, quotas_of
+from sluicegate.features.drift.comparing import Difference, Entry, compare
 from sluicegate.net.tls import OwnTlsFiles
 from sluicegate.output import echo
 from sluicegate.own_settings import OwnSettings, OwnSettingsError
@@ -91,8 +91,7 @@ def differences(opened: Opened, config: BrokerConfig) -> tuple[list[Difference],
     driver = opened.plugins.drivers[config.system]
     resolver = Desk(opened).resolver(config.name)
     told = own_settings(driver, config)
-    found = compare(told.settings, resolver, lambda topic: driver.name_of(topic, config), quotas_of(config))
-    return found, told
+    return compare(told.settings, resolver, Entry.of(driver, config)), told
 
 
 class _Lines(logging.Handler):

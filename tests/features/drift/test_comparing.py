@@ -7,7 +7,7 @@ import pytest
 from sluicegate.config.fields import PolicyFields
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.features.drift import wording
-from sluicegate.features.drift.comparing import Difference, Kind, compare
+from sluicegate.features.drift.comparing import Difference, Entry, Kind, compare
 from sluicegate.model import Level, PolicyLayer, PolicySet, PolicyValue, Setting, Source, TopicName
 from sluicegate.own_settings import OwnSetting
 from sluicegate.runtime.plugins import plugins_of
@@ -32,6 +32,10 @@ def name_of(topic: str) -> TopicName:
     return TopicName(topic, topic.partition(".")[0])
 
 
+def rule_of_names(level: Level, name: str) -> str:
+    return "names have no colon" if ":" in name else ""
+
+
 def differences(
     settings: list[OwnSetting],
     *layers: PolicyLayer,
@@ -39,7 +43,7 @@ def differences(
     defaults: dict[str, PolicyValue] | None = None,
 ) -> list[Difference]:
     resolver = Resolver(PolicySet(1, layers), FIELDS.defaults if defaults is None else defaults)
-    return compare(settings, resolver, name_of, quotas)
+    return compare(settings, resolver, Entry(name_of, rule_of_names, quotas or {}))
 
 
 def told(found: list[Difference]) -> list[tuple[str, str, str]]:
@@ -198,3 +202,8 @@ def test_quotas_of_principals_meet_their_entry_or_the_quota_of_each() -> None:
 
 def test_settings_without_a_policy_are_left_out() -> None:
     assert differences([own(TOPIC, "a.x", "", 0, notes=("why",))]) == []
+
+
+def test_policies_for_other_brokers_of_the_file_are_left_out() -> None:
+    elsewhere = layer(TOPIC, "persistent://a/b/*", max_message_size=9000)
+    assert told(differences([own(BROKER, "", SIZE, 20 << 20)], elsewhere)) == [("looser", "broker", SIZE)]

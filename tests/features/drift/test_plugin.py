@@ -1,15 +1,18 @@
 """The task that publishes how many limits differ."""
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from sluicegate.config.models import BrokerConfig
 from sluicegate.features.drift import plugin
 from sluicegate.model import Level, TopicName
 from sluicegate.own_settings import OwnSetting, OwnSettings, OwnSettingsError
 from sluicegate.testing import ManualContext
 
+CONFIG = BrokerConfig.model_validate(
+    {"name": "main", "system": "kafka", "bootstrap": ["b:9092"], "listen": {"port": 1}}
+)
 PRODUCERS = OwnSetting(
     level=Level.BROKER, field="max_producers_per_topic", value=5, origin="config", text="5"
 )
@@ -39,7 +42,7 @@ def driver() -> Driver:
 
 @pytest.fixture
 def context(driver: Driver) -> ManualContext:
-    return ManualContext(driver=driver, values={"max_producers_per_topic": 6}, config=SimpleNamespace())
+    return ManualContext(driver=driver, values={"max_producers_per_topic": 6}, config=CONFIG)
 
 
 async def test_a_gateway_that_starts_is_not_kept_waiting(context: ManualContext, driver: Driver) -> None:

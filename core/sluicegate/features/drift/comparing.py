@@ -10,6 +10,7 @@ from enum import StrEnum
 from math import inf
 from typing import Any, Final, TypeAlias
 
+from sluicegate.broker import BrokerDriver
 from sluicegate.engine.hierarchy import DISABLED_BY_ZERO, Resolver
 from sluicegate.model import (
     EffectivePolicies,
@@ -79,45 +80,46 @@ class Difference:
     """The only principal for which it holds; empty if it holds for all."""
 
 
-def compare(
-    own: Iterable[OwnSetting],
-    gateway: Resolver,
-    name_of: Callable[[str], TopicName],
-    quotas: Mapping[str, tuple[int, int]] | None = None,
-) -> list[Difference]:
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What the comparison needs of a broker's entry."""
+
+    name_of: Callable[[str], TopicName]
+    """Parses a topic's name."""
+    rule_of_names: Callable[[Level, str], str]
+    """Says what names look like if the broker cannot have this one; else empty."""
+    quotas: Mapping[str, tuple[int, int]]
+    """Messages and bytes per second of single principals."""
+
+    @classmethod
+    def of(cls, driver: BrokerDriver, config: Any) -> "Entry":
+        """That of a configured broker."""
+        quotas = {each.principal: (each.messages, each.bytes) for each in config.quotas}
+        return cls(lambda topic: driver.name_of(topic, config), config.rule_of_names, quotas)
+
+
+def compare(own: Iterable[OwnSetting], gateway: Resolver, entry: Entry) -> list[Difference]:
     """Compare, most serious first; equal values are among the differences.
 
     :param own: the broker's settings; those without a policy are left out.
     :param gateway: the policies in force.
-    :param name_of: parses a topic's name, from the broker's driver.
-    :param quotas: messages and bytes per second of single principals, from the broker's entry.
     """
-    found = [each for at_place in by_place(own, gateway, name_of, quotas) for each in at_place]
+    found = [each for at_place in by_place(own, gateway, entry) for each in at_place]
     order = list(Kind)
     return sorted(found, key=lambda each: (order.index(each.kind), each.level, each.name, each.field))
 
 
-def by_place(
-    own: Iterable[OwnSetting],
-    gateway: Resolver,
-    name_of: Callable[[str], TopicName],
-    quotas: Mapping[str, tuple[int, int]] | None = None,
-) -> Iterator[list[Difference]]:
+def by_place(own: Iterable[OwnSetting], gateway: Resolver, entry: Entry) -> Iterator[list[Difference]]:
     """Compare as `compare` does, a place at a time, as there may be tens of thousands."""
     comparable = [one for one in own if one.field and one.field not in _NOT_COMPARED]
     common = [one for one in comparable if not one.principal]
     broker = Resolver(PolicySet(0, _layers(common)), {})
-    for (level, name), fields in _places(common, gateway, name_of).items():
-        topic = _representative(level, name, name_of)
+    for (level, name), fields in _places(common, gateway, entry).items():
+        topic = _representative(level, name, entry)
         sides = gateway.resolve(topic, level), broker.resolve(topic, level)
         yield list(_at_place((level, name), sorted(fields), sides, common))
     single = [one for one in comparable if one.principal]
-    yield list(_of_principals(single, gateway, quotas or {}))
-
-
-def quotas_of(config: Any) -> dict[str, tuple[int, int]]:
-    """Messages and bytes per second of the principals that a broker's entry names."""
-    return {entry.principal: (entry.messages, entry.bytes) for entry in getattr(config, "quotas", ())}
+    yield list(_of_principals(single, gateway, entry.quotas))
 
 
 # -- places -------------------------------------------------------------------------------------------
@@ -138,9 +140,7 @@ def _layers(own: Iterable[OwnSetting]) -> tuple[PolicyLayer, ...]:
     )
 
 
-def _places(
-    own: Sequence[OwnSetting], gateway: Resolver, name_of: Callable[[str], TopicName]
-) -> dict[Place, set[str]]:
+def _places(own: Sequence[OwnSetting], gateway: Resolver, entry: Entry) -> dict[Place, set[str]]:
     """The fields to compare at each place: those that either side sets there."""
     fields = {one.field for one in own}
     watched = fields | ({FIXED_DELAY} if fields & _DELAYS_OF_BROKERS else set())
@@ -150,7 +150,9 @@ def _places(
     for level in (Level.NAMESPACE, Level.TOPIC):
         for source in (Source.FILE, Source.STORE):
             for name in gateway.names(level, source, watched):
-                topic = _representative(level, name, name_of)
+                if entry.rule_of_names(level, name):
+                    continue  # it is meant for other brokers of the file
+                topic = _representative(level, name, entry)
                 set_here = gateway.settings(topic, level).keys() & watched
                 places.setdefault((level, name), set()).update(set_here)
     for set_here in places.values():
@@ -161,10 +163,10 @@ def _places(
     return places
 
 
-def _representative(level: Level, name: str, name_of: Callable[[str], TopicName]) -> TopicName:
+def _representative(level: Level, name: str, entry: Entry) -> TopicName:
     """A name that the layers of a place apply to, as those above it do."""
     sample = name.replace("*", "x")
-    return name_of(sample) if level is Level.TOPIC else TopicName("", sample)
+    return entry.name_of(sample) if level is Level.TOPIC else TopicName("", sample)
 
 
 # -- values -------------------------------------------------------------------------------------------

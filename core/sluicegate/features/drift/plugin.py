@@ -7,7 +7,7 @@ from typing import cast
 
 from sluicegate.broker import OptionalDriver
 from sluicegate.engine.task import Task
-from sluicegate.features.drift.comparing import Kind, by_place, quotas_of
+from sluicegate.features.drift.comparing import Entry, Kind, by_place
 from sluicegate.hooks import BrokerContext, hookimpl
 from sluicegate.own_settings import OwnSettings, OwnSettingsError
 
@@ -72,10 +72,8 @@ class DriftWatch:
 
     async def _count(self, told: OwnSettings) -> Counter[Kind]:
         """Compare, with pauses, as the relay's thread needs the interpreter too."""
-        name_of, config = self._driver.name_of, self._context.config
-        places = by_place(
-            told.settings, self._context.resolver, lambda topic: name_of(topic, config), quotas_of(config)
-        )
+        entry = Entry.of(self._driver, self._context.config)
+        places = by_place(told.settings, self._context.resolver, entry)
         numbers: Counter[Kind] = Counter()
         for number, found in enumerate(places):
             numbers.update(each.kind for each in found)
