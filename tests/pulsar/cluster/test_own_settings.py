@@ -78,6 +78,12 @@ async def test_the_policies_of_topics_with_rates_by_the_second(found: OwnSetting
     assert {one.name for one in of_topic(found)} == {T1}
 
 
+def test_rates_of_longer_periods_may_be_fractions() -> None:
+    rate = {"dispatchThrottlingRateInMsg": 1, "dispatchThrottlingRateInByte": 100, "ratePeriodInSecond": 3}
+    found = room.topic_settings(T1, {"dispatchRate": rate})
+    assert [one.value for one in found] == [0.333333333, 33.333333333]
+
+
 def of_topic(found: OwnSettings) -> list[OwnSetting]:
     return [one for one in found.settings if one.level is Level.TOPIC]
 

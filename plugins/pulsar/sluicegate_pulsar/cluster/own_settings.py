@@ -20,6 +20,8 @@ _READING_S = 30.0
 """After so long no more topics are asked about."""
 _AT_ONCE = 4
 _MOST_GAPS = 20
+_DECIMALS = 9
+"""Of a rate, as policies have it."""
 _warned: set[str] = set()
 """Redirects that were warned of, as a gateway asks again and again."""
 _REMEDY = "check `admin` of the entry: its address, its token, and the rights of that role"
@@ -240,7 +242,7 @@ def _rate(
                 level=found.level,
                 name=found.name,
                 field=found.field,
-                value=max(value // period, 1),
+                value=value // period if value % period == 0 else round(value / period, _DECIMALS),
                 origin=found.origin,
                 text=f"{value} in {period} s",
                 notes=("The gateway's rates are per second.",),
