@@ -218,6 +218,8 @@ class _PublishCheck:
                     bucket.message_balance = messages
                     bucket.byte_balance = nbytes
                     bucket.updated_ns = now_ns
+                    bucket.charged_messages += op.messages
+                    bucket.charged_bytes += op.bytes
                     return None
         wait = self.queue.wait_turn(op, now_ns)
         if wait == 0:

@@ -64,6 +64,8 @@ class DualBucket:
         "byte_capacity",
         "byte_rate",
         "bytes_per_s",
+        "charged_bytes",
+        "charged_messages",
         "message_balance",
         "message_capacity",
         "message_rate",
@@ -75,6 +77,9 @@ class DualBucket:
         self.message_balance = inf
         self.byte_balance = inf
         self.updated_ns = now_ns
+        self.charged_messages = 0
+        """Messages charged so far: what has passed under this limit."""
+        self.charged_bytes = 0
         self._configure(messages_per_s, bytes_per_s, burst_seconds)
 
     def _configure(self, messages_per_s: float, bytes_per_s: float, burst_seconds: float) -> None:
@@ -122,6 +127,8 @@ class DualBucket:
         self.message_balance = left_messages
         self.byte_balance = left_bytes
         self.updated_ns = now_ns
+        self.charged_messages += messages
+        self.charged_bytes += nbytes
         return 0
 
     def has(self, messages: int, nbytes: int, now_ns: int) -> bool:
@@ -145,6 +152,8 @@ class DualBucket:
         self.message_balance = have_messages - messages
         self.byte_balance = have_bytes - nbytes
         self.updated_ns = now_ns
+        self.charged_messages += messages
+        self.charged_bytes += nbytes
 
     def wait(
         self, messages: int, nbytes: int, now_ns: int, messages_ahead: int = 0, bytes_ahead: int = 0
@@ -187,12 +196,7 @@ class DualBucket:
             self.updated_ns = now_ns
         self._configure(messages_per_s, bytes_per_s, burst_seconds)
 
-    def utilisation(self, now_ns: int) -> float:
-        """Used percentage of the bucket, 0 to 100; of the dimension that is used most."""
+    def is_full(self, now_ns: int) -> bool:
+        """True if nothing that was charged is missing: a new bucket would do the same."""
         have_messages, have_bytes = self.balance(now_ns)
-        used = 0.0
-        if self.messages_per_s:
-            used = 1 - have_messages / self.message_capacity
-        if self.bytes_per_s:
-            used = max(used, 1 - have_bytes / self.byte_capacity)
-        return min(100.0, max(0.0, used * 100))
+        return have_messages >= self.message_capacity and have_bytes >= self.byte_capacity

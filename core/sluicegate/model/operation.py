@@ -1,7 +1,8 @@
 """What a client requests from a broker, in terms that apply to every broker."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Any
 
 
 class OperationKind(IntEnum):
@@ -20,6 +21,15 @@ class OperationKind(IntEnum):
     DETACH = 7
     OWNER_CHANGED = 8
     """Another broker serves the topic now. Only recorded; `client` names both brokers."""
+
+
+class _NoTotals:
+    """In place of totals until the engine knows the client: those of no principal."""
+
+    principal: None = None
+
+
+_NO_TOTALS = _NoTotals()
 
 
 @dataclass(slots=True)
@@ -64,3 +74,6 @@ class Operation:
     """When the operation was first held, monotonic; 0 if it is not held; set and cleared by the engine."""
     also: tuple[str, ...] = ()
     """Further subscriptions that may have caused a dispatch: the limits of all apply, and all are charged."""
+    totals: Any = field(default=_NO_TOTALS, repr=False, compare=False)
+    """Running totals of the client; set by the engine. Untyped, as a check of its type would cost as much as
+    the counting."""
