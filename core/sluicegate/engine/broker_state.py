@@ -1,6 +1,6 @@
 """State that all topics of a broker share."""
 
-from sluicegate.engine.clients import Clients
+from sluicegate.engine.client_totals import Clients
 from sluicegate.engine.held import HeldOperations
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from sluicegate.engine.bucket import SECOND_NS
-from sluicegate.engine.clients import ClientTotals
+from sluicegate.engine.client_totals import ClientTotals
 from sluicegate.engine.wait_queue import Waiter
 from sluicegate.model import Operation
 

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable
 from time import monotonic_ns
 
+from sluicegate.config.fields import PolicyFields
 from sluicegate.config.models import BrokerConfig
 from sluicegate.engine.answers import CAUGHT, error_text
 from sluicegate.engine.faults import Fault, GateFaults
@@ -16,6 +17,7 @@ from sluicegate.runtime.compiler import GateCompiler
 from sluicegate.runtime.context import Apply, GatewayContext
 from sluicegate.runtime.dynamics import Dynamics
 from sluicegate.runtime.facts import Facts
+from sluicegate.runtime.limits import Limits
 from sluicegate.runtime.plugins import Plugins
 from sluicegate.runtime.slow_calls import SLOW_MS
 from sluicegate.wall_clock import WallClock
@@ -80,6 +82,17 @@ class EngineHost:
     def policies(self) -> PolicySet:
         """The policies now in force; a new object after each change."""
         return self.compiler.policies
+
+    def limits(self) -> Limits:
+        """The limits that the policies set, for samples of their use."""
+        return Limits(
+            PolicyFields.of(self.plugins.policy_models),
+            self.compiler.resolve,
+            lambda: self.compiler.broker_policies,
+            lambda: self.policies,
+            self.context.quota,
+            self.context.factors,
+        )
 
     def replace(self, policies: PolicySet) -> None:
         """Replace all policies in one step."""

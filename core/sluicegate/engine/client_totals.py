@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from sluicegate.model import Operation, shortened
 
 MOST = 10_000
-"""Pairs of principal and client id that are told apart; all others are counted together as OTHER."""
-OTHER = "other"
+"""Pairs of principal and client id that are told apart; all others are counted together, without a name."""
 _LONGEST = 250
 """Characters of a name to keep: clients choose their own."""
 
@@ -77,7 +76,7 @@ class Clients:
     def __init__(self, most: int = MOST) -> None:
         self._most = most
         self._totals: dict[tuple[str, str], ClientTotals] = {}
-        self._rest = ClientTotals(None, OTHER, OTHER)
+        self._rest = ClientTotals(None, "")
 
     def __len__(self) -> int:
         return len(self._totals)

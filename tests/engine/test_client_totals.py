@@ -4,7 +4,7 @@ import pytest
 from tests.engine.lab import MakeGate
 
 from sluicegate.engine.check import Check, CheckCall, Stage
-from sluicegate.engine.clients import COUNTS, OTHER, Clients, ClientTotals, split_client
+from sluicegate.engine.client_totals import COUNTS, Clients, ClientTotals, split_client
 from sluicegate.engine.state import TopicState
 from sluicegate.model import Action, Decision, Operation, OperationKind, Outcome, Reason
 
@@ -82,10 +82,10 @@ def test_clients_beyond_the_bound_are_counted_together_until_there_is_room() -> 
     clients = Clients(most=1)
     first, second = operation("a@h:1"), operation("b@h:1")
     totals = clients.of(first)
-    assert clients.of(second).client_id == OTHER
+    assert clients.of(second).client_id == ""
     clients.drop(totals)
     assert clients.of(second).client_id == "b"
-    assert clients.of(first).client_id == OTHER  # its own are gone
+    assert clients.of(first).client_id == ""  # its own are gone
     assert len(clients) == 1
 
 
