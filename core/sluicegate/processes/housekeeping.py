@@ -109,14 +109,14 @@ class Housekeeping:
         async def front() -> None:
             self._front.tick(now_ns)
 
-        async def dynamics() -> None:
-            self._host.dynamics.tick(now_ns)
+        async def host() -> None:
+            self._host.tick(now_ns)
 
         gates = self._host.gates
         self._host.wall_clock.follow()
         connections.prober.begin(now_ns)
         connections.reachability.remind(now_ns)
-        await self.guarded("dynamics", dynamics)
+        await self.guarded("dynamics", host)
         await self.guarded("tick", front)
         self._ticks += 1
         is_sweep = self._ticks % _TICKS_TO_DROP == 0

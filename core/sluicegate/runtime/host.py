@@ -19,6 +19,7 @@ from sluicegate.runtime.dynamics import Dynamics
 from sluicegate.runtime.facts import Facts
 from sluicegate.runtime.limits import Limits
 from sluicegate.runtime.plugins import Plugins
+from sluicegate.runtime.recording import Recording
 from sluicegate.runtime.slow_calls import SLOW_MS
 from sluicegate.wall_clock import WallClock
 
@@ -76,6 +77,7 @@ class EngineHost:
         """The broker context for plugins."""
         self.compiler.context = self.context
         self.dynamics = Dynamics(self.context, plugins)
+        self._sink = sink
         self._line_limiter = LineLimiter()
 
     @property
@@ -99,6 +101,15 @@ class EngineHost:
         versions = {"from_version": self.policies.version, "to_version": policies.version}
         self.compiler.replace(policies)
         log.info("policies changed", extra={name: version_text(each) for name, each in versions.items()})
+
+    def tick(self, now_ns: int) -> None:
+        """Do the work of one second: publish factors, watch tasks, and log which rate limiting has ended.
+
+        :param now_ns: monotonic time.
+        """
+        self.dynamics.tick(now_ns)
+        if isinstance(self._sink, Recording):
+            self._sink.end_quiet(now_ns, self.gates.broker.held.by_topic)
 
     def notify(self, hook: str) -> None:
         """Call a hook of all plugins that takes only a log; their exceptions are counted."""
