@@ -173,6 +173,9 @@ def test_the_metric_has_few_labels() -> None:
     snapshot: Mapping[str, object] = {
         "broker": "main",
         "topics": {},
+        "use": {},
+        "principals": {},
+        "clients": {},
         "counters": {},
         "gauges": {},
         "front": {},
