@@ -37,7 +37,7 @@ def test_what_passes_counts_for_the_client_on_every_path(
     for decide in (gate.dispatch, gate.judge):
         decide(operation("app@10.0.0.2:7", kind=OperationKind.DISPATCH), 0)
     [totals, rest] = state.broker.clients
-    assert (totals.name, totals.client_id) == ("ann", "app")
+    assert (totals.principal, totals.client_id) == ("ann", "app")
     assert counts(totals) == {
         "published_messages": 7,
         "published_bytes": 90,
@@ -62,20 +62,11 @@ def test_refusals_and_holds_count_for_the_client(make_gate: MakeGate, state: Top
     assert counts(totals)["published_messages"] == 3
 
 
-def test_an_operation_counts_for_the_principal_that_it_has_now() -> None:
+def test_an_operation_keeps_its_totals_and_equal_clients_share_them() -> None:
     clients = Clients()
-    op = operation("a@h:1", "ANONYMOUS")
-    assert clients.of(op).name == "ANONYMOUS"
-    op.principal = "ann"
-    assert clients.of(op).name == "ann"
-    assert clients.of(op) is op.totals
-
-
-def test_equal_principals_share_totals_and_are_found_by_identity_afterwards() -> None:
-    clients = Clients()
-    first, second = operation("a@h:1", "".join(("an", "n"))), operation("a@h:2", "".join(("a", "nn")))
-    assert clients.of(first) is clients.of(second)
-    assert second.totals.principal is second.principal
+    first, second = operation("a@h:1"), operation("a@h:2")
+    assert clients.of(first) is clients.of(second) is first.totals
+    assert clients.of(operation("a@h:1", "bob")) is not first.totals
 
 
 def test_clients_beyond_the_bound_are_counted_together_until_there_is_room() -> None:
@@ -83,15 +74,18 @@ def test_clients_beyond_the_bound_are_counted_together_until_there_is_room() -> 
     first, second = operation("a@h:1"), operation("b@h:1")
     totals = clients.of(first)
     assert clients.of(second).client_id == ""
-    clients.drop(totals)
+    clients.make_room(totals)
     assert clients.of(second).client_id == "b"
-    assert clients.of(first).client_id == ""  # its own are gone
+    assert clients.of(first) is totals
+    assert [each.client_id for each in clients] == ["b", "a", ""]
+    del first, totals
+    assert [each.client_id for each in clients] == ["b", ""], "nothing counts in the others any more"
     assert len(clients) == 1
 
 
 def test_long_names_are_cut() -> None:
     totals = Clients().of(operation("x" * 9_999 + "@h:1", "y" * 9_999))
-    assert max(len(totals.client_id), len(totals.name)) <= 250
+    assert max(len(totals.client_id), len(totals.principal)) <= 250
 
 
 @pytest.mark.parametrize(

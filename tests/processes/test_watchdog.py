@@ -13,7 +13,8 @@ from tests.bench import Bench
 from tests.waiting import LONG_S, until_so
 
 from sluicegate.engine.check import Check
-from sluicegate.engine.gate import GateFaults, compile_gate
+from sluicegate.engine.compiling import compile_gate
+from sluicegate.engine.gate import GateFaults
 from sluicegate.metrics.exposition import GatewayCollector
 from sluicegate.model import Decision, Operation, OperationKind
 from sluicegate.processes import watchdog

@@ -37,15 +37,20 @@ def test_of_messages_and_bytes_the_one_that_is_used_most_counts() -> None:
 
 
 def test_what_was_refused_or_is_exempt_uses_nothing() -> None:
-    broker = Sampled({"max_publish_rate": 100, "on_limit.max_publish_rate": "reject"})
+    broker = Sampled({"max_publish_rate": 100, "max_dispatch_rate": 50})
 
     def publish() -> None:
         assert broker.publish(100)
         assert not broker.publish(50)
         assert broker.publish(500, principal=EXEMPT)
+        assert broker.publish(300, principal=EXEMPT, kind=OperationKind.DISPATCH)
+        assert broker.publish(30, kind=OperationKind.DISPATCH)
 
     broker.tick(3, publish)
-    assert broker.utilization()["publish"] == {"1s": 100, "10s": 100}
+    assert broker.utilization() == {
+        "publish": {"1s": 100, "10s": 100},
+        "dispatch": {"1s": 60, "10s": 60},
+    }
 
 
 def test_a_changed_limit_and_a_factor_change_what_is_in_force() -> None:
@@ -74,6 +79,8 @@ def test_an_observed_limit_is_used_too_and_factors_do_not_reduce_it() -> None:
     broker.disk.factor.set(0.5, "full")
     broker.tick(2, lambda: broker.publish(300))
     assert broker.utilization()["publish"] == {"1s": 30, "10s": 30}
+    broker.tick(1, lambda: broker.publish(3000))
+    assert broker.utilization()["publish"]["1s"] == 300
 
 
 def test_adaptive_throttling_reduces_what_is_in_force() -> None:
@@ -108,7 +115,7 @@ def test_of_many_subscriptions_a_bounded_number_is_read() -> None:
     for number in range(3 * use.SUBSCRIPTIONS):
         broker.publish(1, kind=OperationKind.DISPATCH, subscription=f"s{number}")
     broker.tick()
-    assert len(broker.samples._use["t"]._series) == use.SUBSCRIPTIONS
+    assert len(broker.samples._use["t"]._of_subscriptions) == use.SUBSCRIPTIONS
 
 
 def test_a_topic_that_was_evicted_and_comes_again_begins_anew() -> None:

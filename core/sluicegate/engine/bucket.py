@@ -64,8 +64,6 @@ class DualBucket:
         "byte_capacity",
         "byte_rate",
         "bytes_per_s",
-        "charged_bytes",
-        "charged_messages",
         "message_balance",
         "message_capacity",
         "message_rate",
@@ -77,9 +75,6 @@ class DualBucket:
         self.message_balance = inf
         self.byte_balance = inf
         self.updated_ns = now_ns
-        self.charged_messages = 0
-        """Messages charged so far: what has passed under this limit."""
-        self.charged_bytes = 0
         self._configure(messages_per_s, bytes_per_s, burst_seconds)
 
     def _configure(self, messages_per_s: float, bytes_per_s: float, burst_seconds: float) -> None:
@@ -127,8 +122,6 @@ class DualBucket:
         self.message_balance = left_messages
         self.byte_balance = left_bytes
         self.updated_ns = now_ns
-        self.charged_messages += messages
-        self.charged_bytes += nbytes
         return 0
 
     def has(self, messages: int, nbytes: int, now_ns: int) -> bool:
@@ -152,8 +145,6 @@ class DualBucket:
         self.message_balance = have_messages - messages
         self.byte_balance = have_bytes - nbytes
         self.updated_ns = now_ns
-        self.charged_messages += messages
-        self.charged_bytes += nbytes
 
     def wait(
         self, messages: int, nbytes: int, now_ns: int, messages_ahead: int = 0, bytes_ahead: int = 0

@@ -1,6 +1,7 @@
 """What each client has sent and received: running totals by principal and client id, in bounded memory."""
 
 from collections.abc import Iterator
+from weakref import WeakSet
 
 from sluicegate.model import Operation, shortened
 
@@ -10,32 +11,43 @@ _LONGEST = 250
 """Characters of a name to keep: clients choose their own."""
 
 
+COUNTS = (
+    "published_messages",
+    "published_bytes",
+    "dispatched_messages",
+    "dispatched_bytes",
+    "refused",
+    "delayed",
+)
+"""The totals of a client that only grow, in this order."""
+
+
 class ClientTotals:
     """Totals of one client id of one principal; they never fall, except for `held`.
 
-    :param principal: as operations have it; the same object, so that an operation is compared by identity.
-    :param client_id: without the address.
+    :param principal: its name, in bounded length.
+    :param client_id: without the address, in bounded length.
     """
 
     __slots__ = (
+        "__weakref__",
         "client_id",
+        "counted",
         "delayed",
         "dispatched_bytes",
         "dispatched_messages",
         "held",
-        "name",
         "principal",
         "published_bytes",
         "published_messages",
         "refused",
     )
 
-    def __init__(self, principal: str | None, client_id: str, name: str = "") -> None:
+    def __init__(self, principal: str, client_id: str) -> None:
         self.principal = principal
-        """None once the registry has dropped it: operations that still hold it look for another one."""
         self.client_id = client_id
-        self.name = name
-        """The principal's name, in at most 250 characters."""
+        self.counted: tuple[int, ...] = (0,) * len(COUNTS)
+        """`counts()` as it was at the last sample."""
         self.published_messages = self.published_bytes = 0
         self.dispatched_messages = self.dispatched_bytes = 0
         self.refused = 0
@@ -57,16 +69,6 @@ class ClientTotals:
         )
 
 
-COUNTS = (
-    "published_messages",
-    "published_bytes",
-    "dispatched_messages",
-    "dispatched_bytes",
-    "refused",
-    "delayed",
-)
-
-
 class Clients:
     """The totals of all clients of one broker.
 
@@ -76,40 +78,44 @@ class Clients:
     def __init__(self, most: int = MOST) -> None:
         self._most = most
         self._totals: dict[tuple[str, str], ClientTotals] = {}
-        self._rest = ClientTotals(None, "")
+        self._idle: WeakSet[ClientTotals] = WeakSet()
+        self._rest = ClientTotals("", "")
 
     def __len__(self) -> int:
         return len(self._totals)
 
     def __iter__(self) -> Iterator[ClientTotals]:
-        """All totals, those of the rest last."""
-        yield from tuple(self._totals.values())
+        """All totals that an operation may count in, those of the rest last."""
+        yield from self.kept()
+        yield from tuple(self._idle)
         yield self._rest
 
-    def of(self, op: Operation) -> ClientTotals:
-        """The totals of an operation's client. The operation keeps them, until its principal changes.
+    def kept(self) -> tuple[ClientTotals, ...]:
+        """Those that new operations of their clients find."""
+        return tuple(self._totals.values())
 
-        A client that changes its client id on the way keeps counting under the first one.
+    def of(self, op: Operation) -> ClientTotals:
+        """The totals of an operation's client, which the operation keeps.
+
+        A session makes an operation, or counts in it, only once its principal is accepted. A client that
+        changes its client id on the way counts under the first one.
         """
-        if op.totals.principal is op.principal:
-            kept: ClientTotals = op.totals
+        kept: ClientTotals | None = op.totals
+        if kept is not None:
             return kept
-        client_id, _ = split_client(op.client)
-        key = (shortened(op.principal, _LONGEST), shortened(client_id, _LONGEST))
+        key = shortened(op.principal, _LONGEST), shortened(split_client(op.client)[0], _LONGEST)
         found = self._totals.get(key)
         if found is None:
             if len(self._totals) >= self._most:
                 return self._rest  # not kept: there may be room at the next operation
-            found = self._totals[key] = ClientTotals(op.principal, key[1], key[0])
-        elif found.principal is not op.principal and found.principal == op.principal:
-            op.principal = found.principal  # the same object: compared by identity from now on
+            found = self._totals[key] = ClientTotals(*key)
         op.totals = found
         return found
 
-    def drop(self, totals: ClientTotals) -> None:
-        """Forget totals that are accounted for; an operation that still holds them gets new ones."""
-        if self._totals.pop((totals.name, totals.client_id), None) is not None:
-            totals.principal = None
+    def make_room(self, totals: ClientTotals) -> None:
+        """Forget idle totals once no operation holds them any more; one that does may go on counting."""
+        if self._totals.pop((totals.principal, totals.client_id), None) is not None:
+            self._idle.add(totals)
 
 
 def split_client(client: str) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from sluicegate.engine import texts
 from sluicegate.engine.answers import CAUGHT, error_text
-from sluicegate.engine.check import Check, Stage
+from sluicegate.engine.check import Check
 from sluicegate.engine.delivery_time import DelayRule
 from sluicegate.engine.faults import Fault, GateFaults, GuardedCheck, plugin_of
 from sluicegate.engine.state import TopicState
@@ -24,12 +24,11 @@ from sluicegate.model import (
     TopicName,
 )
 
-__all__ = ["DecisionSink", "Gate", "GateFaults", "allowed", "compile_gate"]
+__all__ = ["DecisionSink", "Gate", "GateFaults", "allowed"]
 
 _ATTACHING = frozenset(
     {OperationKind.ATTACH_PRODUCER, OperationKind.CREATE_SUBSCRIPTION, OperationKind.ATTACH_CONSUMER}
 )
-_SKIPPED_WHEN_EXEMPT = frozenset({Stage.COUNT, Stage.RATE, Stage.ACCOUNT})
 
 
 class DecisionSink(Protocol):
@@ -147,7 +146,7 @@ class Gate:
             self.abandon(op, now_ns)
         state = self.state
         totals = op.totals
-        if totals.principal is not op.principal:
+        if totals is None:
             totals = state.broker.clients.of(op)
         nbytes = op.bytes
         if op.messages == 1:
@@ -194,7 +193,7 @@ class Gate:
             self.abandon(op, now_ns)
         state = self.state
         totals = op.totals
-        if totals.principal is not op.principal:
+        if totals is None:
             totals = state.broker.clients.of(op)
         messages = op.messages
         nbytes = op.bytes
@@ -402,42 +401,3 @@ class _TimedGate(Gate):
         decision = Gate.publish(self, op, now_ns)
         report(clock() - began)
         return decision
-
-
-def compile_gate(
-    topic: TopicName,
-    policies: EffectivePolicies,
-    state: TopicState,
-    checks: Sequence[Check],
-    delay: DelayRule | None,
-    sink: DecisionSink,
-    faults: GateFaults,
-    exempt: bool,
-    exempt_policies: frozenset[str] = frozenset(),
-) -> Gate:
-    """Make the gate of a topic.
-
-    Checks run by stage; those of one stage in the order given, those that take last. At most one that takes
-    should stand in Stage.RATE for a kind: an operation that a later one holds is charged again by an earlier
-    one.
-
-    :param topic: the topic.
-    :param policies: what holds for it; `observe_only` of all or of single policies is applied here.
-    :param state: its state.
-    :param checks: what all plugins returned.
-    :param delay: what holds for its delivery time, if anything.
-    :param sink: takes every decision.
-    :param faults: counts checks that raise.
-    :param exempt: True for the gate of exempt principals: counts, rates and bookkeeping are left out.
-    :param exempt_policies: further policies that exempt principals skip.
-    """
-    if exempt:
-        checks = [
-            check
-            for check in checks
-            if check.stage not in _SKIPPED_WHEN_EXEMPT and check.policy not in exempt_policies
-        ]
-    gate = Gate(topic, policies, state, checks, delay, sink, faults, exempt)
-    if not (exempt or gate.asks(OperationKind.CREATE_SUBSCRIPTION)):
-        state.subscriptions_known, state.subscriptions_needed = False, 0  # nothing lists or counts them now
-    return gate

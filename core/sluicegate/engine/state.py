@@ -106,6 +106,10 @@ class TopicState(_Limiters):
         "dispatched_bytes",
         "dispatched_messages",
         "dropped",
+        "exempt_bytes",
+        "exempt_dispatched_bytes",
+        "exempt_dispatched_messages",
+        "exempt_messages",
         "lock",
         "now_ns",
         "observed",
@@ -153,9 +157,10 @@ class TopicState(_Limiters):
         """Bytes of the publishes that carried these."""
         self.dispatched_messages = 0
         self.dispatched_bytes = 0
-        self.rejected = 0
-        self.delayed = 0
-        self.dropped = 0
+        self.exempt_messages = self.exempt_bytes = 0
+        """Of what was published, the part of exempt principals."""
+        self.exempt_dispatched_messages = self.exempt_dispatched_bytes = 0
+        self.rejected = self.delayed = self.dropped = 0
         self.observed = 0
         """Decisions that were only observed, of any action."""
         self.size_counts = [0] * SIZE_SLOTS

@@ -23,15 +23,6 @@ class OperationKind(IntEnum):
     """Another broker serves the topic now. Only recorded; `client` names both brokers."""
 
 
-class _NoTotals:
-    """In place of totals until the engine knows the client: those of no principal."""
-
-    principal: None = None
-
-
-_NO_TOTALS = _NoTotals()
-
-
 @dataclass(slots=True)
 class Operation:
     """One request of one client on one topic.
@@ -74,6 +65,6 @@ class Operation:
     """When the operation was first held, monotonic; 0 if it is not held; set and cleared by the engine."""
     also: tuple[str, ...] = ()
     """Further subscriptions that may have caused a dispatch: the limits of all apply, and all are charged."""
-    totals: Any = field(default=_NO_TOTALS, repr=False, compare=False)
-    """Running totals of the client; set by the engine. Untyped, as a check of its type would cost as much as
-    the counting."""
+    totals: Any = field(default=None, repr=False, compare=False)
+    """Running totals of the client, set by the engine when it first counts the operation. Untyped, as a check
+    of the type would cost as much as the counting."""

@@ -19,7 +19,7 @@ from sluicegate.runtime.recent import SECONDS, Recent
 
 NAMED = 100
 """Principals, and client ids, that have a name of their own."""
-_SLICE = 512
+_SLICE = 256
 _REVIEW = 60
 """Samples between two looks at who is the busiest."""
 _NONE = (0,) * len(COUNTS)
@@ -44,7 +44,6 @@ class ClientSamples:
         """Messages and bytes that all principals published who are not exempt."""
         self._clients = broker.clients
         self._limits = limits
-        self._seen: dict[ClientTotals, tuple[int, ...]] = {}
         self._idle: set[ClientTotals] = set()
         """Those that did nothing since the last review."""
         self._by_principal = BusiestNames(len(COUNTS), _WEIGHED, named)
@@ -61,9 +60,9 @@ class ClientSamples:
         held_of_clients: Counter[str] = Counter()
         exempt = self._limits.policies().exempt_principals
         for place, totals in enumerate(self._clients):
-            self._take(totals, is_exempt=totals.name in exempt)
+            self._take(totals, is_exempt=totals.principal in exempt)
             if totals.held:
-                held_of_principals[totals.name] += totals.held
+                held_of_principals[totals.principal] += totals.held
                 held_of_clients[totals.client_id] += totals.held
             if place % _SLICE == _SLICE - 1:
                 await asyncio.sleep(0)
@@ -77,26 +76,25 @@ class ClientSamples:
         self.principals, self.clients = principals, _samples(self._by_client, held_of_clients)
 
     def _take(self, totals: ClientTotals, *, is_exempt: bool) -> None:
-        counts, before = totals.counts(), self._seen.get(totals, _NONE)
-        if counts == before:
+        counts = totals.counts()
+        if counts == totals.counted:
             return
-        gained = tuple(map(sub, counts, before))
-        self._by_principal.add(totals.name, gained)
+        gained = tuple(map(sub, counts, totals.counted))
+        self._by_principal.add(totals.principal, gained)
         self._by_client.add(totals.client_id, gained)
         if not is_exempt:
             self.published = self.published[0] + gained[0], self.published[1] + gained[1]
-        self._seen[totals] = counts
+        totals.counted = counts
         self._idle.discard(totals)
 
     def _review(self) -> None:
-        """Choose who is named, and drop the totals of clients that did nothing since the last review."""
+        """Choose who is named, and let go of clients that did nothing since the last review."""
         self._by_principal.review()
         self._by_client.review()
         for totals in self._idle:
-            if not totals.held and totals.counts() == self._seen.get(totals, _NONE):
-                self._clients.drop(totals)
-                self._seen.pop(totals, None)
-        self._idle = {totals for totals in self._clients if totals.principal is not None}
+            if not totals.held and totals.counts() == totals.counted:
+                self._clients.make_room(totals)
+        self._idle = set(self._clients.kept())
 
 
 class PrincipalQuotas:

@@ -7,10 +7,11 @@ limits that each subscription has, the one that uses most counts.
 """
 
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Any
 
-from sluicegate.engine.bucket import DualBucket
 from sluicegate.engine.state import SubscriptionState, TopicState
+from sluicegate.engine.wait_queue import WaitQueue
 from sluicegate.model import EffectivePolicies
 from sluicegate.runtime.limits import Limit, Limits
 from sluicegate.runtime.recent import SECONDS, Recent
@@ -18,6 +19,7 @@ from sluicegate.runtime.recent import SECONDS, Recent
 SUBSCRIPTIONS = 50
 """Subscriptions of each topic whose rates are read: the first ones that have a limiter."""
 PUBLISH = ("max_publish_rate", "max_publish_rate_bytes")
+_DISPATCH = "max_dispatch_rate"
 _ADAPTIVE = "adaptive_publish_throttling"
 """The limiter of adaptive throttling; its rates are 0 while it does not throttle."""
 _RATES: Mapping[str, tuple[str, bool]] = {
@@ -48,16 +50,17 @@ _COUNTS: Mapping[str, Callable[[TopicState], int]] = {
 
 
 class TopicUse:
-    """The use of one topic's limits; it reads the buckets' totals once a second.
+    """The use of one topic's limits; it reads running totals once a second.
 
     :param state: the topic's state. One that was evicted and came again needs another of these.
     """
 
-    __slots__ = ("_limits", "_policies", "_series", "_version", "state")
+    __slots__ = ("_limits", "_of_subscriptions", "_of_topic", "_policies", "_version", "state")
 
     def __init__(self, state: TopicState) -> None:
         self.state = state
-        self._series: dict[tuple[str, str], tuple[DualBucket, Recent]] = {}
+        self._of_topic = {PUBLISH[0]: Recent(), _DISPATCH: Recent()}
+        self._of_subscriptions: dict[tuple[str, str], tuple[WaitQueue, Recent]] = {}
         self._version = -1
         self._policies: EffectivePolicies | None = None
         self._limits: tuple[Limit, ...] = ()
@@ -72,26 +75,28 @@ class TopicUse:
             self._version = limits.version
             self._policies = limits.resolve(self.state.topic.full)
             self._limits = limits.of_topic(self._policies)
-        self._read_buckets(now_ns)
+        self._read_totals(now_ns)
         return {limit.policy: self._use_of(limit, limits) for limit in self._limits}
 
-    def _read_buckets(self, now_ns: int) -> None:
-        """Read the totals of all rates; those of a bucket that is gone are dropped."""
-        series: dict[tuple[str, str], tuple[DualBucket, Recent]] = {}
-        if not any(limit.policy in _RATES for limit in self._limits):
-            self._series = series
-            return
-        limited = [found for found in self.state.subscriptions.values() if found.limiters][:SUBSCRIPTIONS]
-        for name, holder in (("", self.state), *((found.name, found) for found in limited)):
-            for key, queue in holder.limiters.items():
-                if key.removeprefix("observed ") not in RATE_TYPES:
-                    continue
-                bucket = queue.bucket
-                known = self._series.get((name, key))
-                recent = known[1] if known is not None and known[0] is bucket else Recent()
-                recent.read(now_ns, bucket.charged_messages, bucket.charged_bytes)
-                series[name, key] = bucket, recent
-        self._series = series
+    def _read_totals(self, now_ns: int) -> None:
+        """Read what passed: of the topic, less what exempt principals sent and got, and of subscriptions."""
+        state = self.state
+        self._of_topic[PUBLISH[0]].read(
+            now_ns, state.allowed_messages - state.exempt_messages, state.allowed_bytes - state.exempt_bytes
+        )
+        self._of_topic[_DISPATCH].read(
+            now_ns,
+            state.dispatched_messages - state.exempt_dispatched_messages,
+            state.dispatched_bytes - state.exempt_dispatched_bytes,
+        )
+        known, self._of_subscriptions = self._of_subscriptions, {}
+        limited = (found for found in tuple(state.subscriptions.values()) if found.limiters)
+        for subscription in islice(limited, SUBSCRIPTIONS):
+            for key, limiter in subscription.limiters.items():
+                before = known.get((subscription.name, key))
+                recent = before[1] if before is not None and before[0] is limiter else Recent()
+                recent.read(now_ns, limiter.passed_messages, limiter.passed_bytes)
+                self._of_subscriptions[subscription.name, key] = limiter, recent
 
     def _use_of(self, limit: Limit, limits: Limits) -> dict[str, Any]:
         use: dict[str, Any] = {"limit": limit.value, "in_force": limit.value}
@@ -105,9 +110,11 @@ class TopicUse:
 
     def _rate(self, limit: Limit, seconds: int) -> float:
         key, by_bytes = _RATES[limit.policy]
-        key = f"observed {key}" if limit.observed else key
-        series = (recent for (_, found), (_, recent) in self._series.items() if found == key)
-        return round(max((recent.rates(seconds)[by_bytes] for recent in series), default=0.0), 3)
+        if (recent := self._of_topic.get(key)) is not None:
+            return round(recent.rates(seconds)[by_bytes], 3)
+        wanted = f"observed {key}" if limit.observed else key
+        found = (recent for (_, of), (_, recent) in self._of_subscriptions.items() if of == wanted)
+        return round(max((recent.rates(seconds)[by_bytes] for recent in found), default=0.0), 3)
 
     def _in_force(self, limit: Limit, limits: Limits) -> float:
         """What factors and adaptive throttling leave of a rate; they reduce publishing alone."""
