@@ -74,7 +74,7 @@ def test_clients_beyond_the_bound_are_counted_together_until_there_is_room() -> 
     first, second = operation("a@h:1"), operation("b@h:1")
     totals = clients.of(first)
     assert clients.of(second).client_id == ""
-    clients.make_room(totals)
+    clients.make_room([totals])
     assert clients.of(second).client_id == "b"
     assert clients.of(first) is totals
     assert [each.client_id for each in clients] == ["b", "a", ""]

@@ -1,6 +1,6 @@
 """What each client has sent and received: running totals by principal and client id, in bounded memory."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from weakref import WeakSet
 
 from sluicegate.model import Operation, shortened
@@ -78,6 +78,8 @@ class Clients:
     def __init__(self, most: int = MOST) -> None:
         self._most = most
         self._totals: dict[tuple[str, str], ClientTotals] = {}
+        self._by_connection: dict[tuple[str, str], ClientTotals] = {}
+        """By principal and client with its address: some protocols have a new operation for each request."""
         self._idle: WeakSet[ClientTotals] = WeakSet()
         self._rest = ClientTotals("", "")
 
@@ -103,19 +105,27 @@ class Clients:
         kept: ClientTotals | None = op.totals
         if kept is not None:
             return kept
-        key = shortened(op.principal, _LONGEST), shortened(split_client(op.client)[0], _LONGEST)
-        found = self._totals.get(key)
+        whole = op.principal, op.client
+        found = self._by_connection.get(whole)
         if found is None:
-            if len(self._totals) >= self._most:
-                return self._rest  # not kept: there may be room at the next operation
-            found = self._totals[key] = ClientTotals(*key)
+            key = shortened(op.principal, _LONGEST), shortened(split_client(op.client)[0], _LONGEST)
+            found = self._totals.get(key)
+            if found is None:
+                if len(self._totals) >= self._most:
+                    return self._rest  # not kept: there may be room at the next operation
+                found = self._totals[key] = ClientTotals(*key)
+            if len(self._by_connection) >= self._most:
+                self._by_connection.clear()
+            self._by_connection[whole] = found
         op.totals = found
         return found
 
-    def make_room(self, totals: ClientTotals) -> None:
+    def make_room(self, idle: Iterable[ClientTotals]) -> None:
         """Forget idle totals once no operation holds them any more; one that does may go on counting."""
-        if self._totals.pop((totals.principal, totals.client_id), None) is not None:
-            self._idle.add(totals)
+        for totals in idle:
+            if self._totals.pop((totals.principal, totals.client_id), None) is not None:
+                self._idle.add(totals)
+        self._by_connection.clear()
 
 
 def split_client(client: str) -> tuple[str, str]:

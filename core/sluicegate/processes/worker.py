@@ -235,7 +235,11 @@ class Worker:
     # -- for metrics ------------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, Any]:
-        """Counters and gauges of this worker, as JSON; those of topics as they were at the last tick."""
+        """Counters and gauges of this worker, as JSON; those of topics and clients as of the last tick.
+
+        `use` of the broker, and of each of `topics` and `principals`, has the form that `runtime.use` describes;
+        `held` is that of `held_now`.
+        """
         connections = self._running
         host = self._host
         housekeeping = self._housekeeping

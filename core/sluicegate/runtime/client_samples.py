@@ -91,9 +91,9 @@ class ClientSamples:
         """Choose who is named, and let go of clients that did nothing since the last review."""
         self._by_principal.review()
         self._by_client.review()
-        for totals in self._idle:
-            if not totals.held and totals.counts() == totals.counted:
-                self._clients.make_room(totals)
+        self._clients.make_room(
+            totals for totals in self._idle if not totals.held and totals.counts() == totals.counted
+        )
         self._idle = set(self._clients.kept())
 
 
