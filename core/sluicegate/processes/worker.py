@@ -237,8 +237,8 @@ class Worker:
     def snapshot(self) -> dict[str, Any]:
         """Counters and gauges of this worker, as JSON; those of topics and clients as of the last tick.
 
-        `use` of the broker, and of each of `topics` and `principals`, has the form that `runtime.use` describes;
-        `held` is that of `held_now`.
+        `use` of the broker, and of each of `topics` and `principals`, has the form that `runtime.use`
+        describes; `held` is that of `held_now`.
         """
         connections = self._running
         host = self._host
