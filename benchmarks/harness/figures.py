@@ -112,6 +112,8 @@ _RESTARTS = (
     Figure("overload: growth of memory", "overload", "grown_at_most_mib", 20, "MiB"),
     Figure("overload: the busiest minute", "overload", "highest_minute_of_limit", 1.02, "x the limit"),
     Figure("kill-gateway: a worker is back", "kill-gateway", "worker_back_median_s", 2, "s"),
+    Figure("/metrics with 20,000 topics: time of a scrape", "scrape", "scrape_cpu_ms", 200, "ms", arm=ENGINE),
+    Figure("/metrics with 20,000 topics: size of a scrape", "scrape", "scrape_kib", 2048, "KiB", arm=ENGINE),
 )
 """Restarts, reloads, kills and long overload: no send fails, nothing that was acknowledged is lost or stored
 twice."""

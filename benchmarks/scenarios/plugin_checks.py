@@ -8,8 +8,9 @@ from benchmarks.harness.names import ENGINE
 from benchmarks.harness.scenario import Scenario
 from sluicegate import hookimpl
 from sluicegate.engine.check import Check, Stage
+from sluicegate.engine.compiling import compile_gate
 from sluicegate.engine.faults import GateFaults
-from sluicegate.engine.gate import Gate, compile_gate
+from sluicegate.engine.gate import Gate
 from sluicegate.model import Decision, Operation, OperationKind, PolicySet, TopicName
 from sluicegate.runtime.compiler import GateCompiler
 from sluicegate.runtime.plugins import load_plugins

@@ -301,7 +301,7 @@ class PolicyEngine:
             if looks % _LOOKS_A_SECOND == 0:
                 self._host.wall_clock.follow()
                 now_ns = monotonic_ns()
-                self._host.dynamics.tick(now_ns)
+                self._host.tick(now_ns)
                 self._every_second = [call for call in self._every_second if _goes_on(call, now_ns)]
             if looks % _LOOKS_TO_DROP == 0:
                 for _ in self.gates.drop_unused():

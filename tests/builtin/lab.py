@@ -8,7 +8,8 @@ from tests.engine.lab import KeepingSink
 from sluicegate.builtin import builtin_plugins
 from sluicegate.config.fields import PolicyFields
 from sluicegate.engine.check import Check
-from sluicegate.engine.gate import Gate, GateFaults, compile_gate
+from sluicegate.engine.compiling import compile_gate
+from sluicegate.engine.gate import Gate, GateFaults
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.engine.state import TopicState
 from sluicegate.model import (

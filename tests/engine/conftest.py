@@ -6,7 +6,8 @@ import pytest
 from tests.engine.lab import TOPIC, KeepingSink, MakeGate
 
 from sluicegate.engine.check import Check
-from sluicegate.engine.gate import Gate, GateFaults, compile_gate
+from sluicegate.engine.compiling import compile_gate
+from sluicegate.engine.gate import Gate, GateFaults
 from sluicegate.engine.state import TopicState
 from sluicegate.model import EffectivePolicies, PolicyValue
 

@@ -59,7 +59,7 @@ def test_zero_is_unlimited() -> None:
 
     assert all(bucket.take(10**9, 10**12, 0) == 0 for _ in range(100))
     assert bucket.wait(10**9, 10**12, 0) == 0
-    assert bucket.utilisation(0) == 0
+    assert bucket.is_full(0)
 
 
 @pytest.mark.seed("S1-067")
@@ -185,16 +185,13 @@ def test_senseless_rates_are_refused(rate: float, nbytes: float, burst: float) -
         DualBucket(rate, nbytes, burst, 0)
 
 
-@pytest.mark.seed("S1-115")
-def test_utilisation_is_of_the_dimension_used_most() -> None:
+def test_a_bucket_is_full_once_both_dimensions_are() -> None:
     bucket = DualBucket(100, 1000, 1.0, 0)
-    assert bucket.utilisation(0) == 0
+    assert bucket.is_full(0)
 
-    assert bucket.take(25, 900, 0) == 0
-    assert bucket.utilisation(0) == pytest.approx(90)
-
-    bucket.charge(0, 5000, 0)
-    assert bucket.utilisation(0) == 100
+    assert bucket.take(50, 100, 0) == 0
+    assert not bucket.is_full(100 * MS)
+    assert bucket.is_full(500 * MS)
 
 
 @pytest.mark.seed("S1-121", "S1-127")

@@ -7,8 +7,9 @@ import pytest
 from tests.engine.lab import TOPIC, KeepingSink, MakeGate
 
 from sluicegate.engine.check import Check, CheckCall, Stage
+from sluicegate.engine.compiling import compile_gate
 from sluicegate.engine.delivery_time import DelayRule
-from sluicegate.engine.gate import GateFaults, allowed, compile_gate
+from sluicegate.engine.gate import GateFaults, allowed
 from sluicegate.engine.state import TopicState
 from sluicegate.engine.wait_queue import Waiter
 from sluicegate.model import (

@@ -2,7 +2,8 @@
 
 import pytest
 
-from sluicegate.engine.gate import Gate, GateFaults, compile_gate
+from sluicegate.engine.compiling import compile_gate
+from sluicegate.engine.gate import Gate, GateFaults
 from sluicegate.engine.gates import GateCache
 from sluicegate.engine.state import TopicState
 from sluicegate.model import EffectivePolicies, Operation, OperationKind, TopicName

@@ -1,5 +1,6 @@
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,25 @@ async def test_policies_hold_for_clients() -> None:
         refused = await client.say("publish t 101")
         assert refused.startswith("refused 1 ")
         assert "100" in refused
+        client.close()
+
+
+@on_uvloop
+async def test_a_worker_shows_limits_in_use_clients_and_what_is_held() -> None:
+    async with upstream() as port, gateway(config(port), layer(max_publish_rate=1)) as served:
+        client, worker = await Client.to(served), served.worker()
+        assert await client.say("publish t 100") == "publish t 100"
+        client.writer.write(b"publish t 100\npublish t 100\n")
+        await until_so(lambda: worker.snapshot()["held"])
+        [held] = worker.snapshot()["held"]
+        assert (held["topic"], held["operation"], held["policy"]) == ("t", "publish", "max_publish_rate")
+        assert held["address"].startswith("127.0.0.1:")
+        await worker.tick(time.monotonic_ns())
+        shown = worker.snapshot()
+        assert shown["topics"]["t"]["use"]["max_publish_rate"]["limit"] == 1
+        assert shown["use"]["max_publish_rate"]["limit"] == 1
+        assert shown["principals"]["ANONYMOUS"]["delayed"] >= 1
+        assert shown["clients"]["echo"]["published_messages"] >= 1
         client.close()
 
 

@@ -15,6 +15,7 @@ ROOMS = {
 # Folders that stand for no room, by the last part of their path.
 OTHERS = {
     "benchmarks": "the programs of that folder",
+    "deploy": "alerts and dashboards, which Prometheus and Grafana read",
     "conformance": "one table for gateway and interceptors",
     "docs": "the documents",
     "example": "examples/grpc",

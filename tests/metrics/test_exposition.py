@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
+from tests.runtime.sampled import WAITING, Sampled
 
 from sluicegate import __version__
 from sluicegate.engine.gates import GateCache
@@ -45,6 +46,9 @@ def snapshot(*states: TopicState, **parts: Any) -> dict[str, Any]:
         "plugin_faults": {},
         "decision_log": {},
         "topics": samples.latest,
+        "use": {},
+        "principals": {},
+        "clients": {},
         "plugin_metrics": [],
         "tls": [],
         **parts,
@@ -165,11 +169,63 @@ def test_hold_times_by_topic_and_operation(state: TopicState) -> None:
     assert not any("attach" in key for key in found if "hold_duration" in key)
 
 
+def of_engine(broker: Sampled) -> dict[str, Any]:
+    """The snapshot of a broker with the parts that are sampled of its engine."""
+    parts = {
+        "topics": broker.samples.latest,
+        "use": broker.use.latest,
+        "principals": broker.clients.principals,
+        "clients": broker.clients.clients,
+    }
+    return snapshot(**parts)
+
+
 @pytest.mark.seed("S1-115")
-def test_utilization_in_percent(state: TopicState) -> None:
-    state.limiter("max_publish_rate", 100, 0, 1.0, 0).bucket.charge(40, 0, 0)
-    found = exposed(snapshot(state))
-    assert found["rate_limiter_utilization{rate_type=publish,topic_name=orders}"] == 40
+def test_utilization_in_percent_over_one_and_ten_seconds() -> None:
+    broker = Sampled({"max_publish_rate": 1000})
+    broker.tick(11, lambda: broker.publish(800))
+    broker.tick()
+    found = exposed(of_engine(broker))
+    name = "rate_limiter_utilization{rate_type=publish,topic_name=t,window=%s}"
+    assert (found[name % "1s"], found[name % "10s"]) == (0, 72)
+
+
+def test_limits_of_topics_and_of_the_broker_with_what_is_used() -> None:
+    broker = Sampled({"max_publish_rate": 1000, "publish_quota": 5000, "max_delivery_delay": 1500})
+    broker.set({"publish_quota": 5000}, {"max_publish_rate": 2000, "max_producers_per_topic": 4})
+    broker.decide(Operation(OperationKind.ATTACH_PRODUCER, "t", producer="p1"))
+    broker.tick(11, lambda: broker.publish(800))
+    found = exposed(of_engine(broker))
+    assert {name: value for name, value in found.items() if name.startswith("sluicegate_limit")} == {
+        "sluicegate_limit{level=broker,policy=publish_quota,topic=}": 5000,
+        "sluicegate_limit{level=topic,policy=max_publish_rate,topic=t}": 2000,
+        "sluicegate_limit{level=topic,policy=max_producers_per_topic,topic=t}": 4,
+        "sluicegate_limit_used{policy=publish_quota,topic=}": 800,
+        "sluicegate_limit_used{policy=max_publish_rate,topic=t}": 800,
+        "sluicegate_limit_used{policy=max_producers_per_topic,topic=t}": 1,
+    }
+    assert found["sluicegate_held{topic=t}"] == 0
+
+
+def test_principals_and_clients() -> None:
+    broker = Sampled({"principal_publish_quota": 100, **WAITING})
+    broker.tick(11, lambda: broker.publish(50, principal="ann", client="app@10.0.0.1:7"))
+    broker.publish(200, principal="ann", client="app@10.0.0.1:7")
+    broker.publish(1, principal="ann", client="app@10.0.0.1:8")
+    broker.tick()
+    found = exposed(of_engine(broker))
+    for who in ("principal=ann", "client=app"):
+        kind = who.partition("=")[0]
+        directed = ",".join(sorted((who, "direction=publish")))
+        assert found[f"sluicegate_{kind}_messages_total{{{directed}}}"] == 750
+        assert found[f"sluicegate_{kind}_message_bytes_total{{{directed}}}"] == 7500
+        assert found[f"sluicegate_{kind}_refusals_total{{{who}}}"] == 0
+        assert found[f"sluicegate_{kind}_delays_total{{{who}}}"] == 1
+        assert found[f"sluicegate_{kind}_held{{{who}}}"] == 1
+    quota = "policy=principal_publish_quota,principal=ann"
+    assert found[f"sluicegate_principal_limit{{{quota}}}"] == 100
+    assert found[f"sluicegate_principal_limit_used{{{quota}}}"] == 65
+    assert found["sluicegate_held{topic=t}"] == 1
 
 
 def test_counters_of_worker_front_plugins_and_log() -> None:

@@ -13,7 +13,8 @@ from tests.bench import Bench
 from tests.waiting import LONG_S, until_so
 
 from sluicegate.engine.check import Check
-from sluicegate.engine.gate import GateFaults, compile_gate
+from sluicegate.engine.compiling import compile_gate
+from sluicegate.engine.gate import GateFaults
 from sluicegate.metrics.exposition import GatewayCollector
 from sluicegate.model import Decision, Operation, OperationKind
 from sluicegate.processes import watchdog
@@ -173,6 +174,9 @@ def test_the_metric_has_few_labels() -> None:
     snapshot: Mapping[str, object] = {
         "broker": "main",
         "topics": {},
+        "use": {},
+        "principals": {},
+        "clients": {},
         "counters": {},
         "gauges": {},
         "front": {},

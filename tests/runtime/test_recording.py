@@ -39,7 +39,43 @@ def test_rate_limiting_is_logged_when_it_starts_and_while_it_lasts(caplog: pytes
         (logging.WARNING, "rate limiting sustained for 10 s, 101 operations held"),
     ]
     sink.decided(GATE, OP, decision(Action.DELAY), 60 * SECOND)  # after a quiet time it starts again
-    assert caplog.records[-1].getMessage() == "rate limiting started"
+    assert [record.getMessage() for record in caplog.records[2:]] == [
+        "rate limiting ended after 15 s, 150 operations with 0 messages held",
+        "rate limiting started",
+    ]
+
+
+@pytest.mark.seed("S1-116")
+def test_the_end_of_rate_limiting_is_logged_with_what_was_held_of_whom(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    sink = Recording(NullSink())
+    for number in range(8):
+        client = f"app-{number % 7}@127.0.0.1:{number}"
+        op = Operation(OperationKind.PUBLISH, "orders.eu", client=client, messages=3)
+        sink.decided(GATE, op, decision(Action.DELAY), number * SECOND)
+        sink.end_quiet(number * SECOND, {"orders.eu": 1})
+    sink.end_quiet(12 * SECOND, {"orders.eu": 1})  # the last one is still held
+    sink.end_quiet(14 * SECOND, {})
+    assert len(caplog.records) == 1
+    sink.end_quiet(14 * SECOND + 1, {})
+    sink.end_quiet(20 * SECOND, {})
+    first, last = caplog.records
+    assert (first.levelno, vars(first)["clients"]) == (logging.INFO, "app-0")
+    assert last.levelno == logging.INFO
+    assert last.getMessage() == "rate limiting ended after 12 s, 8 operations with 24 messages held"
+    named = vars(last)
+    assert named["clients"] == "app-0, app-1, app-2, app-3, app-4 and 2 more"
+    assert (named["policy"], named["topic"], named["limit"]) == ("max_publish_rate", "orders.eu", 1)
+
+
+def test_what_is_only_observed_ends_once_it_would_hold_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    sink = Recording(NullSink())
+    sink.decided(GATE, OP, decision(Action.DELAY, observed=True), 0)
+    sink.end_quiet(3 * SECOND, {"orders.eu": 1})  # held by another policy
+    assert [vars(record)["observed"] for record in caplog.records] == [True, True]
 
 
 def test_decisions_are_stamped_and_forwarded() -> None:

@@ -6,7 +6,8 @@ from sluicegate.engine.gates import GateCache
 from sluicegate.engine.state import TopicState
 from sluicegate.model import OperationKind, TopicName
 from sluicegate.runtime import samples
-from sluicegate.runtime.samples import OTHER, TopicSamples
+from sluicegate.runtime.labels import OTHER
+from sluicegate.runtime.samples import TopicSamples
 
 
 class Topics:
@@ -156,19 +157,15 @@ def test_batches_and_hold_times_add_up_in_other_and_never_decrease() -> None:
     assert sum(topics.samples.latest[OTHER]["holds"]["publish"][:-1]) == 2
 
 
-def test_subscriptions_and_limiters_are_reported() -> None:
+def test_subscriptions_are_reported() -> None:
     topics = Topics()
     state = topics.publish("t", 1)
     for number in range(60):
         state.subscription(f"s{number}").consumers.attach("c", "x")
-    state.limiter("max_publish_rate", 100, 0, 1.0, 0).bucket.charge(25, 0, 0)
-    state.subscription("s7").limiter("max_subscription_dispatch_rate", 10, 0, 1.0, 0).bucket.charge(5, 0, 0)
-    state.limiter("observed max_dispatch_rate", 10, 0, 1.0, 0)
     topics.refresh()
     sample = topics.samples.latest["t"]
     assert len(sample["consumers"]) == 51
     assert sample["consumers"][OTHER] == 10
-    assert sample["utilization"] == {"publish": 25.0, "subscription": 50.0}
 
 
 def test_many_topics_are_looked_at_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,8 @@ import pytest
 from tests.engine.lab import TOPIC, KeepingSink
 
 from sluicegate.engine.check import Check
-from sluicegate.engine.gate import Gate, GateFaults, compile_gate
+from sluicegate.engine.compiling import compile_gate
+from sluicegate.engine.gate import Gate, GateFaults
 from sluicegate.engine.state import TopicState
 from sluicegate.model import EffectivePolicies, OperationKind
 from sluicegate.sessions.admission import depends_on_list, exists

@@ -242,29 +242,40 @@ def _refusing_check(rate: Rate, bucket: DualBucket) -> CheckCall:
 def _dispatch_check(topic: Rate | None, subscription: Rate | None, state: TopicState) -> CheckCall:
     """Check the topic's and the subscription's rate together: both are charged, or neither."""
     topic_bucket = topic.queue(state, state.now_ns).bucket if topic else None
-    bucket_of = _subscription_buckets(subscription, state) if subscription else None
+    limiter_of = _subscription_limiters(subscription, state) if subscription else None
 
     def check(op: Operation, now_ns: int) -> Decision | None:
-        if op.also and bucket_of is not None:
-            found = [bucket_of(name, now_ns) for name in (op.subscription, *op.also)]
-            limits = ((topic, topic_bucket), *((subscription, bucket) for bucket in found))
-            return _take_all(op, now_ns, limits)
-        bucket = bucket_of(op.subscription, now_ns) if bucket_of and op.subscription else None
         messages = op.messages
         nbytes = op.bytes
-        if bucket is None or bucket.take(messages, nbytes, now_ns) == 0:
+        if limiter_of is None or not (op.subscription or op.also):
             if topic_bucket is None or topic_bucket.take(messages, nbytes, now_ns) == 0:
                 return None
-            if bucket is not None:
-                bucket.charge(-messages, -nbytes, now_ns)  # refund at the same time, as if never charged
+            return _dispatch_refusal(op, now_ns, ((topic, topic_bucket),))
+        limiter = limiter_of(op.subscription, now_ns)
+        if op.also:
+            limiters = (limiter, *(limiter_of(name, now_ns) for name in op.also))
+            return _take_all(op, now_ns, topic, topic_bucket, subscription, limiters)
+        bucket = limiter.bucket
+        if bucket.take(messages, nbytes, now_ns) == 0:
+            if topic_bucket is None or topic_bucket.take(messages, nbytes, now_ns) == 0:
+                limiter.passed_messages += messages
+                limiter.passed_bytes += nbytes
+                return None
+            bucket.charge(-messages, -nbytes, now_ns)  # refund at the same time, as if never charged
         return _dispatch_refusal(op, now_ns, ((topic, topic_bucket), (subscription, bucket)))
 
     return check
 
 
 def _take_all(
-    op: Operation, now_ns: int, limits: Sequence[tuple[Rate | None, DualBucket | None]]
+    op: Operation,
+    now_ns: int,
+    topic: Rate | None,
+    topic_bucket: DualBucket | None,
+    subscription: Rate | None,
+    limiters: Sequence[WaitQueue],
 ) -> Decision | None:
+    limits = ((topic, topic_bucket), *((subscription, limiter.bucket) for limiter in limiters))
     taken: list[DualBucket] = []
     for _, bucket in limits:
         if bucket is None:
@@ -274,25 +285,28 @@ def _take_all(
                 charged.charge(-op.messages, -op.bytes, now_ns)
             return _dispatch_refusal(op, now_ns, limits)
         taken.append(bucket)
+    for limiter in limiters:
+        limiter.passed_messages += op.messages
+        limiter.passed_bytes += op.bytes
     return None
 
 
-def _subscription_buckets(rate: Rate, state: TopicState) -> Callable[[str, int], DualBucket]:
-    """Return a function that finds a subscription's bucket, and update existing ones to the current rates."""
+def _subscription_limiters(rate: Rate, state: TopicState) -> Callable[[str, int], WaitQueue]:
+    """Return a function that finds a subscription's limiter, and update all to the current rates."""
     key = rate.key
     subscriptions = state.subscriptions
     for known in subscriptions.values():
         if key in known.limiters:
             rate.queue(known, state.now_ns)
 
-    def bucket_of(name: str, now_ns: int) -> DualBucket:
+    def limiter_of(name: str, now_ns: int) -> WaitQueue:
         known = subscriptions.get(name)
         queue = known.limiters.get(key) if known is not None else None
         if queue is None:
             queue = rate.queue(state.subscription(name, now_ns), now_ns)
-        return queue.bucket
+        return queue
 
-    return bucket_of
+    return limiter_of
 
 
 def _dispatch_refusal(

@@ -36,7 +36,7 @@ class Share:
     def is_evictable(self, now_ns: int) -> bool:
         """True if the share can be dropped: no operation waits and every bucket is full."""
         queues = (self.queue, *(limit.queue for limit in self._reduced.values()))
-        return not any(queue.first or queue.bucket.utilisation(now_ns) for queue in queues)
+        return all(not queue.first and queue.bucket.is_full(now_ns) for queue in queues)
 
 
 class Shares:

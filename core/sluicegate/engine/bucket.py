@@ -187,12 +187,7 @@ class DualBucket:
             self.updated_ns = now_ns
         self._configure(messages_per_s, bytes_per_s, burst_seconds)
 
-    def utilisation(self, now_ns: int) -> float:
-        """Used percentage of the bucket, 0 to 100; of the dimension that is used most."""
+    def is_full(self, now_ns: int) -> bool:
+        """True if nothing that was charged is missing: a new bucket would do the same."""
         have_messages, have_bytes = self.balance(now_ns)
-        used = 0.0
-        if self.messages_per_s:
-            used = 1 - have_messages / self.message_capacity
-        if self.bytes_per_s:
-            used = max(used, 1 - have_bytes / self.byte_capacity)
-        return min(100.0, max(0.0, used * 100))
+        return have_messages >= self.message_capacity and have_bytes >= self.byte_capacity

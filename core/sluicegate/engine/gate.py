@@ -8,7 +8,7 @@ from typing import Protocol
 
 from sluicegate.engine import texts
 from sluicegate.engine.answers import CAUGHT, error_text
-from sluicegate.engine.check import Check, Stage
+from sluicegate.engine.check import Check
 from sluicegate.engine.delivery_time import DelayRule
 from sluicegate.engine.faults import Fault, GateFaults, GuardedCheck, plugin_of
 from sluicegate.engine.state import TopicState
@@ -24,12 +24,11 @@ from sluicegate.model import (
     TopicName,
 )
 
-__all__ = ["DecisionSink", "Gate", "GateFaults", "allowed", "compile_gate"]
+__all__ = ["DecisionSink", "Gate", "GateFaults", "allowed"]
 
 _ATTACHING = frozenset(
     {OperationKind.ATTACH_PRODUCER, OperationKind.CREATE_SUBSCRIPTION, OperationKind.ATTACH_CONSUMER}
 )
-_SKIPPED_WHEN_EXEMPT = frozenset({Stage.COUNT, Stage.RATE, Stage.ACCOUNT})
 
 
 class DecisionSink(Protocol):
@@ -118,10 +117,10 @@ class Gate:
         """True if any policy checks this kind of operation, now or when switched on."""
         return bool(self._entries[kind])
 
-    def publish(self, op: Operation, now_ns: int) -> Decision | None:
+    def publish(self, op: Operation, now_ns: int) -> Decision | None:  # noqa: C901 - hot
         """Decide a publish operation; parameters and result as for `decide`."""
-        # <hot> Runs for every publish. The size is compared, and three checks, more than most topics have,
-        # are called one by one, as a loop costs as much as a check; what `_count` does stands here inline. A
+        # <hot> Runs for every publish. The size is compared, three checks (more than most topics have) are
+        # called one by one, as a loop costs as much as a check, and `count_allowed` stands here inline. A
         # plain method, as CPython calls the one method of many gates faster than a closure for each.
         size = op.largest
         if size > self._largest:
@@ -146,15 +145,21 @@ class Gate:
         if op.held_ns:  # only an operation that was held has a waiter here
             self.abandon(op, now_ns)
         state = self.state
+        totals = op.totals
+        if totals is None:
+            totals = state.broker.clients.of(op)
+        nbytes = op.bytes
         if op.messages == 1:
             state.size_counts[size.bit_length()] += 1
             state.alone_bytes += size
-            state.alone_wire_bytes += op.bytes
+            state.alone_wire_bytes += nbytes
+            totals.published_messages += 1
         else:
-            nbytes = op.bytes
             state.batch_counts[nbytes.bit_length()] += 1
             state.batched_messages += op.messages
             state.batched_bytes += nbytes
+            totals.published_messages += op.messages
+        totals.published_bytes += nbytes
         self._sink.allowed(self, op, now_ns)
         return None
 
@@ -187,9 +192,16 @@ class Gate:
         if op.held_ns:
             self.abandon(op, now_ns)
         state = self.state
+        totals = op.totals
+        if totals is None:
+            totals = state.broker.clients.of(op)
+        messages = op.messages
+        nbytes = op.bytes
         state.other_ops += 1
-        state.dispatched_messages += op.messages
-        state.dispatched_bytes += op.bytes
+        state.dispatched_messages += messages
+        state.dispatched_bytes += nbytes
+        totals.dispatched_messages += messages
+        totals.dispatched_bytes += nbytes
         self._sink.allowed(self, op, now_ns)
         return None
 
@@ -229,6 +241,7 @@ class Gate:
         op.waiter = None
         if op.held_ns:
             self.state.hold_ended(op.kind, now_ns - op.held_ns)
+            self.state.broker.held.end(op)
             op.held_ns = 0
 
     def judge(
@@ -281,6 +294,7 @@ class Gate:
         state = self.state
         if decision.action is not Action.DELAY:
             self.abandon(op, now_ns)
+            state.broker.clients.of(op).refused += 1
             if decision.action is Action.DROP:
                 state.dropped += 1
             else:
@@ -293,7 +307,11 @@ class Gate:
             decision = replace(decision, id=waiter.decision.id, policy_version=self.version)
         else:
             state.delayed += 1
-            op.held_ns = op.held_ns or now_ns or 1  # 0 means that it is not held
+            totals = state.broker.clients.of(op)
+            totals.delayed += 1
+            if not op.held_ns:
+                op.held_ns = now_ns or 1  # 0 means that it is not held
+                state.broker.held.begin(op, now_ns, totals)
             decision = waiter.decision = self._record(op, decision, now_ns)
         if waiter.other is None and waiter.waits and waiter.asked_ns == now_ns:
             waiter.saves = waiter.blocked = False  # as `held` would do, without the call
@@ -358,21 +376,7 @@ class Gate:
         return self._sink.decided(self, op, decision, now_ns)
 
     def _count(self, op: Operation, now_ns: int) -> None:
-        state = self.state
-        if op.kind is OperationKind.PUBLISH:
-            if op.messages == 1:
-                state.size_counts[op.largest.bit_length()] += 1
-                state.alone_bytes += op.largest
-                state.alone_wire_bytes += op.bytes
-            else:
-                state.batch_counts[op.bytes.bit_length()] += 1
-                state.batched_messages += op.messages
-                state.batched_bytes += op.bytes
-        else:
-            state.other_ops += 1
-        if op.kind is OperationKind.DISPATCH:
-            state.dispatched_messages += op.messages
-            state.dispatched_bytes += op.bytes
+        self.state.count_allowed(op)
         if op.waiter is not None or op.held_ns:
             self.abandon(op, now_ns)
 
@@ -397,42 +401,3 @@ class _TimedGate(Gate):
         decision = Gate.publish(self, op, now_ns)
         report(clock() - began)
         return decision
-
-
-def compile_gate(
-    topic: TopicName,
-    policies: EffectivePolicies,
-    state: TopicState,
-    checks: Sequence[Check],
-    delay: DelayRule | None,
-    sink: DecisionSink,
-    faults: GateFaults,
-    exempt: bool,
-    exempt_policies: frozenset[str] = frozenset(),
-) -> Gate:
-    """Make the gate of a topic.
-
-    Checks run by stage; those of one stage in the order given, those that take last. At most one that takes
-    should stand in Stage.RATE for a kind: an operation that a later one holds is charged again by an earlier
-    one.
-
-    :param topic: the topic.
-    :param policies: what holds for it; `observe_only` of all or of single policies is applied here.
-    :param state: its state.
-    :param checks: what all plugins returned.
-    :param delay: what holds for its delivery time, if anything.
-    :param sink: takes every decision.
-    :param faults: counts checks that raise.
-    :param exempt: True for the gate of exempt principals: counts, rates and bookkeeping are left out.
-    :param exempt_policies: further policies that exempt principals skip.
-    """
-    if exempt:
-        checks = [
-            check
-            for check in checks
-            if check.stage not in _SKIPPED_WHEN_EXEMPT and check.policy not in exempt_policies
-        ]
-    gate = Gate(topic, policies, state, checks, delay, sink, faults, exempt)
-    if not (exempt or gate.asks(OperationKind.CREATE_SUBSCRIPTION)):
-        state.subscriptions_known, state.subscriptions_needed = False, 0  # nothing lists or counts them now
-    return gate

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 
+from sluicegate.engine.broker_state import BrokerState
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.state import COUNTERS, TopicState
 from sluicegate.model import TopicName
@@ -40,6 +41,8 @@ class GateCache:
         self.exempt: dict[str, Gate] = {}
         """Gates for exempt principals, by topic."""
         self.states: dict[str, TopicState] = {}
+        self.broker = BrokerState()
+        """What these states share."""
         self.retired = dict.fromkeys(COUNTERS, 0)
         """Sums of the counters of evicted states, so that totals never decrease."""
         self._gate_rounds = (_Round(self.live), _Round(self.exempt))
@@ -73,7 +76,7 @@ class GateCache:
         if state is None:
             if len(self.states) >= 2 * self.max_gates:
                 self._evict_states(now_ns)
-            state = self.states[topic.full] = TopicState(topic, now_ns)
+            state = self.states[topic.full] = TopicState(topic, now_ns, self.broker)
         return state
 
     def replace(self) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from threading import Lock
 
 from sluicegate.engine.attachments import Attachments
+from sluicegate.engine.broker_state import BrokerState
 from sluicegate.engine.bucket import DualBucket
 from sluicegate.engine.holds import HoldTimes
 from sluicegate.engine.topic_context import TopicContext
@@ -59,7 +60,7 @@ class _Limiters:
 
     def is_evictable(self, now_ns: int) -> bool:
         """True if no operation waits and every bucket is full, so that dropping them changes nothing."""
-        return not any(queue.first or queue.bucket.utilisation(now_ns) for queue in self.limiters.values())
+        return all(not queue.first and queue.bucket.is_full(now_ns) for queue in self.limiters.values())
 
 
 class SubscriptionState(_Limiters):
@@ -86,6 +87,7 @@ class TopicState(_Limiters):
 
     :param topic: the topic.
     :param now_ns: monotonic time.
+    :param broker: what it shares with the broker's other topics; of its own if left out.
     """
 
     __slots__ = (
@@ -98,11 +100,16 @@ class TopicState(_Limiters):
         "batch_counts",
         "batched_bytes",
         "batched_messages",
+        "broker",
         "context",
         "delayed",
         "dispatched_bytes",
         "dispatched_messages",
         "dropped",
+        "exempt_bytes",
+        "exempt_dispatched_bytes",
+        "exempt_dispatched_messages",
+        "exempt_messages",
         "lock",
         "now_ns",
         "observed",
@@ -117,8 +124,9 @@ class TopicState(_Limiters):
         "violations",
     )
 
-    def __init__(self, topic: TopicName, now_ns: int) -> None:
+    def __init__(self, topic: TopicName, now_ns: int, broker: BrokerState | None = None) -> None:
         super().__init__()
+        self.broker = broker or BrokerState()
         self.topic = topic
         self.now_ns = now_ns
         """Monotonic time when a gate was last compiled for the topic: the time for build hooks."""
@@ -149,9 +157,10 @@ class TopicState(_Limiters):
         """Bytes of the publishes that carried these."""
         self.dispatched_messages = 0
         self.dispatched_bytes = 0
-        self.rejected = 0
-        self.delayed = 0
-        self.dropped = 0
+        self.exempt_messages = self.exempt_bytes = 0
+        """Of what was published, the part of exempt principals."""
+        self.exempt_dispatched_messages = self.exempt_dispatched_bytes = 0
+        self.rejected = self.delayed = self.dropped = 0
         self.observed = 0
         """Decisions that were only observed, of any action."""
         self.size_counts = [0] * SIZE_SLOTS
@@ -167,6 +176,28 @@ class TopicState(_Limiters):
         if self._plugin_data is None:
             self._plugin_data = {}
         return self._plugin_data
+
+    def count_allowed(self, op: Operation) -> None:
+        """Count an operation that was allowed, for the topic and for its client."""
+        totals = self.broker.clients.of(op)
+        if op.kind is OperationKind.PUBLISH:
+            totals.published_messages += op.messages
+            totals.published_bytes += op.bytes
+            if op.messages == 1:
+                self.size_counts[op.largest.bit_length()] += 1
+                self.alone_bytes += op.largest
+                self.alone_wire_bytes += op.bytes
+            else:
+                self.batch_counts[op.bytes.bit_length()] += 1
+                self.batched_messages += op.messages
+                self.batched_bytes += op.bytes
+            return
+        self.other_ops += 1
+        if op.kind is OperationKind.DISPATCH:
+            totals.dispatched_messages += op.messages
+            totals.dispatched_bytes += op.bytes
+            self.dispatched_messages += op.messages
+            self.dispatched_bytes += op.bytes
 
     def count(self, metric: str, messages: int) -> None:
         """Count messages under a metric of the broker room."""

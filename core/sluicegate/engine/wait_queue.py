@@ -144,6 +144,8 @@ class WaitQueue:
         "_served_ns",
         "bucket",
         "first",
+        "passed_bytes",
+        "passed_messages",
         "waiting",
     )
 
@@ -154,6 +156,9 @@ class WaitQueue:
         self._last: Waiter | None = None
         self.waiting = 0
         """How many operations wait."""
+        self.passed_messages = 0
+        """Messages that passed a limit of a subscription; topics count what passes themselves."""
+        self.passed_bytes = 0
         self._messages_joined = 0
         self._bytes_joined = 0
         self._served: Operation | None = None

@@ -9,10 +9,12 @@ from prometheus_client.registry import Collector
 
 from sluicegate.engine.state import COUNTERS
 from sluicegate.metrics.certificates import certificate_families
+from sluicegate.metrics.client_families import client_families
 from sluicegate.metrics.histograms import hold_histogram, size_histograms
+from sluicegate.metrics.limit_families import limit_families
 from sluicegate.metrics.plugin_families import Family, plugin_families
 from sluicegate.metrics.processes import build_info, process_metrics
-from sluicegate.runtime.samples import RATE_TYPES
+from sluicegate.runtime.use import RATE_TYPES
 
 Snapshot = Mapping[str, Any]
 """Of a worker, as `Worker.snapshot` makes it."""
@@ -114,6 +116,8 @@ class GatewayCollector(Collector):
             size_histograms(snapshots),
             (hold_histogram(snapshots),),
             _topics(snapshots),
+            limit_families(snapshots),
+            client_families(snapshots),
             _named(snapshots),
             _worker(snapshots),
             certificate_families(snapshots),
@@ -145,8 +149,9 @@ def _policies(snapshots: Sequence[Snapshot]) -> Iterable[Metric]:
     )
     used = GaugeMetricFamily(
         "rate_limiter_utilization",
-        "Percent of a rate limit in use; of a topic's subscriptions, the one that uses most.",
-        labels=["rate_type", "topic_name", "broker"],
+        "Percent of a rate limit in use, on average in the last second and the last 10; of messages and "
+        "bytes, and of a topic's subscriptions, what uses most.",
+        labels=["rate_type", "topic_name", "window", "broker"],
     )
     for snapshot in snapshots:
         broker = snapshot["broker"]
@@ -161,8 +166,9 @@ def _policies(snapshots: Sequence[Snapshot]) -> Iterable[Metric]:
             producers.add_metric([topic, broker], sample["producers"])
             for subscription, count in sample["consumers"].items():
                 consumers.add_metric([topic, subscription, broker], count)
-            for rate_type, percent in sample["utilization"].items():
-                used.add_metric([rate_type, topic, broker], percent)
+            for rate_type, by_window in sample["utilization"].items():
+                for window, percent in by_window.items():
+                    used.add_metric([rate_type, topic, window, broker], percent)
     return (violations, throttles, producers, consumers, used)
 
 

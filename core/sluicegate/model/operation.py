@@ -1,7 +1,8 @@
 """What a client requests from a broker, in terms that apply to every broker."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Any
 
 
 class OperationKind(IntEnum):
@@ -64,3 +65,6 @@ class Operation:
     """When the operation was first held, monotonic; 0 if it is not held; set and cleared by the engine."""
     also: tuple[str, ...] = ()
     """Further subscriptions that may have caused a dispatch: the limits of all apply, and all are charged."""
+    totals: Any = field(default=None, repr=False, compare=False)
+    """Running totals of the client, set by the engine when it first counts the operation. Untyped, as a check
+    of the type would cost as much as the counting."""

@@ -12,6 +12,8 @@ from sluicegate.log_throttle import LineLimiter
 from sluicegate.net.connections import Connections
 from sluicegate.net.listening.listeners import Listeners
 from sluicegate.processes.overload import Overload
+from sluicegate.runtime.broker_use import BrokerUse
+from sluicegate.runtime.client_samples import ClientSamples
 from sluicegate.runtime.host import EngineHost
 from sluicegate.runtime.samples import TopicSamples
 
@@ -47,7 +49,10 @@ class Housekeeping:
         self._listeners = listeners
         self._on_tick = on_tick
         self.overload = Overload(host.config.overload, budget, host.gates.drop_unused)
-        self.samples = TopicSamples()
+        limits = host.limits()
+        self.samples = TopicSamples(limits=limits)
+        self.clients = ClientSamples(host.gates.broker, limits)
+        self.use = BrokerUse(limits)
         self.lag_ns = 0
         """How late the last tick was."""
         self.front_faults = 0
@@ -77,6 +82,13 @@ class Housekeeping:
             if self._line_limiter.passes(what, monotonic_ns()) is not None:
                 log.exception("%s failed: %s", what, error)
 
+    async def _sample(self, now_ns: int) -> None:
+        gates = self._host.gates
+        gates.broker.held.forget_silent(now_ns)
+        await self.samples.refresh(gates, now_ns)
+        await self.clients.refresh(now_ns)
+        self.use.read(now_ns, self.clients.published)
+
     async def _tick_on(self, connections: Connections) -> None:
         due = monotonic_ns()
         while True:
@@ -97,14 +109,14 @@ class Housekeeping:
         async def front() -> None:
             self._front.tick(now_ns)
 
-        async def dynamics() -> None:
-            self._host.dynamics.tick(now_ns)
+        async def host() -> None:
+            self._host.tick(now_ns)
 
         gates = self._host.gates
         self._host.wall_clock.follow()
         connections.prober.begin(now_ns)
         connections.reachability.remind(now_ns)
-        await self.guarded("dynamics", dynamics)
+        await self.guarded("dynamics", host)
         await self.guarded("tick", front)
         self._ticks += 1
         is_sweep = self._ticks % _TICKS_TO_DROP == 0
@@ -115,7 +127,7 @@ class Housekeeping:
         await self.guarded("listen", lambda: self._listeners.retry(connections))
         await self.guarded("sweep", lambda: connections.sweep(now_ns))
         await self.guarded("overload", lambda: self.overload.look(connections))
-        await self.guarded("samples", lambda: self.samples.refresh(gates, now_ns))
+        await self.guarded("samples", lambda: self._sample(now_ns))
         try:
             self._on_tick()
         except Exception:  # logged; the next tick tries again

@@ -26,6 +26,7 @@ from sluicegate.net.reachability import Reachability
 from sluicegate.processes.housekeeping import Housekeeping
 from sluicegate.processes.watchdog import Watchdog
 from sluicegate.runtime.facts import Facts
+from sluicegate.runtime.held_samples import held_now
 from sluicegate.runtime.host import EngineHost
 from sluicegate.runtime.plugins import Plugins
 from sluicegate.runtime.slow_calls import SLOW_MS
@@ -235,7 +236,11 @@ class Worker:
     # -- for metrics ------------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, Any]:
-        """Counters and gauges of this worker, as JSON; those of topics as they were at the last tick."""
+        """Counters and gauges of this worker, as JSON; those of topics and clients as of the last tick.
+
+        `use` of the broker, and of each of `topics` and `principals`, has the form that `runtime.use`
+        describes; `held` is that of `held_now`.
+        """
         connections = self._running
         host = self._host
         housekeeping = self._housekeeping
@@ -257,18 +262,7 @@ class Worker:
                 "policy_changes": self._policy_changes,
                 "front_faults": housekeeping.front_faults,
             },
-            "gauges": {
-                "connections": len(connections),
-                "buffered_bytes": connections.buffered_bytes,
-                "held_bytes": self.budget.used,
-                "buffer_budget_bytes": self.budget.limit,
-                **housekeeping.overload.gauges(),
-                "gates": len(host.gates.live) + len(host.gates.exempt),
-                "topics": len(host.gates.states),
-                "policy_version": host.policies.version,
-                "event_loop_lag_seconds": housekeeping.lag_ns / 1e9,
-                "broker_up": int(bool(connections.reachability.is_up)),
-            },
+            "gauges": self._gauges(connections),
             "tls": host.tls.snapshot(),
             "reachability": {**connections.reachability.snapshot(), "notes": notes},
             "front": front,
@@ -276,5 +270,24 @@ class Worker:
             "loop_holds": self._watchdog.holds() if self._watchdog is not None else {},
             "decision_log": self._log_stats(),
             "topics": housekeeping.samples.latest,
+            "use": housekeeping.use.latest,
+            "principals": housekeeping.clients.principals,
+            "clients": housekeeping.clients.clients,
+            "held": held_now(host.gates.broker.held, self.wall_ms),
             "plugin_metrics": host.context.metrics.snapshot(),
+        }
+
+    def _gauges(self, connections: Connections) -> dict[str, float]:
+        gates, housekeeping = self._host.gates, self._housekeeping
+        return {
+            "connections": len(connections),
+            "buffered_bytes": connections.buffered_bytes,
+            "held_bytes": self.budget.used,
+            "buffer_budget_bytes": self.budget.limit,
+            **housekeeping.overload.gauges(),
+            "gates": len(gates.live) + len(gates.exempt),
+            "topics": len(gates.states),
+            "policy_version": self._host.policies.version,
+            "event_loop_lag_seconds": housekeeping.lag_ns / 1e9,
+            "broker_up": int(bool(connections.reachability.is_up)),
         }

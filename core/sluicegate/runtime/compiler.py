@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 from sluicegate.config.fields import PolicyFields
 from sluicegate.engine.answers import CAUGHT, InvalidAnswerError, error_text, usable_checks, usable_rule
 from sluicegate.engine.check import Check
+from sluicegate.engine.compiling import compile_gate
 from sluicegate.engine.delivery_time import DelayRule
 from sluicegate.engine.faults import Fault, GateFaults
-from sluicegate.engine.gate import DecisionSink, Gate, compile_gate
+from sluicegate.engine.gate import DecisionSink, Gate
 from sluicegate.engine.gates import MAX_GATES, GateCache
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.engine.state import TopicState

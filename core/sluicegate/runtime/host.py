@@ -5,6 +5,7 @@ from collections.abc import Callable
 from time import monotonic_ns
 
 from sluicegate.broker import BrokerDriver
+from sluicegate.config.fields import PolicyFields
 from sluicegate.config.models import BrokerConfig
 from sluicegate.engine.answers import CAUGHT, error_text
 from sluicegate.engine.faults import Fault, GateFaults
@@ -17,7 +18,9 @@ from sluicegate.runtime.compiler import GateCompiler
 from sluicegate.runtime.context import Apply, GatewayContext
 from sluicegate.runtime.dynamics import Dynamics
 from sluicegate.runtime.facts import Facts
+from sluicegate.runtime.limits import Limits
 from sluicegate.runtime.plugins import Plugins
+from sluicegate.runtime.recording import Recording
 from sluicegate.runtime.slow_calls import SLOW_MS
 from sluicegate.wall_clock import WallClock
 
@@ -78,6 +81,7 @@ class EngineHost:
         """The broker context for plugins."""
         self.compiler.context = self.context
         self.dynamics = Dynamics(self.context, plugins)
+        self._sink = sink
         self._line_limiter = LineLimiter()
 
     @property
@@ -85,11 +89,31 @@ class EngineHost:
         """The policies now in force; a new object after each change."""
         return self.compiler.policies
 
+    def limits(self) -> Limits:
+        """The limits that the policies set, for samples of their use."""
+        return Limits(
+            PolicyFields.of(self.plugins.policy_models),
+            self.compiler.resolve,
+            lambda: self.compiler.broker_policies,
+            lambda: self.policies,
+            self.context.quota,
+            self.context.factors,
+        )
+
     def replace(self, policies: PolicySet) -> None:
         """Replace all policies in one step."""
         versions = {"from_version": self.policies.version, "to_version": policies.version}
         self.compiler.replace(policies)
         log.info("policies changed", extra={name: version_text(each) for name, each in versions.items()})
+
+    def tick(self, now_ns: int) -> None:
+        """Do the work of one second: publish factors, watch tasks, and log which rate limiting has ended.
+
+        :param now_ns: monotonic time.
+        """
+        self.dynamics.tick(now_ns)
+        if isinstance(self._sink, Recording):
+            self._sink.end_quiet(now_ns, self.gates.broker.held.by_topic)
 
     def notify(self, hook: str) -> None:
         """Call a hook of all plugins that takes only a log; their exceptions are counted."""

@@ -17,26 +17,20 @@ from sluicegate.engine.gates import GateCache
 from sluicegate.engine.holds import HOLD_SLOTS
 from sluicegate.engine.state import COUNTERS, SIZE_SLOTS, TopicState
 from sluicegate.model import shortened
+from sluicegate.runtime.labels import LONGEST, OTHER, label
+from sluicegate.runtime.limits import Limits
+from sluicegate.runtime.use import TopicUse, utilization
 
-OTHER = "other"
-"""Label of all topics, and all subscriptions, that have none of their own; see `_label`."""
 TOPICS = 200
 SUBSCRIPTIONS = 50
 """Subscriptions of each topic that have a name of their own."""
 
-_LONGEST = 300
-"""Characters of a label. Longer names, which brokers refuse mostly, would make each scrape large."""
 _SLICE = 256
+_SAMPLES_AT_ONCE = 20
 _PER_SAMPLE = 4_096
 """Topics that one sample looks at, besides those with a name."""
 _REVIEW = 60
 """Samples between two looks at which topics are the busiest."""
-RATE_TYPES = {
-    "max_publish_rate": "publish",
-    "max_dispatch_rate": "dispatch",
-    "max_subscription_dispatch_rate": "subscription",
-}
-"""The label `rate_type` by name of the limiter."""
 _HOLD_SUM = HOLD_SLOTS
 """Place of the ns held in all behind the slots of a hold histogram."""
 
@@ -71,12 +65,16 @@ class TopicSamples:
     """The last samples of all topics of one worker.
 
     :param topics: how many are named.
+    :param limits: gives their limits; without it no use of limits is sampled.
     """
 
-    def __init__(self, topics: int = TOPICS) -> None:
+    def __init__(self, topics: int = TOPICS, limits: Limits | None = None) -> None:
         self.latest: dict[str, dict[str, Any]] = {}
         """Samples by topic, as JSON."""
         self._limit = topics
+        self._limits = limits
+        self._use: dict[str, TopicUse] = {}
+        """Of each topic with a name."""
         self._named: set[str] = set()
         self._seen: dict[str, _Seen] = {}
         self._other_numbers: tuple[int, ...] = (0,) * (len(COUNTERS) + 2 * SIZE_SLOTS)
@@ -94,7 +92,18 @@ class TopicSamples:
         :param gates: the worker's gates, with the states of its topics.
         :param now_ns: monotonic time.
         """
-        states = gates.states
+        await self._look_at_some(gates.states)
+        latest = await self._sample_named(gates.states, now_ns)
+        if len(gates.states) > len(latest) or any(self._other_numbers):
+            held = sum(sample["held"] for sample in latest.values())
+            latest[OTHER] = {**self._other(), "held": max(0, len(gates.broker.held) - held)}
+        self._samples += 1
+        if self._samples % _REVIEW == 0:
+            await self._review()
+        self.latest = latest
+
+    async def _look_at_some(self, states: Mapping[str, TopicState]) -> None:
+        """Look at the next topics, in turn."""
         if not self._ahead:
             self._ahead = [*states, *(self._seen.keys() - states.keys())][::-1]
         for topic in self._named - states.keys():
@@ -107,16 +116,19 @@ class TopicSamples:
                 self._forget(topic)
             if place % _SLICE == _SLICE - 1:
                 await asyncio.sleep(0)
-        latest: dict[str, dict[str, Any]] = {}
-        for topic in sorted(self._named & states.keys()):
-            self._look(topic, states[topic])
-            latest[_label(topic)] = _sample(states[topic], now_ns)
-        if len(states) > len(latest) or any(self._other_numbers):
-            latest[OTHER] = self._other()
-        self._samples += 1
-        if self._samples % _REVIEW == 0:
-            await self._review()
-        self.latest = latest
+
+    async def _sample_named(self, states: Mapping[str, TopicState], now_ns: int) -> dict[str, dict[str, Any]]:
+        """The samples of all topics with a name."""
+        found: dict[str, dict[str, Any]] = {}
+        for place, topic in enumerate(sorted(self._named & states.keys())):
+            if (state := states.get(topic)) is not None:
+                self._look(topic, state)
+                found[label(topic)] = self._sample(topic, state, now_ns)
+            if place % _SAMPLES_AT_ONCE == _SAMPLES_AT_ONCE - 1:
+                await asyncio.sleep(0)
+        for topic in self._use.keys() - self._named:
+            del self._use[topic]
+        return found
 
     def _take(self, topic: str, state: TopicState) -> None:
         """Look at a topic: name it while names are free, else add it to `other`."""
@@ -176,9 +188,33 @@ class TopicSamples:
             "violations": [[*key, count] for key, count in self._other_violations.items()],
             "producers": producers,
             "consumers": {OTHER: consumers},
+            "use": {},
             "utilization": {},
             "namespace": OTHER,
             "named": dict(self._other_named),
+        }
+
+    def _sample(self, topic: str, state: TopicState, now_ns: int) -> dict[str, Any]:
+        """The sample of a topic with a name."""
+        use = {}
+        if self._limits is not None:
+            known = self._use.get(topic)
+            if known is None or known.state is not state:
+                known = self._use[topic] = TopicUse(state)
+            use = known.read(self._limits, now_ns)
+        return {
+            "counters": [getattr(state, counter) for counter in COUNTERS],
+            "sizes": list(state.size_counts),
+            "batches": list(state.batch_counts),
+            "holds": _by_kind(_holds(state)),
+            "violations": [[*key, count] for key, count in state.violations.items()],
+            "producers": len(state.producers),
+            "consumers": _consumers(state),
+            "use": use,
+            "utilization": utilization(use),
+            "held": state.broker.held.by_topic[topic],
+            "namespace": shortened(state.topic.namespace, LONGEST),
+            "named": dict(state.named_counts),
         }
 
     def _forget(self, topic: str) -> None:
@@ -213,11 +249,6 @@ class TopicSamples:
             self._seen[loser].keep()
 
 
-def _label(name: str) -> str:
-    """The label of a topic or subscription: never OTHER, and a different one for each name."""
-    return f"{name}_" if name.rstrip("_") == OTHER else shortened(name, _LONGEST)
-
-
 def _numbers(state: TopicState) -> tuple[int, ...]:
     return (*(getattr(state, counter) for counter in COUNTERS), *state.size_counts, *state.batch_counts)
 
@@ -238,35 +269,9 @@ def _by_kind(holds: Mapping[tuple[str, int], int]) -> dict[str, list[int]]:
     return found
 
 
-def _sample(state: TopicState, now_ns: int) -> dict[str, Any]:
-    return {
-        "counters": [getattr(state, counter) for counter in COUNTERS],
-        "sizes": list(state.size_counts),
-        "batches": list(state.batch_counts),
-        "holds": _by_kind(_holds(state)),
-        "violations": [[*key, count] for key, count in state.violations.items()],
-        "producers": len(state.producers),
-        "consumers": _consumers(state),
-        "utilization": _utilization(state, now_ns),
-        "namespace": shortened(state.topic.namespace, _LONGEST),
-        "named": dict(state.named_counts),
-    }
-
-
 def _consumers(state: TopicState) -> dict[str, int]:
     counts = Counter({name: len(found.consumers) for name, found in state.subscriptions.items()})
-    named = {_label(name): count for name, count in counts.most_common(SUBSCRIPTIONS)}
+    named = {label(name): count for name, count in counts.most_common(SUBSCRIPTIONS)}
     if len(counts) > len(named):
         named[OTHER] = counts.total() - sum(named.values())
     return named
-
-
-def _utilization(state: TopicState, now_ns: int) -> dict[str, float]:
-    """Percent of each limit in use; of subscriptions, the one that uses most."""
-    used: dict[str, float] = {}
-    for holder in (state, *state.subscriptions.values()):
-        for name, line in holder.limiters.items():
-            rate_type = RATE_TYPES.get(name)
-            if rate_type is not None:
-                used[rate_type] = max(used.get(rate_type, 0.0), line.bucket.utilisation(now_ns))
-    return used
