@@ -14,6 +14,8 @@ from starlette.routing import BaseRoute, Mount, Route
 
 from sluicegate.admin import EFFECTIVE_POLICIES
 from sluicegate.admin.access import Access
+from sluicegate.admin.decision_resources import DecisionResources
+from sluicegate.admin.live_resources import LiveResources, Observed
 from sluicegate.admin.openapi import described
 from sluicegate.admin.policy_resources import DeskOwner, PolicyResources
 from sluicegate.admin.problems import json_response, problem
@@ -26,12 +28,16 @@ _LONGEST_TOPIC = 4_096
 """Characters; the longest names of brokers are shorter."""
 
 
-class Supervised(DeskOwner, Protocol):
+class Supervised(DeskOwner, Observed, Protocol):
     """The part of the supervisor that the API reads."""
 
     @property
     def policies_in_force(self) -> Mapping[str, BrokerPolicies]:
         """The policies now in force, by broker; empty while the gateway starts."""
+
+    @property
+    def state_dir(self) -> str:
+        """The gateway's state directory."""
 
     @property
     def file_digest(self) -> str:
@@ -69,6 +75,7 @@ def admin_routes(
     effective_route = Route(EFFECTIVE_POLICIES.removeprefix(_ROOT), effective, methods=["GET"])
     description_route = Route("/v1/openapi.json", description, methods=["GET"])
     routes = [description_route, effective_route, *PolicyResources(supervisor).routes()]
+    routes += [*LiveResources(supervisor).routes(), *DecisionResources(supervisor.state_dir).routes()]
     handlers = {HTTPException: _refused, Exception: _failed}
     api = Starlette(routes=routes, exception_handlers=handlers)
     api.router.redirect_slashes = False

@@ -55,6 +55,11 @@ WHERE client = :key OR (client > :key || '@' AND client < :key || 'A') ORDER BY 
 """
 
 
+_NEWEST = "SELECT seq, id, time_ns, client, entry FROM refusals WHERE seq < :key ORDER BY seq DESC LIMIT :most"
+_LATER = "SELECT seq, id, time_ns, client, entry FROM refusals WHERE seq > :key ORDER BY seq LIMIT :most"
+_NO_BOUND = 2**62
+
+
 class JournalError(Exception):
     """The refusal journal cannot be read; the message says why and what to do."""
 
@@ -256,6 +261,20 @@ def last(state_dir: Path | str, client: str) -> Refusal | None:
     return _one(state_dir, _LAST, client)
 
 
+def newest(state_dir: Path | str, most: int, before: int | None = None) -> list[tuple[int, Refusal]]:
+    """The last refusals and holds with their numbers, newest first.
+
+    :param before: only those with a lower number.
+    :raises JournalError: if there is no journal or it cannot be read.
+    """
+    return _listed(state_dir, _NEWEST, _NO_BOUND if before is None else before, most)
+
+
+def later(state_dir: Path | str, after: int, most: int) -> list[tuple[int, Refusal]]:
+    """The refusals and holds after a number, in order; raises as `newest` does."""
+    return _listed(state_dir, _LATER, after, most)
+
+
 def explain_refusal(state_dir: Path | str, decision_id: str) -> str:
     """Describe a refusal for people.
 
@@ -357,9 +376,18 @@ def _one(state_dir: Path | str, query: str, key: str) -> Refusal | None:
         if database.execute(_HAS_TABLE).fetchone() is None:
             return None  # the file has just been created, without its table
         found = database.execute(query, {"key": key}).fetchone()
-    if found is None:
-        return None
-    decision_id, time_ns, client, entry = found
+    return None if found is None else _refusal(*found)
+
+
+def _listed(state_dir: Path | str, query: str, key: int, most: int) -> list[tuple[int, Refusal]]:
+    with _reading(state_dir) as database:
+        if database.execute(_HAS_TABLE).fetchone() is None:
+            return []
+        rows = database.execute(query, {"key": key, "most": most}).fetchall()
+    return [(seq, _refusal(*row)) for seq, *row in rows]
+
+
+def _refusal(decision_id: str, time_ns: int, client: str, entry: str) -> Refusal:
     details = json.loads(entry)
     reasons = tuple(
         Reason(**{**reason, "outcome": Outcome(reason["outcome"])}) for reason in details.pop("reasons")

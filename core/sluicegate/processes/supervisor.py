@@ -205,6 +205,11 @@ class Supervisor:
         """The policies now in force, by the names of brokers that have a worker."""
         return {name: found for name, found in self._in_force.items() if name in self._workers}
 
+    @property
+    def state_dir(self) -> str:
+        """The gateway's state directory."""
+        return self._watch.loaded.config.state_dir
+
     # -- for the next gateway --------------------------------------------------------------------------
 
     def listening(self) -> Offered | None:

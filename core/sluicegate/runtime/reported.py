@@ -63,6 +63,11 @@ def reduced_rates(
     return {"by": name, "paused": paused, "rates": rates}
 
 
+def reported_state(facts: Mapping[str, str]) -> dict[str, Any]:
+    """All `factors` among a broker's facts and all `adaptive` controllers, by name, as they were reported."""
+    return {"factors": dict(_objects(facts, _FACTOR)), "adaptive": dict(_objects(facts, _ADAPTIVE))}
+
+
 def reported_adaptive(facts: Mapping[str, str], topic: str) -> dict[str, dict[str, Any]]:
     """The states of the adaptive controllers, by name; of their topics, this one alone."""
     return {
