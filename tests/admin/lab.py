@@ -12,6 +12,7 @@ from starlette.applications import Starlette
 from sluicegate.admin.resources import admin_routes
 from sluicegate.config.load import load
 from sluicegate.engine.hierarchy import Resolver
+from sluicegate.engine.state import COUNTERS
 from sluicegate.runtime.effective import BrokerPolicies
 from sluicegate.runtime.plugins import load_plugins
 from sluicegate.runtime.policies_in_force import PolicyWatch
@@ -20,6 +21,36 @@ from sluicegate.runtime.policy_desk import PolicyDesk
 KEY = "ab" * 16
 TOKENS = {"ci": "write", "viewer": "read", "prometheus": "metrics"}
 Answer = TypeVar("Answer")
+USE = {"limit": 200, "in_force": 100, "level": "topic", "source": "file", "used_1s": 80.4, "used_10s": 75.0}
+
+
+def topic_sample(**counts: int) -> dict[str, Any]:
+    """A topic as a worker samples it."""
+    return {
+        "counters": [counts.get(name, 0) for name in COUNTERS],
+        "violations": [["max_publish_rate", "delay", "limit_reached", counts.get("delayed", 0)]],
+        "producers": 2,
+        "consumers": {"one": 1, "two": 3},
+        "held": 1,
+        "namespace": "orders",
+        "use": {"max_publish_rate": USE},
+    }
+
+
+SNAPSHOT = {
+    "broker": "main",
+    "system": "kafka",
+    "gauges": {"connections": 7, "topics": 2, "policy_version": 5},
+    "use": {},
+    "topics": {
+        "orders.eu": topic_sample(allowed_messages=500, allowed_ops=90, delayed=4),
+        "\x1b[31m<script>": topic_sample(),
+    },
+    "principals": {"User:ann": {"published_messages": 5, "held": 0}},
+    "clients": {"web": {"published_messages": 5, "held": 0}},
+    "held": [{"client": "web", "topic": "orders.eu", "policy": "max_publish_rate", "since_ms": 1}],
+    "plugin_faults": {"mine": 3},
+}
 
 
 def file_text() -> str:
@@ -68,6 +99,36 @@ class Supervised:
             )
             for broker in loaded.config.brokers
         }
+
+    @property
+    def state_dir(self) -> str:
+        """Where the journal is."""
+        return str(self.path.parent)
+
+    def snapshots(self) -> list[Mapping[str, Any]]:
+        """Of a worker that is not there; see `SNAPSHOT`."""
+        return [SNAPSHOT]
+
+    def status(self) -> Mapping[str, Any]:
+        """Of a supervisor."""
+        return {
+            "workers": {"main": {"up": True}},
+            "config_version": self.watch.version,
+            "config_last_reload_successful": True,
+            "store_age_seconds": 0.1,
+        }
+
+    def not_ready(self) -> list[str]:
+        """Clients are served."""
+        return []
+
+    def brokers(self) -> Mapping[str, Mapping[str, Any]]:
+        """The broker is reached."""
+        return {"main": {"up": True, "since_ms": 1, "reason": ""}}
+
+    def facts(self, broker: str) -> Mapping[str, str]:
+        """A factor that halves rates."""
+        return {"factor.load": '{"value": 0.5, "why": "cpu"}'}
 
     async def at_desk(self, call: Callable[[PolicyDesk], Answer]) -> Answer:
         """Make a call."""

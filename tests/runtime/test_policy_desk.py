@@ -30,7 +30,10 @@ policies:
   broker: {max_message_size: 1MiB, locked: [max_message_size]}
   namespaces: [{name: orders, max_publish_rate: 1000/s}]
 """
-LIVE: Live = {"prod": {"orders.eu": {"producers": 3}, "clicks": {}}, "stage": {"orders.eu": {}}}
+LIVE: Live = {
+    "prod": {"orders.eu": {"use": {"max_publish_rate": {"used_1s": 411.7}}}, "clicks": {}},
+    "stage": {"orders.eu": {}},
+}
 
 Open = Callable[[], PolicyDesk]
 
@@ -68,7 +71,7 @@ def test_a_plan_names_the_topics_in_use_and_changes_nothing(open_desk: Open) -> 
     shown = [(row["broker"], row["topic"], row["before"], row["after"]) for row in plan["topics"]]
     assert shown == [("prod", "orders.eu", "1k/s", "500/s"), ("stage", "orders.eu", "10/s", "500/s")]
     assert (plan["topics_changed"], plan["topics_known"]) == (2, 3)
-    assert plan["topics"][0]["use"] == {"producers": 3}
+    assert [row["use_text"] for row in plan["topics"]] == ["412/s", ""]
     assert plan["version"] == before["version"] != plan["version_after"]
     assert desk.settings() == before
 

@@ -54,7 +54,9 @@ class DecisionResources:
         limit = query_number(query, "limit", _PAGE, 1, _LARGEST_PAGE)
         before = query_number(query, "before", _NO_BOUND, 1, _NO_BOUND)
         found = await self._read(lambda: newest(self._state_dir, limit, before))
-        shown: dict[str, Any] = {"decisions": [_row(*each) for each in found if _is_asked_for(each[1], query)]}
+        shown: dict[str, Any] = {
+            "decisions": [_row(*each) for each in found if _is_asked_for(each[1], query)]
+        }
         if len(found) == limit:
             shown["next_before"] = found[-1][0]
         return json_response(shown)

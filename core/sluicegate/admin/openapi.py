@@ -40,6 +40,7 @@ class Described:
     """Keys of the answer, or the type of a text."""
     problems: Mapping[int, str] = field(default_factory=dict)
     """Further problems, by status."""
+    status: str = "200"
 
 
 _PAGES = {"limit": _WHOLE, "offset": {"type": "integer", "minimum": 0, "maximum": 2**31}}
@@ -106,6 +107,55 @@ PATHS = (
     ),
 )
 
+_LISTED = {"broker": _TEXT, **_PAGES}
+_DECISIONS = dict.fromkeys(("broker", "topic", "principal", "action"), _TEXT)
+PATHS += tuple(
+    Described("get", f"/v1/{name}", text, _LISTED, answer=(key, "total"))
+    for name, key, text in (
+        ("brokers", "brokers", "Each broker and its worker."),
+        ("topics", "topics", "The busiest topics, with totals, counts and the use of their limits."),
+        ("principals", "principals", "The busiest principals."),
+        ("clients", "clients", "The busiest client ids."),
+        ("held", "held", "Requests that are held now, the oldest first."),
+        ("plugins", "plugins", "Exceptions of plugins."),
+        ("factors", "brokers", "Factors, and the state of adaptive controllers."),
+    )
+)
+PATHS += (
+    Described("get", "/v1/health", "Whether clients are served.", answer=("ready", "reasons")),
+    Described(
+        "post",
+        "/v1/drain",
+        "End the gateway as SIGTERM does.",
+        body=UndoBody,
+        answer=("draining",),
+        status="202",
+        problems={413: _CHANGES[413], 415: _CHANGES[415]},
+    ),
+    Described(
+        "get",
+        "/v1/decisions",
+        "The last refusals and holds, newest first.",
+        {**_DECISIONS, "limit": _WHOLE, "before": _NUMBER},
+        answer=("decisions",),
+    ),
+    Described(
+        "get",
+        "/v1/decisions/live",
+        "Refusals and holds as they come, as server-sent events.",
+        _DECISIONS,
+        answer="text/event-stream",
+        problems={503: "Too many clients follow already."},
+    ),
+    Described(
+        "get",
+        "/v1/decisions/{id}",
+        "One refusal or hold.",
+        answer=("id", "reasons"),
+        problems={404: "The journal does not have it."},
+    ),
+)
+
 
 def described() -> dict[str, Any]:
     """The description, as JSON."""
@@ -130,7 +180,7 @@ def _operation(each: Described, models: dict[str, Any]) -> dict[str, Any]:
         "summary": each.summary,
         "operationId": f"{each.method} {each.path}",
         "parameters": list(_parameters(each)),
-        "responses": {"200": {"description": "Done.", "content": _answer(each)}},
+        "responses": {each.status: {"description": "Done.", "content": _answer(each)}},
     }
     for status, text in {**_ALWAYS, **each.problems}.items():
         content = {} if status == 304 else {_PROBLEM: {"schema": {"$ref": "#/components/schemas/Problem"}}}
@@ -153,6 +203,9 @@ def _parameters(each: Described) -> Sequence[dict[str, Any]]:
     ]
     if "{number}" in each.path:
         found.append({"name": "number", "in": "path", "required": True, "schema": _NUMBER})
+    if "{id}" in each.path:
+        schema = {"type": "string", "minLength": 1, "maxLength": 200}
+        found.append({"name": "id", "in": "path", "required": True, "schema": schema})
     if each.problems.get(412) is not None:
         found.append({"name": "If-Match", "in": "header", "required": False, "schema": _TEXT})
     return found

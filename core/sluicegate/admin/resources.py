@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import Protocol
+from typing import Any, Protocol
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -22,6 +22,7 @@ from sluicegate.admin.problems import json_response, problem
 from sluicegate.admin.running_note import file_mark
 from sluicegate.config.admin_section import AdminCaller
 from sluicegate.runtime.effective import BrokerPolicies
+from sluicegate.runtime.policy_desk import used_now
 
 _ROOT = "/api"
 _LONGEST_TOPIC = 4_096
@@ -67,6 +68,7 @@ def admin_routes(
             return _which(broker, list(brokers))
         mark = file_mark(supervisor.file_digest, key)
         answer = brokers[broker].explain(topic)
+        answer["use"] = _use_of(supervisor.snapshots(), brokers[broker], answer["topic"])
         return json_response({**answer, "process": os.getpid(), "file_mark": mark})
 
     async def description(request: Request) -> Response:
@@ -82,6 +84,20 @@ def admin_routes(
     mount = Mount(_ROOT, Access(api, callers, key))
     mount.path_regex = re.compile(mount.path_regex.pattern, re.DOTALL)  # a name may have a line break
     return [mount]
+
+
+def _use_of(snapshots: Sequence[Mapping[str, Any]], policies: BrokerPolicies, topic: str) -> dict[str, str]:
+    """What a topic uses of its limits now, as text by policy; of named topics alone."""
+    for snapshot in snapshots:
+        sample = snapshot["topics"].get(topic)
+        if snapshot["broker"] == policies.config.name and sample is not None:
+            used = {field: used_now(sample, field) for field in sample["use"]}
+            return {
+                field: policies.fields.text(field, value) if value else "0"
+                for field, value in used.items()
+                if value is not None
+            }
+    return {}
 
 
 def _which(broker: str | None, known: Sequence[str]) -> Response:

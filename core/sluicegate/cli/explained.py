@@ -23,9 +23,18 @@ def as_text(
     text = [f"topic {explained['topic']}, namespace {explained['namespace']}, broker {broker}", origin]
     if explained["observe_only"]:
         text.append("observe only: everything is recorded, nothing is applied")
-    rows = [("policy", "value", "level", "source", "where")]
+    use = explained.get("use")
+    head = ("policy", "value", "level", "source", "where")
+    rows: list[tuple[str, ...]] = [head if use is None else (*head[:2], "use now", *head[2:])]
     rows += [
-        (field, found["text"], found["level"] or "-", found["source"], _where(found))
+        (
+            field,
+            found["text"],
+            *(() if use is None else (use.get(field, "-"),)),
+            found["level"] or "-",
+            found["source"],
+            _where(found),
+        )
         for field, found in explained["policies"].items()
         if with_defaults or found["source"] != "default" or found["ceiling"]
     ]

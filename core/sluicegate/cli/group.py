@@ -30,6 +30,7 @@ _COMMANDS = {
         "Show where brokers' own limits differ from the policies.",
         "sluicegate.cli.drift:drift",
     ),
+    "top": ("Show topics, clients, who is held and why, as they are now.", "sluicegate.cli.top:top"),
     "import": ("Convert another system's policies to a policy file.", "sluicegate.cli.importing:import_"),
     "plugins": ("List the loaded plugins.", "sluicegate.cli.plugins:plugins"),
 }

@@ -48,8 +48,8 @@ class Door(Protocol):
         """Take back a revision, or plan it."""
 
 
-def open_door(file: str) -> Door:
-    """The gateway that runs on this host with a file; without one, the file itself."""
+def running_gateway(file: str) -> "GatewayDoor | None":
+    """The gateway that runs on this host with a file; None if there is none."""
     try:
         text = Path(file).read_bytes()
     except OSError:
@@ -57,6 +57,14 @@ def open_door(file: str) -> Door:
     found = find_note(text, file, os.environ) if text else None
     if found is not None and environment_mark(os.environ) in ("", found[1].environment):
         return GatewayDoor(found[1])
+    return None
+
+
+def open_door(file: str) -> Door:
+    """The gateway that runs on this host with a file; without one, the file itself."""
+    running = running_gateway(file)
+    if running is not None:
+        return running
     # Without a gateway plugins and file are loaded, which takes longer than to ask one.
     from sluicegate.cli.file_door import FileDoor
     from sluicegate.cli.opening import open_file
@@ -91,7 +99,7 @@ class GatewayDoor:
     def change(self, edits: list[Found], reason: str, seen: str | None, *, dry_run: bool) -> Found:
         """Set and unset policies, or plan it."""
         headers = {} if seen is None else {"If-Match": f'"{seen}"'}
-        return self._json("PATCH", _path("", dry_run=dry_run), {"edits": edits, "reason": reason}, headers)
+        return self.ask_json("PATCH", _path("", dry_run=dry_run), {"edits": edits, "reason": reason}, headers)
 
     def export(self) -> str:
         """The store's policies as a document."""
@@ -100,23 +108,27 @@ class GatewayDoor:
     def apply(self, text: str, reason: str, *, prune: bool, dry_run: bool) -> Found:
         """Make the store agree with a document, or plan it."""
         path = _path("/document", dry_run=dry_run, prune=prune, reason=reason)
-        return self._json("POST", path, text.encode(), {"Content-Type": "application/yaml"})
+        return self.ask_json("POST", path, text.encode(), {"Content-Type": "application/yaml"})
 
     def history(self, limit: int) -> list[Found]:
         """The last revisions."""
-        found: list[Found] = self._json("GET", _path("/history", limit=limit))["revisions"]
+        found: list[Found] = self.ask_json("GET", _path("/history", limit=limit))["revisions"]
         return found
 
     def undo(self, number: int, reason: str, *, dry_run: bool) -> Found:
         """Take back a revision, or plan it."""
-        return self._json("POST", _path(f"/history/{number}/undo", dry_run=dry_run), {"reason": reason})
+        return self.ask_json("POST", _path(f"/history/{number}/undo", dry_run=dry_run), {"reason": reason})
 
     def _page(self, offset: int) -> Found:
-        return self._json("GET", _path("", limit=_PAGE, offset=offset))
+        return self.ask_json("GET", _path("", limit=_PAGE, offset=offset))
 
-    def _json(
+    def ask_json(
         self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None
     ) -> Found:
+        """Make a request.
+
+        :raises click.ClickException: if the gateway does not answer, or answers with a problem.
+        """
         status, content = self._ask(method, path, body, headers)
         try:
             found = json.loads(content)

@@ -48,12 +48,20 @@ def plan_text(plan: Mapping[str, Any]) -> list[str]:
     if plan["topics"]:
         rows = [("  topic", "broker", "policy", "now", "then", "use now")]
         rows += [
-            (f"  {row['topic']}", row["broker"], row["field"], row["before"], row["after"], _use(row))
+            (
+                f"  {row['topic']}",
+                row["broker"],
+                row["field"],
+                row["before"],
+                row["after"],
+                row["use_text"] or "-",
+            )
             for row in plan["topics"]
         ]
         text += aligned(rows)
-    if changed > len(plan["topics"]):
-        text.append(f"  and {changed - len(plan['topics'])} more")
+    shown = len({(row["broker"], row["topic"]) for row in plan["topics"]})
+    if changed > shown:
+        text.append(f"  and {changed - shown} more")
     return text
 
 
@@ -90,10 +98,3 @@ def _level(row: Mapping[str, Any], where: str = "") -> str:
     if not row["broker"]:
         return where
     return f"broker {row['broker']}" if row["level"] == "broker" else f"{where} of {row['broker']}"
-
-
-def _use(row: Mapping[str, Any]) -> str:
-    found = row["use"].get("use", {}).get(row["field"], {})
-    if "used_text" in found:
-        return str(found["used_text"])
-    return str({"max_producers_per_topic": row["use"].get("producers", "-")}.get(row["field"], "-"))

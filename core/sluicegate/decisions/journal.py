@@ -55,7 +55,9 @@ WHERE client = :key OR (client > :key || '@' AND client < :key || 'A') ORDER BY 
 """
 
 
-_NEWEST = "SELECT seq, id, time_ns, client, entry FROM refusals WHERE seq < :key ORDER BY seq DESC LIMIT :most"
+_NEWEST = (
+    "SELECT seq, id, time_ns, client, entry FROM refusals WHERE seq < :key ORDER BY seq DESC LIMIT :most"
+)
 _LATER = "SELECT seq, id, time_ns, client, entry FROM refusals WHERE seq > :key ORDER BY seq LIMIT :most"
 _NO_BOUND = 2**62
 

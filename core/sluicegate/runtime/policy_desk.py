@@ -21,6 +21,12 @@ Live = Mapping[str, Mapping[str, Mapping[str, Any]]]
 """Samples of topics by broker and name, as in the workers' snapshots."""
 _MOST_TOPICS = 50
 """Topics that a plan lists."""
+_COUNTED: Mapping[str, Callable[[Mapping[str, Any]], int]] = {
+    "max_producers_per_topic": lambda sample: int(sample["producers"]),
+    "max_consumers_per_topic": lambda sample: sum(sample["consumers"].values()),
+    "max_subscriptions_per_topic": lambda sample: len(sample["consumers"]),
+}
+"""What is known of topics without such a limit."""
 _LABELS = {level.label: level for level in Level}
 
 
@@ -56,8 +62,9 @@ class PolicyDesk:
         """What a change would do, without doing it.
 
         :return: `version` and `version_after`; `changes` in the store; `topics`, those in use whose policies
-            would change, each with `broker`, `topic`, `field`, `before`, `after` and `use`, its last sample;
-            `topics_changed`, how many such there are, and `topics_known`, how many were looked at.
+            would change, each with `broker`, `topic`, `field`, `before`, `after` and `use_text`, the use of
+            the limit in the last second; `topics_changed`, how many there are, and `topics_known`, how many
+            were looked at.
         :raises PolicyRefusedError: if it cannot be done.
         """
         watch = self._watch
@@ -71,7 +78,7 @@ class PolicyDesk:
             "version_after": version_text(watch.loaded.version(after)),
             "changes": [self._change(change) for change in changes],
             "topics": topics[:_MOST_TOPICS],
-            "topics_changed": len(topics),
+            "topics_changed": len({(row["broker"], row["topic"]) for row in topics}),
             "topics_known": known,
         }
 
@@ -204,7 +211,9 @@ class PolicyDesk:
                     was, will_be = (self._field_text(field, each.get(field)) for each in values)
                     if was != will_be:
                         row = {"broker": config.name, "topic": topic, "field": field}
-                        found.append({**row, "before": was, "after": will_be, "use": sample})
+                        used = used_now(sample, field)
+                        use_text = "" if used is None else self._field_text(field, used)
+                        found.append({**row, "before": was, "after": will_be, "use_text": use_text})
         return found, known
 
     def _field_text(self, field: str, value: PolicyValue | None) -> str:
@@ -233,6 +242,17 @@ def wanted_from(edits: Iterable[Mapping[str, Any]]) -> list[Wanted]:
             raise PolicyRefusedError(f"{field} has no value: write null to unset it")
         found.append(Wanted(Key(level, name, field, broker), edit["value"]))
     return found
+
+
+def used_now(sample: Mapping[str, Any], field: str) -> int | None:
+    """What a topic used of a limit in the last second, or has now of a count; None if it is not known.
+
+    :param sample: of the topic, from a worker's snapshot.
+    """
+    use = sample.get("use", {}).get(field, {}).get("used_1s")
+    if use is None and field in _COUNTED:
+        use = _COUNTED[field](sample)
+    return None if use is None else round(use)
 
 
 def _key_json(key: Key) -> dict[str, Any]:
