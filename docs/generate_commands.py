@@ -20,6 +20,7 @@ MORE = {
     "schema": "configuration.md",
     "explain": "decision-log.md#one-refusal-at-once",
     "policies": "policies.md",
+    "top": "operations.md#who-is-limited-now",
     "drift": "drift.md",
     "import strimzi": "storage-quotas.md#coming-from-strimzis-plug-in",
     "import": "drift.md#taking-them-over",

@@ -48,7 +48,7 @@ _FILTERS = dict.fromkeys(("broker", "level", "name", "field", "source"), _TEXT)
 _DONE = ("version", "changes")
 _DRY = {"dry_run": _FLAG}
 _GONE = {404: "There is no such revision.", **_CHANGES}
-PATHS = (
+_POLICIES = (
     Described("get", "/v1/openapi.json", "This description.", answer=("openapi", "paths")),
     Described(
         "get",
@@ -107,9 +107,9 @@ PATHS = (
     ),
 )
 
-_LISTED = {"broker": _TEXT, **_PAGES}
+_LISTED: Mapping[str, Mapping[str, Any]] = {"broker": _TEXT, **_PAGES}
 _DECISIONS = dict.fromkeys(("broker", "topic", "principal", "action"), _TEXT)
-PATHS += tuple(
+_LISTS = tuple(
     Described("get", f"/v1/{name}", text, _LISTED, answer=(key, "total"))
     for name, key, text in (
         ("brokers", "brokers", "Each broker and its worker."),
@@ -121,7 +121,7 @@ PATHS += tuple(
         ("factors", "brokers", "Factors, and the state of adaptive controllers."),
     )
 )
-PATHS += (
+_OTHERS = (
     Described("get", "/v1/health", "Whether clients are served.", answer=("ready", "reasons")),
     Described(
         "post",
@@ -155,6 +155,8 @@ PATHS += (
         problems={404: "The journal does not have it."},
     ),
 )
+PATHS: tuple[Described, ...] = (*_POLICIES, *_LISTS, *_OTHERS)
+"""Every path and method."""
 
 
 def described() -> dict[str, Any]:

@@ -214,5 +214,5 @@ def _stretches(producer: Producer, scenario: Scenario) -> list[Stretch]:
     return found
 
 
-def _rate(rate: int) -> float:
+def _rate(rate: float) -> float:
     return float(rate) if rate else math.inf

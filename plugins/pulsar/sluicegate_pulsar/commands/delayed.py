@@ -66,7 +66,7 @@ def _time_option(short: str, name: str, unit: Unit, text: str) -> Callable[[_Com
         if value is None:
             return None
         try:
-            return unit.parse(int(value) if value.isdecimal() else value)
+            return int(unit.parse(int(value) if value.isdecimal() else value))
         except PydanticCustomError as error:
             said = error.context or {}
             problem = "; ".join(str(said[part]) for part in ("problem", "remedy") if said.get(part))

@@ -35,7 +35,7 @@ _MS = 1_000_000
 
 def _duration(ctx: click.Context, param: click.Parameter, value: str) -> int:
     try:
-        return DURATION.parse(int(value) if value.isdecimal() else value)
+        return int(DURATION.parse(int(value) if value.isdecimal() else value))
     except PydanticCustomError as error:
         said = error.context or {}
         problem = "; ".join(str(said[part]) for part in ("problem", "remedy") if said.get(part))
