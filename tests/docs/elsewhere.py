@@ -46,6 +46,14 @@ ELSEWHERE = (
         "tests/gateway/test_explain_running.py",
         '"--data-urlencode", f"topic={topic}"',
     ),
+    *(
+        Elsewhere(pattern, "asks a running gateway", "tests/gateway/test_policies_running.py", words)
+        for pattern, words in (
+            ("curl -X PATCH", '"-X", "PATCH"'),
+            ("sluicegate policies set", '"policies", "set"'),
+            ("sluicegate top", '"top", "--once"'),
+        )
+    ),
     Elsewhere(
         "sluicegate import kafka",
         "asks a running broker",
@@ -128,7 +136,7 @@ def problem(command: str) -> str:
                 )
             case ["pip", "install", *_, wanted]:
                 return _installable(wanted)
-            case ["echo", "$?"] | ["curl", "-s", "--get", _, "--data-urlencode", _]:
+            case ["echo", "$?"] | ["curl", "-s", "--get", _, "--data-urlencode", _] | ["curl", "-X", *_]:
                 return ""
             case ["python", program, *arguments] if program in _PROGRAMS:
                 _PROGRAMS[program](arguments)

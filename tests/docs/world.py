@@ -153,7 +153,7 @@ class World:
         log.decided(gate, operation, Decision(Action.REJECT, (_REFUSAL,)), 0)
         assert log.close()
         journal = RefusalJournal(state, "kafka", "main")
-        told = Decision(Action.REJECT, (_REFUSAL,), policy_version=7, id="k3x9qa-1f")
+        told = Decision(Action.REJECT, (_REFUSAL,), policy_version=0x518CAA6FDD43, id="k3x9qa-1f")
         client = "orders@10.0.0.7:51234"
         journal.record(
             [(0, gate, OperationKind.ATTACH_PRODUCER, "User:anna", client, "", 0, 0, told)], 10**18, 0

@@ -226,3 +226,13 @@ def test_the_history_survives_a_store_that_it_cannot_be_written_to(
     Path("var/sluicegate/file-policies.json").write_text("{")
     with closing(desk._watch):
         assert open_desk().history(9) == []  # what was kept cannot be read: nothing is known to have changed
+
+
+def test_a_change_of_the_file_right_after_the_start_is_in_the_history(open_desk: Open) -> None:
+    plugins = load_plugins(())
+    loaded = load("gateway.yaml", plugins.policy_models, plugins.broker_models, {})
+    with closing(PolicyWatch("gateway.yaml", loaded, plugins, {})) as watch:
+        Path("gateway.yaml").write_text(FILE.replace("1000/s", "800/s"))
+        watch.check()
+        [revision] = PolicyDesk(watch).history(9)
+        assert (revision["source"], revision["policies"]) == ("file", PolicyDesk(watch).settings()["version"])

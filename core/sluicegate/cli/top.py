@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from sluicegate.cli.single_keys import next_key, single_keys
 from sluicegate.cli.options import config_file
 from sluicegate.cli.policy_doors import GatewayDoor, running_gateway
+from sluicegate.cli.single_keys import next_key, single_keys
 from sluicegate.cli.top_frame import REASONS, VIEWS, View, by_reason, frame, with_rates
 from sluicegate.output import echo, echo_json
 from sluicegate.output.console import Console

@@ -109,14 +109,15 @@ class PolicyWatch:
         :param force: read file and store even if they look unchanged.
         :return: True if there are other policies now.
         """
+        self._note_file()  # what was loaded at the start, before a later change takes its place
         before = self.changes
         self.changes += self._check_file(force)
         self.changes += self._check_store(force)
+        if self.changes != before:
+            self.version = self.loaded.version(self._layers)
         self.successful = self._file_problem is None and not self._store_broken
         self._write_facts()
         self._note_file()
-        if self.changes != before:
-            self.version = self.loaded.version(self._layers)
         return self.changes != before
 
     def facts(self, broker: str) -> dict[str, str]:
