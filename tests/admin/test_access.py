@@ -1,12 +1,15 @@
 """The admin API answers processes of its own host that ask by a loopback name or address, and nobody else."""
 
+import hashlib
 import json
 
 import httpx
 import pytest
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 
-from sluicegate.admin.access import Access
+from sluicegate.admin.access import Access, scrape_guard
+from sluicegate.config.admin_section import AdminCaller, Scope
 
 
 async def asked(host: str | None, client: str = "127.0.0.1") -> httpx.Response:
@@ -54,3 +57,27 @@ async def test_this_host_is_answered(client: str) -> None:
 async def test_other_hosts_are_refused_whatever_they_say(client: str) -> None:
     response = await asked("localhost", client)
     assert (response.status_code, response.json()["type"]) == (403, "/problems/not-local")
+
+
+@pytest.mark.parametrize(
+    ("scopes", "token", "seen"),
+    [
+        ((), None, True),
+        (("read", "write"), None, True),
+        (("metrics",), None, False),
+        (("metrics",), "wrong", False),
+        (("metrics",), "token", True),
+        (("read", "metrics"), "token", True),
+    ],
+)
+def test_metrics_need_a_token_once_a_caller_is_for_them(
+    scopes: tuple[Scope, ...], token: str | None, seen: bool
+) -> None:
+    digest = hashlib.sha256(b"token").hexdigest()
+    callers = [
+        AdminCaller(name=f"c{number}", sha256=digest, scope=scope) for number, scope in enumerate(scopes)
+    ]
+    headers = [] if token is None else [(b"authorization", f"Bearer {token}".encode())]
+    refused = scrape_guard(callers)(Request({"type": "http", "headers": headers}))
+    assert (refused is None) == seen
+    assert refused is None or refused.status_code == 401

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -123,16 +124,42 @@ class Access:
             retry = {"retry-after": str(int(wait_s) + 1)}
             detail = "too many wrong tokens from this address"
             return problem("too-many-tries", HTTPStatus.TOO_MANY_REQUESTS, detail, "wait a minute", retry)
-        scheme, _, token = authorization.partition(" ")
-        digest = hashlib.sha256(token.strip().encode(errors="replace")).hexdigest()
+        digest = _digest(authorization)
         matching = [caller for known, caller in self._known if hmac.compare_digest(known, digest)]
-        if scheme.lower() == "bearer" and matching:
+        if matching:
             [caller] = matching[:1]
             return caller if caller.name else caller._replace(name=actor or "the gateway's user")
         self._wrong.count(address)
-        challenge = {"www-authenticate": 'Bearer realm="sluicegate"'}
-        remedy = "send `Authorization: Bearer TOKEN` with a token whose sha256 is in admin.callers"
-        return problem("wrong-token", HTTPStatus.UNAUTHORIZED, "no such token", remedy, challenge)
+        return _wrong_token()
+
+
+def scrape_guard(callers: Sequence[AdminCaller]) -> Callable[[Request], Response | None]:
+    """What refuses to show /metrics: once a caller has the scope `metrics`, only callers with a token see them.
+
+    :param callers: of the configuration file.
+    """
+    known = [caller.sha256 for caller in callers]
+    is_open = all(caller.scope != "metrics" for caller in callers)
+
+    def refusal(request: Request) -> Response | None:
+        digest = _digest(request.headers.get("authorization", ""))
+        matching = [each for each in known if hmac.compare_digest(each, digest)]
+        return None if is_open or matching else _wrong_token()
+
+    return refusal
+
+
+def _digest(authorization: str) -> str:
+    """The digest of a bearer token; of an empty one if there is none."""
+    scheme, _, token = authorization.partition(" ")
+    token = token.strip() if scheme.lower() == "bearer" else ""
+    return hashlib.sha256(token.encode(errors="replace")).hexdigest()
+
+
+def _wrong_token() -> Response:
+    challenge = {"www-authenticate": 'Bearer realm="sluicegate"'}
+    remedy = "send `Authorization: Bearer TOKEN` with a token whose sha256 is in admin.callers"
+    return problem("wrong-token", HTTPStatus.UNAUTHORIZED, "no such token", remedy, challenge)
 
 
 def _is_local_name(host: str) -> bool:

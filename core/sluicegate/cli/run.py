@@ -155,6 +155,7 @@ def _open(
     file: str, opened: Opened, drain_s: float | None, succession: "Succession", own: "Inherited"
 ) -> "tuple[Supervisor, AdminServer, OwnNote]":
     """Open the store and the admin port; the note about this gateway is to be left once it serves."""
+    from sluicegate.admin.access import scrape_guard
     from sluicegate.admin.own_note import OwnNote
     from sluicegate.admin.resources import admin_routes
     from sluicegate.metrics.http import AdminServer
@@ -167,7 +168,9 @@ def _open(
     supervisor = Supervisor(watch, drain_s, taken, own, succession.term)
     place, note = config.admin, OwnNote(file, config.state_dir, os.environ)
     routes = admin_routes(supervisor, note.key, place.callers)
-    return supervisor, AdminServer(supervisor, place.host, place.port, own, place.allowed_hosts, routes), note
+    guard = scrape_guard(place.callers)
+    admin = AdminServer(supervisor, place.host, place.port, own, place.allowed_hosts, routes, guard)
+    return supervisor, admin, note
 
 
 async def _until_stopped(

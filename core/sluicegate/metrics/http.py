@@ -4,7 +4,7 @@ It runs in the supervisor.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -37,10 +37,19 @@ class Observed(Protocol):
         """Whether each broker can be reached, by name; values as from `Reachability.snapshot`."""
 
 
-def make_app(observed: Observed, routes: Sequence[BaseRoute] = ()) -> Starlette:
+def _shown_to_all(request: Request) -> Response | None:
+    return None
+
+
+def make_app(
+    observed: Observed,
+    routes: Sequence[BaseRoute] = (),
+    refusal: Callable[[Request], Response | None] = _shown_to_all,
+) -> Starlette:
     """Make the application.
 
     :param routes: further paths.
+    :param refusal: the answer to a request that may not see the metrics; None if it may.
     """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(GatewayCollector(observed.snapshots, observed.status))
@@ -53,6 +62,8 @@ def make_app(observed: Observed, routes: Sequence[BaseRoute] = ()) -> Starlette:
         text = await asyncio.to_thread(generate_latest, registry)
 
     async def metrics(request: Request) -> Response:
+        if (refused := refusal(request)) is not None:
+            return refused
         await asked.ask("metrics", expose)
         return Response(text, headers={"content-type": CONTENT_TYPE_LATEST})
 
@@ -96,6 +107,7 @@ class AdminServer(HttpServer):
     :param inherited: listening sockets of a process before; the one with this address is used.
     :param allowed_hosts: names by which clients may ask, see `HostCheck`; `host` is always one.
     :param routes: further paths, such as those of the admin API.
+    :param refusal: as of `make_app`.
     :raises OSError: if the address is not available.
     """
 
@@ -107,6 +119,7 @@ class AdminServer(HttpServer):
         inherited: Inherited | None = None,
         allowed_hosts: Sequence[str] = (),
         routes: Sequence[BaseRoute] = (),
+        refusal: Callable[[Request], Response | None] = _shown_to_all,
     ) -> None:
-        app = HostCheck(make_app(observed, routes), (host, *allowed_hosts), "admin.allowed_hosts")
+        app = HostCheck(make_app(observed, routes, refusal), (host, *allowed_hosts), "admin.allowed_hosts")
         super().__init__(app, host, port, "admin", inherited=inherited)
