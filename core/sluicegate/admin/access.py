@@ -134,7 +134,7 @@ class Access:
 
 
 def scrape_guard(callers: Sequence[AdminCaller]) -> Callable[[Request], Response | None]:
-    """What refuses to show /metrics: once a caller has the scope `metrics`, only callers with a token see them.
+    """What refuses to show /metrics: once a caller has the scope `metrics`, a token is needed to see them.
 
     :param callers: of the configuration file.
     """
