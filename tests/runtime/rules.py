@@ -20,6 +20,8 @@ class FileRules:
     policy_layers: tuple[PolicyLayer, ...] = ()
     config: GatewayConfig = _NO_BROKERS
 
+    locking: tuple[PolicyLayer, ...] = ()
+
     def version(self, store_layers: tuple[PolicyLayer, ...]) -> int:
         """The version of file and store."""
         return policy_version(digest_of(self.policy_layers), digest_of(store_layers))

@@ -62,18 +62,17 @@ class PolicyResources:
 
     async def settings(self, request: Request) -> Response:
         """What file and store set, in pages."""
-        found = await self._owner.at_desk(PolicyDesk.settings)
+        query = request.query_params
+        limit = query_number(query, "limit", _PAGE, 1, _LARGEST_PAGE)
+        offset = query_number(query, "offset", 0, 0, 2**31)
+        wanted = {key: query[key] for key in _FILTERS if key in query}
+        found = await self._owner.at_desk(lambda desk: desk.settings(wanted, offset, limit))
         etag = _etag(found["version"])
         if request.headers.get("if-none-match") == etag:
             return Response(status_code=HTTPStatus.NOT_MODIFIED, headers={"etag": etag})
-        query = request.query_params
-        limit = query_number(query, "limit", _PAGE, 1, _LARGEST_PAGE)
-        start = query_number(query, "offset", 0, 0, 2**31)
-        rows = [row for row in found["settings"] if _is_asked_for(row, query)]
-        shown = {**found, "settings": rows[start : start + limit], "total": len(rows)}
-        if start + limit < len(rows):
-            shown["next_offset"] = start + limit
-        return _with_etag(json_response(shown), etag)
+        if offset + limit < found["total"]:
+            found["next_offset"] = offset + limit
+        return _with_etag(json_response(found), etag)
 
     async def change(self, request: Request) -> Response:
         """Set and unset policies, or plan it."""
@@ -146,9 +145,3 @@ def _etag(version: str) -> str:
 def _with_etag(response: Response, etag: str) -> Response:
     response.headers["etag"] = etag
     return response
-
-
-def _is_asked_for(row: dict[str, Any], query: Any) -> bool:
-    return all(
-        row[key] == query[key] for key in ("broker", "level", "name", "field", "source") if key in query
-    )

@@ -36,7 +36,7 @@ class FileDoor:
 
     def settings(self) -> Found:
         """Everything that file and store set."""
-        return self._at_desk(PolicyDesk.settings)
+        return self._at_desk(lambda desk: desk.settings())
 
     def change(self, edits: list[Found], reason: str, seen: str | None, *, dry_run: bool) -> Found:
         """Set and unset policies, or plan it."""

@@ -40,6 +40,8 @@ class Loaded:
     config: GatewayConfig
     policy_layers: tuple[PolicyLayer, ...]
     """The policies of the file, source FILE, with locations such as `gateway.yaml:12`."""
+    locking: tuple[PolicyLayer, ...]
+    """Those of them that lock something."""
     rules: bytes
     """From `digest_of`: equal iff these policies are."""
     text_digest: str
@@ -223,7 +225,8 @@ def _checked(
     sections["brokers"] = tuple(broker for _, broker in brokers)
     config = GatewayConfig.model_construct(**sections)
     digests = parsed.digest, parsed.file_digest
-    loaded = Loaded(config, layers, digest_of(layers), *digests, fields, root, warnings)
+    locking = tuple(layer for layer in layers if layer.locks)
+    loaded = Loaded(config, layers, locking, digest_of(layers), *digests, fields, root, warnings)
     return Reading(warnings, loaded, root, brokers)
 
 

@@ -63,6 +63,11 @@ class PolicyLayer:
     broker: str = ""
     """Name of the broker's entry that it is for; empty for all entries."""
 
+    @property
+    def locks(self) -> bool:
+        """Whether it has a field that no higher source may override."""
+        return any(setting.locked for part in (self.settings, self.ceilings) for setting in part.values())
+
 
 @dataclass(frozen=True, slots=True)
 class PolicySet:

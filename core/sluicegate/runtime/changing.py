@@ -46,6 +46,10 @@ class Rules(Protocol):
     def policy_layers(self) -> tuple[PolicyLayer, ...]:
         """Its policies."""
 
+    @property
+    def locking(self) -> Sequence[PolicyLayer]:
+        """Those of them that lock something."""
+
     def version(self, store_layers: tuple[PolicyLayer, ...], /) -> int:
         """The version of its policies with those of the store."""
 
@@ -192,8 +196,8 @@ def _refuse_name(brokers: Sequence[BrokerConfig], key: Key) -> None:
 
 def _refuse_locked(rules: Rules, edits: Iterable[Edit], name_of: NameOf) -> None:
     """Refuse to set what the file locks, at this level or above, to another value."""
-    for broker in rules.config.brokers:
-        layers = tuple(layer for layer in rules.policy_layers if layer.broker in ("", broker.name))
+    for broker in rules.config.brokers if rules.locking else ():
+        layers = tuple(layer for layer in rules.locking if layer.broker in ("", broker.name))
         resolver = Resolver(PolicySet(0, layers), {})
         for (level, name, field, own), value in edits:
             if value is None or own not in ("", broker.name) or "*" in name:

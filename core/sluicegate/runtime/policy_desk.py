@@ -3,7 +3,8 @@
 `sluicegate policies` and the admin API alike use it; its answers are JSON values.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from sluicegate.broker import PolicyRefusedError
@@ -19,6 +20,7 @@ from sluicegate.store.policy_store import CEILING
 
 Live = Mapping[str, Mapping[str, Mapping[str, Any]]]
 """Samples of topics by broker and name, as in the workers' snapshots."""
+_ALL: Mapping[str, str] = {}
 _MOST_TOPICS = 50
 """Topics that a plan lists."""
 _COUNTED: Mapping[str, Callable[[Mapping[str, Any]], int]] = {
@@ -49,14 +51,27 @@ class PolicyDesk:
     def _fields(self) -> PolicyFields:
         return self._watch.loaded.fields
 
-    def settings(self) -> dict[str, Any]:
-        """Everything that file and store set.
+    def settings(
+        self, wanted: Mapping[str, str] = _ALL, offset: int = 0, limit: int | None = None
+    ) -> dict[str, Any]:
+        """What file and store set.
 
-        :return: `version`; and `settings`, each with `broker` (empty for all), `level`, `name`, `field`,
-            `value`, `text`, `source`, `location` and `locked`.
+        :param wanted: values by `broker`, `level`, `name`, `field` or `source`; other settings are left out.
+        :param offset: how many of these are left out at the begin.
+        :param limit: how many are told; None for all.
+        :return: `version`; `total`, how many there are; and `settings`, each with `broker` (empty for all),
+            `level`, `name`, `field`, `value`, `text`, `source`, `location` and `locked`.
         """
         layers = (*self._watch.loaded.policy_layers, *self._watch.store_layers)
-        return {"version": version_text(self._watch.version), "settings": list(self._rows(layers))}
+        last = None if limit is None else offset + limit
+        if wanted:
+            found = [each for each in _settings(layers) if _is_wanted(*each, wanted)]
+            total, page = len(found), found[offset:last]
+        else:
+            total = sum(len(layer.settings) + len(layer.ceilings) for layer in layers)
+            page = list(islice(_settings(layers), offset, last))
+        rows = [self._row(key, setting) for key, setting in page]
+        return {"version": version_text(self._watch.version), "total": total, "settings": rows}
 
     def plan(self, wanted: Sequence[Wanted]) -> dict[str, Any]:
         """What a change would do, without doing it.
@@ -150,13 +165,6 @@ class PolicyDesk:
 
     # -- as JSON -----------------------------------------------------------------------------------
 
-    def _rows(self, layers: Iterable[PolicyLayer]) -> Iterable[dict[str, Any]]:
-        for layer in layers:
-            for prefix, settings in (("", layer.settings), (CEILING, layer.ceilings)):
-                for field, setting in settings.items():
-                    key = Key(layer.level, layer.name, f"{prefix}{field}", layer.broker)
-                    yield self._row(key, setting)
-
     def _row(self, key: Key, setting: Setting) -> dict[str, Any]:
         return {
             **_key_json(key),
@@ -242,6 +250,19 @@ def wanted_from(edits: Iterable[Mapping[str, Any]]) -> list[Wanted]:
             raise PolicyRefusedError(f"{field} has no value: write null to unset it")
         found.append(Wanted(Key(level, name, field, broker), edit["value"]))
     return found
+
+
+def _settings(layers: Iterable[PolicyLayer]) -> Iterator[tuple[Key, Setting]]:
+    """What layers set, ceilings with their prefix."""
+    for layer in layers:
+        for prefix, settings in (("", layer.settings), (CEILING, layer.ceilings)):
+            for field, setting in settings.items():
+                yield Key(layer.level, layer.name, f"{prefix}{field}", layer.broker), setting
+
+
+def _is_wanted(key: Key, setting: Setting, wanted: Mapping[str, str]) -> bool:
+    told = {**_key_json(key), "source": setting.source.label}
+    return all(told[name] == value for name, value in wanted.items())
 
 
 def used_now(sample: Mapping[str, Any], field: str) -> int | None:
