@@ -113,6 +113,10 @@ _RESTARTS = (
     Figure("overload: the busiest minute", "overload", "highest_minute_of_limit", 1.02, "x the limit"),
     Figure("kill-gateway: a worker is back", "kill-gateway", "worker_back_median_s", 2, "s"),
     Figure("/metrics with 20,000 topics: time of a scrape", "scrape", "scrape_cpu_ms", 200, "ms", arm=ENGINE),
+    Figure("admin API with 20,000 topics: explain", "policy-changes", "explain_p95_ms", 50, "ms", arm=ENGINE),
+    Figure(
+        "admin API with 20,000 topics: a change", "policy-changes", "change_p95_ms", 1_000, "ms", arm=ENGINE
+    ),
     Figure("/metrics with 20,000 topics: size of a scrape", "scrape", "scrape_kib", 2048, "KiB", arm=ENGINE),
 )
 """Restarts, reloads, kills and long overload: no send fails, nothing that was acknowledged is lost or stored
