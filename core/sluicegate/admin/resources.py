@@ -1,4 +1,4 @@
-"""What the admin API answers."""
+"""What the admin API answers, and its page."""
 
 import os
 import re
@@ -17,6 +17,7 @@ from sluicegate.admin.access import Access
 from sluicegate.admin.decision_resources import DecisionResources
 from sluicegate.admin.live_resources import LiveResources, Observed
 from sluicegate.admin.openapi import described
+from sluicegate.admin.page import page_route
 from sluicegate.admin.policy_resources import DeskOwner, PolicyResources
 from sluicegate.admin.problems import json_response, problem
 from sluicegate.admin.running_note import file_mark
@@ -48,7 +49,7 @@ class Supervised(DeskOwner, Observed, Protocol):
 def admin_routes(
     supervisor: Supervised, key: str, callers: Sequence[AdminCaller] = ()
 ) -> Sequence[BaseRoute]:
-    """The API, for an endpoint that has other paths, too.
+    """The API and its page, for an endpoint that has other paths, too.
 
     :param supervisor: what it tells about.
     :param key: of the gateway's note, which its own user alone can read; it hides the digest of the file.
@@ -83,7 +84,7 @@ def admin_routes(
     api.router.redirect_slashes = False
     mount = Mount(_ROOT, Access(api, callers, key))
     mount.path_regex = re.compile(mount.path_regex.pattern, re.DOTALL)  # a name may have a line break
-    return [mount]
+    return [page_route(), mount]
 
 
 def _use_of(snapshots: Sequence[Mapping[str, Any]], policies: BrokerPolicies, topic: str) -> dict[str, str]:
