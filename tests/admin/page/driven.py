@@ -1,4 +1,4 @@
-"""A browser that a test drives as a user would: keys, clicks, and what is shown (DevTools protocol over pipes)."""
+"""A browser that a test drives by keys and clicks, as a user would (DevTools protocol over pipes)."""
 
 import base64
 import json

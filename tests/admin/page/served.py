@@ -3,7 +3,7 @@
 import asyncio
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +21,11 @@ HOSTILE = (
 )
 
 
-def snapshot(now_s: float) -> dict[str, Any]:
+def snapshot(now_s: float, names: Sequence[str]) -> dict[str, Any]:
     """What a busy worker tells: totals that grow, and names that its clients chose."""
     made: dict[str, Any] = {**SNAPSHOT, "topics": {}}
-    for place, name in enumerate(("orders.eu", "orders.us", "payments.cards", *HOSTILE)):
-        sent = int(now_s * 100 * (place + 1))
+    for place, name in enumerate(("orders.eu", "orders.us", "payments.cards", *names)):
+        sent = int(now_s % 100_000 * 100 * (place + 1))
         sample = topic_sample(allowed_messages=sent, rejected=sent // 50, delayed=sent // 20)
         used = (70 + 25 * ((int(now_s) + place) % 7) / 6) * (1 - place / 8)
         use = {**sample["use"]["max_publish_rate"], "used_1s": used, "in_force": 100}
@@ -34,7 +34,7 @@ def snapshot(now_s: float) -> dict[str, Any]:
     held = {"operation": "publish", "principal": "User:ann", "policy": "max_publish_rate"}
     made["held"] = [
         {**held, "client": name, "topic": name, "since_ms": since_ms - 700 * place}
-        for place, name in enumerate(("orders.eu", *HOSTILE))
+        for place, name in enumerate(("orders.eu", *names))
     ]
     return made
 
@@ -42,13 +42,13 @@ def snapshot(now_s: float) -> dict[str, Any]:
 class Busy(Supervised):
     """A gateway with much to tell."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, names: Sequence[str]) -> None:
         super().__init__(directory)
-        self.began = time.monotonic()
+        self._names = names
 
     def snapshots(self) -> list[Mapping[str, Any]]:
         """Of a busy worker."""
-        return [snapshot(time.time_ns() / 1e9)]
+        return [snapshot(time.time_ns() / 1e9, self._names)]
 
     def facts(self, broker: str) -> Mapping[str, str]:
         """A factor, and an adaptive controller with a hostile topic."""
@@ -61,10 +61,11 @@ class Served:
 
     :param directory: of its file, store and journal.
     :param port: port; 0 takes a free one.
+    :param names: of further topics.
     """
 
-    def __init__(self, directory: Path, port: int = 0) -> None:
-        self._directory, self._port = directory, port
+    def __init__(self, directory: Path, port: int = 0, names: Sequence[str] = HOSTILE) -> None:
+        self._directory, self._port, self._names = directory, port, names
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping: asyncio.Event | None = None
         self._error: BaseException | None = None
@@ -95,11 +96,15 @@ class Served:
 
     async def _serve(self) -> None:
         self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
-        supervised = Busy(self._directory)
+        supervised = Busy(self._directory, self._names)
         routes = admin_routes(supervised, KEY, supervised.callers)
         server = AdminServer(supervised, "127.0.0.1", self._port, routes=routes)
         server.start()
         self.address = server.address
         await self._stopping.wait()
         await server.stop()
+        # A browser's spare connection would be answered until the process ends, which here goes on.
+        for connection in list(server._server.server_state.connections):
+            connection.transport.abort()
+        await asyncio.sleep(0)
         supervised.watch.close()

@@ -21,18 +21,18 @@ class Problem extends Error {
 const REMEDIES = {
   401: "The token was forgotten. Open “Token…” and paste one whose SHA-256 is in admin.callers.",
   403: "Open “Token…” and paste a token whose scope is write.",
-  429: "This page asks again when the time is over; do not try other tokens meanwhile.",
+  429: "This page asks again when the time is over. On the gateway’s own host, forget the token to read meanwhile.",
 };
 
 function told(problem) {
   const more = problem.kind === "not-local" || problem.kind === "foreign-origin" ? "" : REMEDIES[problem.status] ?? "";
-  return [problem.message, problem.remedy, more].filter((part) => part).join(".\n");
+  const sentences = [problem.message, problem.remedy, more].filter((part) => part);
+  return sentences.map((part) => `${part[0].toUpperCase()}${part.slice(1)}`.replace(/[.]?$/, ".")).join("\n");
 }
 
 async function send(path, { method = "GET", body, seen, signal } = {}) {
-  const wait = refusedUntil - Date.now();
-  if (wait > 0) throw new Problem(429, { detail: `refused for ${Math.ceil(wait / 1000)} s after too many wrong tokens` });
-  const headers = {}, sent = token.get();
+  const headers = {}, sent = token.get(), wait = refusedUntil - Date.now();
+  if (sent && wait > 0) throw new Problem(429, { detail: `refused for ${Math.ceil(wait / 1000)} s after too many wrong tokens` });
   if (sent) headers.Authorization = `Bearer ${sent}`;
   if (body !== undefined) headers["Content-Type"] = "application/json";
   if (seen !== undefined) headers["If-Match"] = `"${seen}"`;

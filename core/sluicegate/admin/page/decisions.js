@@ -1,13 +1,12 @@
 const MOST_DECISIONS = 500;
 const AGAIN_MS = 5_000;
 
-// `place` would make rows of one moment differ, but the id does already.
 function decisions() {
   const found = new Map();
   let following = null, isPaused = false, isFiltered = {}, waitsUntil = 0, asked = 0, fresh = 0;
   const name = (head, key) => ({ head, kind: "name", text: (row) => row[key] });
   const table = new Table("Refusals and holds, the newest first", [
-    { head: "time", text: (row) => moment(row.time_ms) },
+    { head: "time", kind: "time", text: (row) => moment(row.time_ms) },
     { head: "action", text: (row) => row.action },
     { head: "policy", text: (row) => row.reasons[0]?.policy ?? "" },
     name("topic", "topic"),
@@ -18,6 +17,7 @@ function decisions() {
     { head: "explain", text: "Explain", press: (row) => explain(row) },
   ], { key: (row) => row.id, empty: "No refusals or holds that fit." });
   const broker = el("select"), action = el("select"), topic = el("input", { type: "search" }), principal = el("input", { type: "search" });
+  setOptions(broker, brokerPairs("all"));
   setOptions(action, [["", "all"], ...["reject", "drop", "delay"].map((each) => [each, each])]);
   const pause = el("button", { type: "button", text: "Pause", onclick: () => { isPaused = !isPaused; fresh = 0; draw(); } });
   const state = el("span", { class: "hint", role: "status" }), panel = el("div", { class: "panel", hidden: true, tabindex: "-1", "aria-label": "Explanation" });

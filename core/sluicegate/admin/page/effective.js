@@ -16,7 +16,8 @@ function effective(learn) {
     try {
       const found = await ask(`/policies/effective${query({ topic: topic.value, broker: broker.value })}`);
       learn([...Object.keys(found.policies), ...found.unset]);
-      table.update(Object.entries(found.policies).map(([name, each]) => ({ field: name, use: found.use?.[name] ?? "", ...each })));
+      const rows = Object.entries(found.policies).map(([name, each]) => ({ field: name, use: found.use?.[name] ?? "", ...each }));
+      table.update([...rows.filter(({ level }) => level), ...rows.filter(({ level }) => !level)]); // defaults last
       result.replaceChildren(
         el("p", {}, named(found.topic), ` is a topic of ${shown(found.broker)} (${shown(found.system)}), namespace `, named(found.namespace), `; policies ${shown(found.version)}.`),
         found.observe_only ? el("p", { class: "warn", text: "They are only observed: nothing is refused or held." }) : "",

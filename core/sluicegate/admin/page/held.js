@@ -3,7 +3,7 @@ function held() {
   const name = (head, key) => ({ head, kind: "name", text: (row) => row[key], by: (row) => row[key] ?? "" });
   const table = new Table("Requests that are held now", [
     { head: "for", kind: "number", text: (row) => lasting(since(row)), by: since },
-    { head: "since", text: (row) => clock(row.since_ms) },
+    { head: "since", kind: "time", text: (row) => clock(row.since_ms) },
     name("client", "client"),
     name("principal", "principal"),
     name("topic", "topic"),

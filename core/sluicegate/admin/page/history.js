@@ -4,7 +4,7 @@ function history() {
   const reason = el("input", { maxlength: 1000, id: "undo-reason" });
   const table = new Table("Revisions, the newest first", [
     { head: "revision", kind: "number", text: (row) => row.number },
-    { head: "at", text: (row) => moment(row.at) },
+    { head: "at", kind: "time", text: (row) => moment(row.at) },
     { head: "by", kind: "name", text: (row) => row.actor },
     { head: "source", text: (row) => row.source },
     { head: "reason", kind: "name", text: (row) => row.reason },

@@ -17,7 +17,7 @@ function overview() {
     { head: "broker", kind: "name", text: (row) => row.broker, by: (row) => row.broker },
     { head: "system", text: (row) => row.system },
     { head: "state", draw: (cell, row) => drawState(cell, row) },
-    { head: "since", text: (row) => (row.since_ms ? moment(row.since_ms) : "") },
+    { head: "since", kind: "time", text: (row) => (row.since_ms ? moment(row.since_ms) : "") },
     { head: "connections", kind: "number", text: (row) => row.connections, by: (row) => row.connections },
     { head: "topics", kind: "number", text: (row) => row.topics, by: (row) => row.topics },
     { head: "policies", kind: "name", text: (row) => row.policies },

@@ -59,6 +59,7 @@ function changeForm(done) {
   const level = el("select", { id: "change-level" }), broker = el("select", { id: "change-broker" }), does = el("select", { id: "change-does" });
   const name = input("name"), policy = input("field", { required: true, list: FIELDS, maxlength: 200 }), value = input("value"), reason = input("reason", { maxlength: 1000 });
   const change = new Change(done);
+  setOptions(broker, brokerPairs("all"));
   setOptions(level, ["topic", "namespace", "broker"].map((each) => [each, each]));
   setOptions(does, [["set", "set"], ["unset", "unset (inherit)"]]);
   const adapt = () => {

@@ -40,7 +40,7 @@ function drawTopic(cell, row) {
 
 function drawUse(cell, row, use) {
   if (!use) { cell.replaceChildren(); return; }
-  if (!cell.firstChild) cell.append(el("div", {}, el("div"), el("span", { class: "hint" })));
+  if (!cell.firstChild) cell.append(el("div", {}, el("div"), el("span", { class: "hint use" })));
   const [chart, label] = cell.firstChild.children;
   spark(chart, gateway.past.points(`use ${use.policy} ${keyOf(row, "topic")}`), use.limit);
   setText(label, `${use.policy}: ${amount(use.used)} of ${amount(use.limit)}`);
