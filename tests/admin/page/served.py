@@ -1,6 +1,7 @@
 """The admin endpoint with the lab's supervisor on a port of this host, in a thread of its own."""
 
 import asyncio
+import math
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -27,7 +28,8 @@ def snapshot(now_s: float, names: Sequence[str]) -> dict[str, Any]:
     for place, name in enumerate(("orders.eu", "orders.us", "payments.cards", *names)):
         sent = int(now_s % 100_000 * 100 * (place + 1))
         sample = topic_sample(allowed_messages=sent, rejected=sent // 50, delayed=sent // 20)
-        used = (70 + 25 * ((int(now_s) + place) % 7) / 6) * (1 - place / 8)
+        sample["producers"] = 2 + place
+        used = round(55 - 6 * place + 35 * math.sin(now_s / (17 + 6 * place) + place), 1)
         use = {**sample["use"]["max_publish_rate"], "used_1s": used, "in_force": 100}
         made["topics"][name] = {**sample, "use": {"max_publish_rate": use}}
     since_ms = int(now_s * 1000) - 2_500

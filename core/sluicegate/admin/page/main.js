@@ -72,7 +72,11 @@ function setLines(node, text) {
 }
 
 function tellProblem(problem) {
-  if (!(problem instanceof Problem)) { tell(`This page failed: ${problem.message}`); throw problem; }
+  if (!(problem instanceof Problem)) {
+    console.error(problem);
+    tell(`This page has a defect: ${problem.message}`);
+    return;
+  }
   if (problem.status === 0) {
     if (!wasAway) setText(at("state"), `No answer since ${clock(Date.now())}`);
     wasAway = true;

@@ -33,8 +33,9 @@ function topics() {
 }
 
 function drawTopic(cell, row) {
-  if (!cell.firstChild) cell.append(el("a", { class: "clip" }));
-  cell.firstChild.href = `#policies${query({ broker: row.broker, topic: row.topic })}`;
+  const isRest = row.topic === "other" && row.namespace === "other"; // no topic, but all that are less busy
+  if (!cell.firstChild) cell.append(el(isRest ? "span" : "a", { class: "clip" }));
+  if (!isRest) cell.firstChild.href = `#policies${query({ broker: row.broker, topic: row.topic })}`;
   setText(cell.firstChild, row.topic);
 }
 
