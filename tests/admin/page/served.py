@@ -29,7 +29,7 @@ def snapshot(now_s: float, names: Sequence[str]) -> dict[str, Any]:
         sent = int(now_s % 100_000 * 100 * (place + 1))
         sample = topic_sample(allowed_messages=sent, rejected=sent // 50, delayed=sent // 20)
         sample["producers"] = 2 + place
-        used = round(55 - 6 * place + 35 * math.sin(now_s / (17 + 6 * place) + place), 1)
+        used = round((62 - 7 * place) * (1 + 0.5 * math.sin(now_s / (17 + 6 * place) + place)), 1)
         use = {**sample["use"]["max_publish_rate"], "used_1s": used, "in_force": 100}
         made["topics"][name] = {**sample, "use": {"max_publish_rate": use}}
     since_ms = int(now_s * 1000) - 2_500

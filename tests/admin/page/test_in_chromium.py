@@ -122,6 +122,27 @@ def test_a_limit_is_changed_with_its_plan_first_and_undone(page: Driven) -> None
     assert page.troubles == []
 
 
+def test_a_row_fills_the_form_and_a_changed_form_drops_its_plan(page: Driven) -> None:
+    page.run("sessionStorage.setItem('sluicegate-token', 'token-ci')")
+    open_view(page, "policies")
+    shows(page, SEEN["policies"])
+    page.click("Change", "main tbody")
+    filled = "['level', 'name', 'field', 'value'].map((id) => document.getElementById(`change-${id}`).value)"
+    assert page.run(filled) == ["namespace", "orders", "max_publish_rate", "1k/s"]
+    page.fill("#change-value", "2k/s")
+    page.click("Show what it would do")
+    shows(page, "1k/s of the file → 2k/s")
+    page.fill("#change-value", "3k/s")
+    assert not page.run("document.body.innerText.includes('It would change')")
+    page.run(
+        "(() => { const does = document.getElementById('change-does'); does.value = 'unset';"
+        "does.dispatchEvent(new Event('input', {bubbles: true})); })()"
+    )
+    assert page.run("document.getElementById('change-value').disabled")
+    page.click("Show what it would do")
+    shows(page, "It would change nothing.")
+
+
 def test_a_plan_that_is_outdated_is_not_applied_but_looked_at_again(page: Driven, served: Served) -> None:
     page.run("sessionStorage.setItem('sluicegate-token', 'token-ci')")
     open_view(page, "policies")
