@@ -79,16 +79,14 @@ def demo(
     clients, all on loopback and in separate processes. A noisy producer ruins the latency of its neighbour.
     Then `sluicegate policies set` limits it, while all runs: the neighbour recovers, the noisy producer's
     client library raises its own error, and `sluicegate explain` says why. The load follows what this machine
-    takes at the start, and ratios of what was measured determine whether the demo showed this.
+    takes at the start. Ratios of what was measured determine whether the demo showed this.
 
-    With --all, clients exceed each policy of each system. Then a volume fills up and a backlog grows, and you
-    see how publishing reacts. The table at the end shows what each policy says, what happened, and the
-    client's own error. Rows of the decision log follow. Then a short scenario runs against each system, and
-    the demo makes a comparison report of it, in the terminal and as HTML, Markdown and JSON. Without the
-    extra `reports` it says how to install that, and shows what the clients saw. The decision log and
-    acknowledgements determine whether a rate is right, so the result does not depend on the speed of the
-    machine. If the clients are too slow to reach a limit, the scene is "not saturated here": neither right
-    nor wrong.
+    With --all, clients exceed each policy of each system. A table shows what each policy says, what happened,
+    and the client's own error. Rows of the decision log follow. Then a short scenario runs against each
+    system, and the demo makes a comparison report of it; without the extra `reports` it says how to install
+    that, and shows what the clients saw. The decision log and acknowledgements determine whether a rate is
+    right, so the result does not depend on the speed of the machine. If the clients are too slow to reach a
+    limit, the scene is "not saturated here": neither right nor wrong.
 
     The demo writes nothing outside its directory, apart from --picture. The exit code is 1 if it did not show
     what it claims, if an observation differs from its policy, or if the demo cannot run; it is 130 if Ctrl-C
@@ -97,12 +95,19 @@ def demo(
     """
     plays_all = plays_all or bool(only)
     _refuse_mixed(plays_all, {"--seconds": seconds, "--picture": picture}, report)
+    with _errors_reported(), _signals_interrupt():
+        if plays_all:
+            failed = _all(frozenset(only), keep, plain, report=report)
+        else:
+            failed = _first_minute(seconds, picture, keep, plain)
+    sys.exit(1 if failed else 0)
+
+
+@contextmanager
+def _errors_reported() -> Iterator[None]:
+    """End the program with a sentence if the demo cannot run, or is interrupted."""
     try:
-        with _signals_interrupt():
-            if plays_all:
-                failed = _all(frozenset(only), keep, plain, report=report)
-            else:
-                failed = _first_minute(seconds, picture, keep, plain)
+        yield
     except PluginError as error:
         raise click.ClickException(str(error)) from None
     except (GatewayError, ChildError, OSError) as error:
@@ -110,7 +115,6 @@ def demo(
     except KeyboardInterrupt:
         echo("the demo was interrupted; all its processes have ended", err=True)
         sys.exit(_ENDED)
-    sys.exit(1 if failed else 0)
 
 
 def _refuse_mixed(plays_all: bool, of_the_minute: Mapping[str, object], report: bool) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sluicegate.children import Child, ChildError
-from sluicegate.demo.first_minute.asking import Asked, ask
+from sluicegate.demo.first_minute.typed_command import Asked, ask
 from sluicegate.demo.first_minute.judging import Result, judge
 from sluicegate.demo.first_minute.record import Latency, Record, percentile
 from sluicegate.demo.first_minute.traffic import NOISY_SIZE
@@ -79,6 +79,7 @@ class Play:
     calibrated: Calibrated | None = None
     set_limit: Asked | None = None
     explained: Asked | None = None
+    has_ended: bool = False
 
     @property
     def now(self) -> float:
@@ -106,6 +107,8 @@ class Play:
                         task.result()
                 return await leading
             finally:
+                # A cancellation that comes with a line is lost (`asyncio.wait_for` of Python 3.11).
+                self.has_ended = True
                 for each in tasks:
                     each.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
@@ -212,12 +215,12 @@ class Play:
         self.changed(self)
 
     async def _hear_neighbour(self, child: Child) -> None:
-        while True:
+        while not self.has_ended:
             found: dict[str, Any] = await child.hear("latencies", _PATIENCE_S, _raise)
             self.record.take_neighbour(found["latencies"], found["errors"])
 
     async def _hear_noisy(self, child: Child) -> None:
-        while True:
+        while not self.has_ended:
             found: dict[str, Any] = await child.hear("acknowledged", 10 * _PATIENCE_S, _raise)
             self.record.take_noisy(found["acknowledged"], found["refused"], found["error"], found["client"])
 

@@ -1,4 +1,4 @@
-"""The process of a broker with a slow disk: `python -m sluicegate.demo.first_minute.broker SYSTEM`.
+"""The process of a broker with a slow disk: `python -m sluicegate.demo.first_minute.slow_broker SYSTEM`.
 
 It ends with its standard input.
 """
