@@ -12,8 +12,7 @@ from sluicegate.demo.first_minute.slow_disk import SlowDisk
 
 
 async def _run(system: str) -> None:
-    disk = SlowDisk()
-    async with demo_of(system).shared.backend(disk.front) as backend:
+    async with SlowDisk() as disk, demo_of(system).shared.backend(disk.front) as backend:
         say({"up": {"entry": dict(backend.entry), "gateway_ports": backend.gateway_ports}})
         async for command in commands():
             disk.bytes_per_second = command["bytes_per_second"]

@@ -5,6 +5,7 @@ from asyncio import StreamReader, StreamWriter
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from typing import Self
 
 Rewrite = Callable[[bytes], bytes]
 """Changes what the broker answers on one connection; it is called with the bytes in order."""
@@ -17,13 +18,23 @@ class SlowDisk:
 
     The embedded brokers keep messages in memory, and take far more than one client sends. So this gives them
     the bound that a real broker has. Bytes that come wait until all before them are written at
-    `bytes_per_second`; the answers are not held. To be used in one event loop.
+    `bytes_per_second`; the answers are not held. An asynchronous context manager.
     """
 
     def __init__(self) -> None:
         self.bytes_per_second = float("inf")
         """How fast it writes; unlimited at first."""
         self._free_at = 0.0
+        self._servers: list[asyncio.Server] = []
+
+    async def __aenter__(self) -> Self:
+        """Begin."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Take no more connections; those that there are go on."""
+        for server in self._servers:
+            server.close()
 
     def written_at(self, size: int, now: float) -> float:
         """Queue some bytes.
@@ -49,6 +60,7 @@ class SlowDisk:
             await self._carry(reader, writer, (host, int(port)), rewrite)
 
         server = await asyncio.start_server(accepted, "127.0.0.1", 0)
+        self._servers.append(server)
         return f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
     async def _carry(
@@ -63,9 +75,16 @@ class SlowDisk:
                     at = self.written_at(len(data), loop.time())
                     loop.call_at(at, partial(writer.write, data))
             finally:
-                loop.call_at(max(self._free_at, loop.time()), writer.close)
+                # The broker may still answer what was sent before the client's end.
+                loop.call_at(max(self._free_at, loop.time()), _end, writer)
                 await answering
+                writer.close()
         answers.close()
+
+
+def _end(writer: StreamWriter) -> None:
+    if not writer.is_closing():
+        writer.write_eof()
 
 
 async def _answer(reader: StreamReader, writer: StreamWriter, rewrite: Rewrite | None) -> None:
