@@ -60,10 +60,8 @@ def saw(verdict: Verdict = Verdict.RIGHT, text: str = "seen", error: str = "") -
     return Observation(verdict, text, error)
 
 
-@asynccontextmanager
-async def _nobody(front: Front) -> AsyncIterator[Backend]:
+def _nobody(front: Front) -> AbstractAsyncContextManager[Backend]:
     raise AssertionError(front)
-    yield
 
 
 class NoBroker:

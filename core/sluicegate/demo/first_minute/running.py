@@ -2,6 +2,7 @@
 
 import asyncio
 import shlex
+import time
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -50,13 +51,17 @@ class _Minute:
 
     async def run(self) -> list[str]:
         """Show it; return what it did not show, a sentence each."""
+        began = time.monotonic()
         first, *others = sorted(self._demos, key=lambda system: (*_ORDER, system).index(system))
+        self._introduce(self._demos[first])
         async with AsyncExitStack() as stack:
             await asyncio.gather(*(self._start(stack, system) for system in self._demos))
             self._file.write()
             gateway = Gateway(self._file, self._file.admin_port, self._wanted.directory / "gateway.log")
             await stack.enter_async_context(gateway)
-            self._introduce(self._demos[first], gateway.admin)
+            self._page.say(
+                f"To look at while it runs: {gateway.admin}/metrics and {gateway.admin}/readyz?verbose"
+            )
             with Screen(self._page, gateway.admin) as screen:
                 play = self._play(first, self._wanted.seconds, screen.show)
                 result = await play.run()
@@ -67,15 +72,17 @@ class _Minute:
                 found = await asyncio.gather(*(self._other(system) for system in others))
                 problems += [problem for each in found for problem in each]
         self._say_next(first)
+        shown = f"{' and '.join((first, *others))}, in {time.monotonic() - began:.0f} s"
+        if not problems:
+            self._page.say(f"\nIt showed what it claims, on {shown}.", "bold green")
         return problems
 
-    def _introduce(self, demo: BrokerDemo, admin: str) -> None:
+    def _introduce(self, demo: BrokerDemo) -> None:
         self._page.say(f"$ cd {self._wanted.directory}\n$ sluicegate run -c gateway.yaml", "bold green")
         self._page.say(
             f"Two programs share a broker through this gateway: a neighbour, which sends little, and a noisy "
             f"producer.\nThe client is {demo.client}. The broker is embedded: {demo.label}. As it keeps\n"
-            f"all in memory, the demo puts a slow disk before it: one queue for the bytes of all clients.\n"
-            f"To look at while it runs: {admin}/metrics and {admin}/readyz?verbose"
+            f"all in memory, the demo puts a slow disk before it: one queue for the bytes of all clients."
         )
 
     def _say_next(self, system: str) -> None:
