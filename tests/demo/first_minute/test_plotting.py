@@ -38,4 +38,4 @@ def test_before_anything_is_measured_the_chart_is_empty() -> None:
 
 
 def test_an_axis_ends_with_a_round_number() -> None:
-    assert [rounded_up(value) for value in (0, 11, 40, 1_000, 1_001, 2_042)] == [10, 12, 50, 1000, 1200, 3000]
+    assert [rounded_up(value) for value in (0, 11, 45, 1_000, 1_001, 2_042)] == [10, 12, 50, 1000, 1200, 2500]

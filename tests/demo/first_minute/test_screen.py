@@ -47,8 +47,8 @@ def test_stages_the_command_and_the_charts_are_lines(
 
 def test_a_play_in_a_line() -> None:
     assert summary("kafka", judge(played(), 4, WAIT_S), "[Error 44] (aiokafka 0.14.0)") == (
-        "kafka: the neighbour's p99 5.0 ms, beside the noise 1,000 ms, after the command 10 ms; the noisy one "
-        "20/s, then 4/s of 4/s, and told: [Error 44] (aiokafka 0.14.0)"
+        "kafka: the neighbour's p99 5.0 ms, beside the noise 1,000 ms, after the command 10 ms; the noisy "
+        "one 20/s, then 4/s of 4/s, and told: [Error 44] (aiokafka 0.14.0)"
     )
 
 
