@@ -79,7 +79,7 @@ def _marks(record: Record, columns_per_second: float) -> str:
 
 
 def rounded_up(value: float) -> float:
-    """A number for the end of an axis: 1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6 or 8 times a power of ten, from 10 on."""
+    """A round number for the end of an axis, at least 10: one of ten in each power of ten."""
     power = 10.0
     while True:
         for factor in (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8):
