@@ -4,12 +4,13 @@ PYTHON ?= python3
 VENV ?= .venv
 GO ?= $(or $(shell command -v go),$(wildcard /usr/local/go/bin/go))
 
-.PHONY: help test demo check broker mutants extras fuzz lock bench jars franz-go grpc-go pulsar-go docs clean
+.PHONY: help test demo demo-all check broker mutants extras fuzz lock bench jars franz-go grpc-go pulsar-go docs clean
 
 help:
 	@echo "make test    lint, types, all tests; those on real brokers too where Java and Maven are there"
-	@echo "make demo    see each policy at work on real client traffic, then a report that compares the systems"
-	@echo "             (a few minutes after set-up)"
+	@echo "make demo    see how one command ends what a noisy producer does to its neighbour (a minute after set-up)"
+	@echo "make demo-all  each policy at work on real client traffic, then a report that compares the systems"
+	@echo "               (a few minutes)"
 	@echo "make broker  only the tests on real brokers     make check  lint and types alone"
 	@echo "make extras  install each extra alone and use it"
 	@echo "make mutants OF=NAME  change the code in small ways and list the changes that no test notices"
@@ -52,6 +53,9 @@ bench: $(VENV)/bin/tox jars grpc-go
 
 demo: $(VENV)/bin/sluicegate
 	$(VENV)/bin/sluicegate demo
+
+demo-all: $(VENV)/bin/sluicegate
+	$(VENV)/bin/sluicegate demo --all
 
 # Fetches what is not there or not complete. A missing tool is said here and makes the tests on real brokers skip
 # with this reason, unless SLUICEGATE_REQUIRE_BROKER=1 asks for them (as CI does): then it ends the run.

@@ -223,7 +223,7 @@ def sluicegate_commands(  # type: ignore[empty-body]
 def sluicegate_demo(  # type: ignore[empty-body]
     directory: Path, systems: Sequence[str], plain: bool
 ) -> Sequence[str]:
-    """Show more at the end of `sluicegate demo`, on standard output.
+    """Show more at the end of `sluicegate demo --all`, on standard output.
 
     Called once for each plugin in turn, after the table of scenes, when all processes of the demo have ended.
     May take a minute if it shows its progress.

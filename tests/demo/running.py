@@ -41,7 +41,7 @@ class Ended:
 def command(directory: Path, *scenes: str) -> list[str]:
     """How a user plays some scenes."""
     only = [word for scene in scenes for word in ("--only", scene)]
-    return [sys.executable, "-m", "sluicegate", "demo", "--plain", *only, "--keep", str(directory)]
+    return [sys.executable, "-m", "sluicegate", "demo", "--all", "--plain", *only, "--keep", str(directory)]
 
 
 def environment(system: str, plant: Path | None = None, **more: str) -> Mapping[str, str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from sluicegate.broker import Extra
 from sluicegate.demo.clients import DemoClient
-from sluicegate.demo.scene import Backend, Observation, Scene, Seen, Stage, Verdict
+from sluicegate.demo.scene import Backend, Front, Observation, Scene, Seen, SharedBroker, Stage, Verdict
 from sluicegate.demo.topic_log import TopicLog
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -60,12 +60,17 @@ def saw(verdict: Verdict = Verdict.RIGHT, text: str = "seen", error: str = "") -
     return Observation(verdict, text, error)
 
 
+def _nobody(front: Front) -> AbstractAsyncContextManager[Backend]:
+    raise AssertionError(front)
+
+
 class NoBroker:
     """A `BrokerDemo` whose scenes are given, and that nobody can connect to."""
 
     label = "nothing at all"
     client = "no client"
     extra = Extra("nothing", {})
+    shared = SharedBroker("orders", "noisy", _nobody)
 
     def __init__(self, *scenes: Scene) -> None:
         self.scenes = scenes

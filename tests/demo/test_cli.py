@@ -24,6 +24,24 @@ def test_a_missing_client_library_is_named_with_the_remedy(monkeypatch: pytest.M
     assert "nothing to show" in done.output
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--all", "--seconds", "9"], "--seconds is for the demo without --all and --only"),
+        (
+            ["--only", "message-size", "--picture", "a.svg"],
+            "--picture is for the demo without --all and --only",
+        ),
+        (["--no-report"], "--no-report is for --all"),
+        (["--seconds", "1"], "1.0 is not in the range 5<=x<=600"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(options: list[str], words: str) -> None:
+    done = CliRunner().invoke(main, ["demo", *options])
+    assert done.exit_code == 2
+    assert words in done.output
+
+
 def test_an_unknown_scene_and_a_full_directory_are_refused(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, ["demo", "--only", "tea"])
     assert done.exit_code == 2
@@ -51,6 +69,16 @@ def test_a_directory_that_cannot_be_written_is_reported_with_the_remedy(
 
 
 def test_help_lists_every_option_and_the_exit_codes() -> None:
-    text = CliRunner().invoke(main, ["demo", "--help"]).output
-    for words in ("--keep DIR", "--plain", "--only SCENE", "exit code is 1", "130", "not saturated here"):
+    text = " ".join(CliRunner().invoke(main, ["demo", "--help"]).output.split())
+    for words in (
+        "--all",
+        "--seconds N",
+        "--picture FILE.svg",
+        "--keep DIR",
+        "--plain",
+        "--only SCENE",
+        "exit code is 1",
+        "130",
+        "not saturated here",
+    ):
         assert words in text

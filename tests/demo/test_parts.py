@@ -54,7 +54,7 @@ def test_all_parts_are_shown_and_one_that_raises_is_reported(
 
 @pytest.fixture
 def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """`sluicegate demo` whose only scene was seen before."""
+    """`sluicegate demo --all` whose only scene was seen before."""
 
     def invoke(part: Part, *options: str, met: bool = True) -> Result:
         plugins = with_parts(monkeypatch, part)
@@ -65,7 +65,7 @@ def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         monkeypatch.setattr(demo_module, "load_plugins", lambda modules: plugins)
         monkeypatch.setattr(demo_module, "_demos", lambda *given: {"nothing": NoBroker(seen)})
         monkeypatch.setattr(demo_module, "_run", lambda *given: outcome)
-        return CliRunner().invoke(main, ["demo", "--keep", str(tmp_path / "kept"), *options])
+        return CliRunner().invoke(main, ["demo", "--all", "--keep", str(tmp_path / "kept"), *options])
 
     return invoke
 

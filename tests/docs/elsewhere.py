@@ -30,7 +30,7 @@ class Elsewhere:
 
 _SPARK = "starts Spark"
 ELSEWHERE = (
-    Elsewhere("make demo", "takes minutes", ".ci/run", "make demo"),
+    Elsewhere("make demo", "takes minutes", ".ci/run", "make demo demo-all"),
     Elsewhere("make test", "runs this test", ".ci/run", "make test"),
     Elsewhere("sluicegate demo", "takes minutes", "Makefile", "/sluicegate demo"),
     Elsewhere("pip install '", "downloads", "Makefile", "-m pip install"),

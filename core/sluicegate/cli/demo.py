@@ -26,6 +26,25 @@ _ENDED = 130
 
 @click.command()
 @click.option(
+    "--all",
+    "plays_all",
+    is_flag=True,
+    help="Show every policy on every system, then compare the systems, which takes some minutes.",
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(5, 600),
+    default=None,
+    metavar="N",
+    help="How long the noisy producer and its neighbour are shown; the default is 34.",
+)
+@click.option(
+    "--picture",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE.svg",
+    help="Write what was drawn as a picture, too.",
+)
+@click.option(
     "--keep",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
@@ -37,43 +56,58 @@ _ENDED = 130
     "--only",
     multiple=True,
     metavar="SCENE",
-    help="Play only this scene, without the report; repeat the option for several. An unknown name lists all "
-    "scenes.",
+    help="Of --all play only this scene, without the report; repeat the option for several. An unknown name "
+    "lists all scenes.",
 )
 @click.option(
     "--report/--no-report",
     default=True,
-    help="Whether to compare the systems at the end, which takes a minute or two; the default is to do so.",
+    help="Whether --all compares the systems at the end, which takes a minute or two; by default it does.",
 )
-def demo(keep: Path | None, plain: bool, only: tuple[str, ...], report: bool) -> None:
-    """Show every policy on real client traffic, then compare the systems.
+def demo(
+    plays_all: bool,
+    seconds: float | None,
+    picture: Path | None,
+    keep: Path | None,
+    plain: bool,
+    only: tuple[str, ...],
+    report: bool,
+) -> None:
+    """Show in a minute how one command ends what a noisy producer does to its neighbour.
 
-    Starts an embedded backend for each kind of broker, `sluicegate run` in front of them, and the clients of
-    each system, all on loopback and in separate processes. The clients exceed each policy. Then a volume
-    fills up and a backlog grows, and you see how publishing reacts. The table at the end shows what each
-    policy says, what happened, and the client's own error. Rows of the decision log follow. The demo writes
-    nothing outside its directory.
+    Starts an embedded broker with a slow disk for each system, `sluicegate run` in front of them, and real
+    clients, all on loopback and in separate processes. A noisy producer ruins the latency of its neighbour.
+    Then `sluicegate policies set` limits it, while all runs: the neighbour recovers, the noisy producer's
+    client library raises its own error, and `sluicegate explain` says why. The load follows what this machine
+    takes at the start. Ratios of what was measured determine whether the demo showed this.
 
-    Then a short scenario runs against each system, and the demo makes a comparison report of it, in the
-    terminal and as HTML, Markdown and JSON. Without the extra `reports` it says how to install that, and
-    shows what the clients saw.
+    With --all, clients exceed each policy of each system. A table shows what each policy says, what happened,
+    and the client's own error. Rows of the decision log follow. Then a short scenario runs against each
+    system, and the demo makes a comparison report of it; without the extra `reports` it says how to install
+    that, and shows what the clients saw. The decision log and acknowledgements determine whether a rate is
+    right, so the result does not depend on the speed of the machine. If the clients are too slow to reach a
+    limit, the scene is "not saturated here": neither right nor wrong.
 
-    The decision log and acknowledgements determine whether a rate is right, so the result does not depend on
-    the speed of the machine. If the clients are too slow to reach a limit, the scene is "not saturated here":
-    neither right nor wrong.
-
-    The exit code is 1 if an observation differs from its policy, or if the demo cannot run; it is 130 if
-    Ctrl-C or a signal ended it. Environment variables that start with SLUICEGATE__ are for `sluicegate run`
-    and have no effect here. COLUMNS sets the width of the output, and NO_COLOR disables colours.
+    The demo writes nothing outside its directory, apart from --picture. The exit code is 1 if it did not show
+    what it claims, if an observation differs from its policy, or if the demo cannot run; it is 130 if Ctrl-C
+    or a signal ended it. Environment variables that start with SLUICEGATE__ are for `sluicegate run` and have
+    no effect here. COLUMNS sets the width of the output, and NO_COLOR disables colours.
     """
-    problems: Sequence[str] = ()
+    plays_all = plays_all or bool(only)
+    _refuse_mixed(plays_all, {"--seconds": seconds, "--picture": picture}, report)
+    with _errors_reported(), _signals_interrupt():
+        if plays_all:
+            failed = _all(frozenset(only), keep, plain, report=report)
+        else:
+            failed = _first_minute(seconds, picture, keep, plain)
+    sys.exit(1 if failed else 0)
+
+
+@contextmanager
+def _errors_reported() -> Iterator[None]:
+    """End the program with a sentence if the demo cannot run, or is interrupted."""
     try:
-        with _signals_interrupt():
-            plugins = load_plugins(())
-            demos = _demos(plugins, frozenset(only))
-            outcome = _run(demos, _directory(keep), plain, frozenset(only))
-            if report and not only:
-                problems = _parts(outcome, demos, plugins, plain)
+        yield
     except PluginError as error:
         raise click.ClickException(str(error)) from None
     except (GatewayError, ChildError, OSError) as error:
@@ -81,7 +115,42 @@ def demo(keep: Path | None, plain: bool, only: tuple[str, ...], report: bool) ->
     except KeyboardInterrupt:
         echo("the demo was interrupted; all its processes have ended", err=True)
         sys.exit(_ENDED)
-    sys.exit(1 if outcome.count(Verdict.DIFFERENT) or problems else 0)
+
+
+def _refuse_mixed(plays_all: bool, of_the_minute: Mapping[str, object], report: bool) -> None:
+    """Refuse options that say nothing about what is to be shown."""
+    for name, value in of_the_minute.items():
+        if plays_all and value is not None:
+            raise click.UsageError(f"{name} is for the demo without --all and --only")
+    if not plays_all and not report:
+        raise click.UsageError("--no-report is for --all: `sluicegate demo --all --no-report`")
+
+
+def _all(only: frozenset[str], keep: Path | None, plain: bool, *, report: bool) -> bool:
+    """Show every policy; return whether something differs."""
+    plugins = load_plugins(())
+    demos = _demos(plugins, only)
+    outcome = _run(demos, _directory(keep), plain, only)
+    problems: Sequence[str] = ()
+    if report and not only:
+        problems = _parts(outcome, demos, plugins, plain)
+    return bool(outcome.count(Verdict.DIFFERENT) or problems)
+
+
+def _first_minute(seconds: float | None, picture: Path | None, keep: Path | None, plain: bool) -> bool:
+    """Show the first minute; return whether it did not show what it claims."""
+    import uvloop
+
+    from sluicegate.demo.first_minute.running import SECONDS, Wanted, run_first_minute
+    from sluicegate.demo.page import Page
+
+    demos = _demos(load_plugins(()), frozenset())
+    page = Page(plain)
+    wanted = Wanted(_directory(keep), SECONDS if seconds is None else seconds, picture)
+    problems = uvloop.run(run_first_minute(demos, wanted, page))
+    for problem in problems:
+        page.say(problem, "bold red")
+    return bool(problems)
 
 
 @contextmanager

@@ -15,7 +15,10 @@ from sluicegate.model import visible
 
 _COMMANDS = {
     "run": ("Run the gateway for the brokers in a file.", "sluicegate.cli.run:run"),
-    "demo": ("Show every policy on real client traffic.", "sluicegate.cli.demo:demo"),
+    "demo": (
+        "Show what a limit is good for, or every policy, on real client traffic.",
+        "sluicegate.cli.demo:demo",
+    ),
     "check": ("Report every error in a configuration file.", "sluicegate.cli.check:check"),
     "schema": ("Print the JSON Schema of the configuration file.", "sluicegate.cli.schema:schema"),
     "explain": (

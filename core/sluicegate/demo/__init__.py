@@ -1,4 +1,5 @@
-"""The demo: real clients exceed every policy, and their observations are compared with the policy.
+"""The demo: a noisy producer and its neighbour (`first_minute`), or clients that exceed every policy.
 
-`sluicegate.demo.scene` has the interface for broker rooms. It does not import the gateway.
+What they observe is compared with the policy. `sluicegate.demo.scene` has the interface for broker rooms. It
+does not import the gateway.
 """

@@ -50,6 +50,11 @@ class Page:
         """Whether to print lists instead of tables."""
         return self.width < _NARROW
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether to print only ASCII."""
+        return self._plain
+
     def say(self, text: str, style: str = "") -> None:
         """Print a text, as it is divided into lines."""
         self.console.print(Text(text), style=style or None, soft_wrap=True)

@@ -69,14 +69,15 @@ class PolicyFile:
             f"\nstate_dir: {_inline(str(self.state_dir))}\n",
             f"admin: {{ host: 127.0.0.1, port: {self.admin_port} }}\n",
             "decisions: { detail: full }    # a row for each message: the demo judges by them\n",
-            "\npolicies:\n",
+            "\npolicies:\n" if self._policies or self._topics else "\npolicies: {}\n",
         ]
         if self._policies:
             parts += [
                 "  broker:\n",
                 *(f"    {key}: {_inline(value)}\n" for key, value in self._policies.items()),
             ]
-        parts.append("  topics:\n")
+        if self._topics:
+            parts.append("  topics:\n")
         for name in by_policy(scene for _, scene in self._topics.values()):
             for topic, (system, scene) in self._topics.items():
                 if scene.name == name:

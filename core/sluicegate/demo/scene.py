@@ -168,6 +168,36 @@ class Backend:
     """How many consecutive ports its gateway needs: the listener's, then those of its nodes."""
 
 
+class Front(Protocol):
+    """Puts the slow disk of `first_minute` in front of a broker."""
+
+    async def __call__(
+        self, address: str, rewriting: Callable[[int], Callable[[bytes], bytes]] | None = None
+    ) -> str:
+        """Listen for the clients of a broker.
+
+        :param address: the broker's, host:port.
+        :param rewriting: called for each connection with the port that the disk listens on; what it returns
+            changes the broker's bytes, in order.
+        :return: where the disk listens, host:port.
+        :raises OSError: if no port is available.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class SharedBroker:
+    """One broker that a noisy producer and its neighbour share, for `first_minute`."""
+
+    neighbour: str
+    """Topic of the neighbour, which sends little."""
+    noisy: str
+    """Topic of the noisy producer."""
+    backend: Callable[[Front], AbstractAsyncContextManager[Backend]]
+    """Starts the broker, behind the given slow disk."""
+    producers: int = 1
+    """Number of producers of the noisy program; more where one keeps a single message under way."""
+
+
 class BrokerDemo(Protocol):
     """The demo of one kind of broker."""
 
@@ -186,6 +216,10 @@ class BrokerDemo(Protocol):
     @property
     def extra(self) -> Extra:
         """Required packages beyond the base installation: client library and backend."""
+
+    @property
+    def shared(self) -> SharedBroker:
+        """The broker of the first minute."""
 
     def backend(self) -> AbstractAsyncContextManager[Backend]:
         """Start a broker on loopback, which ends with the block."""

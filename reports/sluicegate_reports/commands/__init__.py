@@ -1,1 +1,1 @@
-"""What people type: `sluicegate report`, its commands, and the comparison at the end of `sluicegate demo`."""
+"""What people type: `sluicegate report`, its commands, and the comparison of `sluicegate demo --all`."""

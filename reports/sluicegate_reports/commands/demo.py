@@ -1,4 +1,4 @@
-"""The end of `sluicegate demo`: one short scenario against each system, and the report of what was recorded.
+"""The end of `sluicegate demo --all`: one short scenario against each system, and the report of its records.
 
 It is `sluicegate compare run demo --embedded` and `sluicegate report compare`, one after the other.
 """

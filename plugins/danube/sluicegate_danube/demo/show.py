@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from importlib.metadata import version
 
 from sluicegate.broker import Extra
@@ -13,7 +14,7 @@ from sluicegate.demo.kinds import (
     sizes,
     unacknowledged,
 )
-from sluicegate.demo.scene import Backend, Scene
+from sluicegate.demo.scene import Backend, Front, Scene, SharedBroker
 from sluicegate_danube.demo import failover
 from sluicegate_danube.demo.clients import DanubeClient, clients
 
@@ -28,6 +29,17 @@ _NOTES = (
     "not shown: connection_rate_limit, as it would slow down all scenes; max_delivery_delay, as no "
     "producer can ask Danube for a delay",
 )
+
+
+@asynccontextmanager
+async def _behind(front: Front) -> AsyncIterator[Backend]:
+    from sluicegate_danube.reference import ReferenceBroker
+
+    async with ReferenceBroker() as reference:
+        there = await front(reference.addresses[0])
+        cluster = reference.cluster
+        cluster.settings = replace(cluster.settings, connect_urls=(f"http://{there}",))
+        yield Backend({"bootstrap": [there], "ghost_release": _GHOST_RELEASE}, gateway_ports=2)
 
 
 class DanubeDemo:
@@ -52,6 +64,8 @@ class DanubeDemo:
         fixed_delays.fixed_delay("/default/delayed"),
         failover.failover(_FAILOVER),
     )
+
+    shared = SharedBroker("/default/orders", "/default/noisy-batch", _behind)
 
     @property
     def client(self) -> str:

@@ -6,10 +6,11 @@ from importlib.metadata import version
 
 from sluicegate.broker import Extra
 from sluicegate.demo.kinds import attach_limits, dispatch_rates, fixed_delays, publish_rates, sizes
-from sluicegate.demo.scene import Backend, Scene
+from sluicegate.demo.scene import Backend, Front, Scene, SharedBroker
 from sluicegate_kafka.demo import filling, only_kafka
 from sluicegate_kafka.demo.clients import KafkaClient, clients
 from sluicegate_kafka.demo.mock_cluster import LABEL, mock_cluster
+from sluicegate_kafka.demo.moved_node import MovedNode
 
 _NOTES = (
     "the mock cluster cannot list consumer groups, so here max_subscriptions_per_topic counts the groups "
@@ -22,6 +23,14 @@ _NOTES = (
     "max_unacked_messages_per_consumer, as Kafka's consumers acknowledge no single messages",
 )
 _NODES = 1
+
+
+@asynccontextmanager
+async def _behind(front: Front) -> AsyncIterator[Backend]:
+    async with mock_cluster(_NODES) as [address]:
+        port = int(address.rpartition(":")[2])
+        there = await front(address, lambda disk: MovedNode(port, disk).answer)
+        yield Backend({"bootstrap": [there]}, _NOTES, gateway_ports=2 + _NODES)
 
 
 class KafkaDemo:
@@ -46,6 +55,9 @@ class KafkaDemo:
         *only_kafka.SCENES,
         *filling.SCENES,
     )
+
+    # A producer of aiokafka has one request under way to a node.
+    shared = SharedBroker("orders", "noisy", _behind, producers=40)
 
     @property
     def client(self) -> str:

@@ -13,7 +13,7 @@ from sluicegate.demo.kinds import (
     sizes,
     unacknowledged,
 )
-from sluicegate.demo.scene import Backend, Scene
+from sluicegate.demo.scene import Backend, Front, Scene, SharedBroker
 from sluicegate_pulsar.demo import only_pulsar, pressing
 from sluicegate_pulsar.demo.clients import PulsarClient, clients
 
@@ -22,6 +22,16 @@ _NOTES = ("not shown: connection_rate_limit, as it would slow down all scenes",)
 
 def _topic(name: str) -> str:
     return f"persistent://public/default/{name}"
+
+
+@asynccontextmanager
+async def _behind(front: Front) -> AsyncIterator[Backend]:
+    from sluicegate_pulsar.reference import ReferenceBroker
+
+    async with ReferenceBroker() as reference:
+        there = await front(reference.service_url.removeprefix("pulsar://"))
+        reference.broker.service_url = f"pulsar://{there}"
+        yield Backend({"bootstrap": [there], "admin": {"url": reference.admin_url}})
 
 
 class PulsarDemo:
@@ -61,6 +71,8 @@ class PulsarDemo:
         ),
         *pressing.SCENES,
     )
+
+    shared = SharedBroker(_topic("orders"), _topic("noisy-batch"), _behind)
 
     @property
     def client(self) -> str:
