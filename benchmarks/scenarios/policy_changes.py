@@ -81,7 +81,7 @@ def _gateway(directory: Path, topics: int) -> Iterator[RunningNote]:
     file = {"brokers": [entry], "admin": {"port": free_port()}, "policies": {"topics": own}}
     path = directory / "gateway.json"
     path.write_text(json.dumps({"state_dir": str(directory), **file}))
-    command = [sys.executable, "-P", "-m", "sluicegate", "run", "-c", path]
+    command = [sys.executable, "-P", "-m", "sluicegate", "run", "-c", str(path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None
         process.stdout.readline()
