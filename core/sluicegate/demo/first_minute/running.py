@@ -72,7 +72,7 @@ class _Minute:
                 found = await asyncio.gather(*(self._other(system) for system in others))
                 problems += [problem for each in found for problem in each]
         self._say_next(first)
-        shown = f"{' and '.join((first, *others))}, in {time.monotonic() - began:.0f} s"
+        shown = f"{', '.join((first, *others))}, in {time.monotonic() - began:.0f} s"
         if not problems:
             self._page.say(f"\nIt showed what it claims, on {shown}.", "bold green")
         return problems
