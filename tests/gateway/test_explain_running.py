@@ -86,6 +86,7 @@ def test_the_running_gateway_says_the_same_as_its_file(gateway: Gateway) -> None
         "file_differs": False,
     }
     assert told.pop("origin") == {"from": "file"}
+    assert asked.pop("use") == {}, "nobody uses it"
     assert asked == told, "the version, too: it is a digest of the rules"
 
 

@@ -23,7 +23,7 @@ def as_text(
     text = [f"topic {explained['topic']}, namespace {explained['namespace']}, broker {broker}", origin]
     if explained["observe_only"]:
         text.append("observe only: everything is recorded, nothing is applied")
-    use = explained.get("use")
+    use = explained.get("use") or None
     head = ("policy", "value", "level", "source", "where")
     rows: list[tuple[str, ...]] = [head if use is None else (*head[:2], "use now", *head[2:])]
     rows += [

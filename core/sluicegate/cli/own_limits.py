@@ -37,18 +37,19 @@ def own_settings(driver: BrokerDriver, config: BrokerConfig) -> OwnSettings:
         remedy = "nothing to do: its driver has no own_settings()"
         raise OwnSettingsError(f"brokers of kind {config.system!r} do not tell their limits", remedy)
     asked = cast("OptionalDriver", driver)
-    _log_as_lines(asked.client_loggers if hasattr(driver, "client_loggers") else ())
+    silenced = asked.client_loggers if hasattr(driver, "client_loggers") else ()
+    with _logged_as_lines(silenced):
 
-    async def ask() -> OwnSettings:
-        async with asyncio.timeout(_TIMEOUT_S):
-            return await asked.own_settings(config, OwnTlsFiles(config))
+        async def ask() -> OwnSettings:
+            async with asyncio.timeout(_TIMEOUT_S):
+                return await asked.own_settings(config, OwnTlsFiles(config))
 
-    try:
-        return asyncio.run(ask())
-    except TimeoutError:
-        raise OwnSettingsError(f"no answer within {_TIMEOUT_S:g} s", "try again") from None
-    except OSError as error:  # a TLS file
-        raise OwnSettingsError(str(error), "correct `tls` of the entry") from error
+        try:
+            return asyncio.run(ask())
+        except TimeoutError:
+            raise OwnSettingsError(f"no answer within {_TIMEOUT_S:g} s", "try again") from None
+        except OSError as error:  # a TLS file
+            raise OwnSettingsError(str(error), "correct `tls` of the entry") from error
 
 
 def choose(opened: Opened, name: str | None, system: str = "") -> BrokerConfig:
@@ -101,11 +102,19 @@ class _Lines(logging.Handler):
         echo(f"note: {record.getMessage()}", err=True)
 
 
-def _log_as_lines(silenced: Sequence[str]) -> None:
-    """Print what the gateway's own clients log, escaped; client libraries log nothing."""
-    own = logging.getLogger(_LOG)
-    if not any(isinstance(handler, _Lines) for handler in own.handlers):
-        own.addHandler(_Lines(logging.WARNING))
-        own.propagate = False
-    for name in silenced:
-        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+@contextmanager
+def _logged_as_lines(silenced: Sequence[str]) -> Iterator[None]:
+    """Print what the gateway's own clients log, escaped, for a block; client libraries log nothing."""
+    own, others = logging.getLogger(_LOG), [logging.getLogger(name) for name in silenced]
+    handler, propagates, levels = _Lines(logging.WARNING), own.propagate, [each.level for each in others]
+    own.addHandler(handler)
+    own.propagate = False
+    for each in others:
+        each.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        own.removeHandler(handler)
+        own.propagate = propagates
+        for each, level in zip(others, levels, strict=True):
+            each.setLevel(level)

@@ -184,9 +184,9 @@ def _refuse_name(brokers: Sequence[BrokerConfig], key: Key) -> None:
         if key.name:
             raise PolicyRefusedError(f"policies of a whole broker have no name, not {key.name!r}")
         return
-    if not key.name or len(key.name) > _LONGEST_NAME or not key.name.isprintable() or " " in key.name:
+    if not key.name or len(key.name) > _LONGEST_NAME or not key.name.isprintable():
         problem = f"{key.name[:80]!r} is no name of a {key.level.label}"
-        raise PolicyRefusedError(f"{problem}: write 1 to {_LONGEST_NAME} printable characters without spaces")
+        raise PolicyRefusedError(f"{problem}: write 1 to {_LONGEST_NAME} printable characters")
     asked = [broker for broker in brokers if key.broker in ("", broker.name)]
     rules = dict.fromkeys((broker.system, broker.rule_of_names(key.level, key.name)) for broker in asked)
     if rules and all(rule for _, rule in rules):
