@@ -6,6 +6,7 @@ from sluicegate.model.identifiers import ANONYMOUS, TopicName, path_name, shorte
 from sluicegate.model.methods import Method, MethodMap, Path, Role, SizeOf, UnknownRule
 from sluicegate.model.operation import Operation, OperationKind
 from sluicegate.model.policy import (
+    LEVELS,
     EffectivePolicies,
     Level,
     PolicyLayer,
@@ -20,6 +21,7 @@ from sluicegate.model.visible import visible, visible_json
 
 __all__ = [
     "ANONYMOUS",
+    "LEVELS",
     "Action",
     "Decision",
     "EffectivePolicies",

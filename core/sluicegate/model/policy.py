@@ -21,6 +21,10 @@ class Level(IntEnum):
         return self.name.lower()
 
 
+LEVELS: Mapping[str, Level] = {level.label: level for level in Level}
+"""The levels by label."""
+
+
 class Source(IntEnum):
     """Who made a setting; at the same level a higher source overrides a lower one."""
 

@@ -21,7 +21,7 @@ from sluicegate.model import (
     version_text,
 )
 from sluicegate.store import Author, Edit, Key, PolicyStore, StoreError
-from sluicegate.store.policy_store import CEILING, StoreConflictError
+from sluicegate.store.policy_store import StoreConflictError, flattened, grouped
 
 _LONGEST_NAME = 4_096
 """Characters; the longest names of brokers are shorter."""
@@ -144,30 +144,13 @@ def _checked_edits(rules: Rules, wanted: Iterable[Wanted]) -> list[Edit]:
 
 def layers_after(layers: Sequence[PolicyLayer], edits: Iterable[Edit]) -> tuple[PolicyLayer, ...]:
     """The store's layers with some edits applied."""
-    kept: dict[tuple[Level, str, str], dict[str, Setting]] = {}
-    for layer in layers:
-        own = kept.setdefault((layer.level, layer.name, layer.broker), {})
-        own.update(layer.settings)
-        own.update({CEILING + field: setting for field, setting in layer.ceilings.items()})
-    for (level, name, field, broker), value in edits:
-        own = kept.setdefault((level, name, broker), {})
-        own.pop(field, None)
-        if value is not None:
-            own[field] = Setting(value, Source.STORE, "this change")
-    return tuple(
-        PolicyLayer(level, name, _settings(own), _ceilings(own), broker)
-        for (level, name, broker), own in sorted(kept.items())
-        if own
-    )
-
-
-def _settings(own: Mapping[str, Setting]) -> dict[str, Setting]:
-    return {field: setting for field, setting in own.items() if not field.startswith(CEILING)}
-
-
-def _ceilings(own: Mapping[str, Setting]) -> dict[str, Setting]:
-    found = {field: setting for field, setting in own.items() if field.startswith(CEILING)}
-    return {field.removeprefix(CEILING): setting for field, setting in found.items()}
+    settings = dict(flattened(layers))
+    for key, value in edits:
+        if value is None:
+            settings.pop(key, None)
+        else:
+            settings[key] = Setting(value, Source.STORE, "this change")
+    return grouped(settings.items())
 
 
 def _canonical(fields: PolicyFields, name: str) -> str:

@@ -5,25 +5,19 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from sluicegate.model import Level, PolicyLayer, PolicyValue
+from sluicegate.model import LEVELS, PolicyLayer, PolicyValue
 from sluicegate.private_files import make_folder, opener
-from sluicegate.store.policy_store import CEILING, Change, Key
+from sluicegate.store.policy_store import Change, Key, flattened
 
 NAME = "file-policies.json"
 """Name of the file in the state directory."""
 _FORMAT = 1
-_LEVELS = {level.label: level for level in Level}
 Values = Mapping[Key, PolicyValue]
 
 
 def values_of(layers: Iterable[PolicyLayer]) -> dict[Key, PolicyValue]:
     """What layers set, ceilings with their prefix."""
-    return {
-        Key(layer.level, layer.name, f"{prefix}{field}", layer.broker): setting.value
-        for layer in layers
-        for prefix, settings in (("", layer.settings), (CEILING, layer.ceilings))
-        for field, setting in settings.items()
-    }
+    return {key: setting.value for key, setting in flattened(layers)}
 
 
 def changes_between(before: Values, after: Values) -> list[Change]:
@@ -52,7 +46,7 @@ class FileHistory:
             found = json.loads(self._path.read_bytes())
             if (found["format"], found["file"]) != (_FORMAT, self._file):
                 return None
-            return {Key(_LEVELS[level], *rest): value for level, *rest, value in found["policies"]}
+            return {Key(LEVELS[level], *rest): value for level, *rest, value in found["policies"]}
         except (OSError, ValueError, TypeError, KeyError):
             return None
 

@@ -3,7 +3,7 @@
 `sluicegate policies` and the admin API alike use it; its answers are JSON values.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -11,12 +11,12 @@ from sluicegate.broker import PolicyRefusedError
 from sluicegate.config.fields import PolicyFields
 from sluicegate.config.policy_document import document_text, read_document
 from sluicegate.engine.hierarchy import Resolver
-from sluicegate.model import Level, PolicyLayer, PolicyValue, Setting, version_text
+from sluicegate.model import LEVELS, PolicyLayer, PolicyValue, Setting, version_text
 from sluicegate.runtime.changing import Wanted, planned
 from sluicegate.runtime.file_history import changes_between, values_of
 from sluicegate.runtime.policies_in_force import PolicyWatch
 from sluicegate.store import Author, Change, Key, Revision
-from sluicegate.store.policy_store import CEILING
+from sluicegate.store.policy_store import CEILING, flattened
 
 Live = Mapping[str, Mapping[str, Mapping[str, Any]]]
 """Samples of topics by broker and name, as in the workers' snapshots."""
@@ -29,7 +29,6 @@ _COUNTED: Mapping[str, Callable[[Mapping[str, Any]], int]] = {
     "max_subscriptions_per_topic": lambda sample: len(sample["consumers"]),
 }
 """What is known of topics without such a limit."""
-_LABELS = {level.label: level for level in Level}
 
 
 class UnknownRevisionError(PolicyRefusedError):
@@ -65,11 +64,11 @@ class PolicyDesk:
         layers = (*self._watch.loaded.policy_layers, *self._watch.store_layers)
         last = None if limit is None else offset + limit
         if wanted:
-            found = [each for each in _settings(layers) if _is_wanted(*each, wanted)]
+            found = [each for each in flattened(layers) if _is_wanted(*each, wanted)]
             total, page = len(found), found[offset:last]
         else:
             total = sum(len(layer.settings) + len(layer.ceilings) for layer in layers)
-            page = list(islice(_settings(layers), offset, last))
+            page = list(islice(flattened(layers), offset, last))
         rows = [self._row(key, setting) for key, setting in page]
         return {"version": version_text(self._watch.version), "total": total, "settings": rows}
 
@@ -195,10 +194,10 @@ class PolicyDesk:
         }
 
     def _text(self, key: Key, value: PolicyValue | None) -> str:
-        if value is not None:
-            return self._fields.text(key.field.removeprefix(CEILING), value)
-        of_file = self._watch.file_values.get(key)
-        return "not set" if of_file is None else f"{self._text(key, of_file)} of the file"
+        field, of_file = key.field.removeprefix(CEILING), self._watch.file_values.get(key)
+        if value is None and of_file is not None:
+            return f"{self._field_text(field, of_file)} of the file"
+        return self._field_text(field, value)
 
     def _topics_changed(
         self, after: tuple[PolicyLayer, ...], fields: Iterable[str]
@@ -235,7 +234,7 @@ def wanted_from(edits: Iterable[Mapping[str, Any]]) -> list[Wanted]:
     """
     found = []
     for edit in edits:
-        level = _LABELS.get(str(edit.get("level")))
+        level = LEVELS.get(str(edit.get("level")))
         name, broker, field = (edit.get(key, "") for key in ("name", "broker", "field"))
         if level is None:
             raise PolicyRefusedError(f"no level {edit.get('level')!r}: write broker, namespace or topic")
@@ -250,14 +249,6 @@ def wanted_from(edits: Iterable[Mapping[str, Any]]) -> list[Wanted]:
             raise PolicyRefusedError(f"{field} has no value: write null to unset it")
         found.append(Wanted(Key(level, name, field, broker), edit["value"]))
     return found
-
-
-def _settings(layers: Iterable[PolicyLayer]) -> Iterator[tuple[Key, Setting]]:
-    """What layers set, ceilings with their prefix."""
-    for layer in layers:
-        for prefix, settings in (("", layer.settings), (CEILING, layer.ceilings)):
-            for field, setting in settings.items():
-                yield Key(layer.level, layer.name, f"{prefix}{field}", layer.broker), setting
 
 
 def _is_wanted(key: Key, setting: Setting, wanted: Mapping[str, str]) -> bool:

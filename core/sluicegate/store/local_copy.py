@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sluicegate.model import Level, PolicyLayer, Setting, Source
+from sluicegate.model import LEVELS, Level, PolicyLayer, Setting, Source
 from sluicegate.private_files import make_folder
 
 NAME = "store-copy.json"
@@ -18,7 +18,6 @@ NAME = "store-copy.json"
 _FORMAT = 1
 _MOST_BYTES = 64 << 20
 _PLACE = re.compile(r"(?P<scheme>[^:]+://)(?:[^/?]*@)?(?P<place>[^?]*)")
-_LEVELS = {level.label: level for level in Level}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +114,6 @@ def _layers(settings: Sequence[Sequence[Any]]) -> tuple[PolicyLayer, ...]:
     for label, name, broker, is_ceiling, field, value, location in settings:
         if not isinstance(value, int | float | str) or not isinstance(field, str):
             raise ValueError(f"it is damaged ({field!r} is not a setting)")
-        own = found.setdefault((_LEVELS[label], str(name), str(broker)), ({}, {}))
+        own = found.setdefault((LEVELS[label], str(name), str(broker)), ({}, {}))
         own[bool(is_ceiling)][field] = Setting(value, Source.STORE, str(location))
     return tuple(PolicyLayer(level, name, *parts, broker) for (level, name, broker), parts in found.items())

@@ -1,6 +1,6 @@
 """The policy store protocol, with its records and errors."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple, Protocol
@@ -183,19 +183,29 @@ class PolicyStore(Protocol):
         """Release files and connections. The store cannot be used afterwards."""
 
 
-def layers_of(rows: Iterable[Row]) -> tuple[PolicyLayer, ...]:
-    """Group settings into policy layers."""
-    settings: dict[tuple[Level, str, str], dict[str, Setting]] = {}
-    ceilings: dict[tuple[Level, str, str], dict[str, Setting]] = {}
-    for row in sorted(rows, key=lambda row: row.key.field):
-        level, name, field, broker = row.key
-        setting = Setting(row.value, Source.STORE, f"store version {row.version}")
-        kind = ceilings if field.startswith(CEILING) else settings
-        kind.setdefault((level, name, broker), {})[field.removeprefix(CEILING)] = setting
+def flattened(layers: Iterable[PolicyLayer]) -> Iterator[tuple[Key, Setting]]:
+    """What layers set, one by one; fields of ceilings have their prefix."""
+    for layer in layers:
+        for prefix, settings in (("", layer.settings), (CEILING, layer.ceilings)):
+            for field, setting in settings.items():
+                yield Key(layer.level, layer.name, f"{prefix}{field}", layer.broker), setting
+
+
+def grouped(settings: Iterable[tuple[Key, Setting]]) -> tuple[PolicyLayer, ...]:
+    """The inverse of `flattened`; layers and their fields are sorted."""
+    found: dict[tuple[Level, str, str], tuple[dict[str, Setting], dict[str, Setting]]] = {}
+    for (level, name, field, broker), setting in sorted(settings, key=lambda each: each[0].field):
+        parts = found.setdefault((level, name, broker), ({}, {}))
+        parts[field.startswith(CEILING)][field.removeprefix(CEILING)] = setting
     return tuple(
-        PolicyLayer(level, name, settings.get(key, {}), ceilings.get(key, {}), broker)
-        for key in sorted(settings.keys() | ceilings.keys())
-        for level, name, broker in (key,)
+        PolicyLayer(level, name, *parts, broker) for (level, name, broker), parts in sorted(found.items())
+    )
+
+
+def layers_of(rows: Iterable[Row]) -> tuple[PolicyLayer, ...]:
+    """Group stored settings into policy layers."""
+    return grouped(
+        (row.key, Setting(row.value, Source.STORE, f"store version {row.version}")) for row in rows
     )
 
 

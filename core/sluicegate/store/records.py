@@ -5,10 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from sluicegate.model import Level, PolicyValue
+from sluicegate.model import LEVELS, Level, PolicyValue
 from sluicegate.store.policy_store import Author, Change, Key, Revision, Row
-
-_LEVELS = {level.label: level for level in Level}
 
 
 def setting_key(key: Key) -> str:
@@ -94,9 +92,9 @@ def _loads(text: bytes) -> dict[str, object]:
 
 
 def _level(found: Mapping[str, object]) -> Level:
-    level = _LEVELS.get(str(found.get("level")))
+    level = LEVELS.get(str(found.get("level")))
     if level is None:
-        raise ValueError(f"its level is not one of {', '.join(_LEVELS)}")
+        raise ValueError(f"its level is not one of {', '.join(LEVELS)}")
     return level
 
 
