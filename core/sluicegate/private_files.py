@@ -57,6 +57,17 @@ def opener(path: str, flags: int) -> int:
     return handle
 
 
+def replace_file(path: Path, text: str) -> None:
+    """Put a private file in the place of one that is there, so that none reads half of it.
+
+    :raises OSError: if it cannot be written; the one before stays.
+    """
+    fresh = path.with_name(f".{path.name}-{os.getpid()}")
+    with open(fresh, "w", opener=opener) as stream:
+        stream.write(text)
+    fresh.replace(path)
+
+
 def make_database(path: Path) -> None:
     """Create an empty private file for SQLite; its side files get the same mode.
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.requests import ClientDisconnect, Request
@@ -14,6 +14,9 @@ from sluicegate.admin.problems import problem
 MOST_BYTES = 1 << 20
 JSON_TYPE = "application/json"
 YAML_TYPE = "application/yaml"
+_PAGE = 200
+_LARGEST_PAGE = 1_000
+"""Rows of one answer."""
 Body = TypeVar("Body", bound=BaseModel)
 
 
@@ -113,6 +116,16 @@ def query_number(query: Mapping[str, str], name: str, default: int, lowest: int,
     return int(text)
 
 
+def query_limit(query: Mapping[str, str], default: int) -> int:
+    """How many rows the query asks for, `limit`; raises as `query_number` does."""
+    return query_number(query, "limit", default, 1, _LARGEST_PAGE)
+
+
+def query_page(query: Mapping[str, str]) -> tuple[int, int]:
+    """Which rows the query asks for: `offset` and `limit`; raises as `query_number` does."""
+    return query_number(query, "offset", 0, 0, 2**31), query_limit(query, _PAGE)
+
+
 def query_text(query: Mapping[str, str], name: str, longest: int) -> str:
     """Read a text of the query; empty if it is absent.
 
@@ -136,5 +149,5 @@ def query_flag(query: Mapping[str, str], name: str) -> bool:
 
 
 def _invalid(detail: str) -> BadRequestError:
-    remedy: Any = "see /api/v1/openapi.json"
+    remedy = "see /api/v1/openapi.json"
     return BadRequestError(problem("invalid-request", HTTPStatus.BAD_REQUEST, detail, remedy))

@@ -11,14 +11,13 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute
 
-from sluicegate.admin.bodies import query_number
+from sluicegate.admin.bodies import query_limit, query_number
 from sluicegate.admin.problems import json_response, problem
 from sluicegate.admin.serving import resource
 from sluicegate.decisions.journal import JournalError, Refusal, find, later, newest
 from sluicegate.model import version_text, visible_json
 
 _PAGE = 100
-_LARGEST_PAGE = 1_000
 _NO_BOUND = 2**53 - 1
 _LOOK_S = 0.5
 _AT_ONCE = 200
@@ -51,7 +50,7 @@ class DecisionResources:
     async def recent(self, request: Request) -> Response:
         """The last refusals and holds, newest first."""
         query = request.query_params
-        limit = query_number(query, "limit", _PAGE, 1, _LARGEST_PAGE)
+        limit = query_limit(query, _PAGE)
         before = query_number(query, "before", _NO_BOUND, 1, _NO_BOUND)
         found = await self._read(lambda: newest(self._state_dir, limit, before))
         shown: dict[str, Any] = {

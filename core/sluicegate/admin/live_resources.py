@@ -10,15 +10,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from sluicegate.admin.bodies import UndoBody, query_number, read_json
+from sluicegate.admin.bodies import UndoBody, query_page, read_json
 from sluicegate.admin.problems import json_response
 from sluicegate.admin.serving import resource
 from sluicegate.engine.state import COUNTERS
 from sluicegate.model import version_text
 from sluicegate.runtime.reported import reported_state
-
-_PAGE = 200
-_LARGEST_PAGE = 1_000
 
 
 class Observed(Protocol):
@@ -173,8 +170,7 @@ def topic_row(sample: Mapping[str, Any]) -> dict[str, Any]:
 def _page(request: Request, name: str, rows: Iterable[dict[str, Any]]) -> Response:
     """A page of rows, of one broker if the query says which."""
     query = request.query_params
-    limit = query_number(query, "limit", _PAGE, 1, _LARGEST_PAGE)
-    start = query_number(query, "offset", 0, 0, 2**31)
+    start, limit = query_page(query)
     asked = [row for row in rows if query.get("broker") in (None, "", row["broker"])]
     shown: dict[str, Any] = {name: asked[start : start + limit], "total": len(asked)}
     if start + limit < len(asked):

@@ -10,7 +10,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from sluicegate.admin.running_note import FORMAT, NAME, RunningNote, environment_mark, read_note, started
-from sluicegate.private_files import opener
+from sluicegate.private_files import replace_file
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,6 @@ class OwnNote:
         :param address: of the admin endpoint; if no loopback address leads there, no note is left.
         """
         pid = os.getpid()
-        fresh = self._path.with_name(f".{NAME}-{pid}")
         host = _loopback(address[0])
         try:
             if host is None:
@@ -45,9 +44,7 @@ class OwnNote:
             mark = environment_mark(self._environ)
             file = os.path.abspath(self._file)
             note = RunningNote(file, pid, started(pid) or 0, host, address[1], self.key, mark)
-            with open(fresh, "w", opener=opener) as stream:
-                json.dump({"format": FORMAT, **note._asdict()}, stream)
-            fresh.replace(self._path)
+            replace_file(self._path, json.dumps({"format": FORMAT, **note._asdict()}))
         except OSError as error:
             log.warning("cannot note in state_dir where this gateway is: %s", error)
 

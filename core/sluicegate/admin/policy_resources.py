@@ -14,7 +14,9 @@ from sluicegate.admin.bodies import (
     ChangeBody,
     UndoBody,
     query_flag,
+    query_limit,
     query_number,
+    query_page,
     query_text,
     read_json,
     read_text,
@@ -22,13 +24,11 @@ from sluicegate.admin.bodies import (
 from sluicegate.admin.problems import json_response
 from sluicegate.admin.serving import resource
 from sluicegate.runtime.changing import Wanted
-from sluicegate.runtime.policy_desk import PolicyDesk, wanted_from
+from sluicegate.runtime.policy_desk import PolicyDesk, reason_of_undo, wanted_from
 from sluicegate.store import Author
 
 Answer = TypeVar("Answer")
 Handler = Callable[[Request], Awaitable[Response]]
-_PAGE = 200
-_LARGEST_PAGE = 1_000
 _HISTORY = 50
 _LONGEST_REASON = 1_000
 _NO_BOUND = 2**53 - 1
@@ -63,8 +63,7 @@ class PolicyResources:
     async def settings(self, request: Request) -> Response:
         """What file and store set, in pages."""
         query = request.query_params
-        limit = query_number(query, "limit", _PAGE, 1, _LARGEST_PAGE)
-        offset = query_number(query, "offset", 0, 0, 2**31)
+        offset, limit = query_page(query)
         wanted = {key: query[key] for key in _FILTERS if key in query}
         found = await self._owner.at_desk(lambda desk: desk.settings(wanted, offset, limit))
         etag = _etag(found["version"])
@@ -94,7 +93,7 @@ class PolicyResources:
 
     async def history(self, request: Request) -> Response:
         """The last revisions, newest first."""
-        limit = query_number(request.query_params, "limit", _HISTORY, 1, _LARGEST_PAGE)
+        limit = query_limit(request.query_params, _HISTORY)
         before = query_number(request.query_params, "before", _NO_BOUND, 1, _NO_BOUND)
         revisions = await self._owner.at_desk(lambda desk: desk.history(limit, before))
         shown: dict[str, Any] = {"revisions": revisions}
@@ -106,7 +105,7 @@ class PolicyResources:
         """Take back a revision, or plan it."""
         number = query_number(request.path_params, "number", 0, 1, _NO_BOUND)
         body = await read_json(request, UndoBody)
-        reason = body.reason or f"undo revision {number}"
+        reason = reason_of_undo(number, body.reason)
         return await self._changed(request, lambda desk: desk.undoing(number), reason)
 
     async def _changed(
@@ -118,8 +117,7 @@ class PolicyResources:
         caller: Caller = request.scope["caller"]
 
         def work(desk: PolicyDesk) -> dict[str, Any]:
-            wanted = find(desk)
-            return desk.plan(wanted) if dry_run else desk.change(wanted, Author(caller.name, reason), seen)
+            return desk.carry_out(find(desk), Author(caller.name, reason), seen, dry_run=dry_run)
 
         found = await self._owner.at_desk(work)
         return _with_etag(json_response(found), _etag(found["version"]))

@@ -14,7 +14,7 @@ from sluicegate.config.errors import ConfigErrors
 from sluicegate.runtime.changing import Wanted
 from sluicegate.runtime.plugins import PluginError
 from sluicegate.runtime.policies_in_force import PolicyWatch
-from sluicegate.runtime.policy_desk import PolicyDesk, wanted_from
+from sluicegate.runtime.policy_desk import PolicyDesk, reason_of_undo, wanted_from
 from sluicegate.store import Author, StoreError
 from sluicegate.store.sqlite_file import is_missing
 
@@ -58,7 +58,7 @@ class FileDoor:
 
     def undo(self, number: int, reason: str, *, dry_run: bool) -> Found:
         """Take back a revision, or plan it."""
-        why = reason or f"undo revision {number}"
+        why = reason_of_undo(number, reason)
         return self._changed(lambda desk: desk.undoing(number), why, None, dry_run=dry_run)
 
     def _changed(
@@ -67,8 +67,7 @@ class FileDoor:
         author = Author(command_user(), reason)
 
         def work(desk: PolicyDesk) -> Found:
-            wanted = find(desk)
-            return desk.plan(wanted) if dry_run else desk.change(wanted, author, seen)
+            return desk.carry_out(find(desk), author, seen, dry_run=dry_run)
 
         return self._at_desk(work, creates=not dry_run)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from sluicegate.model import LEVELS, PolicyLayer, PolicyValue
-from sluicegate.private_files import make_folder, opener
+from sluicegate.private_files import make_folder, replace_file
 from sluicegate.store.policy_store import Change, Key, flattened
 
 NAME = "file-policies.json"
@@ -57,7 +57,5 @@ class FileHistory:
         """
         make_folder(self._path.parent)
         rows = [[key.level.label, *key[1:], value] for key, value in values.items()]
-        fresh = self._path.with_name(f".{NAME}-{os.getpid()}")
-        with open(fresh, "w", opener=opener) as stream:
-            json.dump({"format": _FORMAT, "file": self._file, "policies": rows}, stream)
-        fresh.replace(self._path)
+        content = {"format": _FORMAT, "file": self._file, "policies": rows}
+        replace_file(self._path, json.dumps(content))

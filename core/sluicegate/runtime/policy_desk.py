@@ -112,6 +112,12 @@ class PolicyDesk:
         version = version_text(self._watch.version)
         return {"revision": number, "version": version, "changes": [self._change(each) for each in changes]}
 
+    def carry_out(
+        self, wanted: Sequence[Wanted], author: Author, seen: str | None = None, *, dry_run: bool
+    ) -> dict[str, Any]:
+        """Make a change, or only plan it; answers and errors are those of `change` and `plan`."""
+        return self.plan(wanted) if dry_run else self.change(wanted, author, seen)
+
     def document(self, text: str, name: str, *, prune: bool) -> list[Wanted]:
         """The changes that make the store agree with a document.
 
@@ -225,6 +231,11 @@ class PolicyDesk:
 
     def _field_text(self, field: str, value: PolicyValue | None) -> str:
         return "not set" if value is None else self._fields.text(field, value)
+
+
+def reason_of_undo(number: int, reason: str) -> str:
+    """The reason that the history gives for an undo; `reason` if there is one."""
+    return reason or f"undo revision {number}"
 
 
 def wanted_from(edits: Iterable[Mapping[str, Any]]) -> list[Wanted]:
