@@ -72,7 +72,7 @@ class _Asked:
 
 @contextmanager
 def _gateway(directory: Path, topics: int) -> Iterator[RunningNote]:
-    """A gateway whose broker is not there; nobody publishes through it."""
+    """A gateway with an unreachable broker and no clients."""
     directory.mkdir(parents=True)
     entry = {"name": "main", "system": "kafka", "bootstrap": ["127.0.0.1:1"], "listen": {"port": free_port()}}
     own = [

@@ -1,20 +1,16 @@
 """`sluicegate drift` and `check --live`, at an admin API that answers as Pulsar did."""
 
 import json
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from tests.cli.conftest import Run as Sluicegate
 from tests.output import HOSTILE
 from tests.pulsar.cluster.recorded_api import ANSWERS, recorded_api
 
-from sluicegate.cli import main
 from sluicegate.model import visible
-from sluicegate.runtime.plugins import CHOICE
 
-Sluicegate = Callable[..., Result]
 T1 = "persistent://public/default/t1"
 FILE = """\
 brokers:
@@ -34,19 +30,6 @@ policies:
       delayed_delivery_active: true
       max_producers_per_topic: 7
 """
-
-
-@pytest.fixture
-def url() -> Iterator[str]:
-    with recorded_api(ANSWERS) as (url, _):
-        yield url
-
-
-@pytest.fixture
-def sluicegate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sluicegate:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv(CHOICE, "kafka,pulsar")
-    return lambda *arguments: CliRunner().invoke(main, arguments, catch_exceptions=False)
 
 
 def write(url: str, topic: str = T1, more: str = "") -> None:

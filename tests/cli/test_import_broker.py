@@ -1,30 +1,13 @@
 """`sluicegate import` of a running broker: what is written, and that it can be used."""
 
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import yaml
-from click.testing import CliRunner, Result
+from tests.cli.conftest import Run as Sluicegate
 from tests.pulsar.cluster.recorded_api import ANSWERS, recorded_api
 
-from sluicegate.cli import main
 from sluicegate.runtime.plugins import CHOICE
-
-Sluicegate = Callable[..., Result]
-
-
-@pytest.fixture
-def url() -> Iterator[str]:
-    with recorded_api(ANSWERS) as (url, _):
-        yield url
-
-
-@pytest.fixture
-def sluicegate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sluicegate:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv(CHOICE, "kafka,pulsar")
-    return lambda *arguments: CliRunner().invoke(main, arguments, catch_exceptions=False)
 
 
 def test_the_result_can_be_used_and_says_where_all_comes_from(sluicegate: Sluicegate, url: str) -> None:

@@ -42,7 +42,7 @@ def plan_text(plan: Mapping[str, Any]) -> list[str]:
         return ["nothing would change"]
     text = ["would change:", *changes_text(plan["changes"], "  ")]
     if not plan["topics_known"]:
-        return [*text, "no topics in use are known: no gateway runs, or nobody uses it"]
+        return [*text, "no topics in use are known: no gateway is running, or no client is connected"]
     changed, known = plan["topics_changed"], plan["topics_known"]
     text.append(f"of {known} topics in use, {changed} would have other policies")
     if plan["topics"]:

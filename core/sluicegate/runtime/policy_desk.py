@@ -56,8 +56,8 @@ class PolicyDesk:
         """What file and store set.
 
         :param wanted: values by `broker`, `level`, `name`, `field` or `source`; other settings are left out.
-        :param offset: how many of these are left out at the begin.
-        :param limit: how many are told; None for all.
+        :param offset: how many of these to skip.
+        :param limit: how many to return; None for all.
         :return: `version`; `total`, how many there are; and `settings`, each with `broker` (empty for all),
             `level`, `name`, `field`, `value`, `text`, `source`, `location` and `locked`.
         """

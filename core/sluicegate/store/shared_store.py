@@ -209,7 +209,7 @@ class SharedStore(PolicyStore):
         return await self._retried(attempt)
 
     async def _retried(self, attempt: Callable[[int, Entry | None], Awaitable[int | None]]) -> int:
-        """Call with the store's version until nobody interferes."""
+        """Retry with the store's current version until no concurrent change interferes."""
         deadline = monotonic() + _WRITING_S
         while monotonic() < deadline:
             last = await self._keys.get(self._counter)
