@@ -2,31 +2,15 @@
 
 import json
 import os
-from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from sluicegate.model import LEVELS, PolicyLayer, PolicyValue
+from sluicegate.model import LEVELS, PolicyValue
 from sluicegate.private_files import make_folder, replace_file
-from sluicegate.store.policy_store import Change, Key, flattened
+from sluicegate.store.policy_store import Key, Values
 
 NAME = "file-policies.json"
 """Name of the file in the state directory."""
 _FORMAT = 1
-Values = Mapping[Key, PolicyValue]
-
-
-def values_of(layers: Iterable[PolicyLayer]) -> dict[Key, PolicyValue]:
-    """What layers set, ceilings with their prefix."""
-    return {key: setting.value for key, setting in flattened(layers)}
-
-
-def changes_between(before: Values, after: Values) -> list[Change]:
-    """What differs, sorted."""
-    return [
-        Change(key, before.get(key), after.get(key))
-        for key in sorted(before.keys() | after.keys())
-        if repr(before.get(key)) != repr(after.get(key))
-    ]
 
 
 class FileHistory:

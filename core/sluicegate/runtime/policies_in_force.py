@@ -19,12 +19,12 @@ from sluicegate.config.models import BrokerConfig
 from sluicegate.log_throttle import LineLimiter
 from sluicegate.model import PolicyLayer, PolicySet, PolicyValue, TopicName, version_text
 from sluicegate.runtime.changing import Wanted, change_store
-from sluicegate.runtime.file_history import FileHistory, changes_between, values_of
+from sluicegate.runtime.file_history import FileHistory
 from sluicegate.runtime.plugins import Plugins
 from sluicegate.store import Author, Key, PolicyStore, Revision, SqliteStore, StoreError
 from sluicegate.store.local_copy import NAME as COPY_NAME
 from sluicegate.store.local_copy import LocalCopy
-from sluicegate.store.policy_store import StoreConflictError
+from sluicegate.store.policy_store import StoreConflictError, changes_between, values_of
 from sluicegate.store.standby import StandbyStore, is_remote
 
 log = logging.getLogger(__name__)

@@ -13,10 +13,9 @@ from sluicegate.config.policy_document import document_text, read_document
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.model import LEVELS, PolicyLayer, PolicyValue, Setting, version_text
 from sluicegate.runtime.changing import Wanted, planned
-from sluicegate.runtime.file_history import changes_between, values_of
 from sluicegate.runtime.policies_in_force import PolicyWatch
 from sluicegate.store import Author, Change, Key, Revision
-from sluicegate.store.policy_store import CEILING, flattened
+from sluicegate.store.policy_store import CEILING, changes_between, flattened, values_of
 
 Live = Mapping[str, Mapping[str, Mapping[str, Any]]]
 """Samples of topics by broker and name, as in the workers' snapshots."""

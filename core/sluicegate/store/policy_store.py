@@ -3,12 +3,16 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 from sluicegate.model import Level, PolicyLayer, PolicyValue, Setting, Source
 
 CEILING = "ceiling."
 """Fields with this prefix are ceilings, such as `ceiling.max_publish_rate`."""
+
+
+Values: TypeAlias = "Mapping[Key, PolicyValue]"
+"""What layers set, by key."""
 
 
 class StoreError(Exception):
@@ -200,6 +204,20 @@ def grouped(settings: Iterable[tuple[Key, Setting]]) -> tuple[PolicyLayer, ...]:
     return tuple(
         PolicyLayer(level, name, *parts, broker) for (level, name, broker), parts in sorted(found.items())
     )
+
+
+def values_of(layers: Iterable[PolicyLayer]) -> dict[Key, PolicyValue]:
+    """What layers set, ceilings with their prefix."""
+    return {key: setting.value for key, setting in flattened(layers)}
+
+
+def changes_between(before: Values, after: Values) -> list[Change]:
+    """What differs, sorted."""
+    return [
+        Change(key, before.get(key), after.get(key))
+        for key in sorted(before.keys() | after.keys())
+        if repr(before.get(key)) != repr(after.get(key))
+    ]
 
 
 def layers_of(rows: Iterable[Row]) -> tuple[PolicyLayer, ...]:
