@@ -80,7 +80,7 @@ def test_a_changed_rate_applies_to_all_topics_at_once(lab: PolicyLab) -> None:
 
 
 def test_an_observed_rate_holds_no_operation(lab: PolicyLab) -> None:
-    gate = lab.gate({RATE: 1, f"observe_only.{RATE}": True})
+    gate = lab.gate({RATE: 1, f"mode.{RATE}": "observe"})
 
     assert all(gate.decide(attach_producer(str(number)), 0) is None for number in range(5))
     assert gate.state.observed == 4

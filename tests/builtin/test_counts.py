@@ -131,7 +131,7 @@ def test_before_any_listing_a_limit_keeps_as_many_as_it_counts(
     lab: PolicyLab, on_unknown: str, admitted: int, kept: int, is_observed: bool
 ) -> None:
     values: dict[str, int | str] = {SUBSCRIPTIONS: 300, f"on_unknown.{SUBSCRIPTIONS}": on_unknown}
-    gate = lab.gate({**values, f"observe_only.{SUBSCRIPTIONS}": is_observed})
+    gate = lab.gate({**values, f"mode.{SUBSCRIPTIONS}": "observe" if is_observed else "enforce"})
     for number in range(2000):
         if gate.decide(create_subscription(f"s{number}"), number) is None:
             gate.state.confirm(f"s{number}")

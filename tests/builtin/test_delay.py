@@ -32,7 +32,7 @@ def test_exempt_principals_are_delayed_too(lab: PolicyLab) -> None:
 
 
 def test_an_observed_delay_is_not_applied(lab: PolicyLab) -> None:
-    observed = {"fixed_delivery_delay": 5000, "observe_only.fixed_delivery_delay": True}
+    observed: dict[str, PolicyValue] = {"fixed_delivery_delay": 5000, "mode.fixed_delivery_delay": "observe"}
 
     assert lab.gate(observed).delay is None
     assert lab.gate({"fixed_delivery_delay": 5000}, observe_only=True).delay is None
@@ -102,11 +102,15 @@ def test_fixed_beats_max_beats_the_client(
 def test_an_observed_longest_delay_refuses_nothing_and_an_observed_fixed_one_leaves_it_in_force(
     lab: PolicyLab,
 ) -> None:
-    observed = lab.gate({"max_delivery_delay": 10, "observe_only.max_delivery_delay": True})
+    observed = lab.gate({"max_delivery_delay": 10, "mode.max_delivery_delay": "observe"})
     assert observed.publish(asking(11), 0) is None
     assert observed.state.observed == 1
 
-    both = {"max_delivery_delay": 10, "fixed_delivery_delay": 5, "observe_only.fixed_delivery_delay": True}
+    both: dict[str, PolicyValue] = {
+        "max_delivery_delay": 10,
+        "fixed_delivery_delay": 5,
+        "mode.fixed_delivery_delay": "observe",
+    }
     gate = lab.gate(both)
     assert gate.delay is None
     assert gate.publish(asking(11), 0) is not None

@@ -115,7 +115,7 @@ def test_a_changed_rate_reaches_subscriptions_that_have_a_limiter(lab: PolicyLab
 
 @pytest.mark.seed("S1-144")
 def test_observed_subscriptions_do_not_hold_an_enforced_topic(lab: PolicyLab) -> None:
-    gate = lab.gate({TOPIC_BYTES: 1000, SUBSCRIPTION: 1, f"observe_only.{SUBSCRIPTION}": True})
+    gate = lab.gate({TOPIC_BYTES: 1000, SUBSCRIPTION: 1, f"mode.{SUBSCRIPTION}": "observe"})
 
     assert all(gate.dispatch(dispatch(1, 100), 0) is None for _ in range(10))
     assert gate.state.observed == 9

@@ -154,7 +154,7 @@ def test_switching_to_reject_ends_holding(lab: PolicyLab) -> None:
 def test_observed_excess_is_recorded_and_owes_nothing_later(lab: PolicyLab, whole_gate: bool) -> None:
     values: dict[str, PolicyValue] = {RATE: 10}
     if not whole_gate:
-        values[f"observe_only.{RATE}"] = True
+        values[f"mode.{RATE}"] = "observe"
     gate = lab.gate(values, observe_only=whole_gate)
 
     assert all(gate.publish(publish(), 0) is None for _ in range(100))
@@ -166,7 +166,7 @@ def test_observed_excess_is_recorded_and_owes_nothing_later(lab: PolicyLab, whol
 
 
 def test_one_dimension_observed_and_the_other_applied(lab: PolicyLab) -> None:
-    gate = lab.gate({RATE: 100, BYTES: 1000, f"observe_only.{BYTES}": True})
+    gate = lab.gate({RATE: 100, BYTES: 1000, f"mode.{BYTES}": "observe"})
 
     assert gate.publish(publish(1, 5000), 0) is None
     assert gate.publish(publish(99, 5000), 0) is None

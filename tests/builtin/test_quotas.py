@@ -146,7 +146,7 @@ def test_exempt_principals_skip_quotas_and_factors(lab: PolicyLab, disk: Factor)
 
 @pytest.mark.seed("X-07")
 def test_an_observed_quota_is_recorded_and_charged_for_what_it_would_have_let_pass(lab: PolicyLab) -> None:
-    [gate] = gates(lab, {EACH: 1000, f"observe_only.{EACH}": True}, "/default/orders")
+    [gate] = gates(lab, {EACH: 1000, f"mode.{EACH}": "observe"}, "/default/orders")
     for _ in range(3):
         assert gate.publish(by("a", 600), 0) is None
 
@@ -162,7 +162,7 @@ def test_what_one_topic_observes_changes_no_quota_of_others(
 ) -> None:
     messages, nbytes = names
     quota: dict[str, PolicyValue] = {messages: 100, nbytes: 1000}
-    on_trial = {**quota, f"observe_only.{nbytes}": True}
+    on_trial = {**quota, f"mode.{nbytes}": "observe"}
     if is_first:
         trial = lab.gate(on_trial, topic="/default/trial")
         assert trial.publish(by("a", 5000), 0) is None
@@ -182,8 +182,8 @@ def test_a_topic_that_observes_half_a_quota_is_held_to_the_other_half(
 ) -> None:
     messages, nbytes = names
     quota: dict[str, PolicyValue] = {messages: 3, nbytes: 1000}
-    whole = lab.gate({**quota, f"observe_only.{messages}": True, f"observe_only.{nbytes}": True})
-    half = lab.gate({**quota, f"observe_only.{nbytes}": True}, topic="/default/trial")
+    whole = lab.gate({**quota, f"mode.{messages}": "observe", f"mode.{nbytes}": "observe"})
+    half = lab.gate({**quota, f"mode.{nbytes}": "observe"}, topic="/default/trial")
 
     assert [verdict(half.publish(by("a", 5000), 0)) for _ in range(4)] == [
         *[None] * 3,
@@ -195,7 +195,7 @@ def test_a_topic_that_observes_half_a_quota_is_held_to_the_other_half(
 
 def test_an_observed_quota_that_is_not_set_leaves_the_bucket_of_the_other_half(lab: PolicyLab) -> None:
     orders = lab.gate({ALL: 1000})
-    trial = lab.gate({ALL: 1000, "observe_only.publish_quota": True}, topic="/default/trial")
+    trial = lab.gate({ALL: 1000, "mode.publish_quota": "observe"}, topic="/default/trial")
     assert trial.publish(by("a", 600), 0) is None
     assert orders.publish(by("a", 400), 0) is None
 
@@ -314,7 +314,7 @@ def test_who_waits_for_his_own_quota_does_not_slow_down_others_of_his_topic(lab:
 
 @pytest.mark.seed("X-07")
 def test_an_observed_factor_records_and_applies_nothing(lab: PolicyLab, disk: Factor) -> None:
-    [gate] = gates(lab, {RATE: 1000, "observe_only.disk": True}, "/default/orders")
+    [gate] = gates(lab, {RATE: 1000, "mode.disk": "observe"}, "/default/orders")
     disk.set(0.0, "full")
     assert gate.publish(by("a", 100), 0) is None
     disk.set(0.1, "")
@@ -329,7 +329,7 @@ def test_an_observed_factor_records_and_applies_nothing(lab: PolicyLab, disk: Fa
 
 
 def test_a_rate_that_is_only_observed_is_nothing_to_take_a_share_of(lab: PolicyLab, disk: Factor) -> None:
-    [gate] = gates(lab, {RATE: 100, f"observe_only.{RATE}": True}, "/default/orders")
+    [gate] = gates(lab, {RATE: 100, f"mode.{RATE}": "observe"}, "/default/orders")
     disk.set(0.1, "")
 
     assert all(gate.publish(by("a", 100), 0) is None for _ in range(5))

@@ -71,7 +71,7 @@ def test_unreliable_delivery_is_not_acknowledged_so_not_counted(lab: PolicyLab) 
 
 
 def test_observed_counts_continue_and_refuse_no_one(lab: PolicyLab) -> None:
-    gate = lab.gate({UNACKED: 1, f"observe_only.{UNACKED}": True})
+    gate = lab.gate({UNACKED: 1, f"mode.{UNACKED}": "observe"})
 
     assert all(gate.dispatch(dispatch(), 0) is None for _ in range(3))
     assert gate.state.observed == 2

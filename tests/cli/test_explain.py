@@ -209,7 +209,7 @@ def test_factors_are_shown_with_the_rates_that_the_smallest_leaves(run_in: Run) 
     assert "  max_publish_rate 500/s x 0.30 = 150/s (disk)" in text
     assert "  max_publish_rate_bytes 10MiB/s x 0.30 = 3MiB/s (disk)" in text
     told = json.loads(run_in(TEXT, "explain", "t", "--json").stdout)["factors"]
-    assert told["disk"] == {**disk, "observe_only": False}
+    assert told["disk"] == {**disk, "mode": "enforce"}
     assert told.keys() == {"disk", "memory"}
 
 

@@ -30,7 +30,8 @@ def has_answer(found: Implementation, values: Mapping[str, PolicyValue], observe
 
 
 def all_sevens(names: Iterable[str]) -> dict[str, PolicyValue]:
-    return {**DEFAULTS, **dict.fromkeys(names, 7)}
+    values = {name: "observe" if name.startswith("mode.") else 7 for name in names}
+    return {**DEFAULTS, **values}
 
 
 @pytest.mark.parametrize("observe_only", [False, True])

@@ -46,13 +46,13 @@ def test_single_settings_are_checked_like_the_file() -> None:
     assert fields.parse("old_name", 5) == 5
     assert fields.parse("ceiling.max_things", 5) == 5
     assert fields.parse("on_limit.max_things", "reject") == "reject"
-    assert fields.parse("observe_only.max_things", True) is True
+    assert fields.parse("mode.max_things", "canary 5%") == "canary 5% of principals"
     for name, value in (
         ("max_things", -1),
         ("max_things", None),
         ("ceiling.max_things", 0),
         ("on_limit.max_things", "drop"),
-        ("observe_only.max_things", "yes"),
+        ("mode.max_things", "yes"),
     ):
         with pytest.raises(ValidationError):
             fields.parse(name, value)
@@ -73,7 +73,7 @@ def test_values_are_written_for_people() -> None:
     assert fields.text("max_publish_rate", 0) == "unlimited"
     assert fields.text("fixed_delivery_delay", 0) == "none"
     assert fields.text("fixed_delivery_delay", 1500) == "1500ms"
-    assert fields.text("observe_only.max_publish_rate", True) == "true"
+    assert fields.text("mode.max_publish_rate", "observe") == "observe"
     assert fields.text("delay_clock", "publish_time") == "publish_time"
 
 

@@ -111,26 +111,24 @@ def test_options_become_dotted_settings(load_text: LoadText) -> None:
         "policies:\n  broker:\n    max_publish_rate: 5\n"
         "    on_limit: {max_publish_rate: drop}\n"
         "    on_unknown: {max_subscriptions_per_topic: last}\n"
-        "    observe_only: {max_publish_rate: true}\n"
+        "    mode: { max_publish_rate: observe }\n"
     )
     settings = layer(loaded, Level.BROKER).settings
     assert settings["on_limit.max_publish_rate"] == Setting("drop", Source.FILE, "gateway.yaml:9")
     assert settings["on_unknown.max_subscriptions_per_topic"].value == "last"
-    assert settings["observe_only.max_publish_rate"] == Setting(True, Source.FILE, "gateway.yaml:11")
+    assert settings["mode.max_publish_rate"] == Setting("observe", Source.FILE, "gateway.yaml:11")
 
 
 @pytest.mark.seed("X-07", "S1-144")
-def test_observe_only_true_covers_every_policy_and_a_lower_level_takes_it_back(load_text: LoadText) -> None:
-    loaded = load_text(
-        "policies: {broker: {observe_only: true}, namespaces: [{name: tests, observe_only: false}]}"
-    )
+def test_one_mode_covers_every_policy_and_a_lower_level_takes_it_back(load_text: LoadText) -> None:
+    loaded = load_text("policies: {broker: {mode: observe}, namespaces: [{name: tests, mode: enforce}]}")
     observed = effective(loaded)
-    assert {name for name, value in observed.items() if value is True} == {
-        f"observe_only.{name}" for name in loaded.fields.policies
+    assert {name for name, value in observed.items() if value == "observe"} == {
+        f"mode.{name}" for name in loaded.fields.policies
     }
-    assert "observe_only.burst_seconds" not in observed
+    assert "mode.burst_seconds" not in observed
     enforced = effective(loaded, "tests.a", "tests")
-    assert not any(value is True for value in enforced.values())
+    assert "observe" not in enforced.values()
 
 
 @pytest.mark.seed("X-09")
@@ -159,7 +157,7 @@ def test_only_the_broker_level_has_ceilings_of_what_it_alone_sets(refuse_text: R
         "  namespaces:\n"
         "    - {name: orders, ceiling: {connection_rate_limit: 10, max_publish_rate: 5}}\n"
         "  topics:\n"
-        "    - {name: orders.created, observe_only: {connection_rate_limit: true}}\n"
+        "    - {name: orders.created, mode: { connection_rate_limit: observe }}\n"
         "    - {name: orders.audit, on_unknown: {disk: open}}\n"
         "    - {name: orders.a, ceiling: {disk: 5}}\n"
     )
@@ -200,7 +198,7 @@ def test_every_mistake_is_found_in_one_pass(refuse_text: RefuseText) -> None:
         "      max_subscriptions_per_topic: true\n"
         "      on_limit: {max_producers_per_topic: drop, burst_seconds: delay}\n"
         "      on_unknown: {max_publish_rate: pause}\n"
-        "      observe_only: yes\n"
+        "      mode: often\n"
         "      burst_seconds: .inf\n"
     )
     found = [(e.line, e.message) for e in errors]
@@ -227,7 +225,7 @@ def test_every_mistake_is_found_in_one_pass(refuse_text: RefuseText) -> None:
         (25, "'drop' is not valid here: expected 'reject'"),
         (25, "unknown key 'burst_seconds'"),
         (26, "unknown key 'max_publish_rate'"),
-        (27, "'yes' is not true or false"),
+        (27, "'often' is no mode"),
         (28, "must be less than or equal to 3600, got inf"),
     ]
     assert found[12][1].startswith("'max_nothing' is not valid here")

@@ -17,7 +17,7 @@ BACKEND = Backend({"bootstrap": ["h:1"], "listen": {"host": "127.0.0.1", "port":
 def test_it_says_what_was_added(tmp_path: Path) -> None:
     of_broker = {"connection_rate_limit": "7/s"}
     file = PolicyFile(tmp_path / "gateway.yaml", tmp_path / "a state: dir", 9, of_broker)
-    observed = {"max_message_size": "1KiB", "observe_only": {"max_message_size": True}}
+    observed = {"max_message_size": "1KiB", "mode": {"max_message_size": "observe"}}
     scenes = (scene("size", **observed), scene("rate", max_publish_rate="5/s"))
     file.add("kafka", NoBroker(*scenes), BACKEND, scenes)
     file.write()

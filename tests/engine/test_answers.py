@@ -227,7 +227,7 @@ def test_a_valid_check_is_asked_about_the_operation_and_the_time() -> None:
         (reject(factor="1"), "a decision has factor '1', expected 0.0 to 1.0"),
         (
             reject(observed=True),
-            "a decision says that it is observed, which the policy's 'observe_only' alone may say",
+            "a decision says that it is observed, which the policy's 'mode' alone may say",
         ),
         (
             reject(reasons=()),

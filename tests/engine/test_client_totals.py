@@ -4,9 +4,9 @@ import pytest
 from tests.engine.lab import MakeGate
 
 from sluicegate.engine.check import Check, CheckCall, Stage
-from sluicegate.engine.client_totals import COUNTS, Clients, ClientTotals, split_client
+from sluicegate.engine.client_totals import COUNTS, Clients, ClientTotals
 from sluicegate.engine.state import TopicState
-from sluicegate.model import Action, Decision, Operation, OperationKind, Outcome, Reason
+from sluicegate.model import Action, Decision, Operation, OperationKind, Outcome, Reason, split_client
 
 KINDS = (OperationKind.PUBLISH, OperationKind.DISPATCH)
 

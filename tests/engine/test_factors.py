@@ -89,7 +89,7 @@ def test_the_deciding_check_is_the_one_followed_up(make_gate: MakeGate, on: int)
             Check("seen", PUBLISH, Asked(refusal("seen"))),
             Check("broken", PUBLISH, raises, fail_open=False),
         ],
-        {"observe_only.seen": True},
+        {"mode.seen": "observe"},
     )
 
     refused = gate.publish(publish(), 0)
@@ -192,7 +192,7 @@ def test_the_smallest_factor_leaves_out_observed_ones() -> None:
     factors = Factors([low, high])
     low.set(0.2, "")
     high.set(0.6, "")
-    observed = EffectivePolicies("t", 1, {"observe_only.low": True}, {})
+    observed = EffectivePolicies("t", 1, {"mode.low": "observe"}, {})
 
     assert (factors.minimum(), factors.minimum(observed)) == (0.2, 0.6)
     assert factors.minimum(EffectivePolicies("t", 1, {}, {}, observe_only=True)) == 1.0
@@ -352,12 +352,12 @@ def test_a_reduced_limit_reports_the_wait_without_queueing() -> None:
     factor.set(0.5, "")
     limit = ThrottledLimit(factor, DualBucket(10, 1000, 1.0, 0))
 
-    assert limit.wait(publish(500), 0) == 0
+    assert limit.wait_outside(publish(500), 0) == 0
     limit.charge(publish(500), 0)
-    assert limit.wait(publish(50), 0) == pytest.approx(100 * MS, abs=2)
-    assert limit.wait(publish(50), 60 * MS) == pytest.approx(40 * MS, abs=2)
+    assert limit.wait_outside(publish(50), 0) == pytest.approx(100 * MS, abs=2)
+    assert limit.wait_outside(publish(50), 60 * MS) == pytest.approx(40 * MS, abs=2)
     limit.bucket.charge(4, 0, 0)
-    assert limit.wait(publish(0), 0) == pytest.approx(200 * MS, abs=2)  # for its one message
+    assert limit.wait_outside(publish(0), 0) == pytest.approx(200 * MS, abs=2)  # for its one message
     assert limit.queue.waiting == 0
 
 
@@ -370,9 +370,9 @@ def test_a_wait_at_a_reduced_limit_uses_the_current_factor() -> None:
 
     factor.set(0.1, "")
 
-    assert limit.wait(publish(100), 0) == 0
+    assert limit.wait_outside(publish(100), 0) == 0
     limit.charge(publish(100), 0)
-    assert limit.wait(publish(100), 0) == pytest.approx(1000 * MS, abs=2)
+    assert limit.wait_outside(publish(100), 0) == pytest.approx(1000 * MS, abs=2)
 
 
 def test_the_reason_of_a_reduced_limit_has_rate_and_limit_as_numbers() -> None:

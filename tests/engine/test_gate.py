@@ -244,7 +244,7 @@ def test_allow_and_rewrite_do_not_end_the_checks(
 
 @pytest.mark.seed("S1-144")
 @pytest.mark.parametrize(
-    ("values", "observe_only"), [({"observe_only.mine": True}, False), ({}, True)], ids=["policy", "gate"]
+    ("values", "observe_only"), [({"mode.mine": "observe"}, False), ({}, True)], ids=["policy", "gate"]
 )
 @pytest.mark.parametrize("action", [Action.REJECT, Action.DELAY, Action.DROP])
 def test_observed_decisions_are_recorded_and_not_applied(
@@ -281,7 +281,7 @@ def test_observing_one_policy_does_not_disable_the_others(make_gate: MakeGate, s
             check(answering(decision(policy="mine")), "mine"),
             check(answering(decision(Action.DELAY, "other")), "other"),
         ],
-        {"observe_only.mine": True},
+        {"mode.mine": "observe"},
     )
     op = operation()
 

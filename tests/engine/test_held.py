@@ -55,7 +55,7 @@ def test_a_client_that_is_gone_is_not_held(make_gate: MakeGate, held: HeldOperat
 
 
 def test_an_operation_that_was_only_observed_is_not_held(make_gate: MakeGate, held: HeldOperations) -> None:
-    gate = make_gate([Check("mine", KINDS, holding_until(40), Stage.RATE)], {"observe_only.mine": True})
+    gate = make_gate([Check("mine", KINDS, holding_until(40), Stage.RATE)], {"mode.mine": "observe"})
     gate.publish(operation(), 0)
     assert len(held) == 0
 

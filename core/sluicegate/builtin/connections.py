@@ -15,7 +15,7 @@ from sluicegate.engine.check import Check, Stage
 from sluicegate.engine.state import TopicState
 from sluicegate.engine.wait_queue import LONGEST_WAIT_NS
 from sluicegate.hooks import hookimpl
-from sluicegate.model import Decision, EffectivePolicies, Operation, OperationKind, TopicName
+from sluicegate.model import Decision, EffectivePolicies, ModeKind, Operation, OperationKind, TopicName
 
 CONNECTION_RATE = "connection_rate_limit"
 BURST_SECONDS = 1.0
@@ -38,7 +38,7 @@ class ConnectionRate:
     """The policy of one broker, with the limiter that all its topics share."""
 
     def __init__(self) -> None:
-        self._limiters: dict[bool, _Limiter] = {}
+        self._limiters: dict[ModeKind, _Limiter] = {}
 
     @hookimpl
     def sluicegate_policy_model(self) -> type[PolicyModel]:
@@ -54,8 +54,8 @@ class ConnectionRate:
         limit = policies.number(CONNECTION_RATE)
         if limit == 0:
             return []
-        observed = policies.observes(CONNECTION_RATE)
-        limiter = self._limiters.setdefault(observed, _Limiter(limit, context.now_ns))
+        kind = policies.mode(CONNECTION_RATE).kind
+        limiter = self._limiters.setdefault(kind, _Limiter(limit, context.now_ns))
         limiter.bucket.reconfigure(limit, 0, BURST_SECONDS, context.now_ns)
 
         def check(op: Operation, now_ns: int) -> Decision | None:

@@ -38,6 +38,7 @@ class DelayPolicies(PolicyModel):
     parameters: ClassVar[frozenset[str]] = frozenset(
         {ACTIVE, TICK_TIME, DELAY_CLOCK, TIMESTAMP_AHEAD, TIMESTAMP_BEHIND}
     )
+    whole_topic: ClassVar[frozenset[str]] = frozenset({FIXED_DELAY})
     defaults: ClassVar[Mapping[str, int | float | str | bool]] = {
         DELAY_CLOCK: "publish_time",
         TIMESTAMP_AHEAD: DEFAULT_AHEAD_MS,

@@ -6,7 +6,7 @@ A factor's switch disables its checks, so that they cost nothing while the facto
 from collections.abc import Sequence
 
 from sluicegate.builtin.quota_limit import QuotaLimit
-from sluicegate.builtin.rates import Rate, publish_rates
+from sluicegate.builtin.rate import Rate, publish_rates
 from sluicegate.engine.check import Check, Stage
 from sluicegate.engine.factors import Factor
 from sluicegate.engine.state import TopicState
@@ -26,10 +26,10 @@ def factor_checks(
     :param policies: the topic's policies.
     :param state: the topic's state.
     :param broker: the topic's broker, which has the factors.
-    :param quotas: the quotas that apply to the topic. Factors reduce neither observe-only quotas nor
-        observe-only rates, because these do not apply to anyone.
+    :param quotas: the quotas that apply to the topic. Factors reduce only quotas and rates that
+        apply to everybody.
     """
-    rates = [rate for rate in publish_rates(policies) if not rate.observed]
+    rates = [rate for rate in publish_rates(policies) if rate.mode.enforces]
     refusing = getattr(broker.config, "refuses_paused_producers", False)
     checks = []
     for factor in broker.factors:
@@ -46,7 +46,7 @@ def factor_checks(
 class _FactorPart:
     """One factor on one topic: it checks first, and charges once all checks have allowed the operation."""
 
-    __slots__ = ("_factor", "_limits", "_observed", "_quotas", "_rates", "_state")
+    __slots__ = ("_factor", "_is_for_all", "_limits", "_mode", "_quotas", "_rates", "_state")
 
     def __init__(
         self,
@@ -57,7 +57,8 @@ class _FactorPart:
         quotas: Sequence[QuotaLimit],
     ) -> None:
         self._factor = factor
-        self._observed = policies.observes(factor.name)
+        self._mode = policies.mode(factor.name)
+        self._is_for_all = self._mode.enforces
         self._state = state
         self._rates = rates
         self._quotas = quotas
@@ -68,19 +69,19 @@ class _FactorPart:
         if self._factor.value <= 0:
             return paused(self._factor, op.topic)
         for limit in self._of_rates(now_ns) if self._limits is None else self._limits:
-            if wait := limit.wait(op, now_ns) if self._observed else limit.ready(op, now_ns):
+            if wait := limit.ready(op, now_ns) if self._applies_to(op) else limit.wait_outside(op, now_ns):
                 return reduced(limit, op, f"topic {op.topic}", wait, now_ns)
         for quota in self._quotas:
             share = self._of_quota(quota, op, now_ns)
             if share is None:
                 continue
-            if wait := share.wait(op, now_ns) if self._observed else share.ready(op, now_ns):
+            if wait := share.ready(op, now_ns) if self._applies_to(op) else share.wait_outside(op, now_ns):
                 return reduced(share, op, f"{quota.who(op)} on topic {op.topic}", wait, now_ns)
         return None
 
     def charge(self, op: Operation, now_ns: int) -> None:
         if self._factor.value <= 0:
-            return  # the factor is observe-only, or the check would have refused the operation
+            return  # the factor does not apply to all, or the check would have refused the operation
         for limit in self._of_rates(now_ns) if self._limits is None else self._limits:
             self._charge(limit, op, now_ns)
         for quota in self._quotas:
@@ -94,13 +95,18 @@ class _FactorPart:
         return None
 
     def _charge(self, limit: ThrottledLimit, op: Operation, now_ns: int) -> None:
-        # An observe-only limit is not charged for operations that would have waited.
-        if not self._observed or limit.wait(op, now_ns) == 0:
+        if self._applies_to(op):
             limit.charge(op, now_ns)
+        else:
+            limit.follow(now_ns)
+            limit.queue.take_outside(op, now_ns)
+
+    def _applies_to(self, op: Operation) -> bool:
+        return self._is_for_all or self._mode.applies_to(self._factor.name, op)
 
     def _of_quota(self, quota: QuotaLimit, op: Operation, now_ns: int) -> ThrottledLimit | None:
         share = quota.share_of(op, now_ns)
-        return share.reduced(self._factor, observed=self._observed) if share is not None else None
+        return share.reduced(self._factor, self._mode.kind) if share is not None else None
 
     def _of_rates(self, now_ns: int) -> Sequence[ThrottledLimit]:
         self._limits = [self._of_rate(rate, now_ns) for rate in self._rates]
@@ -110,7 +116,8 @@ class _FactorPart:
         state = self._state
         kept = state.plugin_data.setdefault(_LIMITS, {})
         assert isinstance(kept, dict)  # noqa: S101 - only this module writes this key
-        key = f"{'observed ' if self._observed else ''}{self._factor.name} of {rate.key}"
+        kind = "" if self._mode.enforces else f"{self._mode.kind} "
+        key = f"{kind}{self._factor.name} of {rate.key}"
         limit: ThrottledLimit | None = kept.get(key)
         base = state.limiters.get(rate.key) or rate.queue(state, now_ns)
         if limit is None or limit.factor is not self._factor:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from sluicegate.builtin.shares import Share
 from sluicegate.builtin.stopping import limited
 from sluicegate.engine.check import Check, Stage
-from sluicegate.model import Action, Decision, EffectivePolicies, Operation, OperationKind
+from sluicegate.model import Action, Decision, EffectivePolicies, Mode, Operation, OperationKind
 
 TOGETHER = ("publish_quota", "publish_quota_bytes")
 """Quotas of all principals together."""
@@ -16,13 +16,13 @@ class QuotaLimit:
     """One kind of quota on one topic: checks first, and charges once all checks have allowed the operation.
 
     :param names: its policies, for messages and for bytes.
-    :param mask: which of them apply in this mode.
+    :param mask: which of them have this mode.
     :param policies: the topic's policies.
     :param share_of: returns the bucket to charge an operation to; None if it has no quota.
-    :param observed: True if it is observe-only.
+    :param mode: to whom it applies.
     """
 
-    __slots__ = ("_action", "_name", "_names", "_observed", "_policies", "share_of")
+    __slots__ = ("_action", "_is_for_all", "_mode", "_name", "_names", "_policies", "share_of")
 
     def __init__(
         self,
@@ -30,13 +30,14 @@ class QuotaLimit:
         mask: Sequence[bool],
         policies: EffectivePolicies,
         share_of: Callable[[Operation, int], Share | None],
-        observed: bool,
+        mode: Mode,
     ) -> None:
         self._names = names
         self._name = names[0] if mask[0] and (policies.number(names[0]) or not mask[1]) else names[1]
         self._policies = policies
         self.share_of = share_of
-        self._observed = observed
+        self._mode = mode
+        self._is_for_all = mode.enforces
         self._action = Action.REJECT if policies.on_limit(names) == "reject" else Action.DELAY
 
     def checks(self) -> list[Check]:
@@ -55,10 +56,10 @@ class QuotaLimit:
         if share is None:
             return None
         queue = share.queue
-        if self._observed or self._action is Action.REJECT:
-            wait = queue.bucket.wait(op.messages, op.bytes, now_ns)
-        else:
+        if self._action is not Action.REJECT and self._applies_to(op):
             wait = queue.ready(op, now_ns)
+        else:
+            wait = queue.wait_outside(op, now_ns)
         if wait == 0:
             return None
         short = queue.bucket.shortage(op.messages, op.bytes, now_ns)
@@ -73,8 +74,10 @@ class QuotaLimit:
         share = self.share_of(op, now_ns)
         if share is None:
             return
-        bucket = share.queue.bucket
-        if self._observed:
-            bucket.take(op.messages, op.bytes, now_ns)  # charges nothing if the operation would have waited
+        if self._applies_to(op):
+            share.queue.bucket.charge(op.messages, op.bytes, now_ns)
         else:
-            bucket.charge(op.messages, op.bytes, now_ns)
+            share.queue.take_outside(op, now_ns)
+
+    def _applies_to(self, op: Operation) -> bool:
+        return self._is_for_all or self._mode.applies_to(self._name, op)

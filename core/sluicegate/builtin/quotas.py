@@ -14,7 +14,7 @@ from pydantic import Field
 
 from sluicegate.builtin.factors import factor_checks
 from sluicegate.builtin.quota_limit import TOGETHER, QuotaLimit
-from sluicegate.builtin.rates import BURST_SECONDS, DEFAULT_BURST_SECONDS
+from sluicegate.builtin.rate import BURST_SECONDS, DEFAULT_BURST_SECONDS
 from sluicegate.builtin.shares import MOST, Share, Shares
 from sluicegate.config import ByteRate, MessageRate, PolicyModel
 from sluicegate.config.models import OnLimit
@@ -23,7 +23,7 @@ from sluicegate.engine.quota import Quota
 from sluicegate.engine.state import TopicState
 from sluicegate.engine.topic_context import TopicContext
 from sluicegate.hooks import BrokerContext, hookimpl
-from sluicegate.model import EffectivePolicies, Operation, TopicName, shortened
+from sluicegate.model import ENFORCE, EffectivePolicies, Mode, Operation, TopicName, shortened
 
 EACH = ("principal_publish_quota", "principal_publish_quota_bytes")
 _EVERY = (*TOGETHER, *EACH)
@@ -63,8 +63,8 @@ class _Part(NamedTuple):
 
     mask: tuple[bool, bool]
     """Whether it takes messages, and bytes."""
-    observed: bool
-    """True for what it only observes, else for what applies to it."""
+    mode: Mode
+    """To whom these apply."""
 
 
 class PrincipalQuotas:
@@ -99,29 +99,30 @@ class PrincipalQuotas:
             self._version = policies.version
         broker = context.context
         applied: list[QuotaLimit] = []
-        observed: list[QuotaLimit] = []
+        on_trial: list[QuotaLimit] = []
         if _has_quotas(_EVERY, policies, broker):
-            applied = self._limits(policies, context, observed=False)
-            observed = self._limits(policies, context, observed=True)
-        checks = [check for limit in (*applied, *observed) for check in limit.checks()]
+            applied = self._limits(policies, context, ENFORCE)
+            others = [mode for mode in policies.modes((*TOGETHER, *EACH)) if not mode.enforces]
+            on_trial = [limit for mode in others for limit in self._limits(policies, context, mode)]
+        checks = [check for limit in (*applied, *on_trial) for check in limit.checks()]
         if broker is not None and broker.factors:
             checks += factor_checks(policies, context, broker, applied)
         return checks
 
-    def _limits(self, policies: EffectivePolicies, state: TopicState, *, observed: bool) -> list[QuotaLimit]:
+    def _limits(self, policies: EffectivePolicies, state: TopicState, mode: Mode) -> list[QuotaLimit]:
         """The quotas that apply to a topic, the common one first."""
         found = []
-        part = _part(TOGETHER, policies, observed)
+        part = _part(TOGETHER, policies, mode)
         messages, nbytes = (policies.number(name) for name in TOGETHER)
         together = Quota(messages, nbytes)
         share = self._share("of all", together, part, policies, state.context, state.now_ns)
         if share is not None:
-            found.append(QuotaLimit(TOGETHER, part.mask, policies, lambda op, now_ns: share, observed))
-        part = _part(EACH, policies, observed)
+            found.append(QuotaLimit(TOGETHER, part.mask, policies, lambda op, now_ns: share, mode))
+        part = _part(EACH, policies, mode)
         if any(part.mask) and _has_quotas(EACH, policies, state.context):
             known = self._known.setdefault(part, OrderedDict())
             share_of = partial(self._share_of, known, part, policies, state.context)
-            found.append(QuotaLimit(EACH, part.mask, policies, share_of, observed))
+            found.append(QuotaLimit(EACH, part.mask, policies, share_of, mode))
         return found
 
     def _share_of(
@@ -163,7 +164,7 @@ class PrincipalQuotas:
         messages, nbytes = quota.messages_per_s * part.mask[0], quota.bytes_per_s * part.mask[1]
         if not messages and not nbytes:
             return None
-        name = f"observed {owner}" if part.observed else owner
+        name = owner if part.mode.enforces else f"{part.mode.kind} {owner}"
         if messages != quota.messages_per_s:
             name = f"bytes {name}"
         elif nbytes != quota.bytes_per_s:
@@ -171,9 +172,9 @@ class PrincipalQuotas:
         return self._shares.get(name, Quota(messages, nbytes), _burst_seconds(policies, context), now_ns)
 
 
-def _part(names: Iterable[str], policies: EffectivePolicies, observed: bool) -> _Part:
-    messages, nbytes = (policies.observes(name) == observed for name in names)
-    return _Part((messages, nbytes), observed)
+def _part(names: Iterable[str], policies: EffectivePolicies, mode: Mode) -> _Part:
+    messages, nbytes = (policies.mode(name) == mode for name in names)
+    return _Part((messages, nbytes), mode)
 
 
 def _has_quotas(names: Iterable[str], policies: EffectivePolicies, context: TopicContext | None) -> bool:

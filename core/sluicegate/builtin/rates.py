@@ -5,33 +5,33 @@ Otherwise it waits for its turn (`delay`), is refused (`reject`) or dropped (`dr
 a delivery guarantee). Reliable dispatch is only ever delayed.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from pydantic import Field
 
+from sluicegate.builtin.dispatch_rates import dispatch_checks
+from sluicegate.builtin.rate import BURST_SECONDS, DEFAULT_BURST_SECONDS, Rate, publish_rates
 from sluicegate.config import ByteRate, MessageRate, PolicyModel, Seconds
 from sluicegate.config.asking import only_with
 from sluicegate.config.models import OnLimit
 from sluicegate.engine.bucket import DualBucket
 from sluicegate.engine.check import Check, CheckCall, Stage
-from sluicegate.engine.state import SubscriptionState, TopicState
-from sluicegate.engine.wait_queue import LONGEST_WAIT_NS, WaitQueue
+from sluicegate.engine.state import TopicState
+from sluicegate.engine.wait_queue import WaitQueue
 from sluicegate.hooks import hookimpl
 from sluicegate.model import (
     Action,
     Decision,
     EffectivePolicies,
+    ModeKind,
     Operation,
     OperationKind,
-    Outcome,
-    Reason,
     TopicName,
 )
 
-BURST_SECONDS = "burst_seconds"
-DEFAULT_BURST_SECONDS = 1.0
+_PUBLISH = (OperationKind.PUBLISH,)
+_OVER = {"delay": Action.DELAY, "reject": Action.REJECT, "drop": Action.DROP}
 
 
 class RatePolicies(PolicyModel):
@@ -85,69 +85,6 @@ class RatePolicies(PolicyModel):
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Rate:
-    """The limit on one kind of rate of a topic, either applied or observe-only."""
-
-    what: str
-    names: tuple[str, str]
-    """Names of the policies for messages and for bytes."""
-    messages_per_s: float
-    bytes_per_s: float
-    burst_seconds: float
-    levels: tuple[str, str]
-    """The levels that set these policies."""
-    on_limit: str
-    """The action above the limit; messages and bytes share it."""
-    observed: bool
-
-    @property
-    def name(self) -> str:
-        """Name of the policy; the one for messages if both are set."""
-        return self.names[0] if self.messages_per_s else self.names[1]
-
-    @property
-    def key(self) -> str:
-        """Key of the limiter. Observe-only limits have another; their debt must never hold real traffic."""
-        return f"observed {self.names[0]}" if self.observed else self.names[0]
-
-    def queue(self, holder: TopicState | SubscriptionState, now_ns: int) -> WaitQueue:
-        """The limiter, updated to the current rates."""
-        return holder.limiter(self.key, self.messages_per_s, self.bytes_per_s, self.burst_seconds, now_ns)
-
-    def reason(self, bucket: DualBucket, op: Operation, now_ns: int) -> Reason:
-        """The reason for the dimension (messages or bytes) with the longer wait."""
-        short = bucket.shortage(op.messages, op.bytes, now_ns)
-        name = self.names[short.by_bytes]
-        where = f"topic {op.topic}"
-        if self.what == "Subscription dispatch":
-            where += f" subscription {op.subscription}"
-        text = f"{self.what} rate limit exceeded for {where}. {short} Slow down or increase {name} policy."
-        level = self.levels[short.by_bytes]
-        return Reason(name, Outcome.LIMIT_REACHED, text, short.current, short.limit, level)
-
-
-def rates_of(policies: EffectivePolicies, what: str, messages: str, nbytes: str) -> list[Rate]:
-    """The limits on one kind of rate: none, one, or two if only one dimension is observe-only."""
-    names = (messages, nbytes)
-    if policies.values.keys().isdisjoint(names):
-        return []
-    found = []
-    for observed in (False, True):
-        limits = [policies.number(name) if observed == policies.observes(name) else 0 for name in names]
-        if any(limits):
-            burst = policies.number(BURST_SECONDS) or DEFAULT_BURST_SECONDS
-            levels = policies.level(messages), policies.level(nbytes)
-            on_limit = policies.on_limit(names)
-            found.append(Rate(what, names, limits[0], limits[1], burst, levels, on_limit, observed))
-    return found
-
-
-def publish_rates(policies: EffectivePolicies) -> list[Rate]:
-    """The limits on publishing to a topic."""
-    return rates_of(policies, "Publish", "max_publish_rate", "max_publish_rate_bytes")
-
-
 @hookimpl
 def sluicegate_policy_model() -> type[PolicyModel]:
     """Add the rates of publishing and dispatch, and their common burst."""
@@ -160,32 +97,23 @@ def sluicegate_policy_checks(
     topic: TopicName, policies: EffectivePolicies, context: TopicState
 ) -> Sequence[Check]:
     """Check publishing and dispatch."""
-    publish = publish_rates(policies)
-    dispatch = rates_of(policies, "Dispatch", "max_dispatch_rate", "max_dispatch_rate_bytes")
-    subscription = rates_of(
-        policies,
-        "Subscription dispatch",
-        "max_subscription_dispatch_rate",
-        "max_subscription_dispatch_rate_bytes",
-    )
-    checks = [
-        Check(rate.name, (OperationKind.PUBLISH,), _publish_check(rate, context), Stage.RATE, takes=True)
-        for rate in publish
-    ]
-    for observed in (False, True):  # observe-only limits follow: they are charged once for what passes
-        both = [[rate for rate in rates if rate.observed == observed] for rates in (dispatch, subscription)]
-        first = next((rate for rates in both for rate in rates), None)
-        if first is not None:
-            call = _dispatch_check(next(iter(both[0]), None), next(iter(both[1]), None), context)
-            checks.append(Check(first.name, (OperationKind.DISPATCH,), call, Stage.RATE, takes=True))
-    return checks
+    publish = [check for rate in publish_rates(policies) for check in _publish_checks(rate, context)]
+    return [*publish, *dispatch_checks(policies, context)]
 
 
-def _publish_check(rate: Rate, state: TopicState) -> CheckCall:
+def _publish_checks(rate: Rate, state: TopicState) -> Sequence[Check]:
     queue = rate.queue(state, state.now_ns)
-    if rate.observed or rate.on_limit != "delay":
-        return _refusing_check(rate, queue.bucket)
-    return _PublishCheck(rate, queue).check
+    if rate.mode.kind is ModeKind.CANARY:
+        canary = _CanaryCheck(rate, queue)
+        return (
+            Check(rate.name, _PUBLISH, canary.check, Stage.RATE),
+            Check(rate.name, _PUBLISH, canary.charge, Stage.ACCOUNT),
+        )
+    if rate.mode.observes or rate.on_limit != "delay":
+        call = _refusing_check(rate, queue.bucket)
+    else:
+        call = _PublishCheck(rate, queue).check
+    return (Check(rate.name, _PUBLISH, call, Stage.RATE, takes=True),)
 
 
 class _PublishCheck:
@@ -225,102 +153,44 @@ class _PublishCheck:
         return Decision(Action.DELAY, (self.rate.reason(bucket, op, now_ns),), delay_ns=wait)
 
 
+class _CanaryCheck:
+    """Checks first, and charges once all checks have allowed: an enforced limit may hold the message yet.
+
+    Messages of all clients count, but what passes in spite of the limit uses nothing that the canary waits
+    for.
+    """
+
+    def __init__(self, rate: Rate, queue: WaitQueue) -> None:
+        self._rate = rate
+        self._queue = queue
+
+    def check(self, op: Operation, now_ns: int) -> Decision | None:
+        rate, queue = self._rate, self._queue
+        if rate.on_limit == "delay" and rate.mode.applies_to(rate.name, op):
+            wait = queue.ready(op, now_ns)
+        else:
+            wait = queue.wait_outside(op, now_ns)
+        return _refusal(rate, queue.bucket, op, wait, now_ns) if wait else None
+
+    def charge(self, op: Operation, now_ns: int) -> None:
+        if self._rate.mode.applies_to(self._rate.name, op):
+            self._queue.bucket.charge(op.messages, op.bytes, now_ns)
+        else:
+            self._queue.take_outside(op, now_ns)
+
+
 def _refusing_check(rate: Rate, bucket: DualBucket) -> CheckCall:
     """Refuse operations that would have to wait, without a place in the queue."""
-    over = {"delay": Action.DELAY, "reject": Action.REJECT, "drop": Action.DROP}[rate.on_limit]
 
     def check(op: Operation, now_ns: int) -> Decision | None:
         wait = bucket.take(op.messages, op.bytes, now_ns)
-        if wait == 0:
-            return None
-        action = Action.REJECT if over is Action.DROP and op.reliable else over
-        return Decision(action, (rate.reason(bucket, op, now_ns),), delay_ns=wait)
+        return _refusal(rate, bucket, op, wait, now_ns) if wait else None
 
     return check
 
 
-def _dispatch_check(topic: Rate | None, subscription: Rate | None, state: TopicState) -> CheckCall:
-    """Check the topic's and the subscription's rate together: both are charged, or neither."""
-    topic_bucket = topic.queue(state, state.now_ns).bucket if topic else None
-    limiter_of = _subscription_limiters(subscription, state) if subscription else None
-
-    def check(op: Operation, now_ns: int) -> Decision | None:
-        messages = op.messages
-        nbytes = op.bytes
-        if limiter_of is None or not (op.subscription or op.also):
-            if topic_bucket is None or topic_bucket.take(messages, nbytes, now_ns) == 0:
-                return None
-            return _dispatch_refusal(op, now_ns, ((topic, topic_bucket),))
-        limiter = limiter_of(op.subscription, now_ns)
-        if op.also:
-            limiters = (limiter, *(limiter_of(name, now_ns) for name in op.also))
-            return _take_all(op, now_ns, topic, topic_bucket, subscription, limiters)
-        bucket = limiter.bucket
-        if bucket.take(messages, nbytes, now_ns) == 0:
-            if topic_bucket is None or topic_bucket.take(messages, nbytes, now_ns) == 0:
-                limiter.passed_messages += messages
-                limiter.passed_bytes += nbytes
-                return None
-            bucket.charge(-messages, -nbytes, now_ns)  # refund at the same time, as if never charged
-        return _dispatch_refusal(op, now_ns, ((topic, topic_bucket), (subscription, bucket)))
-
-    return check
-
-
-def _take_all(
-    op: Operation,
-    now_ns: int,
-    topic: Rate | None,
-    topic_bucket: DualBucket | None,
-    subscription: Rate | None,
-    limiters: Sequence[WaitQueue],
-) -> Decision | None:
-    limits = ((topic, topic_bucket), *((subscription, limiter.bucket) for limiter in limiters))
-    taken: list[DualBucket] = []
-    for _, bucket in limits:
-        if bucket is None:
-            continue
-        if bucket.take(op.messages, op.bytes, now_ns) != 0:
-            for charged in taken:
-                charged.charge(-op.messages, -op.bytes, now_ns)
-            return _dispatch_refusal(op, now_ns, limits)
-        taken.append(bucket)
-    for limiter in limiters:
-        limiter.passed_messages += op.messages
-        limiter.passed_bytes += op.bytes
-    return None
-
-
-def _subscription_limiters(rate: Rate, state: TopicState) -> Callable[[str, int], WaitQueue]:
-    """Return a function that finds a subscription's limiter, and update all to the current rates."""
-    key = rate.key
-    subscriptions = state.subscriptions
-    for known in subscriptions.values():
-        if key in known.limiters:
-            rate.queue(known, state.now_ns)
-
-    def limiter_of(name: str, now_ns: int) -> WaitQueue:
-        known = subscriptions.get(name)
-        queue = known.limiters.get(key) if known is not None else None
-        if queue is None:
-            queue = rate.queue(state.subscription(name, now_ns), now_ns)
-        return queue
-
-    return limiter_of
-
-
-def _dispatch_refusal(
-    op: Operation, now_ns: int, limits: Sequence[tuple[Rate | None, DualBucket | None]]
-) -> Decision:
-    """Delay by the longest wait, or drop unreliable messages if a limit says so."""
-    wait, drop, reasons = 1, False, []
-    for rate, bucket in limits:
-        if rate is None or bucket is None:
-            continue
-        own_wait = bucket.wait(op.messages, op.bytes, now_ns)
-        if own_wait > 0:
-            wait = max(wait, own_wait)
-            drop = drop or rate.on_limit == "drop"
-            reasons.append(rate.reason(bucket, op, now_ns))
-    action = Action.DROP if drop and not op.reliable else Action.DELAY
-    return Decision(action, tuple(reasons), delay_ns=min(wait, LONGEST_WAIT_NS))
+def _refusal(rate: Rate, bucket: DualBucket, op: Operation, wait: int, now_ns: int) -> Decision:
+    action = _OVER[rate.on_limit]
+    if action is Action.DROP and op.reliable:
+        action = Action.REJECT
+    return Decision(action, (rate.reason(bucket, op, now_ns),), delay_ns=wait)

@@ -8,6 +8,7 @@ from sluicegate.engine.factors import Factor
 from sluicegate.engine.quota import Quota
 from sluicegate.engine.throttle import ThrottledLimit
 from sluicegate.engine.wait_queue import WaitQueue
+from sluicegate.model import ModeKind
 
 MOST = 10_000
 """Buckets to keep, and most principals with a cached quota; the least recently used are evicted first."""
@@ -23,11 +24,11 @@ class Share:
     def __init__(self, quota: Quota, burst_seconds: float, now_ns: int) -> None:
         bucket = DualBucket(quota.messages_per_s, quota.bytes_per_s, burst_seconds, now_ns)
         self.queue = WaitQueue(bucket)
-        self._reduced: dict[tuple[str, bool], ThrottledLimit] = {}
+        self._reduced: dict[tuple[str, ModeKind], ThrottledLimit] = {}
 
-    def reduced(self, factor: Factor, *, observed: bool) -> ThrottledLimit:
-        """The limit reduced by a factor; an observe-only factor has a separate one."""
-        key = (factor.name, observed)
+    def reduced(self, factor: Factor, kind: ModeKind) -> ThrottledLimit:
+        """The limit reduced by a factor; each kind of the factor's mode has one of its own."""
+        key = (factor.name, kind)
         limit = self._reduced.get(key)
         if limit is None or limit.factor is not factor:
             limit = self._reduced[key] = ThrottledLimit(factor, self.queue.bucket)

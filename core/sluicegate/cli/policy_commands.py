@@ -91,7 +91,7 @@ def set_(
     """Set policies in the store, such as `set topic orders.eu max_publish_rate=500/s`.
 
     All are set at once, or none. A ceiling is set by `ceiling.POLICY=VALUE`, an option by
-    `on_limit.POLICY=reject` or `observe_only.POLICY=true`.
+    `on_limit.POLICY=reject` or `mode.POLICY=observe`.
     """
     name, rest = _named(level, words)
     edits = []

@@ -3,9 +3,18 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 
-from pydantic import BaseModel, Field, GetJsonSchemaHandler, TypeAdapter, create_model, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    GetJsonSchemaHandler,
+    TypeAdapter,
+    create_model,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
@@ -13,9 +22,10 @@ from pydantic_core import CoreSchema
 from sluicegate.config.asking import fields_of
 from sluicegate.config.models import Contradiction, OnUnknown, PolicyModel, Strict
 from sluicegate.config.units import DELAY, DURATION, Unit, refuse
-from sluicegate.model import PolicyValue
+from sluicegate.model import ModeKind, PolicyValue, parse_mode
+from sluicegate.model.mode import HOW_TO_WRITE
 
-OPTIONS = ("on_limit", "observe_only", "on_unknown")
+OPTIONS = ("on_limit", "mode", "on_unknown")
 """Options of policies; their settings have dotted names such as `on_limit.max_publish_rate`."""
 
 CEILING = "ceiling."
@@ -29,27 +39,49 @@ _make: Any = create_model
 """Untyped, because the overloads of `create_model` do not accept types built at run time."""
 
 
-class _SwitchMap(Strict):
-    """`observe_only`: true or false for every policy, or a map by policy."""
+def _canonical_mode(value: object) -> object:
+    if not isinstance(value, str):
+        raise refuse(f"{value!r} is no mode", HOW_TO_WRITE)
+    try:
+        return str(parse_mode(value))
+    except ValueError as error:
+        raise refuse(str(error), HOW_TO_WRITE) from None
+
+
+def _without_canary(value: str) -> str:
+    if parse_mode(value).kind is ModeKind.CANARY:
+        raise refuse(
+            f"{value!r} is for policies that treat clients differently, this one cannot",
+            "write 'observe' or 'enforce'",
+        )
+    return value
+
+
+_MODE_PATTERN = r"^\s*(observe|enforce|canary\s+\S.*?)\s*$"
+_Mode: TypeAlias = Annotated[str, BeforeValidator(_canonical_mode), Field(pattern=_MODE_PATTERN)]
+_WholeMode: TypeAlias = Annotated[_Mode, AfterValidator(_without_canary)]
+
+
+class _ModeMap(Strict):
+    """`mode`: one for every policy, or a map by policy."""
+
+    whole_topic: ClassVar[frozenset[str]] = frozenset()
 
     @model_validator(mode="before")
     @classmethod
-    def _expand_bool(cls, data: object) -> object:
-        if isinstance(data, bool):
-            return dict.fromkeys(cls.model_fields, data)
-        if not isinstance(data, dict):
-            raise refuse(
-                f"{data!r} is not true or false",
-                "write true, false, or a mapping of policies to true or false",
-            )
-        return data
+    def _expand(cls, data: object) -> object:
+        if isinstance(data, dict):
+            return data
+        mode = str(_canonical_mode(data))
+        of_whole = str(ModeKind.OBSERVE) if parse_mode(mode).kind is ModeKind.CANARY else mode
+        return {name: of_whole if name in cls.whole_topic else mode for name in cls.model_fields}
 
     @classmethod
     def __get_pydantic_json_schema__(
         cls, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
         by_policy = handler.resolve_ref_schema(handler(schema))
-        return {"anyOf": [{"type": "boolean"}, dict(by_policy)]}
+        return {"anyOf": [{"type": "string", "pattern": _MODE_PATTERN}, dict(by_policy)]}
 
 
 @dataclass(frozen=True)
@@ -64,6 +96,7 @@ class PolicyFields:
     on_unknown_policies: frozenset[str]
     parameters: frozenset[str]
     broker_only: frozenset[str]
+    whole_topic: frozenset[str]
     defaults: Mapping[str, PolicyValue]
     _contradicting: tuple[tuple[Callable[..., Iterable[Contradiction]], frozenset[str] | None], ...]
     """The models' `contradictions`, each with its `fields_of`."""
@@ -95,7 +128,7 @@ class PolicyFields:
         return (
             *self.infos,
             *(f"on_limit.{name}" for name in self.on_limit_actions),
-            *(f"observe_only.{name}" for name in self.policies),
+            *(f"mode.{name}" for name in self.policies),
             *(f"on_unknown.{name}" for name in sorted(self.on_unknown_policies)),
             *(f"{CEILING}{name}" for name in self.infos if self.takes_ceiling(name)),
         )
@@ -104,7 +137,7 @@ class PolicyFields:
         """True for a setting that only the broker level has; namespaces and topics refuse it.
 
         They may have the other options of a limit that all topics share: what happens to their own messages
-        at the limit, and whether that is only observed.
+        at the limit, and to whom that applies.
         """
         option, _, policy = self.aliases.get(name, name).rpartition(".")
         policy = self.aliases.get(policy, policy)
@@ -160,15 +193,15 @@ class PolicyFields:
             raise KeyError(name)
         if option == "ceiling":
             return Annotated[_without_none(self.infos[policy].rebuild_annotation()), Field(gt=0)]
-        if option == "observe_only":
-            return Annotated[bool, Field(strict=True)]
+        if option == "mode":
+            return self._mode(policy)
         return Literal[self.on_limit_actions[policy]] if option == "on_limit" else OnUnknown
 
     def level_model(self) -> type[PolicyModel]:
         """Build the model of one level: all fields, `ceiling`, `locked` and the options."""
         ceilings = {name: info for name, info in self.infos.items() if self.takes_ceiling(name)}
         actions = {name: Literal[allowed] for name, allowed in self.on_limit_actions.items()}
-        switches = dict.fromkeys(self.policies, Annotated[bool, Field(strict=True)])
+        modes = {name: self._mode(name) for name in self.policies}
         unknowns = dict.fromkeys(sorted(self.on_unknown_policies), OnUnknown)
         ceiling = _make(
             "Ceiling",
@@ -181,7 +214,8 @@ class PolicyFields:
         )
         ceiling.aliases = {alias: name for alias, name in self.aliases.items() if name in ceilings}
         on_limit = _map("OnLimit", Strict, actions, "What happens at the limit, by policy.")
-        observe = _map("ObserveOnly", _SwitchMap, switches, "True or false for all policies, or by policy.")
+        mode: Any = _map("Modes", _ModeMap, modes, "How far policies are rolled out: all, or by policy.")
+        mode.whole_topic = self.whole_topic
         on_unknown = _map("OnUnknown", Strict, unknowns, "What holds while data is missing, by policy.")
         names: Any = Literal[self.settings] if self.infos else str
         level = _make(
@@ -194,12 +228,15 @@ class PolicyFields:
                 Field(default=(), description="Fields set here that the store cannot override."),
             ),
             on_limit=(on_limit | None, Field(default=None, description=on_limit.__doc__)),
-            observe_only=(observe | None, Field(default=None, description=observe.__doc__)),
+            mode=(mode | None, Field(default=None, description=mode.__doc__)),
             on_unknown=(on_unknown | None, Field(default=None, description=on_unknown.__doc__)),
         )
         level.aliases = self.aliases
         made: type[PolicyModel] = level
         return made
+
+    def _mode(self, policy: str) -> Any:
+        return _WholeMode if policy in self.whole_topic else _Mode
 
     def takes_ceiling(self, name: str) -> bool:
         """True for limits: numbers where a smaller value is stricter."""
@@ -233,6 +270,7 @@ def _merged(models: tuple[type[PolicyModel], ...]) -> PolicyFields:
         on_unknown_policies=frozenset().union(*(model.on_unknown_policies for model in models)),
         parameters=frozenset().union(*(model.parameters for model in models)),
         broker_only=frozenset().union(*(model.broker_only for model in models)),
+        whole_topic=frozenset().union(*(model.whole_topic for model in models)),
         defaults={k: v for model in models for k, v in model.defaults.items()},
         _contradicting=tuple((model.contradictions, fields_of(model.contradictions)) for model in models),
     )

@@ -61,7 +61,9 @@ class PolicyModel(Strict):
     on_unknown_policies: ClassVar[frozenset[str]] = frozenset()
     """Policies that have `on_unknown`, because they depend on data that can be missing."""
     parameters: ClassVar[frozenset[str]] = frozenset()
-    """Fields that only shape other policies (`burst_seconds`): no `observe_only`, no ceiling."""
+    """Fields that only shape other policies (`burst_seconds`): no `mode`, no ceiling."""
+    whole_topic: ClassVar[frozenset[str]] = frozenset()
+    """Policies that apply to a whole topic, whoever uses it: they cannot have a canary."""
     broker_only: ClassVar[frozenset[str]] = frozenset()
     """Fields that apply to a whole broker; namespaces and topics refuse them, also in `ceiling` and
     `on_unknown`."""

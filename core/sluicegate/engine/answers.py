@@ -204,7 +204,7 @@ def _wrong_with_decision(decision: object, op: Operation) -> str:
     if not isinstance(factor, float | int) or not 0 <= factor <= 1:
         return f"a decision has factor {shown(factor)}, expected 0.0 to 1.0"
     if answer.observed is not False:
-        return "a decision says that it is observed, which the policy's 'observe_only' alone may say"
+        return "a decision says that it is observed, which the policy's 'mode' alone may say"
     reasons = answer.reasons
     if not isinstance(reasons, tuple | list) or not (reasons or action is Action.ALLOW):
         return f"a decision to {action} has reasons {shown(reasons)}, expected a tuple of at least one Reason"

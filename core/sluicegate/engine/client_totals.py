@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from weakref import WeakSet
 
-from sluicegate.model import Operation, shortened
+from sluicegate.model import Operation, shortened, split_client
 
 MOST = 10_000
 """Pairs of principal and client id that are told apart; all others are counted together, without a name."""
@@ -126,9 +126,3 @@ class Clients:
             if self._totals.pop((totals.principal, totals.client_id), None) is not None:
                 self._idle.add(totals)
         self._by_connection.clear()
-
-
-def split_client(client: str) -> tuple[str, str]:
-    """Client id and address of `Operation.client`; the host stands for the id of a client without one."""
-    client_id, _, address = client.rpartition("@")
-    return client_id or address.rpartition(":")[0] or address, address

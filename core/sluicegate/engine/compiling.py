@@ -56,7 +56,7 @@ def compile_gate(
     one.
 
     :param topic: the topic.
-    :param policies: what holds for it; `observe_only` of all or of single policies is applied here.
+    :param policies: what holds for it; what is only observed, and for whom, is applied here.
     :param state: its state.
     :param checks: what all plugins returned.
     :param delay: what holds for its delivery time, if anything.

@@ -22,7 +22,7 @@ class Factor:
 
     Only the thread that owns the gates may set it (`BrokerContext.apply`).
 
-    :param name: what decisions, metrics and options (`observe_only.NAME`) call it, in snake_case.
+    :param name: what decisions, metrics and options (`mode.NAME`) call it, in snake_case.
     :param text: what clients are advised to do, a sentence; or what gives it when one is refused.
     """
 
@@ -123,10 +123,10 @@ class Factors:
     def minimum(self, policies: EffectivePolicies | None = None) -> float:
         """The smallest value: the share of each quota that all of them leave.
 
-        :param policies: factors that it only observes are left out.
+        :param policies: factors that do not apply to everybody are left out.
         """
-        return min((factor.value for factor in self if not _is_observed(factor, policies)), default=1.0)
+        return min((factor.value for factor in self if not _is_on_trial(factor, policies)), default=1.0)
 
 
-def _is_observed(factor: Factor, policies: EffectivePolicies | None) -> bool:
-    return policies is not None and policies.observes(factor.name)
+def _is_on_trial(factor: Factor, policies: EffectivePolicies | None) -> bool:
+    return policies is not None and not policies.enforces(factor.name)

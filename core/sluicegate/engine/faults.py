@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from sluicegate.engine.bucket import SECOND_NS
 from sluicegate.engine.check import Check, CheckCall
+from sluicegate.model import Mode, Operation
 
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
 _KIND_LENGTH = 100
@@ -63,17 +64,23 @@ def plugin_of(check: Check) -> str:
 
 @dataclass(slots=True, eq=False)
 class GuardedCheck:
-    """A check as one gate runs it: whether it is only observed, and whether it is skipped for its faults."""
+    """A check as one gate runs it: to whom it applies, and whether it is skipped for its faults."""
 
     check: Check
     call: CheckCall
     """The check's own."""
-    observed: bool
+    mode: Mode
+    """To whom it applies."""
     faults: int = 0
     """Consecutive faults."""
     open_until_ns: int = 0
     suspect: bool = False
     """True once it has raised."""
+
+    def observes(self, op: Operation) -> bool:
+        """True if what it decides about an operation is only recorded."""
+        mode = self.mode
+        return not mode.enforces and not mode.applies_to(self.check.policy, op)
 
     def is_skipped(self, now_ns: int) -> bool:
         """True while the check is not to be called."""

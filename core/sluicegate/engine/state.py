@@ -44,7 +44,7 @@ class _Limiters:
     ) -> WaitQueue:
         """The limiter of a policy, made full if it is new, else brought to these rates with its balance kept.
 
-        :param policy: key; an observed policy needs a key of its own, so that it never shares debt.
+        :param policy: key; a policy that does not apply to everybody needs its own: no debt is shared.
         :param messages_per_s: 0 is unlimited.
         :param bytes_per_s: 0 is unlimited.
         :param burst_seconds: see DualBucket.

@@ -49,10 +49,10 @@ class ThrottledLimit:
             return 0
         return queue.ready(op, now_ns)
 
-    def wait(self, op: Operation, now_ns: int) -> int:
+    def wait_outside(self, op: Operation, now_ns: int) -> int:
         """How long until an operation would pass, without a place in the queue; the factor is above 0."""
         self.follow(now_ns)
-        return self.queue.bucket.wait(op.messages, op.bytes, now_ns)
+        return self.queue.wait_outside(op, now_ns)
 
     def charge(self, op: Operation, now_ns: int) -> None:
         """Charge an admitted operation."""

@@ -186,6 +186,19 @@ class WaitQueue:
             return 0
         return self._ask(op, now_ns, taking=False)
 
+    def wait_outside(self, op: Operation, now_ns: int) -> int:
+        """How long an operation would have to wait that the limit does not apply to; it gets no place.
+
+        :return: 0 if nobody waits and the bucket has enough, else ns.
+        """
+        wait = self.bucket.wait(op.messages, op.bytes, now_ns)
+        return wait if self.first is None else max(wait, RETRY_NS)
+
+    def take_outside(self, op: Operation, now_ns: int) -> None:
+        """Charge an operation that the limit does not apply to, unless it would have had to wait."""
+        if self.first is None:
+            self.bucket.take(op.messages, op.bytes, now_ns)
+
     def _ask(self, op: Operation, now_ns: int, *, taking: bool) -> int:
         with self._lock:
             held = op.waiter

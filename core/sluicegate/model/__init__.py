@@ -2,8 +2,9 @@
 
 from sluicegate.model.decision import Action, Decision, Outcome, Reason
 from sluicegate.model.glob import Glob
-from sluicegate.model.identifiers import ANONYMOUS, TopicName, path_name, shortened, written_out
+from sluicegate.model.identifiers import ANONYMOUS, TopicName, path_name, shortened, split_client, written_out
 from sluicegate.model.methods import Method, MethodMap, Path, Role, SizeOf, UnknownRule
+from sluicegate.model.mode import ENFORCE, OBSERVE, Mode, ModeKind, parse_mode
 from sluicegate.model.operation import Operation, OperationKind
 from sluicegate.model.policy import (
     LEVELS,
@@ -21,7 +22,9 @@ from sluicegate.model.visible import visible, visible_json
 
 __all__ = [
     "ANONYMOUS",
+    "ENFORCE",
     "LEVELS",
+    "OBSERVE",
     "Action",
     "Decision",
     "EffectivePolicies",
@@ -29,6 +32,8 @@ __all__ = [
     "Level",
     "Method",
     "MethodMap",
+    "Mode",
+    "ModeKind",
     "Operation",
     "OperationKind",
     "Outcome",
@@ -45,9 +50,11 @@ __all__ = [
     "TopicName",
     "UnknownRule",
     "digest_of",
+    "parse_mode",
     "path_name",
     "policy_version",
     "shortened",
+    "split_client",
     "version_text",
     "visible",
     "visible_json",

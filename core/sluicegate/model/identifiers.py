@@ -48,3 +48,9 @@ def shortened(name: str, longest: int) -> str:
 def written_out(name: str) -> str:
     """A name that a log can hold: JSON may have half of a character in it, which is written out."""
     return name.encode(errors="backslashreplace").decode()
+
+
+def split_client(client: str) -> tuple[str, str]:
+    """Client id and address of `Operation.client`; the host stands for the id of a client without one."""
+    client_id, _, address = client.rpartition("@")
+    return client_id or address.rpartition(":")[0] or address, address

@@ -5,7 +5,11 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TypeAlias
 
+from sluicegate.model.mode import ENFORCE, OBSERVE, Mode, ModeKind, parse_mode
+
 PolicyValue: TypeAlias = int | float | str | bool
+
+_ORDER = (ModeKind.ENFORCE, ModeKind.CANARY, ModeKind.OBSERVE)
 
 
 class Level(IntEnum):
@@ -55,7 +59,7 @@ class PolicyLayer:
     """What one source sets for one namespace, one topic, or the whole broker.
 
     Field names are the policies' (`max_publish_rate`) or, for an option of a policy, dotted:
-    `on_limit.max_publish_rate`, `observe_only.max_publish_rate`, `on_unknown.max_subscriptions_per_topic`.
+    `on_limit.max_publish_rate`, `mode.max_publish_rate`, `on_unknown.max_subscriptions_per_topic`.
     """
 
     level: Level
@@ -120,12 +124,28 @@ class EffectivePolicies:
         return str(self.values.get(field_name, default))
 
     def flag(self, field_name: str) -> bool:
-        """The value of a switch such as `observe_only.max_publish_rate`; False if it is unset."""
+        """The value of a switch such as `delayed_delivery_active`; False if it is unset."""
         return bool(self.values.get(field_name, False))
 
+    def mode(self, policy: str) -> Mode:
+        """To whom a policy applies on this topic, by its own setting or because all are only observed."""
+        if self.observe_only:
+            return OBSERVE
+        text = self.values.get(f"mode.{policy}")
+        return ENFORCE if text is None else parse_mode(str(text))
+
+    def modes(self, policies: Iterable[str]) -> list[Mode]:
+        """The modes of several policies, without repetition: first those that apply to everybody."""
+        found = {self.mode(policy): None for policy in policies}
+        return sorted(found, key=lambda mode: _ORDER.index(mode.kind)) if len(found) > 1 else list(found)
+
     def observes(self, policy: str) -> bool:
-        """Whether a policy is only observed for this topic, by its own setting or because all are."""
-        return self.observe_only or self.flag(f"observe_only.{policy}")
+        """Whether a policy applies to nobody on this topic."""
+        return self.mode(policy).observes
+
+    def enforces(self, policy: str) -> bool:
+        """Whether a policy applies to everybody on this topic."""
+        return self.mode(policy).enforces
 
     def on_limit(self, names: Iterable[str]) -> str:
         """What happens above a limit whose dimensions are charged together, such as messages and bytes.

@@ -4,8 +4,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sluicegate.engine.client_totals import split_client
-from sluicegate.model import Decision, Operation
+from sluicegate.model import Decision, Operation, split_client
 
 log = logging.getLogger("sluicegate.policy")
 

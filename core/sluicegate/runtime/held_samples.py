@@ -3,9 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from sluicegate.engine.client_totals import split_client
 from sluicegate.engine.held import Held, HeldOperations, holder_of
-from sluicegate.model import shortened
+from sluicegate.model import shortened, split_client
 from sluicegate.runtime.labels import LONGEST
 
 SHOWN = 100

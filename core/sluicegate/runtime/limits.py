@@ -7,7 +7,7 @@ from sluicegate.config.fields import PolicyFields
 from sluicegate.config.units import DELAY, DURATION
 from sluicegate.engine.factors import Factors
 from sluicegate.engine.quota import Quota
-from sluicegate.model import EffectivePolicies, PolicySet
+from sluicegate.model import EffectivePolicies, Mode, PolicySet
 
 PRINCIPAL_QUOTAS = ("principal_publish_quota", "principal_publish_quota_bytes")
 
@@ -23,7 +23,8 @@ class Limit:
     """`broker`, `namespace` or `topic`."""
     source: str
     """`file` or `store`."""
-    observed: bool
+    mode: Mode
+    """To whom it applies."""
 
 
 class Limits:
@@ -78,4 +79,4 @@ class Limits:
             if scale is None or made is None or made.level is None or not value:
                 continue
             level, source = made.level.label, made.source.label
-            yield Limit(policy, float(value) * scale, level, source, policies.observes(policy))
+            yield Limit(policy, float(value) * scale, level, source, policies.mode(policy))

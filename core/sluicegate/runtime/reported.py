@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sluicegate.config.fields import PolicyFields
-from sluicegate.model import EffectivePolicies
+from sluicegate.model import EffectivePolicies, ModeKind
 
 _FACTOR = "factor."
 _ADAPTIVE = "adaptive."
@@ -25,7 +25,7 @@ _DIGITS = 3
 def reported_factors(facts: Mapping[str, str], effective: EffectivePolicies) -> dict[str, dict[str, Any]]:
     """The factors among a broker's facts, by name, the smallest first.
 
-    :param effective: of the topic; it says which factors are only observed.
+    :param effective: of the topic; it says to whom factors apply.
     """
     found = {
         name: {
@@ -33,7 +33,7 @@ def reported_factors(facts: Mapping[str, str], effective: EffectivePolicies) -> 
             "why": str(fact.get("why", "")),
             "known": bool(fact.get("known", True)),
             "at_ms": int(fact.get("at_ms", 0)),
-            "observe_only": effective.observes(name),
+            "mode": str(effective.mode(name)),
         }
         for name, fact in _objects(facts, _FACTOR)
     }
@@ -49,14 +49,16 @@ def reduced_rates(
     :return: `by`, the factor's name; `paused`, whether it stops publishing; and `rates`: by policy, the
         `full` value and what is `left` of it.
     """
-    name = next((key for key, it in factors.items() if not it["observe_only"] and it["value"] < 1), None)
+    name = next(
+        (key for key, it in factors.items() if it["mode"] == ModeKind.ENFORCE and it["value"] < 1), None
+    )
     if name is None:
         return None
     rates = {}
     paused = factors[name]["value"] == 0
     for policy in () if paused else _QUOTAS:
         full = effective.number(policy)
-        if full and not effective.flag(f"observe_only.{policy}"):
+        if full and effective.enforces(policy):
             left = full * factors[name]["value"]
             left = round(left) if left >= 1 else round(left, _DIGITS)
             rates[policy] = {"full": fields.text(policy, full), "left": fields.text(policy, left)}

@@ -112,13 +112,17 @@ class TopicUse:
         key, by_bytes = _RATES[limit.policy]
         if (recent := self._of_topic.get(key)) is not None:
             return round(recent.rates(seconds)[by_bytes], 3)
-        wanted = f"observed {key}" if limit.observed else key
-        found = (recent for (_, of), (_, recent) in self._of_subscriptions.items() if of == wanted)
+        keys = (
+            (key,)
+            if limit.mode.enforces
+            else (f"{limit.mode.kind} {key}", f"{limit.mode.kind} {limit.policy}")
+        )
+        found = (recent for (_, of), (_, recent) in self._of_subscriptions.items() if of in keys)
         return round(max((recent.rates(seconds)[by_bytes] for recent in found), default=0.0), 3)
 
     def _in_force(self, limit: Limit, limits: Limits) -> float:
         """What factors and adaptive throttling leave of a rate; they reduce publishing alone."""
-        if limit.policy not in PUBLISH or limit.observed:
+        if limit.policy not in PUBLISH or not limit.mode.enforces:
             return limit.value
         left = limit.value * limits.factors.minimum(self._policies)
         throttle = self.state.limiters.get(_ADAPTIVE)

@@ -286,13 +286,13 @@ def test_the_schema_says_the_same() -> None:
         {"storage_hard_min_free_ratio": "5%"},
         {f"{SEED}.hard.min-free-percent": "12.5 %"},
         {"storage_hard_consumed_bytes": "900GiB"},
-        {"on_unknown": {"storage_quota": "open"}, "observe_only": {"storage_quota": True}},
+        {"on_unknown": {"storage_quota": "open"}, "mode": {"storage_quota": "observe"}},
     ]
     bad: list[dict[str, object]] = [
         {"storage_hard_min_free_ratio": 5},
         {"storage_hard_min_free_ratio": "101%"},
         {"storage_quota": "yes"},
-        {"observe_only": {"storage_hard_consumed_bytes": True}},
+        {"mode": {"storage_hard_consumed_bytes": "observe"}},
     ]
     for policies in good:
         is_valid.validate({"brokers": [entry], "policies": {"broker": policies}})

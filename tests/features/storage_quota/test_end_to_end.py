@@ -139,7 +139,7 @@ def test_exempt_principals_publish_all_the_same(lab: Lab) -> None:
 
 @pytest.mark.seed("X-07")
 def test_what_is_only_observed_holds_nobody(tmp_path: Path, small_volume: Path) -> None:
-    with engine(tmp_path, small_volume, "observe_only: { storage_quota: true }") as lab:
+    with engine(tmp_path, small_volume, "mode: { storage_quota: observe }") as lab:
         lab.fill(3 * MIB)
         lab.until_factor(0.0)
         assert lab.publish()[0] is Action.ALLOW

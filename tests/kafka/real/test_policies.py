@@ -285,7 +285,7 @@ def test_observe_only_applies_nothing_and_records_decisions(
         "max_publish_rate": 10,
         "max_dispatch_rate": 10,
     }
-    policies = limits if everything else limits | {"observe_only": True}
+    policies = limits if everything else limits | {"mode": "observe"}
     gate = new_gate(policies, observe_only=everything)
     logs = [
         family.publish(gate.bootstrap, topic, [100] * 99 + [1_000], lane=lane, mode=Mode.IDEMPOTENT)

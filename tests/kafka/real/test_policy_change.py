@@ -178,7 +178,7 @@ def test_a_broken_file_keeps_the_last_good_policies(gate: Gate, topic: str, prob
 _TIGHT = {"max_publish_rate": 1, "burst_seconds": 1.0}
 _WAYS: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
     "whole gate": (_TIGHT, {"observe_only": True}),
-    "one policy": ({**_TIGHT, "observe_only": {"max_publish_rate": True}}, {}),
+    "one policy": ({**_TIGHT, "mode": {"max_publish_rate": "observe"}}, {}),
 }
 
 

@@ -258,9 +258,7 @@ async def test_an_observed_delay_keeps_the_maximum_at_the_broker(lab: Lab, obser
     if observed == "everything":
         lab.services.observe_only = True
     else:
-        layer = PolicyLayer(
-            Level.BROKER, "", {"observe_only.fixed_delivery_delay": Setting(True, Source.FILE)}
-        )
+        layer = PolicyLayer(Level.BROKER, "", {"mode.fixed_delivery_delay": Setting("observe", Source.FILE)})
         lab.services.layers = (layer,)
     await lab.set(TOPIC, NATIVE | {"fixedDeliveryDelayInMillis": 5000})
     assert lab.admin.policies[TOPIC] == NATIVE

@@ -49,7 +49,7 @@ def observe_only(topic: str) -> Scene:
     return Scene(
         "observe-only",
         topic,
-        {"max_message_size": "1KiB", "observe_only": {"max_message_size": True}},
+        {"max_message_size": "1KiB", "mode": {"max_message_size": "observe"}},
         "5 KiB passes, and the decision log records the refusal that was not applied",
         _observed,
         _judge_observed,

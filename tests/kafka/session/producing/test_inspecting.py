@@ -228,7 +228,7 @@ def test_a_damaged_batch_is_refused_and_others_of_the_request_pass() -> None:
 
 
 def test_observe_only_refuses_no_batch() -> None:
-    bench = Bench({"observe_only.inspect": True}, max_message_size=0, inspect=True)
+    bench = Bench({"mode.inspect": "observe"}, max_message_size=0, inspect=True)
     wire = Wire(bench)
     wire.client_sends(produce({"t": claiming(packed_batch(batch(b"x"), "zstd"), 7)}))
     inspect(wire)

@@ -279,7 +279,7 @@ def test_on_limit_reject_refuses_at_once() -> None:
 
 
 def test_observe_only_changes_nothing_for_the_client() -> None:
-    wire = Wire(Bench({"max_message_size": 10, "observe_only.max_message_size": True}))
+    wire = Wire(Bench({"max_message_size": 10, "mode.max_message_size": "observe"}))
     assert publish(wire, {"t": batch(b"x" * 100)})["t", 0][0] == 0
     gate = wire.shared.gate("t", False, wire.now)
     assert gate.state.observed == 1

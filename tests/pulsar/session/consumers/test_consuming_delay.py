@@ -280,7 +280,7 @@ def test_a_shorter_delay_takes_effect_within_a_second() -> None:
 
 
 def test_an_observed_delay_is_not_applied() -> None:
-    wire = Wire(Bench({"observe_only.fixed_delivery_delay": True}, fixed_delivery_delay=DELAY_MS))
+    wire = Wire(Bench({"mode.fixed_delivery_delay": "observe"}, fixed_delivery_delay=DELAY_MS))
     attach(wire, kind=EXCLUSIVE)
     wire.broker_sends(message(1, publish_time=wall_ms(wire)))
     assert delivered(wire) == [1]

@@ -371,7 +371,7 @@ def test_a_raised_rate_takes_effect_within_a_second() -> None:
 
 
 def test_observed_limits_hold_nothing() -> None:
-    wire = Wire(Bench({"observe_only.max_dispatch_rate": True}, max_dispatch_rate=1))
+    wire = Wire(Bench({"mode.max_dispatch_rate": "observe"}, max_dispatch_rate=1))
     attach(wire)
     wire.client_sends(flow(100))
     wire.broker_sends(*[message(number) for number in range(10)])

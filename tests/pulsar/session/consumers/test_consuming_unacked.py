@@ -172,7 +172,7 @@ def test_a_limit_lifted_and_set_again_starts_from_zero() -> None:
 
 def test_memory_of_offered_versions_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sluicegate_pulsar.session.consumers.unacked._MAX_ENTRIES", 10)
-    options = {"observe_only.max_unacked_messages_per_consumer": True}
+    options = {"mode.max_unacked_messages_per_consumer": "observe"}
     wire = Wire(Bench(options, max_unacked_messages_per_consumer=LIMIT))
     attach(wire)
     wire.broker_sends(*[message(number) for number in range(100)])

@@ -161,7 +161,7 @@ class TestChunks:
 
     def test_an_observed_limit_passes_chunks(self) -> None:
         """What is only observed passes."""
-        wire = opened(Bench({"observe_only.max_message_size": True}, max_message_size=100))
+        wire = opened(Bench({"mode.max_message_size": "observe"}, max_message_size=100))
         wire.client_sends(*[chunk(number, 2, b"x" * 60, 120) for number in range(2)])
         assert passed(wire) == [0, 0]
 

@@ -242,7 +242,7 @@ class TestWhatClientsAreTold:
         assert self.told(Bench(max_message_size=2**20), JAVA) == 5 * 2**20
 
     def test_observed_limits_are_not_announced(self) -> None:
-        bench = Bench({"observe_only.max_message_size": True}, max_message_size=2**20)
+        bench = Bench({"mode.max_message_size": "observe"}, max_message_size=2**20)
         assert self.told(bench) == 5 * 2**20
 
     def test_a_namespace_limit_is_not_a_limit_of_all_topics(self) -> None:

@@ -18,11 +18,9 @@ def advertised_size(policies: PolicySet, brokers_own: int) -> int:
     """
     settings = [layer.settings[SIZE] for layer in policies.layers if SIZE in layer.settings]
     everywhere = any(layer.level is Level.BROKER and SIZE in layer.settings for layer in policies.layers)
-    is_observed = policies.observe_only or any(
-        f"observe_only.{SIZE}" in layer.settings for layer in policies.layers
-    )
+    is_on_trial = policies.observe_only or any(f"mode.{SIZE}" in layer.settings for layer in policies.layers)
     limits = [setting.value for setting in settings]
-    if not everywhere or is_observed or SIZE in policies.exempt_policies:
+    if not everywhere or is_on_trial or SIZE in policies.exempt_policies:
         return brokers_own
     largest = max(limit if isinstance(limit, int) and limit > 0 else brokers_own for limit in limits)
     return min(brokers_own, max(largest, _LEAST))
