@@ -166,6 +166,13 @@ CASES = (
         {"sluicegate_decision_log_dropped_total": steady(7)},
     ),
     Case(
+        "SluicegateRolloutFellBack",
+        "a policy exceeded the budget of its roll-out and is only observed again",
+        {"sluicegate_rollout_fallbacks_total": "0x14 1 1 1 1"},
+        {"sluicegate_rollout_fallbacks_total": steady(1)},
+        has_broker=False,
+    ),
+    Case(
         "SluicegatePluginFaults",
         "plugin mine raises on b",
         {"sluicegate_plugin_faults_total": "_x14 1 1 1 1"},

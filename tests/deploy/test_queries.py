@@ -45,6 +45,7 @@ def served() -> Iterator[tuple[str, frozenset[str]]]:
         "front": {},
         "plugin_faults": {},
         "decision_log": {},
+        "rollouts": [],
         "plugin_metrics": plugin_metrics(),
         "tls": [],
     }

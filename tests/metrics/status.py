@@ -13,4 +13,5 @@ STATUS: Final[dict[str, Any]] = {
     "store_facts_conflicting": 0,
     "store_age_seconds": 0.1,
     "store_copy_in_use": False,
+    "rollout_fallbacks": 0,
 }

@@ -29,6 +29,7 @@ STATUS: dict[str, Any] = {
     "store_facts_conflicting": 9,
     "store_age_seconds": 12.5,
     "store_copy_in_use": True,
+    "rollout_fallbacks": 2,
 }
 
 
@@ -49,6 +50,7 @@ def snapshot(*states: TopicState, **parts: Any) -> dict[str, Any]:
         "use": {},
         "principals": {},
         "clients": {},
+        "rollouts": [],
         "plugin_metrics": [],
         "tls": [],
         **parts,
@@ -334,3 +336,19 @@ def test_a_plugin_cannot_take_a_name_that_is_taken() -> None:
 
     assert 1.0 not in [value for name, value in found.items() if "sluicegate_connections{" in name]
     assert [name for name in found if name.startswith("mine")] == ["mine{}"]
+
+
+def test_operations_of_policies_that_are_rolled_out() -> None:
+    counts = {"asked": 100, "would": 3, "did": 2}
+    rule = {
+        "policy": "max_publish_rate",
+        "level": "topic",
+        "name": "orders.*",
+        "broker": "",
+        "mode": "canary 10%",
+    }
+    series = exposed({**snapshot(), "rollouts": [{**rule, **counts}]})
+    found = {name: value for name, value in series.items() if "rollout_operations_total" in name}
+    assert len(found) == 3
+    for outcome, count in (("asked", 100), ("would_refuse", 3), ("refused", 2)):
+        assert [value for name, value in found.items() if f"outcome={outcome}," in name] == [count]

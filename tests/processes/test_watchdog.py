@@ -182,6 +182,7 @@ def test_the_metric_has_few_labels() -> None:
         "front": {},
         "plugin_faults": {},
         "decision_log": {},
+        "rollouts": [],
         "plugin_metrics": [],
         "loop_holds": {"acme.checks": (2, 0.5)},
         "tls": [],

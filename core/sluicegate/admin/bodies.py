@@ -43,6 +43,20 @@ class ChangeBody(BaseModel):
     reason: str = Field(default="", max_length=1_000, description="Why, for the history.")
 
 
+class PromoteBody(BaseModel):
+    """A policy that is to be promoted."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    level: str = Field(description="broker, namespace or topic.", pattern="^(broker|namespace|topic)$")
+    name: str = Field(default="", description="Namespace or topic of its mode, as set.", max_length=4_096)
+    broker: str = Field(default="", description="Name of the broker's entry; empty for all.", max_length=63)
+    policy: str = Field(min_length=1, max_length=200, description="Policy, such as max_publish_rate.")
+    to: str = Field(default="", max_length=1_000, description="Mode; the next step if empty.")
+    force: bool = Field(default=False, description="Ask neither for time nor for the budget.")
+    reason: str = Field(default="", max_length=1_000, description="Why, for the history.")
+
+
 class UndoBody(BaseModel):
     """Why a revision is undone."""
 

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from sluicegate import __version__
-from sluicegate.admin.bodies import JSON_TYPE, YAML_TYPE, ChangeBody, UndoBody
+from sluicegate.admin.bodies import JSON_TYPE, YAML_TYPE, ChangeBody, PromoteBody, UndoBody
 
 _PROBLEM = "application/problem+json"
 _WHOLE = {"type": "integer", "minimum": 1, "maximum": 1_000}
@@ -94,6 +94,23 @@ _POLICIES = (
         {"limit": _WHOLE, "before": _NUMBER},
         answer=("revisions",),
         problems={503: _CHANGES[503]},
+    ),
+    Described(
+        "get",
+        "/v1/policies/rollouts",
+        "The policies that do not apply to everybody yet.",
+        answer=("rollouts",),
+        problems={503: _CHANGES[503]},
+    ),
+    Described(
+        "post",
+        "/v1/policies/promote",
+        "Have a policy apply to more.",
+        _DRY,
+        frozenset(),
+        PromoteBody,
+        _DONE,
+        {409: "What is known of the policy does not allow it.", **_CHANGES},
     ),
     Described(
         "post",

@@ -12,6 +12,7 @@ from sluicegate.admin.access import Caller
 from sluicegate.admin.bodies import (
     YAML_TYPE,
     ChangeBody,
+    PromoteBody,
     UndoBody,
     query_flag,
     query_limit,
@@ -23,8 +24,10 @@ from sluicegate.admin.bodies import (
 )
 from sluicegate.admin.problems import json_response
 from sluicegate.admin.serving import resource
+from sluicegate.model import LEVELS
 from sluicegate.runtime.changing import Wanted
 from sluicegate.runtime.policy_desk import PolicyDesk, reason_of_undo, wanted_from
+from sluicegate.runtime.promoting import Promotion
 from sluicegate.store import Author
 
 Answer = TypeVar("Answer")
@@ -57,6 +60,8 @@ class PolicyResources:
             resource("/v1/policies", GET=self.settings, PATCH=self.change),
             resource("/v1/policies/document", GET=self.export, POST=self.apply),
             resource("/v1/policies/history", GET=self.history),
+            resource("/v1/policies/rollouts", GET=self.rollouts),
+            resource("/v1/policies/promote", POST=self.promote),
             resource("/v1/policies/history/{number}/undo", POST=self.undo),
         ]
 
@@ -107,6 +112,17 @@ class PolicyResources:
         body = await read_json(request, UndoBody)
         reason = reason_of_undo(number, body.reason)
         return await self._changed(request, lambda desk: desk.undoing(number), reason)
+
+    async def rollouts(self, request: Request) -> Response:
+        """The policies that do not apply to everybody yet."""
+        return json_response({"rollouts": await self._owner.at_desk(lambda desk: desk.rollouts.rows())})
+
+    async def promote(self, request: Request) -> Response:
+        """Have a policy apply to more, or plan it."""
+        body = await read_json(request, PromoteBody)
+        level = LEVELS[body.level]
+        asked = Promotion(level, body.name, body.broker, body.policy, body.to, body.force)
+        return await self._changed(request, lambda desk: desk.rollouts.promoting(asked), body.reason)
 
     async def _changed(
         self, request: Request, find: Callable[[PolicyDesk], list[Wanted]], reason: str

@@ -12,6 +12,7 @@ from sluicegate.admin.problems import problem
 from sluicegate.broker import PolicyRefusedError, PolicyUnavailableError
 from sluicegate.config.errors import ConfigErrors
 from sluicegate.runtime.policy_desk import UnknownRevisionError
+from sluicegate.runtime.promoting import NotReadyError
 from sluicegate.store import StoreError
 from sluicegate.store.policy_store import StoreConflictError
 
@@ -41,6 +42,8 @@ def _guarded(handler: Handler) -> Handler:
             return error.response
         except UnknownRevisionError as error:
             return problem("unknown-revision", HTTPStatus.NOT_FOUND, *_parts(error))
+        except NotReadyError as error:
+            return problem("not-ready-to-promote", HTTPStatus.CONFLICT, *_parts(error))
         except PolicyRefusedError as error:
             return problem("refused", HTTPStatus.UNPROCESSABLE_ENTITY, *_parts(error))
         except ConfigErrors as error:

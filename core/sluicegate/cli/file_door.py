@@ -11,10 +11,12 @@ from sluicegate.broker import PolicyRefusedError, PolicyUnavailableError
 from sluicegate.cli.command_user import command_user
 from sluicegate.cli.opening import Opened, refuse
 from sluicegate.config.errors import ConfigErrors
+from sluicegate.model import LEVELS
 from sluicegate.runtime.changing import Wanted
 from sluicegate.runtime.plugins import PluginError
 from sluicegate.runtime.policies_in_force import PolicyWatch
 from sluicegate.runtime.policy_desk import PolicyDesk, reason_of_undo, wanted_from
+from sluicegate.runtime.promoting import Promotion
 from sluicegate.store import Author, StoreError
 from sluicegate.store.sqlite_file import is_missing
 
@@ -60,6 +62,23 @@ class FileDoor:
         """Take back a revision, or plan it."""
         why = reason_of_undo(number, reason)
         return self._changed(lambda desk: desk.undoing(number), why, None, dry_run=dry_run)
+
+    def rollouts(self) -> list[Found]:
+        """The policies that do not apply to everybody yet; nothing is counted without a gateway."""
+        return self._at_desk(lambda desk: desk.rollouts.rows())
+
+    def promote(self, asked: Found, *, dry_run: bool) -> Found:
+        """Have a policy apply to more, or plan it."""
+        reason = str(asked["reason"])
+        wanted = Promotion(
+            LEVELS[asked["level"]],
+            asked["name"],
+            asked["broker"],
+            asked["policy"],
+            asked["to"],
+            asked["force"],
+        )
+        return self._changed(lambda desk: desk.rollouts.promoting(wanted), reason, None, dry_run=dry_run)
 
     def _changed(
         self, find: Callable[[PolicyDesk], list[Wanted]], reason: str, seen: str | None, *, dry_run: bool

@@ -9,18 +9,21 @@ import click
 
 from sluicegate.cli.options import config_file
 from sluicegate.cli.policy_doors import open_door
-from sluicegate.cli.policy_texts import changes_text, done_text, history_text, plan_text, settings_text
+from sluicegate.cli.policy_options import (
+    LEVELS,
+    broker_option,
+    dry_run_option,
+    json_option,
+    named,
+    print_change,
+    reason_option,
+)
+from sluicegate.cli.policy_texts import changes_text, history_text, settings_text
+from sluicegate.cli.rollout_commands import promote, rollouts
 from sluicegate.output import echo, echo_document, echo_json
 
 _DIFFERENT = 1
-_LEVELS = ("broker", "namespace", "topic")
 
-broker_option = click.option(
-    "--broker", default="", metavar="NAME", help="For this broker's entry alone; for all brokers if unset."
-)
-reason_option = click.option("--reason", default="", metavar="TEXT", help="Why, for the history.")
-dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
-json_option = click.option("--json", "is_json", is_flag=True, help="Print JSON.")
 file_argument = click.argument("document", type=click.File("r", encoding="utf-8"))
 
 
@@ -36,7 +39,7 @@ def policies() -> None:
 
 
 @policies.command()
-@click.argument("level", required=False, type=click.Choice(_LEVELS))
+@click.argument("level", required=False, type=click.Choice(LEVELS))
 @click.argument("name", required=False)
 @click.argument("field", required=False)
 @config_file
@@ -68,7 +71,7 @@ def get(
 
 
 @policies.command(name="set")
-@click.argument("level", type=click.Choice(_LEVELS))
+@click.argument("level", type=click.Choice(LEVELS))
 @click.argument("words", nargs=-1, required=True, metavar="[NAME] POLICY=VALUE...")
 @config_file
 @broker_option
@@ -93,7 +96,7 @@ def set_(
     All are set at once, or none. A ceiling is set by `ceiling.POLICY=VALUE`, an option by
     `on_limit.POLICY=reject` or `mode.POLICY=observe`.
     """
-    name, rest = _named(level, words)
+    name, rest = named(level, words)
     edits = []
     for word in rest:
         field, equals, value = word.partition("=")
@@ -104,7 +107,7 @@ def set_(
 
 
 @policies.command()
-@click.argument("level", type=click.Choice(_LEVELS))
+@click.argument("level", type=click.Choice(LEVELS))
 @click.argument("words", nargs=-1, required=True, metavar="[NAME] POLICY...")
 @config_file
 @broker_option
@@ -115,7 +118,7 @@ def unset(
     level: str, words: Sequence[str], file: str, broker: str, reason: str, dry_run: bool, is_json: bool
 ) -> None:
     """Remove policies from the store, so that they are inherited again."""
-    name, rest = _named(level, words)
+    name, rest = named(level, words)
     edits = [_edit(level, name, broker, field, None) for field in rest]
     _change(file, edits, reason, None, dry_run=dry_run, is_json=is_json)
 
@@ -153,7 +156,7 @@ def apply(document: Any, file: str, prune: bool, reason: str, dry_run: bool, is_
     """
     door = open_door(file)
     found = door.apply(document.read(), reason, prune=prune, dry_run=dry_run)
-    _print(found, door.origin, dry_run=dry_run, is_json=is_json)
+    print_change(found, door.origin, dry_run=dry_run, is_json=is_json)
 
 
 @policies.command()
@@ -196,7 +199,7 @@ def undo(number: int, file: str, reason: str, dry_run: bool, is_json: bool) -> N
     """Take back a revision of `history`; that is a revision, too, which can be undone."""
     door = open_door(file)
     found = door.undo(number, reason, dry_run=dry_run)
-    _print(found, door.origin, dry_run=dry_run, is_json=is_json)
+    print_change(found, door.origin, dry_run=dry_run, is_json=is_json)
 
 
 def _change(
@@ -210,24 +213,7 @@ def _change(
 ) -> None:
     door = open_door(file)
     found = door.change(edits, reason, seen, dry_run=dry_run)
-    _print(found, door.origin, dry_run=dry_run, is_json=is_json)
-
-
-def _print(found: dict[str, Any], origin: str, *, dry_run: bool, is_json: bool) -> None:
-    if is_json:
-        echo_json(found)
-    else:
-        echo(*(plan_text(found) if dry_run else done_text(found, origin)))
-
-
-def _named(level: str, words: Sequence[str]) -> tuple[str, Sequence[str]]:
-    """The name, empty at broker level, and the other words."""
-    if level == "broker":
-        return "", words
-    name, *rest = words
-    if not rest:
-        raise click.UsageError(f"expected the name of the {level}, then policies")
-    return name, rest
+    print_change(found, door.origin, dry_run=dry_run, is_json=is_json)
 
 
 def _edit(level: str, name: str, broker: str, field: str, value: object) -> dict[str, Any]:
@@ -246,3 +232,7 @@ def _value(text: str) -> object:
         return float(text)
     except ValueError:
         return text
+
+
+policies.add_command(promote)
+policies.add_command(rollouts)

@@ -47,6 +47,12 @@ class Door(Protocol):
     def undo(self, number: int, reason: str, *, dry_run: bool) -> Found:
         """Take back a revision, or plan it."""
 
+    def rollouts(self) -> list[Found]:
+        """The policies that do not apply to everybody yet."""
+
+    def promote(self, asked: Found, *, dry_run: bool) -> Found:
+        """Have a policy apply to more, or plan it."""
+
 
 def running_gateway(file: str) -> "GatewayDoor | None":
     """The gateway that runs on this host with a file; None if there is none."""
@@ -118,6 +124,15 @@ class GatewayDoor:
     def undo(self, number: int, reason: str, *, dry_run: bool) -> Found:
         """Take back a revision, or plan it."""
         return self.ask_json("POST", _path(f"/history/{number}/undo", dry_run=dry_run), {"reason": reason})
+
+    def rollouts(self) -> list[Found]:
+        """The policies that do not apply to everybody yet."""
+        found: list[Found] = self.ask_json("GET", _path("/rollouts"))["rollouts"]
+        return found
+
+    def promote(self, asked: Found, *, dry_run: bool) -> Found:
+        """Have a policy apply to more, or plan it."""
+        return self.ask_json("POST", _path("/promote", dry_run=dry_run), asked)
 
     def _page(self, offset: int) -> Found:
         return self.ask_json("GET", _path("", limit=_PAGE, offset=offset))

@@ -12,6 +12,7 @@ from sluicegate.config.admin_section import Admin as Admin
 from sluicegate.config.known_brokers import AddressPatterns
 from sluicegate.config.overload import OverloadConfig
 from sluicegate.config.pressure_section import PressureConfig
+from sluicegate.config.rollout_section import Rollout as Rollout
 from sluicegate.config.storage import StorageConfig
 from sluicegate.config.strict import Strict as Strict
 from sluicegate.config.tls_models import BrokerTls as BrokerTls
@@ -390,6 +391,7 @@ class GatewayConfig(Strict):
         description="URL of the policy store: sqlite:///PATH, etcd://HOST:2379/PREFIX, etcds:// for TLS, or "
         "memory:; `sqlite:///<state_dir>/policies.db` if unset.",
     )
+    rollout: Rollout = Field(default=Rollout(), description="How policies are rolled out.")
     decisions: Decisions = Field(default=Decisions(), description="The decision log.")
     admin: Admin = Field(default=Admin(), description="The administrative HTTP endpoint.")
     log: Log = Field(default=Log(), description="The gateway's own log.")

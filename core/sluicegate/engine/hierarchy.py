@@ -7,7 +7,8 @@ Ceilings are found in the same way at each level, and the lowest of them holds.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from dataclasses import replace
+from typing import NamedTuple, TypeAlias
 
 from sluicegate.model import (
     EffectivePolicies,
@@ -29,6 +30,15 @@ DISABLED_BY_ZERO = frozenset(
 
 _Rank: TypeAlias = tuple[bool, int]
 """How specific a layer's name is: exact or not, length of the pattern."""
+
+
+class _Chosen(NamedTuple):
+    """A setting that counts, and the layer that it is from."""
+
+    setting: Setting
+    layer: PolicyLayer
+
+
 _Merged: TypeAlias = tuple[dict[str, PolicyValue], dict[str, Provenance]]
 
 
@@ -89,7 +99,7 @@ class Resolver:
         """The fields that one level itself sets for a topic, without inherited ones."""
         layers = [self._policy_set.layers[index] for index in self._applying(topic)]
         chosen = _choose(layers, lambda layer: layer.settings)
-        return {name: by_level[level] for name, by_level in chosen.items() if level in by_level}
+        return {name: by_level[level].setting for name, by_level in chosen.items() if level in by_level}
 
     def names(self, level: Level, source: Source, fields: Collection[str]) -> list[str]:
         """The names for which a source sets any of some fields at a level, sorted."""
@@ -132,16 +142,18 @@ class Resolver:
         provenance = {name: Provenance(None, Source.DEFAULT, "") for name in values}
         for name, by_level in self._own(_choose(layers, lambda layer: layer.settings)):
             level = max(by_level)
-            setting = by_level[level]
+            setting, layer = by_level[level]
             values[name] = setting.value
-            provenance[name] = Provenance(level, setting.source, setting.location)
+            provenance[name] = Provenance(
+                level, setting.source, setting.location, name=layer.name, broker=layer.broker
+            )
         for name, by_level in self._own(_choose(layers, lambda layer: layer.ceilings)):
             _tighten(name, by_level, values, provenance, raise_zero=name not in DISABLED_BY_ZERO)
         return values, provenance
 
     def _own(
-        self, chosen: Mapping[str, Mapping[Level, Setting]]
-    ) -> Iterator[tuple[str, Mapping[Level, Setting]]]:
+        self, chosen: Mapping[str, Mapping[Level, _Chosen]]
+    ) -> Iterator[tuple[str, Mapping[Level, _Chosen]]]:
         """What was chosen for each field, without levels that do not have it."""
         for name, by_level in chosen.items():
             if name not in self._broker_only:
@@ -159,23 +171,23 @@ def _names(topic: TopicName, level: Level) -> tuple[str, ...]:
 
 def _choose(
     layers: Sequence[PolicyLayer], part: Callable[[PolicyLayer], Mapping[str, Setting]]
-) -> dict[str, dict[Level, Setting]]:
+) -> dict[str, dict[Level, _Chosen]]:
     """The settings that count, by field and level."""
-    chosen: dict[str, dict[Level, Setting]] = {}
+    chosen: dict[str, dict[Level, _Chosen]] = {}
     locked: set[str] = set()
     for level in Level:
-        ranked = [(_rank(layer), bool(layer.broker), part(layer)) for layer in layers if layer.level is level]
+        ranked = [(_rank(layer), layer, part(layer)) for layer in layers if layer.level is level]
         for _, _, settings in ranked:
             locked.update(name for name, setting in settings.items() if _locks(setting))
         best: dict[str, tuple[_Rank, Source, bool]] = {}
-        for rank, is_own, settings in ranked:
+        for rank, layer, settings in ranked:
             for name, setting in settings.items():
-                weight = (rank, setting.source, is_own)
+                weight = (rank, setting.source, bool(layer.broker))
                 if setting.source is Source.STORE and name in locked:
                     continue
                 if name not in best or weight >= best[name]:
                     best[name] = weight
-                    chosen.setdefault(name, {})[level] = setting
+                    chosen.setdefault(name, {})[level] = _Chosen(setting, layer)
     return chosen
 
 
@@ -189,7 +201,7 @@ def _locks(setting: Setting) -> bool:
 
 def _tighten(
     name: str,
-    by_level: Mapping[Level, Setting],
+    by_level: Mapping[Level, _Chosen],
     values: dict[str, PolicyValue],
     provenance: dict[str, Provenance],
     *,
@@ -197,7 +209,7 @@ def _tighten(
 ) -> None:
     bounds = [
         (setting.value, level, setting)
-        for level, setting in by_level.items()
+        for level, (setting, _) in by_level.items()
         if isinstance(setting.value, int | float) and setting.value > 0
     ]
     value = values.get(name, 0)
@@ -208,4 +220,4 @@ def _tighten(
         values[name] = bound
         where = f"{level.label} ceiling {setting.location}".rstrip()
         found = provenance.get(name, Provenance(level, setting.source, setting.location))
-        provenance[name] = Provenance(found.level, found.source, found.location, where)
+        provenance[name] = replace(found, ceiling=where)

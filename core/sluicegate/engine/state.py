@@ -97,6 +97,7 @@ class TopicState(_Limiters):
         "_prune_at",
         "alone_bytes",
         "alone_wire_bytes",
+        "attach_ops",
         "batch_counts",
         "batched_bytes",
         "batched_messages",
@@ -124,6 +125,11 @@ class TopicState(_Limiters):
         "violations",
     )
 
+    _prune_at: int
+    """Number of subscriptions at which to look for unused ones."""
+    attach_ops: int
+    """Of the operations allowed, attachments and new subscriptions."""
+
     def __init__(self, topic: TopicName, now_ns: int, broker: BrokerState | None = None) -> None:
         super().__init__()
         self.broker = broker or BrokerState()
@@ -141,10 +147,10 @@ class TopicState(_Limiters):
         self.subscriptions_needed = 0
         """How many existing subscriptions to keep before that, for a limit that counts without the broker."""
         self._prune_at = SUBSCRIPTIONS_BEFORE_PRUNING
-        """Number of subscriptions at which to look for unused ones."""
         self._plugin_data: dict[str, object] | None = None
         self._named_counts: dict[str, int] | None = None
         self._holds: dict[OperationKind, HoldTimes] | None = None
+        self.attach_ops = 0
         self.other_ops = 0
         """Operations allowed other than publishes, which are counted by size."""
         self.alone_bytes = 0
@@ -193,7 +199,9 @@ class TopicState(_Limiters):
                 self.batched_bytes += op.bytes
             return
         self.other_ops += 1
-        if op.kind is OperationKind.DISPATCH:
+        if op.kind < OperationKind.PUBLISH:
+            self.attach_ops += 1
+        elif op.kind is OperationKind.DISPATCH:
             totals.dispatched_messages += op.messages
             totals.dispatched_bytes += op.bytes
             self.dispatched_messages += op.messages
@@ -225,6 +233,11 @@ class TopicState(_Limiters):
         return self._holds or {}
 
     @property
+    def publish_ops(self) -> int:
+        """Publishes that were allowed."""
+        return sum(self.size_counts) + sum(self.batch_counts)
+
+    @property
     def allowed_messages(self) -> int:
         """Messages published."""
         return sum(self.size_counts) + self.batched_messages
@@ -237,7 +250,7 @@ class TopicState(_Limiters):
     @property
     def allowed_ops(self) -> int:
         """Operations of any kind that were allowed."""
-        return sum(self.size_counts) + sum(self.batch_counts) + self.other_ops
+        return self.publish_ops + self.other_ops
 
     @property
     def consumer_count(self) -> int:

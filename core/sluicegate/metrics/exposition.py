@@ -14,6 +14,7 @@ from sluicegate.metrics.histograms import hold_histogram, size_histograms
 from sluicegate.metrics.limit_families import limit_families
 from sluicegate.metrics.plugin_families import Family, plugin_families
 from sluicegate.metrics.processes import build_info, process_metrics
+from sluicegate.metrics.rollouts import rollout_families
 from sluicegate.runtime.use import RATE_TYPES
 
 Snapshot = Mapping[str, Any]
@@ -79,6 +80,7 @@ SUPERVISOR_COUNTERS = {
     "store_facts_conflicting": "Ports for single brokers that another gateway of the store gave to another "
     "broker.",
     "config_reloads_failed": "Changes of file or store that could not be used.",
+    "rollout_fallbacks": "Policies that exceeded the budget of the roll-out, and are only observed again.",
 }
 SUPERVISOR_GAUGES = {
     "store_facts_waiting": "Node addresses that the store has not accepted yet because it cannot be written.",
@@ -118,6 +120,7 @@ class GatewayCollector(Collector):
             _topics(snapshots),
             limit_families(snapshots),
             client_families(snapshots),
+            rollout_families(snapshots),
             _named(snapshots),
             _worker(snapshots),
             certificate_families(snapshots),

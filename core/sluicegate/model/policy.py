@@ -102,6 +102,10 @@ class Provenance:
     location: str
     ceiling: str = ""
     """Where the ceiling was set that tightened the value; empty if none did."""
+    name: str = ""
+    """Name or pattern of the namespace or topic that it was set for."""
+    broker: str = ""
+    """Name of the broker's entry that it was set for; empty for all entries."""
 
 
 @dataclass(frozen=True, slots=True)

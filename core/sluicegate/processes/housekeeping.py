@@ -88,6 +88,7 @@ class Housekeeping:
         await self.samples.refresh(gates, now_ns)
         await self.clients.refresh(now_ns)
         self.use.read(now_ns, self.clients.published)
+        await self._host.compiler.rollouts.refresh(gates.states)
 
     async def _tick_on(self, connections: Connections) -> None:
         due = monotonic_ns()

@@ -16,6 +16,7 @@ from sluicegate.net.listening.held_listeners import HeldListeners
 from sluicegate.net.listening.latch import Term
 from sluicegate.net.listening.sockets import Inherited
 from sluicegate.processes.child import WorkerFailedError, WorkerProcess
+from sluicegate.processes.rollout_watch import RolloutWatch
 from sluicegate.processes.service_watchdog import notify_watchdog
 from sluicegate.processes.web import SupervisedServices, WebListener, open_listener
 from sluicegate.runtime import logs
@@ -24,6 +25,7 @@ from sluicegate.runtime.compacting import Compactor
 from sluicegate.runtime.effective import BrokerPolicies
 from sluicegate.runtime.policies_in_force import PolicyWatch
 from sluicegate.runtime.policy_desk import PolicyDesk
+from sluicegate.runtime.rollouts import Rollouts
 from sluicegate.store import Author
 
 log = logging.getLogger(__name__)
@@ -66,7 +68,11 @@ class Supervisor:
         self._drain_s = longest_hold_s + _MARGIN_S if drain_s is None else drain_s
         # File and store may be slow (a locked database, a network file system): never on the event loop.
         self._thread = ThreadPoolExecutor(1, "sluicegate-watch")
-        self._desk = PolicyDesk(watch, self._live_topics)
+        rollouts = Rollouts(watch.loaded.config.rollout)
+        self._desk = PolicyDesk(watch, self._live_topics, rollouts)
+        self.rollouts = rollouts
+        """The policies that are rolled out."""
+        self._rollout_watch = RolloutWatch(rollouts, self.snapshots)
         self._compactor = Compactor(watch.loaded.config)
         self._policies: dict[str, PolicySet] = {}
         self._in_force: dict[str, BrokerPolicies] = {}
@@ -177,6 +183,7 @@ class Supervisor:
             "config_last_reload_successful": self._watch.successful,
             "config_reloads_failed": self._watch.failures,
             "config_version": self._watch.version,
+            "rollout_fallbacks": self.rollouts.fallbacks,
         }
 
     def not_ready(self) -> list[str]:
@@ -306,6 +313,7 @@ class Supervisor:
                 log.info("reading the configuration again")
             try:
                 await self._take_over(force)
+                await self._rollout_watch.look(self.at_desk)
             except Exception as error:  # nothing may end the watch; what is in force stays
                 log.exception("file or store could not be checked: %s", error)
 

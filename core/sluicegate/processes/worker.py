@@ -274,6 +274,7 @@ class Worker:
             "principals": housekeeping.clients.principals,
             "clients": housekeeping.clients.clients,
             "held": held_now(host.gates.broker.held, self.wall_ms),
+            "rollouts": host.compiler.rollouts.snapshot(),
             "plugin_metrics": host.context.metrics.snapshot(),
         }
 

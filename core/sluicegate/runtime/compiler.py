@@ -19,6 +19,7 @@ from sluicegate.engine.state import TopicState
 from sluicegate.engine.topic_context import TopicContext
 from sluicegate.model import EffectivePolicies, Level, PolicySet, PolicyValue, TopicName
 from sluicegate.runtime.plugins import Plugins
+from sluicegate.runtime.rollout_counts import RolloutCounts
 from sluicegate.runtime.slow_calls import SLOW_MS, SlowCalls
 
 log = logging.getLogger(__name__)
@@ -74,6 +75,7 @@ class GateCompiler:
         self.policies = policies
         self._resolver = Resolver(policies, self._defaults, self._broker_only)
         self.gates = GateCache(self._compile, max_gates)
+        self.rollouts = RolloutCounts()
         self.context: TopicContext | None = None
         """Set in the state of each topic, so that checks reach factors and quotas."""
         self.slow = SlowCalls(slow_ms, lambda: self.context.metrics if self.context is not None else None)
@@ -105,6 +107,8 @@ class GateCompiler:
         state.context = self.context
         checks = [check for checks in self._checks(name, policies, state) for check in checks]
         delay = self._delay(name, policies, state)
+        if not exempt:
+            self.rollouts.compiled(state, policies, checks)
         return compile_gate(
             name,
             policies,

@@ -14,6 +14,8 @@ from sluicegate.engine.hierarchy import Resolver
 from sluicegate.model import LEVELS, PolicyLayer, PolicyValue, Setting, version_text
 from sluicegate.runtime.changing import Wanted, planned
 from sluicegate.runtime.policies_in_force import PolicyWatch
+from sluicegate.runtime.rollout_desk import RolloutDesk
+from sluicegate.runtime.rollouts import Rollouts
 from sluicegate.store import Author, Change, Key, Revision
 from sluicegate.store.policy_store import CEILING, changes_between, flattened, values_of
 
@@ -39,11 +41,23 @@ class PolicyDesk:
 
     :param watch: file and store.
     :param live: gives the last samples of the topics in use.
+    :param rollouts: what the workers count of policies that are rolled out.
     """
 
-    def __init__(self, watch: PolicyWatch, live: Callable[[], Live] = dict) -> None:
+    def __init__(
+        self, watch: PolicyWatch, live: Callable[[], Live] = dict, rollouts: Rollouts | None = None
+    ) -> None:
         self._watch = watch
+        self.rollouts = RolloutDesk(
+            watch, Rollouts(watch.loaded.config.rollout) if rollouts is None else rollouts
+        )
+        """The policies that are rolled out."""
         self._live = live
+
+    @property
+    def version(self) -> str:
+        """Of the policies in force."""
+        return version_text(self._watch.version)
 
     @property
     def _fields(self) -> PolicyFields:

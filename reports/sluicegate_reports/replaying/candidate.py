@@ -18,7 +18,7 @@ from sluicegate.model import Decision, Operation, PolicyLayer, PolicySet, TopicN
 from sluicegate.runtime.compiler import GateCompiler
 from sluicegate.runtime.plugins import PluginError, load_plugins
 
-_OBSERVE_ONLY = "observe_only."
+_MODE = "mode."
 _ACROSS_TOPICS = "connection_rate_limit"
 _COUNTS = frozenset(
     {
@@ -133,8 +133,8 @@ def _left_out(sets: list[tuple[BrokerConfig, PolicySet]]) -> Iterator[str]:
 
 def _notes(sets: list[PolicySet]) -> Iterator[str]:
     names = {name for policies in sets for layer in policies.layers for name in layer.settings}
-    if any(policies.observe_only for policies in sets) or any(n.startswith(_OBSERVE_ONLY) for n in names):
-        yield "observe_only of the file is set aside: this is what applying the policies would do."
+    if any(policies.observe_only for policies in sets) or any(n.startswith(_MODE) for n in names):
+        yield "observe_only and mode of the file are set aside: this is what enforcing the policies would do."
 
 
 def _sets(layer: PolicyLayer, name: str) -> bool:
@@ -162,7 +162,7 @@ def _applied(policies: PolicySet, *, across: bool) -> PolicySet:
 
 
 def _is_applied(name: str, *, across: bool) -> bool:
-    if name.startswith(_OBSERVE_ONLY) or name in _QUOTAS:
+    if name.startswith(_MODE) or name in _QUOTAS:
         return False
     return (name == _ACROSS_TOPICS) is across
 

@@ -14,7 +14,7 @@ from sluicegate_reports.runner.doors import Judged
 from sluicegate_reports.runner.plan import ArmPlan, PhasePlan, ProducerPlan
 
 _OVER_ALL = "it applies to all topics together, and trials are of single topics"
-_OBSERVED = "it is only observed (observe_only)"
+_ON_TRIAL = "it is not enforced for all (mode, observe_only)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +94,8 @@ def _trial(
 ) -> Trial:
     verdict = judged.get(policy, Judged())
     missing = played.missing
-    if not missing and held.flag(f"observe_only.{policy}"):
-        missing = _OBSERVED
+    if not missing and not held.enforces(policy):
+        missing = _ON_TRIAL
     if not missing and policy == "connection_rate_limit":
         missing = _OVER_ALL
     attaching = policies()[policy].family is Family.COUNT and index == 0

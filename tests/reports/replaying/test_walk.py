@@ -198,7 +198,7 @@ def test_observed_policies_are_applied_and_the_notes_say_so(tmp_path: Path) -> N
         "  observe_only: true\n",
     )
     assert total(replay(tried, [row(START_US), row(START_US + 1)]), "newly_refused") == 1
-    assert "observe_only of the file is set aside" in " ".join(tried.notes)
+    assert "observe_only and mode of the file are set aside" in " ".join(tried.notes)
     assert tried.attachments
 
 

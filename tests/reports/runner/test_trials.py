@@ -84,7 +84,7 @@ def test_a_requested_delay_is_tried_by_the_clients_that_request_it() -> None:
         (Played(BEGAN, None, "no broker"), None, {}, "missing", "no broker"),
         (PLAYED, Judged(not_applicable="none here"), {}, "not_applicable", "none here"),
         (PLAYED, Judged(nearest="almost"), {}, "nearest", "almost"),
-        (PLAYED, None, {"mode.max_publish_rate": "observe"}, "missing", "only observed"),
+        (PLAYED, None, {"mode.max_publish_rate": "observe"}, "missing", "not enforced for all"),
     ],
 )
 def test_a_policy_that_was_not_tried_says_why(

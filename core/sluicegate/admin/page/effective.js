@@ -42,7 +42,7 @@ function effective(learn) {
 }
 
 function reduction({ factors, reduced }) {
-  const parts = Object.entries(factors).map(([name, each]) => el("li", {}, `${shown(name)}: ${amount(each.value)} `, named(each.why), each.observe_only ? " (only observed)" : ""));
+  const parts = Object.entries(factors).map(([name, each]) => el("li", {}, `${shown(name)}: ${amount(each.value)} `, named(each.why), each.mode === "enforce" ? "" : ` (${each.mode})`));
   const rates = Object.entries(reduced?.rates ?? {}).map(([name, each]) => el("li", { text: `${name}: ${each.left} of ${each.full}` }));
   return [
     ...(parts.length ? [el("h3", { text: "Factors" }), el("ul", {}, ...parts)] : []),
