@@ -24,7 +24,6 @@ _WRONG_TOKENS = 10
 """Wrong tokens of one address in a window, after which it is refused without a look."""
 _WINDOW_S = 60.0
 _MOST_ADDRESSES = 1_000
-_SAFE = frozenset({"GET", "HEAD"})
 
 
 class Caller(NamedTuple):
@@ -90,9 +89,6 @@ class Access:
         """Answer one request."""
         headers = Headers(scope=scope)
         found = self._caller(scope, headers)
-        if isinstance(found, Caller) and scope["method"] not in _SAFE and not found.may_write:
-            remedy = "send a token whose scope is write, or use `sluicegate policies` as the gateway's user"
-            found = problem("read-only", HTTPStatus.FORBIDDEN, "this caller may only read", remedy)
         if isinstance(found, Caller):
             scope["caller"] = found
             await self._app(scope, receive, send)

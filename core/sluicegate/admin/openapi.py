@@ -7,7 +7,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from sluicegate import __version__
-from sluicegate.admin.bodies import JSON_TYPE, YAML_TYPE, ChangeBody, UndoBody
+from sluicegate.admin.bodies import JSON_TYPE, YAML_TYPE, UndoBody
+from sluicegate.runtime.edits import ChangeBody
 
 _PROBLEM = "application/problem+json"
 _WHOLE = {"type": "integer", "minimum": 1, "maximum": 1_000}

@@ -1,5 +1,6 @@
 """The policies of a file and its store, without a gateway, for `sluicegate policies`."""
 
+import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
@@ -12,9 +13,10 @@ from sluicegate.cli.command_user import command_user
 from sluicegate.cli.opening import Opened, refuse
 from sluicegate.config.errors import ConfigErrors
 from sluicegate.runtime.changing import Wanted
+from sluicegate.runtime.edits import change_from
 from sluicegate.runtime.plugins import PluginError
 from sluicegate.runtime.policies_in_force import PolicyWatch
-from sluicegate.runtime.policy_desk import PolicyDesk, reason_of_undo, wanted_from
+from sluicegate.runtime.policy_desk import PolicyDesk, reason_of_undo
 from sluicegate.store import Author, StoreError
 from sluicegate.store.sqlite_file import is_missing
 
@@ -40,7 +42,7 @@ class FileDoor:
 
     def change(self, edits: list[Found], reason: str, seen: str | None, *, dry_run: bool) -> Found:
         """Set and unset policies, or plan it."""
-        return self._changed(lambda desk: wanted_from(edits), reason, seen, dry_run=dry_run)
+        return self._changed(lambda desk: change_from(edits, reason).wanted(), reason, seen, dry_run=dry_run)
 
     def export(self) -> str:
         """The store's policies as a document."""
@@ -67,7 +69,10 @@ class FileDoor:
         author = Author(command_user(), reason)
 
         def work(desk: PolicyDesk) -> Found:
-            return desk.carry_out(find(desk), author, seen, dry_run=dry_run)
+            found, hindsight = desk.carry_out(find(desk), author, seen, dry_run=dry_run)
+            if hindsight is not None:
+                found["last_hour"] = hindsight.look(time.time_ns() / 1e9)
+            return found
 
         return self._at_desk(work, creates=not dry_run)
 

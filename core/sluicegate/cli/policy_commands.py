@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from sluicegate.cli.hindsight_text import hindsight_text
 from sluicegate.cli.options import config_file
 from sluicegate.cli.policy_doors import open_door
 from sluicegate.cli.policy_texts import changes_text, done_text, history_text, plan_text, settings_text
@@ -128,6 +129,7 @@ def unset(
 def diff(document: Any, file: str, prune: bool, is_json: bool) -> None:
     """Compare the store with DOCUMENT, a file of policies (`-` for standard input).
 
+    If they differ, it also says who would have been held or refused by DOCUMENT in the last hour.
     The exit code is 1 if they differ.
     """
     plan = open_door(file).apply(document.read(), "", prune=prune, dry_run=True)
@@ -135,6 +137,8 @@ def diff(document: Any, file: str, prune: bool, is_json: bool) -> None:
         echo_json(plan)
     else:
         echo(*(changes_text(plan["changes"]) or ["no difference"]))
+        if plan["changes"]:
+            echo(*hindsight_text(plan["last_hour"]))
     sys.exit(_DIFFERENT if plan["changes"] else 0)
 
 
