@@ -120,6 +120,7 @@ _LISTS = tuple(
         ("held", "held", "Requests that are held now, the oldest first."),
         ("plugins", "plugins", "Exceptions of plugins."),
         ("factors", "brokers", "Factors, and the state of adaptive controllers."),
+        ("pressures", "brokers", "What presses on each broker: factors, and sources of pressure."),
     )
 )
 _OTHERS = (
@@ -172,9 +173,12 @@ def described() -> dict[str, Any]:
         "paths": paths,
         "components": {
             "schemas": models,
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "securitySchemes": {
+                "token": {"type": "http", "scheme": "bearer"},
+                "certificate": {"type": "mutualTLS"},
+            },
         },
-        "security": [{}, {"token": []}],
+        "security": [{}, {"token": []}, {"certificate": []}],
     }
 
 

@@ -4,11 +4,12 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import click
 
 from sluicegate.broker import PolicyRefusedError, PolicyUnavailableError
+from sluicegate.cli.asking import Found
 from sluicegate.cli.command_user import command_user
 from sluicegate.cli.opening import Opened, refuse
 from sluicegate.config.errors import ConfigErrors
@@ -20,7 +21,6 @@ from sluicegate.runtime.policy_desk import PolicyDesk, reason_of_undo
 from sluicegate.store import Author, StoreError
 from sluicegate.store.sqlite_file import is_missing
 
-Found = dict[str, Any]
 Result = TypeVar("Result")
 
 
@@ -29,12 +29,13 @@ class FileDoor:
 
     :param file: path of the file.
     :param opened: the file.
+    :param reason: why no gateway is asked.
     """
 
-    def __init__(self, file: str, opened: Opened) -> None:
+    def __init__(self, file: str, opened: Opened, reason: str) -> None:
         self._file = file
         self._opened = opened
-        self.origin = f"{file} and its store: no gateway on this host runs with this file"
+        self.origin = f"{file} and its store: {reason}"
 
     def settings(self) -> Found:
         """Everything that file and store set."""
