@@ -175,12 +175,20 @@ def test_messages_above_a_new_size_are_refused(look: Look) -> None:
 
 def test_each_subscription_has_its_own_rate(look: Look) -> None:
     def take(subscription: str) -> Operation:
-        named = {"client": "c@d:1", "subscription": subscription, "messages": 10, "bytes": 10}
+        named: dict[str, Any] = {"client": "c@d:1", "subscription": subscription, "messages": 10, "bytes": 10}
         return Operation(OperationKind.DISPATCH, "orders.eu", **named)
 
     write([(0.0, take("a")), (0.0, take("b")), (0.1, take("b"))], "full")
     [row] = look("max_subscription_dispatch_rate", "10/s")["topics"]
     assert (row["operation"], figures(row)) == ("dispatch", (30, 10, 0))
+
+
+def test_windows_tell_no_subscription(look: Look) -> None:
+    taken = Operation(OperationKind.DISPATCH, "orders.eu", client="c@d:1", messages=10, bytes=10)
+    write([(0.0, taken), (0.01, taken)], "summary")
+    found = look("max_subscription_dispatch_rate", "10/s")
+    assert found["topics"] == []
+    assert "rates of subscriptions are not estimated from windows" in found["notes"]
 
 
 def test_counts_are_those_of_now(look: Look) -> None:

@@ -101,6 +101,8 @@ class Hindsight:
                 f"the log has allows in windows of {resolution_ms} ms without principals and clients: "
                 "decisions.detail: full names them"
             )
+            if any(each.limit.kind == "subscription" for each in self._replays()):
+                notes.append("rates of subscriptions are not estimated from windows")
         if len(found.rows) and found.notes:
             answer["from_ms"] = found.rows["time"][0].as_py() // 1000
         limited = [each for each in self._replays() if each.total.over]

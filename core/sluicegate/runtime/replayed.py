@@ -122,7 +122,7 @@ class SizeLimit:
 
     most: int
     exempt: frozenset[str]
-    operation: str = "publish"
+    kind = operation = "publish"
 
     @property
     def limits(self) -> Mapping[str, float]:

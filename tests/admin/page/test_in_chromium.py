@@ -96,6 +96,18 @@ def test_each_view_opens_and_fits(page: Driven, served: Served, scheme: str, wid
     assert page.troubles == []
 
 
+def test_a_plan_needs_no_token_where_reading_needs_none(page: Driven) -> None:
+    open_view(page, "policies")
+    page.fill("#change-name", "orders.eu")
+    page.fill("#change-field", "max_publish_rate")
+    page.fill("#change-value", "500/s")
+    page.click("Show what it would do")
+    shows(page, "not set → 500/s")
+    shows(page, "Who would have been refused is not known")
+    page.click("Apply")
+    shows(page, "This caller may only read.")
+
+
 def test_a_limit_is_changed_with_its_plan_first_and_undone(page: Driven) -> None:
     open_view(page, "policies")
     use_token(page, "token-ci")
