@@ -160,6 +160,7 @@ def _open(
     from sluicegate.admin.own_note import OwnNote
     from sluicegate.admin.resources import admin_routes
     from sluicegate.metrics.http import AdminServer
+    from sluicegate.net.tls import TlsFiles
     from sluicegate.processes.supervisor import Supervisor
     from sluicegate.runtime.policies_in_force import PolicyWatch
 
@@ -170,9 +171,8 @@ def _open(
     place, note = config.admin, OwnNote(file, config.state_dir, os.environ)
     routes = admin_routes(supervisor, note.key, place.callers)
     guard = scrape_guard(place.callers)
-    admin = AdminServer(
-        supervisor, place.host, place.port, own, place.allowed_hosts, routes, guard, place.tls
-    )
+    tls = TlsFiles.of_clients(place.tls, ("admin", "tls")) if place.tls is not None else None
+    admin = AdminServer(supervisor, place.host, place.port, own, place.allowed_hosts, routes, guard, tls)
     return supervisor, admin, note
 
 

@@ -15,7 +15,6 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from sluicegate.asked_once import AskedOnce
-from sluicegate.config.models import ClientTls, Tls
 from sluicegate.metrics.exposition import GatewayCollector, Snapshot, Status
 from sluicegate.net.background import BackgroundTasks
 from sluicegate.net.http import HttpServer
@@ -124,22 +123,25 @@ class AdminServer(HttpServer):
         allowed_hosts: Sequence[str] = (),
         routes: Sequence[BaseRoute] = (),
         refusal: Callable[[Request], Response | None] = _shown_to_all,
-        tls: ClientTls | None = None,
+        tls: TlsFiles | None = None,
     ) -> None:
         app = HostCheck(make_app(observed, routes, refusal), (host, *allowed_hosts), "admin.allowed_hosts")
-        self._tls = TlsFiles(Tls(client=tls), sections=[] if tls is None else [(("admin", "tls"), tls)])
-        super().__init__(app, host, port, "admin", self._tls.open().client, inherited=inherited)
-        self.url = self._url("http" if tls is None else "https")
+        self._tls = tls
+        spoken = tls.open().client if tls is not None else None
+        super().__init__(app, host, port, "admin", spoken, inherited=inherited)
+        self.url = self._url("http" if spoken is None else "https")
         self._tasks = BackgroundTasks("the admin endpoint")
 
     def start(self) -> None:
         """Begin to serve."""
         super().start()
-        self._tasks.spawn(self._tls.watch())
+        if self._tls is not None:
+            self._tasks.spawn(self._tls.watch())
 
     def renew_tls(self) -> None:
         """Read the TLS files now, even if they look unchanged."""
-        self._tls.renew()
+        if self._tls is not None:
+            self._tls.renew()
 
     async def stop(self) -> None:
         """Stop serving."""

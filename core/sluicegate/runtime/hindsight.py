@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluicegate.builtin.rates import rates_of
 from sluicegate.builtin.size import MESSAGE_SIZE
@@ -12,6 +12,9 @@ from sluicegate.config.models import BrokerConfig
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.model import EffectivePolicies, TopicName
 from sluicegate.runtime.replayed import Limit, Replayed, SizeLimit
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 SECONDS = 3_600
 """How far it looks back."""
@@ -67,7 +70,7 @@ class Hindsight:
             replay.
         """
         changed = {_policy_of(name) for name in self.changed}
-        answer = {
+        answer: dict[str, Any] = {
             "known": True,
             "from_ms": round((now_s - SECONDS) * 1000),
             "to_ms": round(now_s * 1000),
@@ -89,26 +92,35 @@ class Hindsight:
         if not found.has_files:
             remedy = "ask again once clients have published through the gateway"
             return {**answer, **_unknown(f"there is no decision log yet in {self.directory}", remedy)}
-        notes, resolution_ms = list(found.notes), 0
-        for batch in found.rows.to_batches(max_chunksize=8_192):
-            for row in batch.to_pylist():
-                resolution_ms = max(resolution_ms, row["window"])
-                for replayed in self._limits[row["gateway"], row["topic"]]:
-                    replayed.take(row)
-        answer["resolution_ms"] = resolution_ms
-        if resolution_ms:
-            notes.append(
-                f"the log has allows in windows of {resolution_ms} ms without principals and clients: "
-                "decisions.detail: full names them"
-            )
-            if any(each.limit.kind == "subscription" for each in self._replays()):
-                notes.append("rates of subscriptions are not estimated from windows")
+        answer["resolution_ms"] = resolution_ms = self._replay(found.rows)
+        answer["notes"] = [*found.notes, *self._unsaid(resolution_ms)]
         if len(found.rows) and found.notes:
             answer["from_ms"] = found.rows["time"][0].as_py() // 1000
         limited = [each for each in self._replays() if each.total.over]
         limited.sort(key=lambda each: -each.total.over)
-        shown = [self._row(each) for each in limited[:_MOST_TOPICS]]
-        return {**answer, "notes": notes, "topics": shown, "topics_total": len(limited)}
+        answer["topics"] = [self._row(each) for each in limited[:_MOST_TOPICS]]
+        return {**answer, "topics_total": len(limited)}
+
+    def _replay(self, rows: "pa.Table") -> int:
+        """Replay the log; the length of its longest window, ms."""
+        resolution_ms = 0
+        for batch in rows.to_batches(max_chunksize=8_192):
+            for row in batch.to_pylist():
+                resolution_ms = max(resolution_ms, row["window"])
+                for replayed in self._limits[row["gateway"], row["topic"]]:
+                    replayed.take(row)
+        return resolution_ms
+
+    def _unsaid(self, resolution_ms: int) -> Iterator[str]:
+        """What the log does not tell."""
+        if not resolution_ms:
+            return
+        yield (
+            f"the log has allows in windows of {resolution_ms} ms without principals and clients: "
+            "decisions.detail: full names them"
+        )
+        if any(each.limit.kind == "subscription" for each in self._replays()):
+            yield "rates of subscriptions are not estimated from windows"
 
     def _is_limited(self, broker: str, topic: str) -> bool:
         """Whether a topic of the log has a stricter limit than before, which is then replayed."""

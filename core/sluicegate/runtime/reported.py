@@ -81,7 +81,7 @@ def reported_pressures(facts: Mapping[str, str]) -> dict[str, Any]:
         {"factor": name, **{key: fact[key] for key in ("value", "why", "known", "at_ms") if key in fact}}
         for name, fact in _objects(facts, _FACTOR)
     ]
-    sources = []
+    sources: list[dict[str, Any]] = []
     for controller, fact in _objects(facts, _ADAPTIVE):
         found = fact.get("sources")
         for source, state in found.items() if isinstance(found, dict) else ():
