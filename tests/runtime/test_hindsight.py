@@ -242,14 +242,14 @@ def test_reading_is_bounded_and_says_so(look: Look) -> None:
 
     def read(**bounds: Any) -> tuple[int, tuple[str, ...]]:
         found = look_back(directory, since_s, lambda broker, topic: True, Bounds(**bounds))
-        return len(found.rows), found.notes
+        return len(found.table), found.notes
 
     assert read() == (50, ())
     assert read(rows=7) == (7, ("only the last 7 rows of the decision log were replayed",))
     assert read(bytes=1)[0] == 0
     assert "were read" in read(bytes=1)[1][0]
     assert "took longer than 0 s" in read(seconds=0)[1][0]
-    newest = look_back(directory, since_s, lambda broker, topic: True, Bounds(rows=1)).rows
+    newest = look_back(directory, since_s, lambda broker, topic: True, Bounds(rows=1)).table
     assert newest["time"][0].as_py() == int((NOW_S - 1800 + 49) * 1e6)
 
 

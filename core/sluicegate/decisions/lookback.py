@@ -13,19 +13,22 @@ from sluicegate.decisions.reading import check_schema, coded_tables
 from sluicegate.decisions.schema import SCHEMA
 from sluicegate.decisions.spool import DecisionLogError, parquet_files, parquet_path, spools
 
+_NUMBERS = ("time", "messages", "bytes", "window")
 _NAMES = ("gateway", "topic", "principal", "client", "subscription", "operation", "policy", "action")
-_NUMBERS = ("time", "messages", "bytes", "decisions", "window")
+"""Columns in the order of `Row`."""
 _CODED = pa.dictionary(pa.int32(), pa.string())
 _TIMES = SCHEMA.field("time").type
 _READ = pa.schema(
     [(name, _CODED) for name in _NAMES] + [(name, SCHEMA.field(name).type) for name in _NUMBERS]
 )
-_SCHEMA = _READ.set(_READ.get_field_index("time"), pa.field("time", pa.int64()))
+_SCHEMA = pa.schema([(name, _CODED) for name in _NAMES] + [(name, pa.int64()) for name in _NUMBERS])
 _OPERATIONS = pa.array(["publish", "dispatch"])
 _ACTIONS = pa.array(["allow", "reject", "drop"])
 """How an operation ends. One that was held ends later in a row of its own, and if one was only observed,
 another row says what was done."""
 _BATCH_ROWS = 65_536
+_ROWS_AT_ONCE = 1_024
+"""More would keep other threads waiting while they are converted."""
 
 Wanted = Callable[[str, str], bool]
 """Whether the rows of a topic are wanted, by the names of the gateway's broker entry and of the topic."""
@@ -34,22 +37,40 @@ Wanted = Callable[[str, str], bool]
 class Bounds(NamedTuple):
     """What a look back may cost."""
 
-    rows: int = 400_000
+    rows: int = 200_000
     """Most rows that are returned; some hundred bytes each."""
     bytes: int = 1 << 30
     """Most bytes of files that are opened."""
-    seconds: float = 5.0
+    seconds: float = 3.0
     """Longest time."""
 
 
 BOUNDS = Bounds()
 
 
+class Row(NamedTuple):
+    """A row of the log, or a window; texts and values as its columns have them."""
+
+    time_us: int
+    """Since 1970."""
+    messages: int
+    bytes: int
+    window: int
+    gateway: str
+    topic: str
+    principal: str | None
+    client: str | None
+    subscription: str | None
+    operation: str
+    policy: str | None
+    action: str
+
+
 class Lookback(NamedTuple):
     """What was found."""
 
-    rows: pa.Table
-    """Columns as in the log, in order of time, which is in us since 1970."""
+    table: pa.Table
+    """In order of time, for `rows`."""
     notes: tuple[str, ...]
     """Why it is not everything; empty if it is."""
     has_files: bool
@@ -85,6 +106,26 @@ def look_back(directory: Path, since_s: float, wanted: Wanted, bounds: Bounds = 
         except (OSError, pa.ArrowException, DecisionLogError) as error:
             notes.append(f"a file of the decision log cannot be read: {error}")
     return Lookback(newest.table(), (*newest.notes, *notes), bool(files))
+
+
+def rows(table: pa.Table) -> Iterator[Row]:
+    """The rows of `Lookback.table`, converted a few at a time."""
+    columns = [table.column(name).combine_chunks() for name in (*_NUMBERS, *_NAMES)]
+    texts = [(*each.dictionary.to_pylist(), None) for each in columns[len(_NUMBERS) :]]
+    for start in range(0, len(table), _ROWS_AT_ONCE):
+        parts = [each.slice(start, _ROWS_AT_ONCE) for each in columns]
+        numbers = [_integers(each) for each in parts[: len(_NUMBERS)]]
+        places = [_integers(each.indices) for each in parts[len(_NUMBERS) :]]
+        named = [[known[place] for place in of] for known, of in zip(texts, places, strict=True)]
+        yield from map(Row, *numbers, *named)
+
+
+def _integers(array: pa.Array) -> list[int]:
+    """The values of an array, -1 for null; many times as fast as its own conversion."""
+    filled = array.fill_null(-1)
+    code = "i" if filled.type == pa.int32() else "q"
+    values = memoryview(filled.buffers()[1]).cast(code)
+    return values[filled.offset : filled.offset + len(filled)].tolist()
 
 
 class _Newest:

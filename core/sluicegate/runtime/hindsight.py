@@ -1,6 +1,7 @@
 """Whom changed policies would have held or refused in the last hour, estimated from the decision log."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,11 +15,14 @@ from sluicegate.model import EffectivePolicies, TopicName
 from sluicegate.runtime.replayed import Limit, Replayed, SizeLimit
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from sluicegate.decisions.lookback import Row
 
 SECONDS = 3_600
 """How far it looks back."""
 _MOST_TOPICS = 50
+_LONGEST_S = 3.0
+"""Longest time for the replay alone."""
+_LOOK_EVERY = 1_024
 _RATES = {
     "publish": ("max_publish_rate", "max_publish_rate_bytes"),
     "dispatch": ("max_dispatch_rate", "max_dispatch_rate_bytes"),
@@ -86,30 +90,35 @@ class Hindsight:
         if self.directory is None:
             remedy = "set decisions.enabled to true, restart the gateway, and ask again after an hour"
             return {**answer, **_unknown("the decision log is off", remedy)}
-        from sluicegate.decisions.lookback import look_back  # loads Arrow, 40 MB
+        from sluicegate.decisions.lookback import look_back, rows  # loads Arrow, 40 MB
 
         found = look_back(self.directory, now_s - SECONDS, self._is_limited)
         if not found.has_files:
             remedy = "ask again once clients have published through the gateway"
             return {**answer, **_unknown(f"there is no decision log yet in {self.directory}", remedy)}
-        answer["resolution_ms"] = resolution_ms = self._replay(found.rows)
-        answer["notes"] = [*found.notes, *self._unsaid(resolution_ms)]
-        if len(found.rows) and found.notes:
-            answer["from_ms"] = found.rows["time"][0].as_py() // 1000
+        if len(found.table) and found.notes:
+            answer["from_ms"] = found.table["time"][0].as_py() // 1000
+        resolution_ms, last_ms = self._replay(rows(found.table))
+        notes = [*found.notes, *self._unsaid(resolution_ms)]
+        if last_ms is not None:
+            answer["to_ms"] = last_ms
+            notes.append(f"the replay took longer than {_LONGEST_S:g} s and ended early")
+        answer.update(resolution_ms=resolution_ms, notes=notes)
         limited = [each for each in self._replays() if each.total.over]
         limited.sort(key=lambda each: -each.total.over)
         answer["topics"] = [self._row(each) for each in limited[:_MOST_TOPICS]]
         return {**answer, "topics_total": len(limited)}
 
-    def _replay(self, rows: "pa.Table") -> int:
-        """Replay the log; the length of its longest window, ms."""
-        resolution_ms = 0
-        for batch in rows.to_batches(max_chunksize=8_192):
-            for row in batch.to_pylist():
-                resolution_ms = max(resolution_ms, row["window"])
-                for replayed in self._limits[row["gateway"], row["topic"]]:
-                    replayed.take(row)
-        return resolution_ms
+    def _replay(self, rows: Iterable["Row"]) -> tuple[int, int | None]:
+        """Replay the log: the length of its longest window, and where it ended early; ms."""
+        resolution_ms, until = 0, time.monotonic() + _LONGEST_S
+        for number, row in enumerate(rows):
+            resolution_ms = max(resolution_ms, row.window)
+            for replayed in self._limits[row.gateway, row.topic]:
+                replayed.take(row)
+            if number % _LOOK_EVERY == 0 and time.monotonic() > until:
+                return resolution_ms, row.time_us // 1000
+        return resolution_ms, None
 
     def _unsaid(self, resolution_ms: int) -> Iterator[str]:
         """What the log does not tell."""

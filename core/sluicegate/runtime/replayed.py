@@ -2,11 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sluicegate.builtin.size import MESSAGE_SIZE
 from sluicegate.engine.bucket import DualBucket
 from sluicegate.engine.client_totals import split_client
+
+if TYPE_CHECKING:
+    from sluicegate.decisions.lookback import Row  # it loads Arrow
 
 _MS_NS = 1_000_000
 _US_NS = 1_000
@@ -14,8 +17,6 @@ _TOP = 5
 """Clients and principals that are named."""
 _MOST_NAMES = 10_000
 """Clients that are told apart; the rest counts for the topic alone."""
-Row = Mapping[str, Any]
-"""A row of `decisions.lookback`."""
 
 
 @dataclass(slots=True)
@@ -64,16 +65,16 @@ class Limit:
         """What it limits."""
         return "publish" if self.kind == "publish" else "dispatch"
 
-    def over(self, row: Row) -> tuple[int, int]:
+    def over(self, row: "Row") -> tuple[int, int]:
         """Messages of a row that would have been held, and refused."""
-        if row["action"] != "allow" and row["policy"] not in self.limits:
+        if row.action != "allow" and row.policy not in self.limits:
             return 0, 0  # another policy has refused it, and would again
-        if self.kind == "subscription" and row["subscription"] is None:
+        if self.kind == "subscription" and row.subscription is None:
             return 0, 0
         bucket = self._bucket(row)
-        at_ns, messages, nbytes = _time_ns(row), row["messages"], row["bytes"]
-        if row["window"]:
-            return self._window_over(bucket, at_ns, messages, nbytes, row["window"] * _MS_NS)
+        at_ns, messages, nbytes = _time_ns(row), row.messages, row.bytes
+        if row.window:
+            return self._window_over(bucket, at_ns, messages, nbytes, row.window * _MS_NS)
         wait_ns = bucket.take(messages, nbytes, at_ns)
         return self._late(bucket, at_ns, (messages, nbytes), messages, wait_ns) if wait_ns else (0, 0)
 
@@ -107,8 +108,8 @@ class Limit:
         # What is dispatched waits as long as it takes.
         return (0, messages) if self.kind == "publish" else (messages, 0)
 
-    def _bucket(self, row: Row) -> DualBucket:
-        key = row["subscription"] if self.kind == "subscription" else ""
+    def _bucket(self, row: "Row") -> DualBucket:
+        key = row.subscription if self.kind == "subscription" else ""
         found = self.buckets.get(key)
         if found is None:
             rates = (self.messages_per_s, self.bytes_per_s, self.burst_seconds)
@@ -129,10 +130,10 @@ class SizeLimit:
         """By policy."""
         return {MESSAGE_SIZE: self.most}
 
-    def over(self, row: Row) -> tuple[int, int]:
+    def over(self, row: "Row") -> tuple[int, int]:
         """Messages of a row that would have been held, and refused."""
-        is_too_large = row["bytes"] > self.most * max(1, row["messages"])
-        return (0, row["messages"]) if is_too_large else (0, 0)
+        is_too_large = row.bytes > self.most * max(1, row.messages)
+        return (0, row.messages) if is_too_large else (0, 0)
 
 
 class Replayed:
@@ -151,12 +152,12 @@ class Replayed:
         self._unnamed = Counted()
         self._by_client: dict[tuple[str, str], Counted] = {}
 
-    def take(self, row: Row) -> None:
+    def take(self, row: "Row") -> None:
         """Replay the next row of the topic, in order of time."""
         limit = self.limit
-        if row["operation"] != limit.operation or row["principal"] in limit.exempt:
+        if row.operation != limit.operation or row.principal in limit.exempt:
             return
-        counted = (row["messages"], *limit.over(row))
+        counted = (row.messages, *limit.over(row))
         self.total.add(*counted)
         self._of_client(row).add(*counted)
 
@@ -177,10 +178,10 @@ class Replayed:
             ],
         }
 
-    def _of_client(self, row: Row) -> Counted:
-        if row["principal"] is None and row["client"] is None:
+    def _of_client(self, row: "Row") -> Counted:
+        if row.principal is None and row.client is None:
             return self._unnamed
-        key = (row["principal"] or "", split_client(row["client"] or "")[0])
+        key = (row.principal or "", split_client(row.client or "")[0])
         found = self._by_client.get(key)
         if found is None:
             if len(self._by_client) >= _MOST_NAMES:
@@ -194,5 +195,5 @@ def _most(counts: Mapping[Any, Counted]) -> list[tuple[Any, Counted]]:
     return sorted(limited, key=lambda each: -each[1].over)[:_TOP]
 
 
-def _time_ns(row: Row) -> int:
-    return int(row["time"]) * _US_NS
+def _time_ns(row: "Row") -> int:
+    return row.time_us * _US_NS
