@@ -251,7 +251,7 @@ def test_what_stands_in_the_wrong_section_is_shown_without_its_secrets(run_in: R
         ("{host: 0.0.0.0}", "note[config]: the admin endpoint on 0.0.0.0 speaks plain HTTP to other hosts"),
         (
             f"{{host: '::', callers: [{{name: ci, sha256: {'ab' * 32}}}]}}",
-            "warning[config]: the admin endpoint on :: speaks plain HTTP to other hosts, so their tokens ",
+            "warning[config]: the admin endpoint on :: speaks plain HTTP to other hosts, so their tokens",
         ),
     ],
 )

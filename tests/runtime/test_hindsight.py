@@ -1,7 +1,7 @@
 """What a change would have held or refused in the last hour, from a real decision log."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,8 +64,10 @@ def look(directory: Path) -> Iterator[Look]:
     watch = PolicyWatch("gateway.yaml", loaded, plugins, {})
     desk = PolicyDesk(watch, lambda: LIVE)
 
-    def ask(field: str, value: object, now_s: float = NOW_S, **more: object) -> dict[str, Any]:
-        edits = [{"level": "topic", "name": "orders.eu", "field": field, "value": value, **more}]
+    def ask(
+        field: str, value: object, now_s: float = NOW_S, more: Sequence[Mapping[str, Any]] = ()
+    ) -> dict[str, Any]:
+        edits = [{"level": "topic", "name": "orders.eu", "field": field, "value": value}, *more]
         _, hindsight = desk.plan(change_from(edits).wanted())
         return hindsight.look(now_s)
 
@@ -189,6 +191,20 @@ def test_windows_tell_no_subscription(look: Look) -> None:
     found = look("max_subscription_dispatch_rate", "10/s")
     assert found["topics"] == []
     assert "rates of subscriptions are not estimated from windows" in found["notes"]
+
+
+def test_a_canary_is_estimated_for_those_in_it(look: Look) -> None:
+    write([(0.001 * each, publish(5, client=name)) for each in range(9) for name in ("web", "batch")], "full")
+    edits = [{"level": "topic", "name": "orders.eu", "field": "max_publish_rate", "value": "5/s"}]
+    assert look("max_publish_rate", "5/s")["topics"][0]["messages"] == 90
+    [row] = look("mode.max_publish_rate", "canary clients web", more=edits)["topics"]
+    assert [each["client"] for each in row["clients"]] == ["web"]
+    assert look("mode.max_publish_rate", "observe", more=edits)["topics"] == []
+
+
+def test_an_option_that_makes_a_limit_stricter_is_replayed(look: Look) -> None:
+    write([(0.0, publish(900)), (0.0, publish(900))], "full")
+    assert look("on_limit.max_publish_rate", "reject")["topics"][0]["refused"] == 900
 
 
 def test_counts_are_those_of_now(look: Look) -> None:

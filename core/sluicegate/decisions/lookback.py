@@ -123,9 +123,9 @@ def rows(table: pa.Table) -> Iterator[Row]:
 def _integers(array: pa.Array) -> list[int]:
     """The values of an array, -1 for null; many times as fast as its own conversion."""
     filled = array.fill_null(-1)
-    code = "i" if filled.type == pa.int32() else "q"
-    values = memoryview(filled.buffers()[1]).cast(code)
-    return values[filled.offset : filled.offset + len(filled)].tolist()
+    buffer = memoryview(filled.buffers()[1])
+    values = buffer.cast("i") if filled.type == pa.int32() else buffer.cast("q")
+    return list(values[filled.offset : filled.offset + len(filled)])
 
 
 class _Newest:

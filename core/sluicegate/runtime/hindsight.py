@@ -2,11 +2,12 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sluicegate.builtin.rates import rates_of
+from sluicegate.builtin.rate import BURST_SECONDS, DEFAULT_BURST_SECONDS, Rate, rates_of
 from sluicegate.builtin.size import MESSAGE_SIZE
 from sluicegate.config.fields import PolicyFields
 from sluicegate.config.models import BrokerConfig
@@ -29,9 +30,9 @@ _RATES = {
     "subscription": ("max_subscription_dispatch_rate", "max_subscription_dispatch_rate_bytes"),
 }
 _COUNTS = ("max_producers_per_topic", "max_consumers_per_topic", "max_subscriptions_per_topic")
-_OPTIONS = ("observe_only.", "on_limit.", "ceiling.")
+_OPTIONS = ("mode.", "on_limit.", "ceiling.")
 _OF_RATES = frozenset(name for names in _RATES.values() for name in names)
-_ESTIMATED = frozenset({*_OF_RATES, "burst_seconds", MESSAGE_SIZE, *_COUNTS})
+_ESTIMATED = frozenset({*_OF_RATES, BURST_SECONDS, MESSAGE_SIZE, *_COUNTS})
 
 
 class Compared(NamedTuple):
@@ -74,17 +75,7 @@ class Hindsight:
             replay.
         """
         changed = {_policy_of(name) for name in self.changed}
-        answer: dict[str, Any] = {
-            "known": True,
-            "from_ms": round((now_s - SECONDS) * 1000),
-            "to_ms": round(now_s * 1000),
-            "resolution_ms": 0,
-            "notes": [],
-            "topics": [],
-            "topics_total": 0,
-            "counts": list(self._counts_above()),
-            "not_estimated": sorted(changed - _ESTIMATED),
-        }
+        answer = self._without_log(now_s, changed)
         if changed.isdisjoint(_ESTIMATED - set(_COUNTS)):
             return answer
         if self.directory is None:
@@ -109,6 +100,20 @@ class Hindsight:
         answer["topics"] = [self._row(each) for each in limited[:_MOST_TOPICS]]
         return {**answer, "topics_total": len(limited)}
 
+    def _without_log(self, now_s: float, changed: AbstractSet[str]) -> dict[str, Any]:
+        """What can be said without the log."""
+        return {
+            "known": True,
+            "from_ms": round((now_s - SECONDS) * 1000),
+            "to_ms": round(now_s * 1000),
+            "resolution_ms": 0,
+            "notes": [],
+            "topics": [],
+            "topics_total": 0,
+            "counts": list(self._counts_above()),
+            "not_estimated": sorted(changed - _ESTIMATED),
+        }
+
     def _replay(self, rows: Iterable["Row"]) -> tuple[int, int | None]:
         """Replay the log: the length of its longest window, and where it ended early; ms."""
         resolution_ms, until = 0, time.monotonic() + _LONGEST_S
@@ -128,6 +133,8 @@ class Hindsight:
             f"the log has allows in windows of {resolution_ms} ms without principals and clients: "
             "decisions.detail: full names them"
         )
+        if any(not each.limit.mode.enforces for each in self._replays()):
+            yield "canaries are estimated from windows as if they applied to everybody"
         if any(each.limit.kind == "subscription" for each in self._replays()):
             yield "rates of subscriptions are not estimated from windows"
 
@@ -176,31 +183,43 @@ def _policy_of(name: str) -> str:
 
 
 def _count(policies: EffectivePolicies, policy: str) -> float:
-    return 0 if policies.observes(policy) else policies.number(policy)
+    return 0 if policies.mode(policy).observes else policies.number(policy)
 
 
 def _stricter(compared: Compared, topic: str) -> Iterator[Limit | SizeLimit]:
-    """The limits of a topic that are new, or lower than before."""
+    """The limits of a topic that are new, lower than before, or for others than before."""
     name = compared.name_of(topic)
     was, will = compared.before.resolve(name), compared.after.resolve(name)
     config = compared.config
     exempt = frozenset(config.exempt.principals)
-    for kind, (messages, nbytes) in _RATES.items():
-        old, new = (
-            next((rate for rate in rates_of(each, kind, messages, nbytes) if not rate.observed), None)
-            for each in (was, will)
-        )
-        if new is None:
-            continue
-        now = (new.messages_per_s, new.bytes_per_s, new.burst_seconds)
-        before = (0.0, 0.0, 0.0) if old is None else (old.messages_per_s, old.bytes_per_s, old.burst_seconds)
-        refuses = old is not None and old.on_limit == "delay" != new.on_limit
-        if refuses or any(_is_lower(*pair) for pair in zip(now, before, strict=True)):
-            limits = {name: value for name, value in zip((messages, nbytes), now, strict=False) if value}
-            yield Limit(kind, limits, *now, new.on_limit, config.max_hold, exempt)
+    for kind, names in _RATES.items():
+        for rate in rates_of(will, kind, *names):
+            limits = dict(zip(names, (rate.messages_per_s, rate.bytes_per_s), strict=True))
+            limits = {name: limit for name, limit in limits.items() if limit}
+            if not rate.mode.observes and _is_stricter(rate, limits, was):
+                yield Limit(kind, rate, limits, config.max_hold, exempt)
     size = _count(will, MESSAGE_SIZE)
-    if _is_lower(size, _count(was, MESSAGE_SIZE)):
-        yield SizeLimit(int(size), exempt if MESSAGE_SIZE in config.exempt.policies else frozenset())
+    if _is_lower(size, _count(was, MESSAGE_SIZE)) or (size and _is_for_others(was, will, MESSAGE_SIZE)):
+        skips = exempt if MESSAGE_SIZE in config.exempt.policies else frozenset()
+        yield SizeLimit(int(size), will.mode(MESSAGE_SIZE), skips)
+
+
+def _is_stricter(rate: Rate, limits: Mapping[str, float], was: EffectivePolicies) -> bool:
+    """Whether a rate can hold or refuse what passed with the policies before."""
+    burst = was.number(BURST_SECONDS) or DEFAULT_BURST_SECONDS
+    refuses = rate.on_limit != "delay" == was.on_limit(rate.names)
+    return (
+        refuses
+        or rate.burst_seconds < burst
+        or any(
+            _is_lower(limit, _count(was, name)) or was.mode(name) != rate.mode
+            for name, limit in limits.items()
+        )
+    )
+
+
+def _is_for_others(was: EffectivePolicies, will: EffectivePolicies, policy: str) -> bool:
+    return was.mode(policy) != will.mode(policy)
 
 
 def _is_lower(limit: float, before: float) -> bool:

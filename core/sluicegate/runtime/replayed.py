@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from sluicegate.builtin.rate import Rate
 from sluicegate.builtin.size import MESSAGE_SIZE
 from sluicegate.engine.bucket import DualBucket
-from sluicegate.engine.client_totals import split_client
+from sluicegate.model import Mode, Operation, OperationKind, split_client
 
 if TYPE_CHECKING:
     from sluicegate.decisions.lookback import Row  # it loads Arrow
@@ -50,15 +51,17 @@ class Limit:
 
     kind: str
     """publish, dispatch, or subscription for a rate of each subscription."""
+    rate: Rate
     limits: Mapping[str, float]
     """By policy."""
-    messages_per_s: float
-    bytes_per_s: float
-    burst_seconds: float
-    on_limit: str
     max_hold_ms: int
     exempt: frozenset[str]
     buckets: dict[str, DualBucket] = field(default_factory=dict)
+
+    @property
+    def mode(self) -> Mode:
+        """To whom it applies."""
+        return self.rate.mode
 
     @property
     def operation(self) -> str:
@@ -84,9 +87,9 @@ class Limit:
         """The same of a window: what comes in while it lasts can be used in it."""
         have_messages, have_bytes = bucket.balance(at_ns)
         share = 1.0
-        if messages and self.messages_per_s:
+        if messages and self.rate.messages_per_s:
             share = min(share, (have_messages + window_ns * bucket.message_rate) / messages)
-        if nbytes and self.bytes_per_s:
+        if nbytes and self.rate.bytes_per_s:
             share = min(share, (have_bytes + window_ns * bucket.byte_rate) / nbytes)
         share = max(0.0, share)
         passed = int(messages * share)
@@ -100,7 +103,7 @@ class Limit:
         self, bucket: DualBucket, at_ns: int, need: tuple[int, int], messages: int, wait_ns: int
     ) -> tuple[int, int]:
         """What is held uses the limit later, unless that is longer than it may be held."""
-        if self.on_limit != "delay":
+        if self.rate.on_limit != "delay":
             return 0, messages
         if wait_ns <= self.max_hold_ms * _MS_NS:
             bucket.charge(*need, at_ns)
@@ -109,10 +112,10 @@ class Limit:
         return (0, messages) if self.kind == "publish" else (messages, 0)
 
     def _bucket(self, row: "Row") -> DualBucket:
-        key = row.subscription if self.kind == "subscription" else ""
+        key = (row.subscription or "") if self.kind == "subscription" else ""
         found = self.buckets.get(key)
         if found is None:
-            rates = (self.messages_per_s, self.bytes_per_s, self.burst_seconds)
+            rates = (self.rate.messages_per_s, self.rate.bytes_per_s, self.rate.burst_seconds)
             found = self.buckets[key] = DualBucket(*rates, _time_ns(row))
         return found
 
@@ -122,6 +125,7 @@ class SizeLimit:
     """The size of a message; of a batch or a window, the mean size of its messages counts."""
 
     most: int
+    mode: Mode
     exempt: frozenset[str]
     kind = operation = "publish"
 
@@ -151,15 +155,30 @@ class Replayed:
         self.total = Counted()
         self._unnamed = Counted()
         self._by_client: dict[tuple[str, str], Counted] = {}
+        self._in_canary: dict[tuple[str, str], bool] = {}
 
     def take(self, row: "Row") -> None:
         """Replay the next row of the topic, in order of time."""
         limit = self.limit
         if row.operation != limit.operation or row.principal in limit.exempt:
             return
-        counted = (row.messages, *limit.over(row))
+        counted = (row.messages, *(limit.over(row) if self._applies_to(row) else (0, 0)))
         self.total.add(*counted)
         self._of_client(row).add(*counted)
+
+    def _applies_to(self, row: "Row") -> bool:
+        """Whether a canary has the client; what is not known of windows counts as in it."""
+        mode = self.limit.mode
+        if mode.enforces or row.window:
+            return True
+        key = (row.principal or "", row.client or "")
+        found = self._in_canary.get(key)
+        if found is None:
+            op = Operation(OperationKind.PUBLISH, self.topic, principal=key[0], client=key[1])
+            found = mode.applies_to(next(iter(self.limit.limits)), op)
+            if len(self._in_canary) < _MOST_NAMES:
+                self._in_canary[key] = found
+        return found
 
     def answer(self) -> dict[str, Any]:
         """As JSON; principals and clients with the most messages above the limit first."""

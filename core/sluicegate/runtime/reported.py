@@ -87,7 +87,7 @@ def reported_pressures(facts: Mapping[str, str]) -> dict[str, Any]:
         for source, state in found.items() if isinstance(found, dict) else ():
             is_known = state == "known"
             row: dict[str, Any] = {"source": source, "controller": controller, "known": is_known}
-            told = {key: fact[key] for key in ("memory_pressure", "at_ms") if key in fact}
+            told: dict[str, Any] = {key: fact[key] for key in ("memory_pressure", "at_ms") if key in fact}
             sources.append({**row, "problem": "" if is_known else str(state), **told})
     return {"factors": factors, "sources": sources}
 
