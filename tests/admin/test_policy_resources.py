@@ -1,5 +1,6 @@
 """The policies over the admin API."""
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from tests.admin.lab import KEY, Lab, Supervised
 from sluicegate.admin.access import WrongTokens
 from sluicegate.admin.bodies import MOST_BYTES
 from sluicegate.admin.running_note import ACTOR, own_token
+from sluicegate.runtime.hindsight import Hindsight
 from sluicegate.runtime.plugins import CHOICE
 from sluicegate.store import StoreError
 from sluicegate.store.sqlite import SqliteStore
@@ -139,6 +141,22 @@ async def test_a_plan_says_why_nobody_knows_who_would_have_been_refused(lab: Lab
     assert plan["last_hour"]["remedy"]
     done = (await lab.ask("PATCH", "/policies", json=change("500/s"))).json()
     assert "last_hour" not in done
+
+
+async def test_the_last_hour_is_replayed_in_a_thread_of_its_own(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[threading.Thread] = []
+    look = Hindsight.look
+
+    def noted(self: Hindsight, now_s: float) -> dict[str, Any]:
+        threads.append(threading.current_thread())
+        return look(self, now_s)
+
+    monkeypatch.setattr(Hindsight, "look", noted)
+    await lab.ask("PATCH", "/policies?dry_run=true", json=change("500/s"))
+    assert len(threads) == 1
+    assert threads[0] is not threading.main_thread()
 
 
 async def test_a_change_checks_file_and_store_once(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
