@@ -64,6 +64,26 @@ async def test_health_and_factors(lab: Lab) -> None:
     assert row["factors"] == {"load": {"value": 0.5, "why": "cpu"}}
 
 
+async def test_pressures_are_factors_and_the_sources_of_controllers(lab: Lab) -> None:
+    facts = {
+        "factor.disk": '{"value": 0.3, "why": "95 % full", "known": true, "at_ms": 7, "text": "x"}',
+        "adaptive.status": '{"memory_pressure": 0.4, "at_ms": 8, "sources": {"heap": "known", "rss": "no"}}',
+        "adaptive.broken": "{",
+    }
+    lab.supervised.facts = lambda broker: facts  # type: ignore[method-assign]
+    [row] = (await lab.ask("GET", "/pressures", None)).json()["brokers"]
+    told = {"controller": "status", "memory_pressure": 0.4, "at_ms": 8}
+    assert row == {
+        "broker": "main",
+        "factors": [{"factor": "disk", "value": 0.3, "why": "95 % full", "known": True, "at_ms": 7}],
+        "sources": [
+            {"source": "heap", "known": True, "problem": "", **told},
+            {"source": "rss", "known": False, "problem": "no", **told},
+        ],
+    }
+    assert (await lab.ask("GET", "/pressures?broker=other", None)).json()["total"] == 0
+
+
 async def test_explaining_tells_the_use(lab: Lab) -> None:
     found = (await lab.ask("GET", "/policies/effective?topic=orders.eu", None)).json()
     assert found["use"] == {"max_publish_rate": "80/s"}
@@ -73,6 +93,7 @@ async def test_who_may_write_can_drain_the_gateway(lab: Lab, monkeypatch: pytest
     sent: list[int] = []
     monkeypatch.setattr("os.kill", lambda process, number: sent.append(number))
     assert (await lab.ask("POST", "/drain", "token-viewer", json={})).status_code == 403
+    assert (await lab.ask("POST", "/drain?dry_run=true", None, json={})).status_code == 403
     assert sent == []
     assert (await lab.ask("POST", "/drain", json={})).status_code == 202
     assert sent == [signal.SIGTERM]

@@ -1,5 +1,6 @@
 """The policies over the admin API."""
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from tests.admin.lab import KEY, Lab, Supervised
 from sluicegate.admin.access import WrongTokens
 from sluicegate.admin.bodies import MOST_BYTES
 from sluicegate.admin.running_note import ACTOR, own_token
+from sluicegate.runtime.hindsight import Hindsight
 from sluicegate.runtime.plugins import CHOICE
 from sluicegate.store import StoreError
 from sluicegate.store.sqlite import SqliteStore
@@ -110,6 +112,65 @@ async def test_scopes(lab: Lab, token: str | None, client: str, reads: int, writ
         if answer.status_code != 200:
             assert answer.json()["remedy"]
     assert ("www-authenticate" in read.headers) == (reads == 401)
+
+
+@pytest.mark.parametrize(("token", "status"), [("token-viewer", 200), (None, 200), ("token-prometheus", 401)])
+async def test_who_may_read_may_plan(lab: Lab, token: str | None, status: int) -> None:
+    await lab.ask("PATCH", "/policies", json=change("500/s"))
+    document = {"content": "policies: {topics: [{name: a, max_publish_rate: 1}]}", "headers": YAML}
+    plans: list[tuple[str, str, dict[str, Any]]] = [
+        ("PATCH", "/policies", {"json": change("5/s")}),
+        ("POST", "/policies/document", document),
+        ("POST", "/policies/history/1/undo", {"json": {}}),
+    ]
+    for method, path, options in plans:
+        plan = await lab.ask(method, f"{path}?dry_run=true", token, **options)
+        assert plan.status_code == status
+        assert status != 200 or len(plan.json()["changes"]) == 1
+        done = await lab.ask(method, f"{path}?dry_run=false&dry_run=", token, **options)
+        assert done.status_code in (400, 401), "what is no dry run for sure is none"
+        done = await lab.ask(method, f"{path}?dry_run=true&dry_run=false", token, **options)
+        assert done.status_code in (401, 403)
+    assert len((await lab.ask("GET", "/policies/history")).json()["revisions"]) == 1
+
+
+async def test_a_plan_says_why_nobody_knows_who_would_have_been_refused(lab: Lab) -> None:
+    plan = (await lab.ask("PATCH", "/policies?dry_run=true", json=change("500/s"))).json()
+    assert plan["last_hour"]["known"] is False
+    assert plan["last_hour"]["reason"].startswith("there is no decision log yet in ")
+    assert plan["last_hour"]["remedy"]
+    done = (await lab.ask("PATCH", "/policies", json=change("500/s"))).json()
+    assert "last_hour" not in done
+
+
+async def test_the_last_hour_is_replayed_in_a_thread_of_its_own(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[threading.Thread] = []
+    look = Hindsight.look
+
+    def noted(self: Hindsight, now_s: float) -> dict[str, Any]:
+        threads.append(threading.current_thread())
+        return look(self, now_s)
+
+    monkeypatch.setattr(Hindsight, "look", noted)
+    await lab.ask("PATCH", "/policies?dry_run=true", json=change("500/s"))
+    assert len(threads) == 1
+    assert threads[0] is not threading.main_thread()
+
+
+async def test_a_change_checks_file_and_store_once(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    watch, checks = lab.supervised.watch, 0
+    check = watch.check
+
+    def counted(force: bool = False) -> bool:
+        nonlocal checks
+        checks += 1
+        return check(force)
+
+    monkeypatch.setattr(watch, "check", counted)
+    await lab.ask("PATCH", "/policies", json=change("500/s"))
+    assert checks == 1
 
 
 async def test_the_gateways_own_user_may_write_and_is_named(lab: Lab) -> None:

@@ -241,3 +241,43 @@ def test_what_stands_in_the_wrong_section_is_shown_without_its_secrets(run_in: R
     assert "quotas: [{principal: anna, messages: 5/s}, {principal: eva, password: ***" in result.stderr
     assert "move it to brokers.0" in result.stderr
     assert "hunter" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("admin", "told"),
+    [
+        ("{host: 127.0.0.1}", ""),
+        ("{host: localhost}", ""),
+        ("{host: 0.0.0.0}", "note[config]: the admin endpoint on 0.0.0.0 speaks plain HTTP to other hosts"),
+        (
+            f"{{host: '::', callers: [{{name: ci, sha256: {'ab' * 32}}}]}}",
+            "warning[config]: the admin endpoint on :: speaks plain HTTP to other hosts, so their tokens",
+        ),
+    ],
+)
+def test_an_admin_endpoint_for_other_hosts_without_tls_is_told_of(run_in: Run, admin: str, told: str) -> None:
+    result = run_in(f"{BROKERS}admin: {admin}\n", "check", "gateway.yaml")
+    assert result.exit_code == 0
+    assert (told in result.stderr, "set admin.tls" in result.stderr) == (True, bool(told))
+
+
+@pytest.mark.parametrize(
+    ("admin", "told"),
+    [
+        ("{callers: [{name: ci}]}", "'ci' has neither 'sha256' nor 'certificate'"),
+        (
+            f"{{callers: [{{name: ci, sha256: {'ab' * 32}, certificate: CN=a}}]}}",
+            "'ci' has both 'sha256' and 'certificate'",
+        ),
+        (
+            "{callers: [{name: ci, certificate: CN=a}]}",
+            "nothing verifies the client certificate of 'ci'",
+        ),
+        ("{tls: {cert: a.pem, key: a.key}}", "cannot read 'a.pem'"),
+        ("{tls: {cert: a.pem}}", "missing key 'key'"),
+    ],
+)
+def test_tls_and_callers_of_the_admin_endpoint_are_checked(run_in: Run, admin: str, told: str) -> None:
+    result = run_in(f"{BROKERS}admin: {admin}\n", "check", "gateway.yaml")
+    assert result.exit_code == 1
+    assert told in result.stderr

@@ -97,7 +97,7 @@ class Gateway:
             )
         assert self.process.stdout is not None
         self.ready = self.process.stdout.readline()
-        found = re.search(r"http://\S+", self.ready)
+        found = re.search(r"https?://\S+", self.ready)
         self.admin = found[0] if found else ""
 
     def activate_with(self, listening: socket.socket) -> None:

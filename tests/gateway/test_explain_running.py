@@ -173,7 +173,7 @@ def test_curl_asks_as_the_document_shows(gateway: Gateway) -> None:
 
 
 def test_a_name_that_is_no_text_is_looked_up_in_the_file(gateway: Gateway) -> None:
-    assert "such a name cannot be asked for" in origin(explain(gateway, "a\udcff"))
+    assert "cannot be asked for such a name" in origin(explain(gateway, "a\udcff"))
 
 
 def test_requests_that_cannot_be_answered_are_problems_with_a_remedy(gateway: Gateway) -> None:

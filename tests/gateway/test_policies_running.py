@@ -70,6 +70,18 @@ def test_a_plan_names_the_topics_that_clients_use(gateway: Gateway) -> None:
     assert (stale.exit_code, "somebody else has changed them" in stale.stderr) == (1, True)
 
 
+def test_a_plan_says_who_would_have_been_refused_in_the_last_hour(gateway: Gateway) -> None:
+    for _ in range(5):
+        assert not gateway.refused(1)
+    plan = ("policies", "set", "topic", "t", "max_publish_rate=1", "--dry-run")
+    until(lambda: "minutes would have been held or refused\n" in sluicegate(gateway, *plan).stdout)
+    [row] = json.loads(sluicegate(gateway, *plan, "--json").stdout)["last_hour"]["topics"]
+    assert (row["broker"], row["topic"], row["limits"]) == ("b1", "t", {"max_publish_rate": "1/s"})
+    document = gateway.directory / "policies.yaml"
+    document.write_text("policies: {topics: [{name: t, max_publish_rate: 1}]}")
+    assert "would have been held or refused" in sluicegate(gateway, "policies", "diff", str(document)).stdout
+
+
 def test_a_change_of_the_file_is_in_the_history(gateway: Gateway) -> None:
     gateway.path.write_text(gateway.path.read_text().replace("max_message_size: 100", "max_message_size: 7"))
     until(lambda: "gateway.yaml on " in sluicegate(gateway, "policies", "history").stdout)

@@ -4,6 +4,7 @@ import json
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -90,6 +91,6 @@ def test_nothing_is_rolled_out(gateway: Gateway) -> None:
     assert policies(gateway, "rollouts").stdout.startswith("every policy is enforced (running gateway")
 
 
-def _rollout(gateway: Gateway) -> dict[str, object]:
+def _rollout(gateway: Gateway) -> dict[str, Any]:
     found = json.loads(policies(gateway, "rollouts", "--json").stdout)
-    return found[0] if found else {}
+    return dict(found[0]) if found else {}

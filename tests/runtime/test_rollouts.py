@@ -25,12 +25,12 @@ from sluicegate.model import (
     parse_mode,
 )
 from sluicegate.runtime.compiler import GateCompiler
+from sluicegate.runtime.plugins import plugins_of
 from sluicegate.runtime.promoting import NotReadyError, Promotion, next_mode, promoted
 from sluicegate.runtime.rollout_counts import Rule
 from sluicegate.runtime.rollouts import Figures, Rollouts, mode_key
 from sluicegate.store import Key
 from sluicegate.testing import RecordingSink
-from sluicegate.testing.gates import plugins_of
 
 RATE = "max_publish_rate"
 SIZE = "max_message_size"
@@ -102,7 +102,7 @@ def test_topics_count_for_the_rule_that_sets_the_mode() -> None:
 def test_another_mode_counts_anew_and_refusals_count_as_asked() -> None:
     broker = Broker({SIZE: 10, f"mode.{SIZE}": "observe"})
     broker.publish("orders.a", 4, nbytes=11)
-    canary = {SIZE: 10, f"mode.{SIZE}": "canary principals alice"}
+    canary: dict[str, PolicyValue] = {SIZE: 10, f"mode.{SIZE}": "canary principals alice"}
     broker.compiler.replace(broker.policies(canary, "orders.*"))
     assert broker.publish("orders.a", 2, nbytes=11) == 2
     assert broker.publish("orders.a", 3, "alice", nbytes=11) == 0

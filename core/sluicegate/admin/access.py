@@ -18,13 +18,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from sluicegate.admin.problems import problem
 from sluicegate.admin.running_note import ACTOR, own_token
 from sluicegate.config.admin_section import AdminCaller
+from sluicegate.net.http_peers import client_subject
 
 _REMEDY = "ask on the gateway's own host by localhost or 127.0.0.1, or send a token of admin.callers"
 _WRONG_TOKENS = 10
 """Wrong tokens of one address in a window, after which it is refused without a look."""
 _WINDOW_S = 60.0
 _MOST_ADDRESSES = 1_000
-_SAFE = frozenset({"GET", "HEAD"})
+_LONGEST_SUBJECT = 1_000
 
 
 class Caller(NamedTuple):
@@ -63,11 +64,11 @@ class WrongTokens:
 class Access:
     """An ASGI application that passes on requests of those who may make them, with `caller` in the scope.
 
-    A request with a token may come from anywhere. Without one, only processes of this host may ask, by a
-    loopback name or address, and only read. The address of the client must be a loopback address, wherever
-    the endpoint listens. So must be the Host: a web page could otherwise read answers through a browser of
-    this host, by a name of its own that it points here (DNS rebinding). Foreign pages, which a browser names
-    in Origin, are refused.
+    A request with a token or a client certificate may come from anywhere; a token counts first. Without both,
+    only processes of this host may ask, by a loopback name or address, and only read. The address of the
+    client must be a loopback address, wherever the endpoint listens. So must be the Host: a web page could
+    otherwise read answers through a browser of this host, by a name of its own that it points here (DNS
+    rebinding). Foreign pages, which a browser names in Origin, are refused.
 
     :param app: the application.
     :param callers: of the configuration file.
@@ -79,20 +80,23 @@ class Access:
     ) -> None:
         self._app = app
         own = hashlib.sha256(own_token(key).encode()).hexdigest()
+        askers = [caller for caller in callers if caller.scope != "metrics"]
         self._known = [(own, Caller("", may_write=True))] + [
             (caller.sha256, Caller(caller.name, caller.scope == "write"))
-            for caller in callers
-            if caller.scope != "metrics"
+            for caller in askers
+            if caller.sha256 is not None
         ]
+        self._subjects = {
+            caller.certificate: Caller(caller.name, caller.scope == "write")
+            for caller in askers
+            if caller.certificate is not None
+        }
         self._wrong = WrongTokens() if wrong is None else wrong
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         headers = Headers(scope=scope)
         found = self._caller(scope, headers)
-        if isinstance(found, Caller) and scope["method"] not in _SAFE and not found.may_write:
-            remedy = "send a token whose scope is write, or use `sluicegate policies` as the gateway's user"
-            found = problem("read-only", HTTPStatus.FORBIDDEN, "this caller may only read", remedy)
         if isinstance(found, Caller):
             scope["caller"] = found
             await self._app(scope, receive, send)
@@ -108,6 +112,9 @@ class Access:
         authorization = headers.get("authorization")
         if authorization is not None:
             return self._bearer(authorization, address, headers.get(ACTOR, ""))
+        subject = client_subject(scope)
+        if subject is not None:
+            return self._subjects.get(subject) or _unknown_certificate(subject)
         if not _is_loopback(address):
             detail = (
                 f"without a token, the admin API answers its own host only, not {address or 'this client'}"
@@ -138,13 +145,18 @@ def scrape_guard(callers: Sequence[AdminCaller]) -> Callable[[Request], Response
 
     :param callers: of the configuration file.
     """
-    known = [caller.sha256 for caller in callers]
+    known = [caller.sha256 for caller in callers if caller.sha256 is not None]
+    subjects = {caller.certificate for caller in callers if caller.certificate is not None}
     is_open = all(caller.scope != "metrics" for caller in callers)
 
     def refusal(request: Request) -> Response | None:
         digest = _digest(request.headers.get("authorization", ""))
         matching = [each for each in known if hmac.compare_digest(each, digest)]
-        return None if is_open or matching else _wrong_token()
+        subject = client_subject(request.scope)
+        if is_open or matching or subject in subjects:
+            return None
+        has_token = "authorization" in request.headers
+        return _wrong_token() if subject is None or has_token else _unknown_certificate(subject)
 
     return refusal
 
@@ -158,8 +170,15 @@ def _digest(authorization: str) -> str:
 
 def _wrong_token() -> Response:
     challenge = {"www-authenticate": 'Bearer realm="sluicegate"'}
-    remedy = "send `Authorization: Bearer TOKEN` with a token whose sha256 is in admin.callers"
+    remedy = "send `Authorization: Bearer TOKEN` with a token whose sha256 is in admin.callers, "
+    remedy += "or show a client certificate that is named there"
     return problem("wrong-token", HTTPStatus.UNAUTHORIZED, "no such token", remedy, challenge)
+
+
+def _unknown_certificate(subject: str) -> Response:
+    remedy = "add the subject as `certificate` of an entry of admin.callers, or ask without a certificate"
+    detail = f"no caller has a certificate of {subject[:_LONGEST_SUBJECT]!r}"
+    return problem("unknown-certificate", HTTPStatus.FORBIDDEN, detail, remedy)
 
 
 def _is_local_name(host: str) -> bool:

@@ -10,6 +10,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from sluicegate.admin.problems import problem
+from sluicegate.runtime.edits import first_problem
 
 MOST_BYTES = 1 << 20
 JSON_TYPE = "application/json"
@@ -18,43 +19,6 @@ _PAGE = 200
 _LARGEST_PAGE = 1_000
 """Rows of one answer."""
 Body = TypeVar("Body", bound=BaseModel)
-
-
-class EditBody(BaseModel):
-    """One field to set or to unset."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    level: str = Field(description="broker, namespace or topic.", pattern="^(broker|namespace|topic)$")
-    name: str = Field(default="", description="Namespace or topic, exact or with `*`.", max_length=4_096)
-    broker: str = Field(default="", description="Name of the broker's entry; empty for all.", max_length=63)
-    field: str = Field(min_length=1, max_length=200, description="Policy, such as max_publish_rate.")
-    value: bool | int | float | str | None = Field(
-        description="In base units or with a unit, such as 500/s; null unsets the field."
-    )
-
-
-class ChangeBody(BaseModel):
-    """A change of policies."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    edits: list[EditBody] = Field(min_length=1, max_length=1_000)
-    reason: str = Field(default="", max_length=1_000, description="Why, for the history.")
-
-
-class PromoteBody(BaseModel):
-    """A policy that is to be promoted."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    level: str = Field(description="broker, namespace or topic.", pattern="^(broker|namespace|topic)$")
-    name: str = Field(default="", description="Namespace or topic of its mode, as set.", max_length=4_096)
-    broker: str = Field(default="", description="Name of the broker's entry; empty for all.", max_length=63)
-    policy: str = Field(min_length=1, max_length=200, description="Policy, such as max_publish_rate.")
-    to: str = Field(default="", max_length=1_000, description="Mode; the next step if empty.")
-    force: bool = Field(default=False, description="Ask neither for time nor for the budget.")
-    reason: str = Field(default="", max_length=1_000, description="Why, for the history.")
 
 
 class UndoBody(BaseModel):
@@ -87,9 +51,7 @@ async def read_json(request: Request, model: type[Body]) -> Body:
     except RecursionError:
         raise _invalid("the JSON is nested too deeply") from None
     except ValidationError as error:
-        [first, *_] = error.errors(include_url=False)
-        place = ".".join(str(step) for step in first["loc"])
-        raise _invalid(f"{place or 'the body'}: {first['msg']}") from None
+        raise _invalid(first_problem(error)) from None
     except ValueError as error:
         raise _invalid(f"not JSON: {error}") from None
 

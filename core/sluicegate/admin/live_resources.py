@@ -15,7 +15,7 @@ from sluicegate.admin.problems import json_response
 from sluicegate.admin.serving import resource
 from sluicegate.engine.state import COUNTERS
 from sluicegate.model import version_text
-from sluicegate.runtime.reported import reported_state
+from sluicegate.runtime.reported import reported_pressures, reported_state
 
 
 class Observed(Protocol):
@@ -56,6 +56,7 @@ class LiveResources:
             resource("/v1/held", GET=self.held),
             resource("/v1/plugins", GET=self.plugins),
             resource("/v1/factors", GET=self.factors),
+            resource("/v1/pressures", GET=self.pressures),
             resource("/v1/health", GET=self.health),
             resource("/v1/drain", POST=self.drain),
         ]
@@ -114,6 +115,14 @@ class LiveResources:
         for snapshot in self._observed.snapshots():
             state = reported_state(self._observed.facts(snapshot["broker"]))
             rows.append({"broker": snapshot["broker"], **state})
+        return _page(request, "brokers", rows)
+
+    async def pressures(self, request: Request) -> Response:
+        """What presses on each broker: by factor what it leaves of rates, by source whether it is known."""
+        rows = [
+            {"broker": snapshot["broker"], **reported_pressures(self._observed.facts(snapshot["broker"]))}
+            for snapshot in self._observed.snapshots()
+        ]
         return _page(request, "brokers", rows)
 
     async def health(self, request: Request) -> Response:

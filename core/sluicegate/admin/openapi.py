@@ -7,7 +7,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from sluicegate import __version__
-from sluicegate.admin.bodies import JSON_TYPE, YAML_TYPE, ChangeBody, PromoteBody, UndoBody
+from sluicegate.admin.bodies import JSON_TYPE, YAML_TYPE, UndoBody
+from sluicegate.runtime.edits import ChangeBody, PromoteBody
 
 _PROBLEM = "application/problem+json"
 _WHOLE = {"type": "integer", "minimum": 1, "maximum": 1_000}
@@ -136,6 +137,7 @@ _LISTS = tuple(
         ("held", "held", "Requests that are held now, the oldest first."),
         ("plugins", "plugins", "Exceptions of plugins."),
         ("factors", "brokers", "Factors, and the state of adaptive controllers."),
+        ("pressures", "brokers", "What presses on each broker: factors, and sources of pressure."),
     )
 )
 _OTHERS = (
@@ -188,9 +190,12 @@ def described() -> dict[str, Any]:
         "paths": paths,
         "components": {
             "schemas": models,
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "securitySchemes": {
+                "token": {"type": "http", "scheme": "bearer"},
+                "certificate": {"type": "mutualTLS"},
+            },
         },
-        "security": [{}, {"token": []}],
+        "security": [{}, {"token": []}, {"certificate": []}],
     }
 
 

@@ -30,10 +30,11 @@ class OwnNote:
         self._path = Path(state_dir) / NAME
         self._environ = environ
 
-    def leave(self, address: tuple[str, int]) -> None:
+    def leave(self, address: tuple[str, int], certificate: str = "") -> None:
         """Replace the note of the gateway before; without a note, commands read the file.
 
         :param address: of the admin endpoint; if no loopback address leads there, no note is left.
+        :param certificate: the PEM file with its certificate; empty for plain HTTP.
         """
         pid = os.getpid()
         host = _loopback(address[0])
@@ -43,7 +44,8 @@ class OwnNote:
                 return
             mark = environment_mark(self._environ)
             file = os.path.abspath(self._file)
-            note = RunningNote(file, pid, started(pid) or 0, host, address[1], self.key, mark)
+            trusted = os.path.abspath(certificate) if certificate else ""
+            note = RunningNote(file, pid, started(pid) or 0, host, address[1], self.key, mark, trusted)
             replace_file(self._path, json.dumps({"format": FORMAT, **note._asdict()}))
         except OSError as error:
             log.warning("cannot note in state_dir where this gateway is: %s", error)

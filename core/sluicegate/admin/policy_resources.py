@@ -1,5 +1,7 @@
 """The policies over HTTP: what is set, a change or only its plan, the document, history and undo."""
 
+import asyncio
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
 from typing import Any, Protocol, TypeVar
@@ -11,8 +13,6 @@ from starlette.routing import BaseRoute
 from sluicegate.admin.access import Caller
 from sluicegate.admin.bodies import (
     YAML_TYPE,
-    ChangeBody,
-    PromoteBody,
     UndoBody,
     query_flag,
     query_limit,
@@ -24,10 +24,10 @@ from sluicegate.admin.bodies import (
 )
 from sluicegate.admin.problems import json_response
 from sluicegate.admin.serving import resource
-from sluicegate.model import LEVELS
 from sluicegate.runtime.changing import Wanted
-from sluicegate.runtime.policy_desk import PolicyDesk, reason_of_undo, wanted_from
-from sluicegate.runtime.promoting import Promotion
+from sluicegate.runtime.edits import ChangeBody, PromoteBody
+from sluicegate.runtime.hindsight import Hindsight
+from sluicegate.runtime.policy_desk import PolicyDesk, reason_of_undo
 from sluicegate.store import Author
 
 Answer = TypeVar("Answer")
@@ -53,16 +53,17 @@ class PolicyResources:
 
     def __init__(self, owner: DeskOwner) -> None:
         self._owner = owner
+        self._looking_back = asyncio.Semaphore(1)
 
     def routes(self) -> Sequence[BaseRoute]:
         """Paths below that of the API."""
         return [
-            resource("/v1/policies", GET=self.settings, PATCH=self.change),
-            resource("/v1/policies/document", GET=self.export, POST=self.apply),
+            resource("/v1/policies", plans=True, GET=self.settings, PATCH=self.change),
+            resource("/v1/policies/document", plans=True, GET=self.export, POST=self.apply),
             resource("/v1/policies/history", GET=self.history),
             resource("/v1/policies/rollouts", GET=self.rollouts),
-            resource("/v1/policies/promote", POST=self.promote),
-            resource("/v1/policies/history/{number}/undo", POST=self.undo),
+            resource("/v1/policies/promote", plans=True, POST=self.promote),
+            resource("/v1/policies/history/{number}/undo", plans=True, POST=self.undo),
         ]
 
     async def settings(self, request: Request) -> Response:
@@ -81,8 +82,7 @@ class PolicyResources:
     async def change(self, request: Request) -> Response:
         """Set and unset policies, or plan it."""
         body = await read_json(request, ChangeBody)
-        wanted = wanted_from([edit.model_dump() for edit in body.edits])
-        return await self._changed(request, lambda desk: wanted, body.reason)
+        return await self._changed(request, lambda desk: body.wanted(), body.reason)
 
     async def export(self, request: Request) -> Response:
         """The store's policies as a document."""
@@ -120,8 +120,7 @@ class PolicyResources:
     async def promote(self, request: Request) -> Response:
         """Have a policy apply to more, or plan it."""
         body = await read_json(request, PromoteBody)
-        level = LEVELS[body.level]
-        asked = Promotion(level, body.name, body.broker, body.policy, body.to, body.force)
+        asked = body.promotion()
         return await self._changed(request, lambda desk: desk.rollouts.promoting(asked), body.reason)
 
     async def _changed(
@@ -132,11 +131,18 @@ class PolicyResources:
         seen = _seen(request)
         caller: Caller = request.scope["caller"]
 
-        def work(desk: PolicyDesk) -> dict[str, Any]:
+        def work(desk: PolicyDesk) -> tuple[dict[str, Any], Hindsight | None]:
             return desk.carry_out(find(desk), Author(caller.name, reason), seen, dry_run=dry_run)
 
-        found = await self._owner.at_desk(work)
+        found, hindsight = await self._owner.at_desk(work)
+        if hindsight is not None:
+            found["last_hour"] = await self._look_back(hindsight)
         return _with_etag(json_response(found), _etag(found["version"]))
+
+    async def _look_back(self, hindsight: Hindsight) -> dict[str, Any]:
+        """Replay the last hour in a thread of its own, one at a time: it takes memory and seconds."""
+        async with self._looking_back:
+            return await asyncio.to_thread(lambda: hindsight.look(time.time_ns() / 1e9))
 
 
 def _seen(request: Request) -> str | None:

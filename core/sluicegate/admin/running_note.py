@@ -49,6 +49,9 @@ class RunningNote(NamedTuple):
     """For `file_mark`."""
     environment: str
     """From `environment_mark`."""
+    certificate: str = ""
+    """Absolute path of the PEM file with the endpoint's certificate, which is the one to trust; empty for
+    plain HTTP."""
 
 
 def find_note(text: bytes, file: str, environ: Mapping[str, str]) -> tuple[str, RunningNote] | None:

@@ -7,7 +7,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from sluicegate.admin.bodies import BadRequestError
+from sluicegate.admin.access import Caller
+from sluicegate.admin.bodies import BadRequestError, query_flag
 from sluicegate.admin.problems import problem
 from sluicegate.broker import PolicyRefusedError, PolicyUnavailableError
 from sluicegate.config.errors import ConfigErrors
@@ -19,17 +20,42 @@ from sluicegate.store.policy_store import StoreConflictError
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-def resource(path: str, **handlers: Handler) -> Route:
+_SAFE = ("GET", "HEAD")
+
+
+def resource(path: str, *, plans: bool = False, **handlers: Handler) -> Route:
     """One path with its methods; what goes wrong in a handler becomes a problem.
 
+    A caller who may only read is refused other methods than GET.
+
+    :param plans: whether all of these change nothing if the query says `dry_run=true`; then anyone who may
+        read may use them so.
     :param handlers: by method.
     """
-    guarded_handlers = {method: _guarded(handler) for method, handler in handlers.items()}
+    guarded_handlers = {
+        method: _guarded(handler if method in _SAFE else _for_writers(handler, plans=plans))
+        for method, handler in handlers.items()
+    }
 
     async def dispatch(request: Request) -> Response:
         return await guarded_handlers["GET" if request.method == "HEAD" else request.method](request)
 
     return Route(path, dispatch, methods=list(handlers))
+
+
+def _for_writers(handler: Handler, *, plans: bool) -> Handler:
+    """A handler that a caller who may only read cannot use, but for a dry run."""
+
+    async def call(request: Request) -> Response:
+        caller: Caller = request.scope["caller"]
+        if caller.may_write or (plans and query_flag(request.query_params, "dry_run")):
+            return await handler(request)
+        remedy = "ask as a caller whose scope is write, or use `sluicegate policies` as the gateway's user"
+        if plans:
+            remedy += "; dry_run=true shows what it would do"
+        return problem("read-only", HTTPStatus.FORBIDDEN, "this caller may only read", remedy)
+
+    return call
 
 
 def _guarded(handler: Handler) -> Handler:

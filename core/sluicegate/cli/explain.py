@@ -4,13 +4,15 @@ import os
 import re
 import time
 from functools import cached_property
-from pathlib import Path
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlencode
 
 import click
 
-from sluicegate.admin.running_note import RunningNote, environment_mark, find_note
-from sluicegate.cli.asking import Answer, ask, which_broker
+from sluicegate.admin import EFFECTIVE_POLICIES
+from sluicegate.admin.running_note import digest_of, file_mark
+from sluicegate.cli.asking import GatewayError, RunningGateway, look_for, which_broker
 from sluicegate.cli.explained import as_text
 from sluicegate.cli.options import config_file
 from sluicegate.output import echo, echo_document, echo_json
@@ -84,13 +86,7 @@ class _Source:
 
     def __init__(self, file: str) -> None:
         self._file = file
-        try:
-            self._text = Path(file).read_bytes()
-        except OSError:
-            self._text = b""  # reading it as a configuration file reports why
-        found = find_note(self._text, file, os.environ) if self._text else None
-        self._running_dir = found[0] if found is not None else ""
-        self._note = found[1] if found is not None else None
+        self._looked = look_for(file)
 
     @cached_property
     def _opened(self) -> "Opened":
@@ -101,25 +97,35 @@ class _Source:
     @property
     def state_dir(self) -> str:
         """The `state_dir` of the file."""
-        return self._running_dir or self._opened.loaded.config.state_dir
+        return self._looked.state_dir or self._opened.loaded.config.state_dir
 
     def explain(self, topic: str, broker: str | None) -> tuple[dict[str, Any], _Origin]:
         """The effective policies of a topic, and where they come from."""
-        note = self._note
-        answer = self._ask(note, topic, broker) if note is not None else Answer(None)
-        if answer.explained is not None:
-            return answer.explained, self._in_force(answer.explained, differs=answer.differs)
+        gateway, reason = self._looked.gateway, self._looked.reason
+        if gateway is not None:
+            try:
+                return self._asked(gateway, topic, broker)
+            except GatewayError as error:
+                reason = error.message
         opened = self._opened
         explained = opened.policies(_choose(opened, broker)).explain(topic)
-        reason = "no gateway on this host runs with this file"
-        if note is not None:
-            reason = f"the gateway (process {note.pid}) {answer.reason}"
         return explained, _Origin(f"read from {self._file} and its store: {reason}")
 
-    def _ask(self, note: RunningNote, topic: str, broker: str | None) -> Answer:
-        if environment_mark(os.environ) not in ("", note.environment):
-            return Answer(None, "was started with other SLUICEGATE__ variables than this command")
-        return ask(note, self._text, broker, topic)
+    def _asked(
+        self, gateway: RunningGateway, topic: str, broker: str | None
+    ) -> tuple[dict[str, Any], _Origin]:
+        """What the running gateway says; raises GatewayError if it does not."""
+        try:
+            query = urlencode({"topic": topic, **({} if broker is None else {"broker": broker})})
+        except UnicodeEncodeError:
+            raise GatewayError(gateway.note, "cannot be asked for such a name") from None
+        status, found = gateway.answer("GET", f"{EFFECTIVE_POLICIES}?{query}")
+        if status == HTTPStatus.OK:
+            mark = file_mark(digest_of(self._looked.text), gateway.note.key)
+            return found, self._in_force(found, differs=found.pop("file_mark") != mark)
+        if "brokers" in found:
+            raise which_broker(broker, found["brokers"])
+        raise GatewayError(gateway.note, f"answers {status}: {found.get('detail', '')}")
 
     def _in_force(self, explained: dict[str, Any], *, differs: bool) -> _Origin:
         process = explained.pop("process")

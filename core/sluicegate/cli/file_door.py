@@ -1,26 +1,26 @@
 """The policies of a file and its store, without a gateway, for `sluicegate policies`."""
 
+import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import click
 
 from sluicegate.broker import PolicyRefusedError, PolicyUnavailableError
+from sluicegate.cli.asking import Found
 from sluicegate.cli.command_user import command_user
 from sluicegate.cli.opening import Opened, refuse
 from sluicegate.config.errors import ConfigErrors
-from sluicegate.model import LEVELS
 from sluicegate.runtime.changing import Wanted
+from sluicegate.runtime.edits import PromoteBody, change_from
 from sluicegate.runtime.plugins import PluginError
 from sluicegate.runtime.policies_in_force import PolicyWatch
-from sluicegate.runtime.policy_desk import PolicyDesk, reason_of_undo, wanted_from
-from sluicegate.runtime.promoting import Promotion
+from sluicegate.runtime.policy_desk import PolicyDesk, reason_of_undo
 from sluicegate.store import Author, StoreError
 from sluicegate.store.sqlite_file import is_missing
 
-Found = dict[str, Any]
 Result = TypeVar("Result")
 
 
@@ -29,12 +29,13 @@ class FileDoor:
 
     :param file: path of the file.
     :param opened: the file.
+    :param reason: why no gateway is asked.
     """
 
-    def __init__(self, file: str, opened: Opened) -> None:
+    def __init__(self, file: str, opened: Opened, reason: str) -> None:
         self._file = file
         self._opened = opened
-        self.origin = f"{file} and its store: no gateway on this host runs with this file"
+        self.origin = f"{file} and its store: {reason}"
 
     def settings(self) -> Found:
         """Everything that file and store set."""
@@ -42,7 +43,7 @@ class FileDoor:
 
     def change(self, edits: list[Found], reason: str, seen: str | None, *, dry_run: bool) -> Found:
         """Set and unset policies, or plan it."""
-        return self._changed(lambda desk: wanted_from(edits), reason, seen, dry_run=dry_run)
+        return self._changed(lambda desk: change_from(edits, reason).wanted(), reason, seen, dry_run=dry_run)
 
     def export(self) -> str:
         """The store's policies as a document."""
@@ -69,16 +70,9 @@ class FileDoor:
 
     def promote(self, asked: Found, *, dry_run: bool) -> Found:
         """Have a policy apply to more, or plan it."""
-        reason = str(asked["reason"])
-        wanted = Promotion(
-            LEVELS[asked["level"]],
-            asked["name"],
-            asked["broker"],
-            asked["policy"],
-            asked["to"],
-            asked["force"],
-        )
-        return self._changed(lambda desk: desk.rollouts.promoting(wanted), reason, None, dry_run=dry_run)
+        body = PromoteBody.model_validate(asked)
+        wanted = body.promotion()
+        return self._changed(lambda desk: desk.rollouts.promoting(wanted), body.reason, None, dry_run=dry_run)
 
     def _changed(
         self, find: Callable[[PolicyDesk], list[Wanted]], reason: str, seen: str | None, *, dry_run: bool
@@ -86,7 +80,10 @@ class FileDoor:
         author = Author(command_user(), reason)
 
         def work(desk: PolicyDesk) -> Found:
-            return desk.carry_out(find(desk), author, seen, dry_run=dry_run)
+            found, hindsight = desk.carry_out(find(desk), author, seen, dry_run=dry_run)
+            if hindsight is not None:
+                found["last_hour"] = hindsight.look(time.time_ns() / 1e9)
+            return found
 
         return self._at_desk(work, creates=not dry_run)
 

@@ -11,7 +11,9 @@ from sluicegate.cli.opening import Opened
 from sluicegate.config.consistency import policy_levels
 from sluicegate.config.errors import Finding, Severity
 from sluicegate.config.files import (
+    admin_tls,
     directory_findings,
+    exposed_admin,
     problem_with_directory,
     tls_findings,
     tls_sections,
@@ -70,6 +72,7 @@ def policy_warnings(opened: Opened) -> Iterator[Finding]:
             found += _clamped(opened, resolvers, written)
         yield from dict.fromkeys(found)  # several brokers may have the same findings
     yield from _unmatched(opened)
+    yield from exposed_admin(loaded.root, loaded.config.admin)
 
 
 def _unmatched(opened: Opened) -> Iterator[Finding]:
@@ -102,7 +105,9 @@ def file_findings(
     """
     if reading.root is None:
         return
-    sections = tls_sections(reading.brokers)
+    sections = [*tls_sections(reading.brokers)]
+    if reading.loaded is not None:
+        sections += admin_tls(reading.loaded.config.admin)
     yield from tls_findings(
         reading.root, sections, datetime.now(UTC), outdated_is, warn_of_expiry=warn_of_expiry
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from sluicegate.cli.hindsight_text import hindsight_text
 from sluicegate.cli.options import config_file
 from sluicegate.cli.policy_doors import open_door
 from sluicegate.cli.policy_options import (
@@ -21,6 +22,7 @@ from sluicegate.cli.policy_options import (
 from sluicegate.cli.policy_texts import changes_text, history_text, settings_text
 from sluicegate.cli.rollout_commands import promote, rollouts
 from sluicegate.output import echo, echo_document, echo_json
+from sluicegate.runtime.edits import edit, set_by
 
 _DIFFERENT = 1
 
@@ -97,12 +99,10 @@ def set_(
     `on_limit.POLICY=reject` or `mode.POLICY=observe`.
     """
     name, rest = named(level, words)
-    edits = []
-    for word in rest:
-        field, equals, value = word.partition("=")
-        if not equals or not field or not value:
-            raise click.UsageError(f"{word!r} is not POLICY=VALUE, such as max_publish_rate=500/s")
-        edits.append(_edit(level, name, broker, field, _value(value)))
+    try:
+        edits = [set_by(level, name, broker, word) for word in rest]
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
     _change(file, edits, reason, if_version, dry_run=dry_run, is_json=is_json)
 
 
@@ -119,7 +119,7 @@ def unset(
 ) -> None:
     """Remove policies from the store, so that they are inherited again."""
     name, rest = named(level, words)
-    edits = [_edit(level, name, broker, field, None) for field in rest]
+    edits = [edit(level, name, broker, field, None) for field in rest]
     _change(file, edits, reason, None, dry_run=dry_run, is_json=is_json)
 
 
@@ -131,6 +131,7 @@ def unset(
 def diff(document: Any, file: str, prune: bool, is_json: bool) -> None:
     """Compare the store with DOCUMENT, a file of policies (`-` for standard input).
 
+    If they differ, it also says who would have been held or refused by DOCUMENT in the last hour.
     The exit code is 1 if they differ.
     """
     plan = open_door(file).apply(document.read(), "", prune=prune, dry_run=True)
@@ -138,6 +139,8 @@ def diff(document: Any, file: str, prune: bool, is_json: bool) -> None:
         echo_json(plan)
     else:
         echo(*(changes_text(plan["changes"]) or ["no difference"]))
+        if plan["changes"]:
+            echo(*hindsight_text(plan["last_hour"]))
     sys.exit(_DIFFERENT if plan["changes"] else 0)
 
 
@@ -214,24 +217,6 @@ def _change(
     door = open_door(file)
     found = door.change(edits, reason, seen, dry_run=dry_run)
     print_change(found, door.origin, dry_run=dry_run, is_json=is_json)
-
-
-def _edit(level: str, name: str, broker: str, field: str, value: object) -> dict[str, Any]:
-    return {"level": level, "name": name, "broker": broker, "field": field, "value": value}
-
-
-def _value(text: str) -> object:
-    """A value of the command line: true and false are switches, as in YAML."""
-    if text in ("true", "false"):
-        return text == "true"
-    try:
-        return int(text)
-    except ValueError:
-        pass
-    try:
-        return float(text)
-    except ValueError:
-        return text
 
 
 policies.add_command(promote)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sluicegate.cli.aligning import aligned
+from sluicegate.cli.hindsight_text import hindsight_text
 
 
 def settings_text(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -27,7 +28,7 @@ def changes_text(changes: Iterable[Mapping[str, Any]], indent: str = "") -> list
     """A line for each change, from what to what."""
     rows = [
         (
-            indent + place_text(change),
+            indent + change["place"],
             change["field"],
             f"{change['old_text']} -> {change['new_text']}",
         )
@@ -41,10 +42,14 @@ def plan_text(plan: Mapping[str, Any]) -> list[str]:
     if not plan["changes"]:
         return ["nothing would change"]
     text = ["would change:", *changes_text(plan["changes"], "  ")]
+    return [*text, *_topics_text(plan), *hindsight_text(plan["last_hour"])]
+
+
+def _topics_text(plan: Mapping[str, Any]) -> list[str]:
     if not plan["topics_known"]:
-        return [*text, "no topics in use are known: no gateway is running, or no client is connected"]
+        return ["no topics in use are known: no gateway is running, or no client is connected"]
     changed, known = plan["topics_changed"], plan["topics_known"]
-    text.append(f"of {known} topics in use, {changed} would have other policies")
+    text = [f"of {known} topics in use, {changed} would have other policies"]
     if plan["topics"]:
         rows = [("  topic", "broker", "policy", "now", "then", "use now")]
         rows += [
@@ -87,14 +92,7 @@ def history_text(revisions: Sequence[Mapping[str, Any]]) -> list[str]:
     return text
 
 
-def place_text(row: Mapping[str, Any]) -> str:
-    """What a setting is for, such as `topic orders.eu of broker main`."""
-    where = f"{row['level']} {row['name']}".rstrip()
-    return f"{where} of broker {row['broker']}" if row["broker"] and row["name"] else _level(row, where)
-
-
-def _level(row: Mapping[str, Any], where: str = "") -> str:
-    where = where or row["level"]
-    if not row["broker"]:
-        return where
-    return f"broker {row['broker']}" if row["level"] == "broker" else f"{where} of {row['broker']}"
+def _level(row: Mapping[str, Any]) -> str:
+    if row["level"] == "broker":
+        return str(row["place"])
+    return f"{row['level']} of {row['broker']}" if row["broker"] else str(row["level"])

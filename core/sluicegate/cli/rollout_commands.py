@@ -17,7 +17,6 @@ from sluicegate.cli.policy_options import (
     print_change,
     reason_option,
 )
-from sluicegate.cli.policy_texts import place_text
 from sluicegate.output import echo, echo_json
 
 
@@ -76,7 +75,7 @@ def rollouts_text(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     table = [("where", "policy", "mode", "checked", "refused", "would", "share", "promote to")]
     table += [
         (
-            place_text(row),
+            row["place"],
             row["policy"],
             row["mode"],
             str(row["asked"]),
@@ -87,5 +86,5 @@ def rollouts_text(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         )
         for row in rows
     ]
-    notes = [f"{row['policy']} of {place_text(row)}: {row['why_not']}" for row in rows if row["why_not"]]
+    notes = [f"{row['policy']} of {row['place']}: {row['why_not']}" for row in rows if row["why_not"]]
     return [*aligned(table), *(["", *notes] if notes else [])]

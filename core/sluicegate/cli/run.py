@@ -126,14 +126,15 @@ async def _serve(file: str, opened: Opened, drain_s: float | None, *, take_over:
         admin.start()
     log_unraisable()
     successor = Successor()
-    stopping = _obey_signals(supervisor, successor)
+    tls = opened.loaded.config.admin.tls
+    stopping = _obey_signals(supervisor, admin, successor)
 
     def ready() -> None:
         own.close()
         succession.begin(lambda: _listening(supervisor, admin), stopping.set)
         if is_admin_late:
             admin.start()
-        note.leave(admin.address)
+        note.leave(admin.address, "" if tls is None else tls.cert)
         _print(_ready(supervisor, admin))
 
     try:
@@ -159,6 +160,7 @@ def _open(
     from sluicegate.admin.own_note import OwnNote
     from sluicegate.admin.resources import admin_routes
     from sluicegate.metrics.http import AdminServer
+    from sluicegate.net.tls import TlsFiles
     from sluicegate.processes.supervisor import Supervisor
     from sluicegate.runtime.policies_in_force import PolicyWatch
 
@@ -169,7 +171,8 @@ def _open(
     place, note = config.admin, OwnNote(file, config.state_dir, os.environ)
     routes = admin_routes(supervisor, note.key, place.callers)
     guard = scrape_guard(place.callers)
-    admin = AdminServer(supervisor, place.host, place.port, own, place.allowed_hosts, routes, guard)
+    tls = TlsFiles.of_clients(place.tls, ("admin", "tls")) if place.tls is not None else None
+    admin = AdminServer(supervisor, place.host, place.port, own, place.allowed_hosts, routes, guard, tls)
     return supervisor, admin, note
 
 
@@ -200,10 +203,9 @@ def _listening(supervisor: "Supervisor", admin: "AdminServer") -> "Offered | Non
 
 
 def _ready(supervisor: "Supervisor", admin: "AdminServer") -> str:
-    host, port = admin.address
     places = ", ".join(_place(worker, supervisor.brokers()) for worker in supervisor.workers)
     sites = "".join(f"; web of {site.broker} on {site.url}" for site in supervisor.sites)
-    return f"sluicegate ready: {places}; admin on http://{host}:{port}{sites}"
+    return f"sluicegate ready: {places}; admin on {admin.url}{sites}"
 
 
 def _print(line: str) -> None:
@@ -215,7 +217,7 @@ def _print(line: str) -> None:
         log.warning("cannot write to standard output (%s): %s", error.strerror, line)
 
 
-def _obey_signals(supervisor: "Supervisor", successor: Successor) -> asyncio.Event:
+def _obey_signals(supervisor: "Supervisor", admin: "AdminServer", successor: Successor) -> asyncio.Event:
     """Install signal handlers that reload the file, start the next version and stop the gateway.
 
     A second stop signal kills workers that still drain.
@@ -232,7 +234,12 @@ def _obey_signals(supervisor: "Supervisor", successor: Successor) -> asyncio.Eve
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
-    loop.add_signal_handler(signal.SIGHUP, supervisor.reload)
+
+    def reload() -> None:
+        supervisor.reload()
+        admin.renew_tls()
+
+    loop.add_signal_handler(signal.SIGHUP, reload)
     loop.add_signal_handler(signal.SIGUSR2, successor.start)
     return stopping
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
+from sluicegate.cli.asking import RunningGateway, look_for
 from sluicegate.cli.options import config_file
-from sluicegate.cli.policy_doors import GatewayDoor, running_gateway
 from sluicegate.cli.single_keys import next_key, single_keys
 from sluicegate.cli.top_frame import REASONS, VIEWS, View, by_reason, frame, with_rates
 from sluicegate.output import echo, echo_json
@@ -46,12 +46,10 @@ def top(
     p principals, c clients, h held requests, r refusals and holds by reason; s sorts by the next column,
     / filters, q ends.
     """
-    door = running_gateway(file)
-    if door is None:
-        raise click.ClickException(
-            f"no gateway on this host runs with {file}: start it, or name its file by -c"
-        )
-    screen = _Screen(door, broker, view, sort, text)
+    looked = look_for(file)
+    if looked.gateway is None:
+        raise click.ClickException(f"{file}: {looked.reason}: start one, or name its file by -c")
+    screen = _Screen(looked.gateway, broker, view, sort, text)
     if once or is_json:
         screen.look()
         time.sleep(interval)
@@ -68,11 +66,11 @@ def top(
 class _Screen:
     """What is shown: a view, its order and its filter."""
 
-    def __init__(self, door: GatewayDoor, broker: str, view: str, sort: str, text: str) -> None:
+    def __init__(self, gateway: RunningGateway, broker: str, view: str, sort: str, text: str) -> None:
         self.name = view
         self.text = text
         self.typing = False
-        self._door = door
+        self._gateway = gateway
         self._broker = broker
         self._sort = sort
         self._before: list[dict[str, Any]] = []
@@ -84,7 +82,7 @@ class _Screen:
 
     def look(self) -> list[dict[str, Any]]:
         """Ask the gateway; rates are of the time since the look before."""
-        found = self._door.ask_json("GET", f"/api/v1{self.view.path}?limit={_PAGE}&broker={self._broker}")
+        found = self._gateway.ask_json("GET", f"/api/v1{self.view.path}?limit={_PAGE}&broker={self._broker}")
         rows = found[self.view.plural]
         if self.view is REASONS:
             rows = by_reason(rows)

@@ -3,11 +3,12 @@
 import os
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path as FilePath
 from typing import NamedTuple
 
 from sluicegate.config.errors import Finding, Severity
-from sluicegate.config.models import BrokerConfig, GatewayConfig
+from sluicegate.config.models import Admin, BrokerConfig, GatewayConfig, Tls
 from sluicegate.config.tls import TlsFileError, TlsSection, expiries, outdated, problems
 from sluicegate.config.tree import Node
 from sluicegate.config.validation import Path
@@ -31,6 +32,35 @@ def tls_sections(brokers: Iterable[tuple[int, BrokerConfig]]) -> Iterator[Locate
         before = timedelta(milliseconds=max(broker.tls.warn_before, default=0))
         for keys, section in broker.tls_sections():
             yield LocatedTls(("brokers", index, *keys), section, before)
+
+
+def admin_tls(admin: Admin) -> Iterator[LocatedTls]:
+    """The TLS section of the admin endpoint, if it has one."""
+    if admin.tls is not None:
+        before = timedelta(milliseconds=max(Tls().warn_before, default=0))
+        yield LocatedTls(("admin", "tls"), admin.tls, before)
+
+
+def exposed_admin(root: Node, admin: Admin) -> Iterator[Finding]:
+    """Tell of an admin endpoint that others than this host reach in plain text.
+
+    :param root: the whole file.
+    """
+    if admin.tls is not None or _is_loopback(admin.host):
+        return
+    path = ("admin", "host")
+    message = f"the admin endpoint on {admin.host} speaks plain HTTP to other hosts"
+    if admin.callers:
+        message += ", so their tokens can be read on the way"
+    remedy = "set admin.tls, or listen on 127.0.0.1"
+    yield root.nearest(path).error(path, message, remedy, "warning" if admin.callers else "note")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 def tls_findings(

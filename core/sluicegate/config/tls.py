@@ -159,7 +159,7 @@ def _server_context(tls: ClientTls, alpn: Iterable[str], keys: str, cert: str, k
     _load_chain(context, keys, cert, key)
     if tls.client_ca is not None:
         _load_authorities(context, "client_ca", tls.client_ca)
-        context.verify_mode = ssl.CERT_REQUIRED
+        context.verify_mode = ssl.CERT_REQUIRED if tls.needs_client_certificates else ssl.CERT_OPTIONAL
     return context
 
 

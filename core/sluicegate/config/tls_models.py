@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
@@ -63,6 +63,9 @@ class NamedCertificate(Strict):
 class ClientTls(_Handshake):
     """TLS towards clients."""
 
+    needs_client_certificates: ClassVar[bool] = True
+    """Whether a client must show a certificate if there is a `client_ca`."""
+
     cert: str = Field(min_length=1, description="PEM file with the gateway's certificate chain.")
     key: str = Field(min_length=1, description="PEM file with its private key.")
     client_ca: str | None = Field(
@@ -88,6 +91,18 @@ class ClientTls(_Handshake):
         yield "", self.cert, self.key
         for index, certificate in enumerate(self.certificates):
             yield f"certificates.{index}.", certificate.cert, certificate.key
+
+
+class AdminTls(ClientTls):
+    """TLS of the admin endpoint, whose clients may also have a token, or be of this host."""
+
+    needs_client_certificates: ClassVar[bool] = False
+
+    client_ca: str | None = Field(
+        default=None,
+        description="PEM file; clients may show a certificate that it signed, see 'callers'. One of another "
+        "authority ends the handshake.",
+    )
 
 
 class BrokerTls(_Handshake):

@@ -82,8 +82,12 @@ def _read_parquet(file: Path) -> pa.Table:
         raise DecisionLogError(f"cannot read {str(file)!r} as Parquet: {error}") from error
 
 
-def _conform(table: pa.Table, file: Path) -> pa.Table:
-    version = version_of(table.schema)
+def check_schema(schema: pa.Schema, file: Path) -> None:
+    """Refuse a Parquet file that is none of a decision log, or of a later release.
+
+    :raises DecisionLogError: if it is.
+    """
+    version = version_of(schema)
     if version == 0:
         raise DecisionLogError(
             f"{str(file)!r} is not a decision log: its schema metadata lacks {VERSION_KEY.decode()!r}"
@@ -93,12 +97,16 @@ def _conform(table: pa.Table, file: Path) -> pa.Table:
             f"{str(file)!r} has decision schema version {version}, this release reads up to {VERSION}: "
             "read it with the release that wrote it, or a later one"
         )
-    present = set(table.schema.names)
-    if lacks := missing_columns(COLUMNS, present, version):
+    if lacks := missing_columns(COLUMNS, set(schema.names), version):
         raise DecisionLogError(
             f"{str(file)!r} lacks columns of its schema version {version}: {', '.join(lacks)}: "
             "write the file again with all columns"
         )
+
+
+def _conform(table: pa.Table, file: Path) -> pa.Table:
+    check_schema(table.schema, file)
+    present = set(table.schema.names)
     columns = [
         table.column(field.name).cast(field.type)
         if field.name in present

@@ -16,9 +16,11 @@ from starlette.routing import BaseRoute, Route
 
 from sluicegate.asked_once import AskedOnce
 from sluicegate.metrics.exposition import GatewayCollector, Snapshot, Status
+from sluicegate.net.background import BackgroundTasks
 from sluicegate.net.http import HttpServer
 from sluicegate.net.http_hosts import HostCheck
 from sluicegate.net.listening.sockets import Inherited
+from sluicegate.net.tls import TlsFiles
 
 
 class Observed(Protocol):
@@ -108,7 +110,8 @@ class AdminServer(HttpServer):
     :param allowed_hosts: names by which clients may ask, see `HostCheck`; `host` is always one.
     :param routes: further paths, such as those of the admin API.
     :param refusal: as of `make_app`.
-    :raises OSError: if the address is not available.
+    :param tls: what to speak, read again when its files change; plain HTTP if None.
+    :raises OSError: if the address is not available, or a TLS file cannot be read.
     """
 
     def __init__(
@@ -120,6 +123,31 @@ class AdminServer(HttpServer):
         allowed_hosts: Sequence[str] = (),
         routes: Sequence[BaseRoute] = (),
         refusal: Callable[[Request], Response | None] = _shown_to_all,
+        tls: TlsFiles | None = None,
     ) -> None:
         app = HostCheck(make_app(observed, routes, refusal), (host, *allowed_hosts), "admin.allowed_hosts")
-        super().__init__(app, host, port, "admin", inherited=inherited)
+        self._tls = tls
+        spoken = tls.open().client if tls is not None else None
+        super().__init__(app, host, port, "admin", spoken, inherited=inherited)
+        self.url = self._url("http" if spoken is None else "https")
+        self._tasks = BackgroundTasks("the admin endpoint")
+
+    def start(self) -> None:
+        """Begin to serve."""
+        super().start()
+        if self._tls is not None:
+            self._tasks.spawn(self._tls.watch())
+
+    def renew_tls(self) -> None:
+        """Read the TLS files now, even if they look unchanged."""
+        if self._tls is not None:
+            self._tls.renew()
+
+    async def stop(self) -> None:
+        """Stop serving."""
+        await self._tasks.cancel()
+        await super().stop()
+
+    def _url(self, scheme: str) -> str:
+        host, port = self.address
+        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"

@@ -11,7 +11,8 @@ from typing import Any, cast
 import uvicorn
 
 from sluicegate.net.http_handshakes import TlsServer
-from sluicegate.net.http_heads import HEAD_S, TAKEN_S, Protocol, Waiting
+from sluicegate.net.http_heads import HEAD_S, TAKEN_S, Waiting
+from sluicegate.net.http_peers import PeerProtocol
 from sluicegate.net.listening.sockets import Inherited, bind, refused_address
 
 _KEEP_ALIVE_S = 30
@@ -92,7 +93,7 @@ class HttpServer:
         inherited: Inherited | None = None,
     ) -> None:
         waiting = Waiting(connections // 2)
-        protocol = partial(Protocol, waiting=waiting, head_s=head_s, taken_s=taken_s)
+        protocol = partial(PeerProtocol, waiting=waiting, head_s=head_s, taken_s=taken_s)
         config = uvicorn.Config(
             app,
             log_config=None,

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from threading import Lock
 from typing import Any
 
-from sluicegate.config.models import BrokerConfig, BrokerTls, Tls
+from sluicegate.config.models import BrokerConfig, BrokerTls, ClientTls, Tls
 from sluicegate.config.renewal import Look, Renewal
 from sluicegate.config.tls import TlsFileError, TlsSection
 from sluicegate.net.expiry import ExpiryWarnings
@@ -61,6 +61,14 @@ class TlsFiles:
     def of_entry(cls, config: BrokerConfig) -> "TlsFiles":
         """Those of a broker's entry."""
         return cls(config.tls, config.alpn, config.tls_sections())
+
+    @classmethod
+    def of_clients(cls, section: ClientTls, keys: Sequence[str]) -> "TlsFiles":
+        """Those of one section towards clients.
+
+        :param keys: of the section in the file.
+        """
+        return cls(Tls(client=section), sections=[(keys, section)])
 
     def open(self) -> TlsContexts:
         """Read what the `tls` section names.

@@ -249,7 +249,8 @@ class Supervisor:
     async def at_desk(self, call: Callable[[PolicyDesk], Result]) -> Result:
         """Make a call where policies are read and changed; what it changes is in force afterwards."""
         found = await self._in_thread(call, self._desk)
-        await self._take_over(force=False)
+        async with self._taking_over:
+            await self._send_changes()  # the desk has checked file and store
         return found
 
     def _live_topics(self) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
@@ -321,14 +322,18 @@ class Supervisor:
         """Check whether file or store changed, and send changed policies to the workers."""
         async with self._taking_over:
             await self._in_thread(self._watch.check, force)
-            changes = self._watch.changes
-            if changes == self._sent_changes:
-                return
-            await self._read_watch()
-            log.info("policies changed", extra={"version": version_text(self._watch.version)})
-            for worker in self.workers:
-                worker.tell("policies", policies=self._policies[worker.broker])
-            self._sent_changes = changes
+            await self._send_changes()
+
+    async def _send_changes(self) -> None:
+        """Send the workers what has changed since they were last told."""
+        changes = self._watch.changes
+        if changes == self._sent_changes:
+            return
+        await self._read_watch()
+        log.info("policies changed", extra={"version": version_text(self._watch.version)})
+        for worker in self.workers:
+            worker.tell("policies", policies=self._policies[worker.broker])
+        self._sent_changes = changes
 
     async def _read_watch(self) -> None:
         for broker in self._watch.loaded.config.brokers:

@@ -23,7 +23,7 @@ from sluicegate.model import (
 from sluicegate.store import Author, Edit, Key, PolicyStore, StoreError
 from sluicegate.store.policy_store import StoreConflictError, flattened, grouped
 
-_LONGEST_NAME = 4_096
+LONGEST_NAME = 4_096
 """Characters; the longest names of brokers are shorter."""
 _ATTEMPTS = 5
 """How often a change is tried that others come before."""
@@ -167,9 +167,9 @@ def _refuse_name(brokers: Sequence[BrokerConfig], key: Key) -> None:
         if key.name:
             raise PolicyRefusedError(f"policies of a whole broker have no name, not {key.name!r}")
         return
-    if not key.name or len(key.name) > _LONGEST_NAME or not key.name.isprintable():
+    if not key.name or len(key.name) > LONGEST_NAME or not key.name.isprintable():
         problem = f"{key.name[:80]!r} is no name of a {key.level.label}"
-        raise PolicyRefusedError(f"{problem}: write 1 to {_LONGEST_NAME} printable characters")
+        raise PolicyRefusedError(f"{problem}: write 1 to {LONGEST_NAME} printable characters")
     asked = [broker for broker in brokers if key.broker in ("", broker.name)]
     rules = dict.fromkeys((broker.system, broker.rule_of_names(key.level, key.name)) for broker in asked)
     if rules and all(rule for _, rule in rules):

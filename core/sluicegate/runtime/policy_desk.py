@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -11,8 +12,10 @@ from sluicegate.broker import PolicyRefusedError
 from sluicegate.config.fields import PolicyFields
 from sluicegate.config.policy_document import document_text, read_document
 from sluicegate.engine.hierarchy import Resolver
-from sluicegate.model import LEVELS, PolicyLayer, PolicyValue, Setting, version_text
+from sluicegate.model import PolicyLayer, PolicyValue, Setting, version_text
 from sluicegate.runtime.changing import Wanted, planned
+from sluicegate.runtime.compacting import log_directory
+from sluicegate.runtime.hindsight import Compared, Hindsight
 from sluicegate.runtime.policies_in_force import PolicyWatch
 from sluicegate.runtime.rollout_desk import RolloutDesk
 from sluicegate.runtime.rollouts import Rollouts
@@ -85,13 +88,13 @@ class PolicyDesk:
         rows = [self._row(key, setting) for key, setting in page]
         return {"version": version_text(self._watch.version), "total": total, "settings": rows}
 
-    def plan(self, wanted: Sequence[Wanted]) -> dict[str, Any]:
+    def plan(self, wanted: Sequence[Wanted]) -> tuple[dict[str, Any], Hindsight]:
         """What a change would do, without doing it.
 
         :return: `version` and `version_after`; `changes` in the store; `topics`, those in use whose policies
             would change, each with `broker`, `topic`, `field`, `before`, `after` and `use_text`, the use of
             the limit in the last second; `topics_changed`, how many there are, and `topics_known`, how many
-            were looked at.
+            were looked at. Beside it, what estimates its effect on the last hour, for another thread.
         :raises PolicyRefusedError: if it cannot be done.
         """
         watch = self._watch
@@ -99,8 +102,9 @@ class PolicyDesk:
         edits, after = planned(watch.loaded, before, wanted, watch.name_of)
         changes = changes_between(values_of(before), values_of(after))
         fields = {edit.key.field.removeprefix(CEILING) for edit in edits}
-        topics, known = self._topics_changed(after, fields)
-        return {
+        compared, live = self._compared(after), self._live()
+        topics, known = self._topics_changed(compared, live, fields)
+        answer = {
             "version": version_text(watch.version),
             "version_after": version_text(watch.loaded.version(after)),
             "changes": [self._change(change) for change in changes],
@@ -108,6 +112,11 @@ class PolicyDesk:
             "topics_changed": len({(row["broker"], row["topic"]) for row in topics}),
             "topics_known": known,
         }
+        config = watch.loaded.config
+        directory = log_directory(config) if config.decisions.enabled else None
+        return answer, Hindsight(
+            compared, frozenset(fields), self._fields, directory, _counts(compared, live, fields)
+        )
 
     def change(self, wanted: Sequence[Wanted], author: Author, seen: str | None = None) -> dict[str, Any]:
         """Set and unset policies in the store.
@@ -127,9 +136,9 @@ class PolicyDesk:
 
     def carry_out(
         self, wanted: Sequence[Wanted], author: Author, seen: str | None = None, *, dry_run: bool
-    ) -> dict[str, Any]:
+    ) -> tuple[dict[str, Any], Hindsight | None]:
         """Make a change, or only plan it; answers and errors are those of `change` and `plan`."""
-        return self.plan(wanted) if dry_run else self.change(wanted, author, seen)
+        return self.plan(wanted) if dry_run else (self.change(wanted, author, seen), None)
 
     def document(self, text: str, name: str, *, prune: bool) -> list[Wanted]:
         """The changes that make the store agree with a document.
@@ -177,7 +186,7 @@ class PolicyDesk:
         known = values_of(self._watch.store_layers)
         for change in revision.changes:
             if repr(known.get(change.key)) != repr(change.new):
-                what = f"{change.key.field} of {_place(change.key)} was changed again after revision {number}"
+                what = f"{change.key.field} of {change.key.place} was changed again after revision {number}"
                 raise PolicyRefusedError(f"{what}: undo the later change first, or set it")
         return [Wanted(change.key, change.old) for change in revision.changes]
 
@@ -218,25 +227,32 @@ class PolicyDesk:
             return f"{self._field_text(field, of_file)} of the file"
         return self._field_text(field, value)
 
-    def _topics_changed(
-        self, after: tuple[PolicyLayer, ...], fields: Iterable[str]
-    ) -> tuple[list[dict[str, Any]], int]:
-        """The topics in use whose fields would have other values, and how many were looked at."""
-        watch, found, known = self._watch, [], 0
+    def _compared(self, after: tuple[PolicyLayer, ...]) -> dict[str, Compared]:
+        """Each broker with the policies in force, and with other ones of the store."""
+        watch, found = self._watch, {}
         for config in watch.loaded.config.brokers:
             defaults = self._fields.defaults_with(config.policy_defaults)
-            old, new = (
+            resolvers = (
                 Resolver(watch.loaded.policies(layers, 0, config.name), defaults, self._fields.broker_only)
                 for layers in (watch.store_layers, after)
             )
-            for topic, sample in self._live().get(config.name, {}).items():
+            found[config.name] = Compared(config, partial(watch.name_of, config), *resolvers)
+        return found
+
+    def _topics_changed(
+        self, compared: Mapping[str, Compared], live: Live, fields: Iterable[str]
+    ) -> tuple[list[dict[str, Any]], int]:
+        """The topics in use whose fields would have other values, and how many were looked at."""
+        found, known = [], 0
+        for broker, (_, name_of, old, new) in compared.items():
+            for topic, sample in live.get(broker, {}).items():
                 known += 1
-                name = watch.name_of(config, topic)
+                name = name_of(topic)
                 values = old.resolve(name).values, new.resolve(name).values
                 for field in fields:
                     was, will_be = (self._field_text(field, each.get(field)) for each in values)
                     if was != will_be:
-                        row = {"broker": config.name, "topic": topic, "field": field}
+                        row = {"broker": broker, "topic": topic, "field": field}
                         used = used_now(sample, field)
                         use_text = "" if used is None else self._field_text(field, used)
                         found.append({**row, "before": was, "after": will_be, "use_text": use_text})
@@ -249,30 +265,6 @@ class PolicyDesk:
 def reason_of_undo(number: int, reason: str) -> str:
     """The reason that the history gives for an undo; `reason` if there is one."""
     return reason or f"undo revision {number}"
-
-
-def wanted_from(edits: Iterable[Mapping[str, Any]]) -> list[Wanted]:
-    """Changes from JSON: each with `level`, `field`, `value` (null unsets), `name` and `broker`.
-
-    :raises PolicyRefusedError: if one is not such a change.
-    """
-    found = []
-    for edit in edits:
-        level = LEVELS.get(str(edit.get("level")))
-        name, broker, field = (edit.get(key, "") for key in ("name", "broker", "field"))
-        if level is None:
-            raise PolicyRefusedError(f"no level {edit.get('level')!r}: write broker, namespace or topic")
-        if (
-            not isinstance(name, str)
-            or not isinstance(broker, str)
-            or not isinstance(field, str)
-            or not field
-        ):
-            raise PolicyRefusedError("a change needs a field, and name and broker are texts")
-        if "value" not in edit:
-            raise PolicyRefusedError(f"{field} has no value: write null to unset it")
-        found.append(Wanted(Key(level, name, field, broker), edit["value"]))
-    return found
 
 
 def _is_wanted(key: Key, setting: Setting, wanted: Mapping[str, str]) -> bool:
@@ -291,10 +283,17 @@ def used_now(sample: Mapping[str, Any], field: str) -> int | None:
     return None if use is None else round(use)
 
 
+def _counts(compared: Iterable[str], live: Live, fields: Iterable[str]) -> list[tuple[str, str, str, int]]:
+    """What topics in use have now of fields that count, by broker, topic and field."""
+    counted = [field for field in fields if field in _COUNTED]
+    return [
+        (broker, topic, field, _COUNTED[field](sample))
+        for field in counted
+        for broker in compared
+        for topic, sample in live.get(broker, {}).items()
+    ]
+
+
 def _key_json(key: Key) -> dict[str, Any]:
-    return {"broker": key.broker, "level": key.level.label, "name": key.name, "field": key.field}
-
-
-def _place(key: Key) -> str:
-    where = f"{key.level.label} {key.name}".rstrip()
-    return f"{where} of broker {key.broker}" if key.broker else where
+    told = {"broker": key.broker, "level": key.level.label, "name": key.name, "field": key.field}
+    return {**told, "place": key.place}

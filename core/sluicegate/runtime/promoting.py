@@ -130,6 +130,7 @@ def as_row(
         "broker": key.broker,
         "level": key.level.label,
         "name": key.name,
+        "place": key.place,
         "policy": key.field.removeprefix(MODE),
         "mode": mode,
         "next": "" if found.enforces else str(next_mode(found, settings, has_canary=has_canary)),

@@ -70,6 +70,28 @@ def reported_state(facts: Mapping[str, str]) -> dict[str, Any]:
     return {"factors": dict(_objects(facts, _FACTOR)), "adaptive": dict(_objects(facts, _ADAPTIVE))}
 
 
+def reported_pressures(facts: Mapping[str, str]) -> dict[str, Any]:
+    """What presses on a broker, as its worker last reported it.
+
+    :return: `factors`, each with its `factor`, its `value` from 0 (nothing passes) to 1, `why`, and `known`,
+        False if data is missing; and `sources`, by which an adaptive controller goes, each with its `source`,
+        `controller`, `known` and the `problem` if it is not, with the controller's `memory_pressure`.
+    """
+    factors = [
+        {"factor": name, **{key: fact[key] for key in ("value", "why", "known", "at_ms") if key in fact}}
+        for name, fact in _objects(facts, _FACTOR)
+    ]
+    sources: list[dict[str, Any]] = []
+    for controller, fact in _objects(facts, _ADAPTIVE):
+        found = fact.get("sources")
+        for source, state in found.items() if isinstance(found, dict) else ():
+            is_known = state == "known"
+            row: dict[str, Any] = {"source": source, "controller": controller, "known": is_known}
+            told: dict[str, Any] = {key: fact[key] for key in ("memory_pressure", "at_ms") if key in fact}
+            sources.append({**row, "problem": "" if is_known else str(state), **told})
+    return {"factors": factors, "sources": sources}
+
+
 def reported_adaptive(facts: Mapping[str, str], topic: str) -> dict[str, dict[str, Any]]:
     """The states of the adaptive controllers, by name; of their topics, this one alone."""
     return {

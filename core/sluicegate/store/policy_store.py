@@ -44,6 +44,14 @@ class Key(NamedTuple):
     broker: str = ""
     """Name of the broker's entry; empty for all entries."""
 
+    @property
+    def place(self) -> str:
+        """What it is for, as text: `topic orders.eu of broker main`."""
+        if self.level is Level.BROKER:
+            return f"broker {self.broker}".rstrip()
+        where = f"{self.level.label} {self.name}"
+        return f"{where} of broker {self.broker}" if self.broker else where
+
 
 @dataclass(frozen=True, slots=True)
 class Row:

@@ -23,8 +23,15 @@ from sluicegate_reports.model.places import Place, PlaceError, told
 @click.command("replay")
 @click.argument("log", type=FOLDER, metavar="LOG")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE")
+@click.option(
+    "--set",
+    "changes",
+    multiple=True,
+    metavar="'LEVEL [NAME] POLICY=VALUE'",
+    help="Replay FILE with this change, in the words of `policies set`; may be repeated.",
+)
 @output.options
-def replay(log: Place, file: Path, out: Place | None, form: str | None) -> None:
+def replay(log: Place, file: Path, changes: tuple[str, ...], out: Place | None, form: str | None) -> None:
     """Replay LOG under the policies in FILE, and report whom they would have refused or delayed.
 
     LOG is the directory of a decision log, a path or a URL such as s3a://BUCKET/LOG. FILE is a gateway's
@@ -34,7 +41,7 @@ def replay(log: Place, file: Path, out: Place | None, form: str | None) -> None:
     chosen = output.chosen(out, form)
     job, reading = _part("jobs.replay"), _part("replaying.candidate")
     try:
-        candidate = reading.read_candidate(file)
+        candidate = reading.read_candidate(file, changes=changes)
     except reading.CandidateError as error:
         echo_document(str(error), err=True)
         sys.exit(Unusable.exit_code)

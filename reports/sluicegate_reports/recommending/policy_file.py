@@ -125,8 +125,8 @@ def _rollout(plan: Plan) -> Iterator[str]:
     yield "# Nothing is refused or delayed yet (observe_only). A way to put it into force:"
     yield "# 1. run the gateway with this file, and look at what would have been refused: rows of the"
     yield "#    decision log whose action begins with would_, or `sluicegate report replay LOG THIS_FILE`;"
-    yield "# 2. write `mode: observe` at the broker level of the policies instead of observe_only, and promote"
-    yield "#    them one by one: `sluicegate policies promote`."
+    yield "# 2. write `mode: observe` at the broker level of the policies instead of observe_only, and"
+    yield "#    promote them one by one: `sluicegate policies promote`."
 
 
 def _topics(advice: Sequence[Advice]) -> Iterator[str]:

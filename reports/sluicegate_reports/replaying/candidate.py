@@ -1,10 +1,11 @@
 """Candidate policies: read from a file and prepared for the processes that replay."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from sluicegate.broker import PolicyRefusedError
 from sluicegate.builtin.quota_limit import TOGETHER
 from sluicegate.builtin.quotas import EACH
 from sluicegate.config import load as loading
@@ -15,7 +16,9 @@ from sluicegate.engine.gate import Gate
 from sluicegate.features.adaptive.settings import ENABLED
 from sluicegate.features.storage_quota.quota_fields import LIMITS
 from sluicegate.model import Decision, Operation, PolicyLayer, PolicySet, TopicName
+from sluicegate.runtime.changing import planned
 from sluicegate.runtime.compiler import GateCompiler
+from sluicegate.runtime.edits import change_from, set_by_text
 from sluicegate.runtime.plugins import PluginError, load_plugins
 
 _MODE = "mode."
@@ -100,22 +103,27 @@ class Candidate:
         return self.sets(_UNACKED)
 
 
-def read_candidate(path: Path, environ: Mapping[str, str] = os.environ) -> Candidate:
+def read_candidate(
+    path: Path, environ: Mapping[str, str] = os.environ, changes: Sequence[str] = ()
+) -> Candidate:
     """Read a policy file, with the installed plugins and those it names; its store is not looked at.
 
+    :param changes: what else is set, in the words of `sluicegate policies set`.
     :raises CandidateError: if it has mistakes, each of which is reported with its place and remedy.
     """
     try:
         parsed = loading.parse_file(path, environ)
         plugins = load_plugins(parsed.plugin_modules)
         loaded = loading.load(path, plugins.policy_models, plugins.broker_models, environ, parsed=parsed)
+        edits = [edit for text in changes for edit in set_by_text(text)]
+        layers = planned(loaded, (), change_from(edits).wanted() if edits else ())[1]
     except ConfigErrors as refused:
         raise CandidateError(
             f"{refused.render()}\n{path}: fix it, `sluicegate check` reports the same"
         ) from None
-    except (PluginError, ValueError) as error:
+    except (PluginError, PolicyRefusedError, ValueError) as error:
         raise CandidateError(str(error)) from None
-    sets = [(broker, loaded.policies((), 1, broker.name)) for broker in loaded.config.brokers]
+    sets = [(broker, loaded.policies(layers, 1, broker.name)) for broker in loaded.config.brokers]
     notes = tuple(_notes([policies for _, policies in sets]))
     by_topic = tuple(Entry(broker, _applied(policies, across=False)) for broker, policies in sets)
     attaching = tuple(Entry(broker, _applied(policies, across=True)) for broker, policies in sets)

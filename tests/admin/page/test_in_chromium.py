@@ -168,9 +168,13 @@ def test_a_plan_that_is_outdated_is_not_applied_but_looked_at_again(page: Driven
 
 def test_who_may_not_is_told_what_to_do(page: Driven) -> None:
     open_view(page, "policies")
+    page.fill("#change-name", "orders.eu")
     page.fill("#change-field", "max_publish_rate")
     page.fill("#change-value", "1/s")
     page.click("Show what it would do")
+    shows(page, "not set → 1/s")
+    shows(page, "Who would have been refused is not known")
+    page.click("Apply")
     shows(page, "paste a token whose scope is write")
     assert page.run("document.activeElement.id") == "token-input"
     page.type("wrong")
@@ -179,6 +183,8 @@ def test_who_may_not_is_told_what_to_do(page: Driven) -> None:
     assert page.run("sessionStorage.length") == 0
     use_token(page, "token-viewer")
     page.click("Show what it would do")
+    shows(page, "not set → 1/s")
+    page.click("Apply")
     shows(page, "This caller may only read.")
     page.run("document.getElementById('token-forget').click()")
     assert page.run("sessionStorage.length") == 0

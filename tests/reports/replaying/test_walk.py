@@ -184,6 +184,31 @@ def test_operations_held_too_long_are_refused(tmp_path: Path) -> None:
     assert total(replay(read_candidate(short, {}), rows), "newly_refused") == 1
 
 
+def test_a_change_of_the_file_is_tried(tmp_path: Path) -> None:
+    candidate(tmp_path, "max_publish_rate: 100")
+    rows = [row(START_US), row(START_US + 1)]
+    file, change = tmp_path / "candidate.yaml", "broker max_publish_rate=1/s burst_seconds=1"
+    assert total(replay(read_candidate(file, {}), rows), "delayed") == 0
+    assert total(replay(read_candidate(file, {}, [change]), rows), "delayed") == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ("max_publish_rate=1/s", "changes nothing: write LEVEL"),
+        ("topic orders", "changes nothing: write LEVEL"),
+        ("topic orders fast", "'fast' is not POLICY=VALUE"),
+        ("broker max_publish_rat=1", "unknown policy 'max_publish_rat'"),
+        ("broker max_publish_rate=often", "'often'"),
+        ("topic 'orders max_publish_rate=1", "No closing quotation"),
+    ],
+)
+def test_a_change_that_is_none_is_refused(tmp_path: Path, change: str, problem: str) -> None:
+    candidate(tmp_path, "max_publish_rate: 100")
+    with pytest.raises(CandidateError, match=problem):
+        read_candidate(tmp_path / "candidate.yaml", {}, [change])
+
+
 def test_another_system_is_not_replayed(tmp_path: Path) -> None:
     tried = candidate(tmp_path, "max_publish_rate: 1")
     rows = [row(START_US, system="pulsar"), row(START_US + 1)]

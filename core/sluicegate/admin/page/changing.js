@@ -79,6 +79,29 @@ function planParts(plan) {
   ], { key: (row) => JSON.stringify([row.broker, row.topic, row.field]) });
   topics.update(plan.topics);
   return [el("p", { text: "It would change:" }), changeList(plan.changes),
-    el("p", { text: `Of ${plan.topics_known} topics in use, ${plan.topics_changed} would have other policies.` }), plan.topics.length ? topics.node : null]
-    .filter((part) => part !== null);
+    el("p", { text: `Of ${plan.topics_known} topics in use, ${plan.topics_changed} would have other policies.` }), plan.topics.length ? topics.node : null,
+    ...hindsightParts(plan.last_hour)].filter((part) => part !== null);
+}
+
+// Whom it would have held or refused in the last hour.
+function hindsightParts(found) {
+  if (!found.known) return [el("p", {}, "Who would have been refused is not known: ", named(found.reason), "; ", named(found.remedy), ".")];
+  const minutes = Math.round((found.to_ms - found.from_ms) / 60_000);
+  const said = found.topics.length ? "would have been held or refused:" : "nobody would have been held or refused.";
+  const rows = found.topics.flatMap((row) => [{ ...row, who: "" }, ...row.clients.map((client) => ({ ...row, ...client, who: client.client }))]);
+  const table = new Table("Messages that would have been held or refused", [
+    { head: "topic", kind: "name", text: (row) => row.topic },
+    { head: "broker", kind: "name", text: (row) => row.broker },
+    { head: "of", text: (row) => row.operation },
+    { head: "client", kind: "name", text: (row) => row.who },
+    { head: "messages", text: (row) => String(row.messages) },
+    { head: "held", text: (row) => String(row.held) },
+    { head: "refused", text: (row) => String(row.refused) },
+    { head: "share", text: (row) => `${(100 * row.share).toFixed(1)} %` },
+  ], { key: (row) => JSON.stringify([row.broker, row.topic, row.operation, Object.keys(row.limits), row.who, row.principal]) });
+  table.update(rows);
+  const counts = found.counts.map((row) => el("p", {}, named(row.topic), ` has ${row.count} now, ${row.over} above ${row.field} ${row.limit}.`));
+  const left = found.not_estimated.length ? [el("p", { class: "hint", text: `Not estimated: ${found.not_estimated.join(", ")}.` })] : [];
+  return [el("p", { text: `Estimated from the decision log: in the last ${minutes} minutes, ${said}` }), rows.length ? table.node : null,
+    ...found.notes.map((note) => el("p", { class: "hint" }, named(note))), ...counts, ...left];
 }
