@@ -1,5 +1,6 @@
 """`sluicegate policies`: show and change policies, with history and undo."""
 
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -104,6 +105,9 @@ def set_(
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     _change(file, edits, reason, if_version, dry_run=dry_run, is_json=is_json)
+    if dry_run and not is_json and not broker:
+        change = shlex.quote(shlex.join((level, *words)))
+        echo(f"over more of the log: sluicegate report replay LOG {shlex.quote(file)} --set {change}")
 
 
 @policies.command()
