@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sluicegate.engine.bucket import SECOND_NS
 from sluicegate.engine.check import Check, CheckCall
-from sluicegate.model import Mode, Operation
+from sluicegate.model import Mode
 
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
 _KIND_LENGTH = 100
@@ -69,18 +69,13 @@ class GuardedCheck:
     check: Check
     call: CheckCall
     """The check's own."""
-    mode: Mode
-    """To whom it applies."""
+    mode: Mode | None
+    """To whom it applies; None for everybody."""
     faults: int = 0
     """Consecutive faults."""
     open_until_ns: int = 0
     suspect: bool = False
     """True once it has raised."""
-
-    def observes(self, op: Operation) -> bool:
-        """True if what it decides about an operation is only recorded."""
-        mode = self.mode
-        return not mode.enforces and not mode.applies_to(self.check.policy, op)
 
     def is_skipped(self, now_ns: int) -> bool:
         """True while the check is not to be called."""

@@ -101,7 +101,7 @@ class Gate:
         self._sink = sink
         self._faults = faults
         ordered = sorted(checks, key=lambda check: (check.stage, check.takes))
-        compiled = [GuardedCheck(check, check.call, policies.mode(check.policy)) for check in ordered]
+        compiled = [GuardedCheck(check, check.call, policies.trial(check.policy)) for check in ordered]
         self._entries = tuple(
             tuple(entry for entry in compiled if kind in entry.check.kinds) for kind in OperationKind
         )
@@ -258,7 +258,7 @@ class Gate:
             decision = self._ask(entry, op, now_ns)
             if decision is None or decision.action is Action.ALLOW:
                 continue
-            if entry.observes(op):
+            if _is_observed(entry, op):
                 self._observe(op, decision, now_ns)
             elif decision.action is Action.REWRITE:
                 rewrite = rewrite or decision
@@ -274,7 +274,7 @@ class Gate:
         """Complete the first decision of a hot path, by the check at `place`."""
         if decision.action is Action.ALLOW:
             return self.judge(op, now_ns, place + 1)
-        if self._checks[op.kind][place].observes(op):
+        if _is_observed(self._checks[op.kind][place], op):
             self._observe(op, decision, now_ns)
             return self.judge(op, now_ns, place + 1)
         if decision.action is Action.REWRITE:
@@ -384,6 +384,11 @@ class Gate:
 def allowed(decision: Decision | None) -> Decision | None:
     """None if an operation may proceed; for those in which there is nothing to rewrite."""
     return None if decision is None or decision.action is Action.REWRITE else decision
+
+
+def _is_observed(entry: GuardedCheck, op: Operation) -> bool:
+    """Whether what a check decides about an operation is only recorded."""
+    return entry.mode is not None and not entry.mode.applies_to(entry.check.policy, op)
 
 
 class _TimedGate(Gate):

@@ -95,7 +95,7 @@ def parse_mode(text: str) -> Mode:
     """
     words = text.split(maxsplit=1)
     if words in (["enforce"], ["observe"]):
-        return Mode(ModeKind(words[0]))
+        return ENFORCE if words == ["enforce"] else OBSERVE
     if len(words) < 2 or words[0] != ModeKind.CANARY:
         raise ValueError(f"{text!r} is no mode")
     first, _, rest = words[1].partition(" ")

@@ -138,6 +138,11 @@ class EffectivePolicies:
         text = self.values.get(f"mode.{policy}")
         return ENFORCE if text is None else parse_mode(str(text))
 
+    def trial(self, policy: str) -> Mode | None:
+        """The mode of a policy that does not apply to everybody; None for one that does."""
+        mode = self.mode(policy)
+        return None if mode.kind is ModeKind.ENFORCE else mode
+
     def modes(self, policies: Iterable[str]) -> list[Mode]:
         """The modes of several policies, without repetition: first those that apply to everybody."""
         found = {self.mode(policy): None for policy in policies}
