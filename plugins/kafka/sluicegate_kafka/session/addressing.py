@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from sluicegate.broker import Buffer
+from sluicegate.sessions.work import Turn
 from sluicegate_kafka.codec.addresses import (
     AddressMap,
     rewrite_describe_cluster,
@@ -13,10 +14,10 @@ from sluicegate_kafka.codec.api_keys import ApiKey
 from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.primitives import with_length
 from sluicegate_kafka.codec.quorum import without_listeners
-from sluicegate_kafka.session.requests.connection import Connection, Handler
+from sluicegate_kafka.session.requests.connection import Connection
 from sluicegate_kafka.session.requests.held import Held
 from sluicegate_kafka.session.requests.pending import Expected
-from sluicegate_kafka.session.requests.sliced import Making, SlicedResponse, in_slices
+from sluicegate_kafka.session.requests.working import Handler, Making, in_slices
 from sluicegate_kafka.session.shared.shared import Shared
 
 Rewrite = Callable[[bytes, int, AddressMap], bytes]
@@ -48,7 +49,7 @@ class Addressing:
         }
 
     def _without_controllers(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:
-        def clear(turn: SlicedResponse, response: bytes) -> Making:
+        def clear(turn: Turn, response: bytes) -> Making:
             cleared = yield from without_listeners(response, head.version)
             return with_length([cleared])
 
@@ -58,7 +59,7 @@ class Addressing:
     def _coordinators(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:
         nodes = self._shared.nodes
 
-        def readdress(turn: SlicedResponse, response: bytes) -> Making:
+        def readdress(turn: Turn, response: bytes) -> Making:
             before = nodes.changes
             rewritten = yield from rewrite_find_coordinator(response, head.version, nodes.named)
             return self._once_open(rewritten, before, turn.now_ns)

@@ -12,8 +12,9 @@ from sluicegate_kafka.codec.sasl import (
     sasl_token,
 )
 from sluicegate_kafka.codec.versions import client_software, unsupported_version_response
-from sluicegate_kafka.session.requests.connection import Connection, Handler
+from sluicegate_kafka.session.requests.connection import Connection
 from sluicegate_kafka.session.requests.pending import Expected
+from sluicegate_kafka.session.requests.working import Handler
 from sluicegate_kafka.session.shared.shared import Shared
 
 OPENING = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})

@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 from sluicegate.broker import PASS, Buffer, Close, Command, NextTurn, ToClient, ToUpstream
 from sluicegate.sessions.pieces import ALL, NO_ROOM, NoRoomError, Pieces
+from sluicegate.sessions.work import Running
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.session.requests.connection import Connection
 from sluicegate_kafka.session.requests.pending import Owed, correlation_id_of
-from sluicegate_kafka.session.requests.sliced import Made, SlicedResponse
+from sluicegate_kafka.session.requests.working import Made
 from sluicegate_kafka.session.shared.shared import Shared
 
 _read_response = Struct(">ii").unpack_from
@@ -43,7 +44,7 @@ def close_last(out: list[Command]) -> list[Command]:
 class _Reading(NamedTuple):
     """A response that is read in slices."""
 
-    turn: SlicedResponse
+    work: Running[Made]
     entry: Owed
     """Where it was expected."""
     frame: bytes
@@ -255,7 +256,7 @@ class ResponseStream:
         handle = entry[1].handle if isinstance(entry, tuple) else entry.handle
         frame = data[start + 4 : stop]
         made = handle(frame, now_ns)
-        if isinstance(made, SlicedResponse):
+        if isinstance(made, Running):
             self._reading = _Reading(made, entry, frame, whole)
         else:
             self._place(entry, frame, whole, made)
@@ -279,12 +280,12 @@ class ResponseStream:
         if reading is None:
             return
         try:
-            made = reading.turn.go_on(now_ns)
+            made = reading.work.go_on(now_ns)
         except ProtocolError as error:
             self._give_up_reading()
             out.append(Close("malformed_response", str(error)))
             return
-        if isinstance(made, SlicedResponse):
+        if isinstance(made, Running):
             self.connection.questions.ask(NextTurn(), self._read_on)
             return
         self._reading = None
@@ -297,5 +298,5 @@ class ResponseStream:
     def _give_up_reading(self) -> None:
         """Discard the rest of a response, and the bytes after it."""
         if self._reading is not None:
-            self._reading.turn.give_up()
+            self._reading.work.close(self._reading.work.now_ns)
             self._reading = None

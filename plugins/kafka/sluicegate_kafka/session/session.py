@@ -11,12 +11,14 @@ from sluicegate.broker import (
     PASS,
     Close,
     Command,
+    NextTurn,
     PauseReading,
     ResumeReading,
     ToUpstream,
     WakeAt,
 )
 from sluicegate.sessions.pieces import NO_ROOM, NoRoomError, Pieces
+from sluicegate.sessions.work import Running, Until
 from sluicegate_kafka.codec.api_keys import HIDDEN, READ, ApiKey
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import parse_request_head
@@ -27,8 +29,8 @@ from sluicegate_kafka.session.fetching.fetching import Fetching
 from sluicegate_kafka.session.groups.grouping import Grouping
 from sluicegate_kafka.session.handshake import OPENING, Handshake
 from sluicegate_kafka.session.producing.producing import Producing
-from sluicegate_kafka.session.requests.connection import Connection, Handler
-from sluicegate_kafka.session.requests.suspended import Suspended, next_turn
+from sluicegate_kafka.session.requests.connection import Connection
+from sluicegate_kafka.session.requests.working import Decided, Handler, next_turn
 from sluicegate_kafka.session.responses import ResponseStream, as_commands, close_last
 from sluicegate_kafka.session.shared.listing import ListGroups
 from sluicegate_kafka.session.shared.shared import Shared
@@ -47,6 +49,9 @@ _AHEAD_BYTES = 256 * 1024
 """Bytes that are read ahead, so that a client that hangs up is noticed."""
 
 
+_NOTHING = (b"", 0, 0)
+
+
 class KafkaSession(ResponseStream):
     """One client connection and its upstream connection, without their sockets (`broker.Session`)."""
 
@@ -55,6 +60,7 @@ class KafkaSession(ResponseStream):
         "_ahead_paused",
         "_frame_ns",
         "_handlers",
+        "_held_request",
         "_last_api",
         "_partial_request",
         "_sizes",
@@ -90,7 +96,10 @@ class KafkaSession(ResponseStream):
         """What the client sent behind a request that is held, not yet parsed."""
         self._ahead_paused = False
         """Whether the client is not read from any more."""
-        self._suspended: Suspended | None = None
+        self._suspended: Running[bool] | None = None
+        """Work on a request that waits."""
+        self._held_request = _NOTHING
+        """The buffer that holds that request, and where it begins and ends."""
         self._suspended_bytes = 0
         self._sizes = shared.request_sizes
         self._frame_ns = self._wake_ns = 0
@@ -207,8 +216,10 @@ class KafkaSession(ResponseStream):
                 out.append(ToUpstream(memoryview(data)[run:begin]))
             run = at
             self._flush_parts(out)
-            if isinstance(passed, Suspended) and self._suspend(passed, data[at:], now_ns, out):
-                return
+            if isinstance(passed, Running):
+                self._held_request = data, begin, stop
+                if self._suspend(passed, data[at:], now_ns, out):
+                    return
         if at > run:
             out.append(ToUpstream(data if run == 0 and at == end else memoryview(data)[run:at]))
         if at:
@@ -219,18 +230,18 @@ class KafkaSession(ResponseStream):
             out.extend(self._answers(now_ns))
             if self._is_full and self._is_drained:  # all were answered here: yield to others
                 self._is_full = False
-                self._suspend(next_turn(), b"", now_ns, out)
+                self._pause(b"", now_ns, out)
 
     def _put_off(self, rest: bytes, now_ns: int, out: list[Command], *, is_turn_over: bool) -> None:
         """Keep bytes for later: responses are owed, the turn is over, or the frame is partial."""
         if len(self.outstanding.queue) >= self._most_owed:
             self._fill(rest, out)
         elif is_turn_over:
-            self._suspend(next_turn(), rest, now_ns, out)
+            self._pause(rest, now_ns, out)
         else:
             self._keep(rest, now_ns)
 
-    def _handle(self, handler: Handler, data: bytes, start: int, stop: int, now_ns: int) -> bool | Suspended:
+    def _handle(self, handler: Handler, data: bytes, start: int, stop: int, now_ns: int) -> Decided:
         """Pass a request to the handler of its API, if that supports its version."""
         _, api_key, version, _ = _read_head(data, start - 4)
         lowest, highest, _ = READ[api_key]
@@ -264,35 +275,42 @@ class KafkaSession(ResponseStream):
         out.extend(ToUpstream(part) for part in parts)
         parts.clear()
 
-    def _suspend(self, why: Suspended, rest: bytes, now_ns: int, out: list[Command]) -> bool:
+    def _suspend(self, work: Running[bool], rest: bytes, now_ns: int, out: list[Command]) -> bool:
         """Stop after a request that must wait; what the client sends meanwhile is read ahead.
 
         :return: False if it was refused for lack of memory, or its client is closed.
         """
-        if not self._shared.budget.take(len(why.frame)):
-            if why.refuse is None:
-                why.abandon(now_ns)
+        nbytes = len(self._held_request[0])
+        if not self._shared.budget.take(nbytes):
+            try:
+                work.go_on(now_ns, NoRoomError())
+            except NoRoomError:  # the protocol has no answer for that
                 out.append(Close(*NO_ROOM))
-            else:
-                why.refuse(now_ns)
+            work.close(now_ns)
             return False
-        self._suspended_bytes = len(why.frame)
-        self._suspended = why
+        self._suspended_bytes = nbytes
+        self._suspended = work
         if rest:
             out.extend(self._read_ahead(rest))
-        if why.question is None:
-            self._wake(why.wake_ns, out)
+        if isinstance(work.waits, Until):
+            self._wake(work.waits.at_ns, out)
         else:
-            self.connection.questions.ask(why.question, self._retry)
+            asked = NextTurn() if work.waits is None else work.waits.question
+            self.connection.questions.ask(asked, self._go_on)
         out.extend(self._answers(now_ns))
         return True
 
-    def _end_suspension(self) -> Suspended | None:
-        """Take the held request."""
-        why, self._suspended = self._suspended, None
+    def _pause(self, rest: bytes, now_ns: int, out: list[Command]) -> None:
+        """Read the next request after other clients' turns."""
+        self._held_request = _NOTHING
+        self._suspend(next_turn(now_ns), rest, now_ns, out)
+
+    def _end_suspension(self) -> Running[bool] | None:
+        """Take the work on the held request."""
+        work, self._suspended = self._suspended, None
         self._shared.budget.give(self._suspended_bytes)
         self._suspended_bytes = 0
-        return why
+        return work
 
     def _fill(self, rest: bytes, out: list[Command]) -> None:
         """Stop reading until half of the owed responses are sent."""
@@ -317,11 +335,11 @@ class KafkaSession(ResponseStream):
         if client_gone:
             return [Close("client_gone")]
         held = self._suspended
-        if held is not None and held.question is None:
-            if held.wake_ns <= now_ns:
-                self._retry(now_ns, out)
+        if held is not None and isinstance(held.waits, Until):
+            if held.waits.at_ns <= now_ns:
+                self._go_on(now_ns, out)
             else:
-                self._wake(held.wake_ns, out)
+                self._wake(held.waits.at_ns, out)
         out.extend(self._answers(now_ns))
         self._resume_if_drained(now_ns, out)
         return close_last(out)
@@ -339,22 +357,23 @@ class KafkaSession(ResponseStream):
         self._resume_if_drained(now_ns, out)
         return close_last(out)
 
-    def _retry(self, now_ns: int, out: list[Command]) -> None:
-        why = self._end_suspension()
-        if why is None:
+    def _go_on(self, now_ns: int, out: list[Command]) -> None:
+        """Go on with the held request."""
+        work = self._end_suspension()
+        if work is None:
             return
         try:
-            passed = why.retry(why.frame, why.head, now_ns)
+            passed = work.go_on(now_ns)
         except ProtocolError as error:
-            why.abandon(now_ns)
             out.append(Close("malformed_request", f"{error} from {self.client}"))
             return
         self._flush_parts(out)
-        if isinstance(passed, Suspended):
+        if isinstance(passed, Running):
             if self._suspend(passed, b"", now_ns, out):
                 return
         elif passed:
-            out.append(ToUpstream(why.request))
+            data, begin, stop = self._held_request
+            out.append(ToUpstream(memoryview(data)[begin:stop]))
         self._resume(now_ns, out)
 
     def _resume(self, now_ns: int, out: list[Command]) -> None:
@@ -402,7 +421,9 @@ class KafkaSession(ResponseStream):
     def parting(self, now_ns: int) -> Slices[None]:
         """The same in slices (`OptionalSession.parting`)."""
         if (held := self._end_suspension()) is not None:
-            held.abandon(now_ns)
+            held.close(now_ns)
+        for late in tuple(self.connection.late):
+            late.close(now_ns)
         self._give_up_reading()
         self._partial_request.drop()
         self._partial_response.drop()

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from sluicegate.model import Action, Operation, OperationKind
 from sluicegate.sessions.admission import Admission
+from sluicegate.sessions.work import Turn
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.fetch_requests import FetchRequest
 from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices
@@ -13,7 +14,6 @@ from sluicegate_kafka.session.requests.connection import (
     TOPICS_PER_SLICE,
     Connection,
 )
-from sluicegate_kafka.session.requests.sliced import Turn
 from sluicegate_kafka.session.shared.readers import Reader
 from sluicegate_kafka.session.shared.shared import Shared
 

@@ -13,6 +13,7 @@ from sluicegate.broker import Buffer
 from sluicegate.engine.delivery_time import DelayRule, due_ms
 from sluicegate.engine.gate import Gate, allowed
 from sluicegate.model import Operation, OperationKind
+from sluicegate.sessions.work import Running, Turn
 from sluicegate_kafka.codec import errors
 from sluicegate_kafka.codec.fetch_requests import fetch_request_slices
 from sluicegate_kafka.codec.fetch_responses import (
@@ -28,13 +29,7 @@ from sluicegate_kafka.session.fetching.fetched_topics import Reading
 from sluicegate_kafka.session.requests.connection import TOPICS_PER_SLICE, Connection, check_topics
 from sluicegate_kafka.session.requests.held import Held
 from sluicegate_kafka.session.requests.pending import Expected
-from sluicegate_kafka.session.requests.sliced import (
-    Deciding,
-    Sliced,
-    Turn,
-    in_slices,
-)
-from sluicegate_kafka.session.requests.suspended import Suspended
+from sluicegate_kafka.session.requests.working import Decided, in_slices
 from sluicegate_kafka.session.shared.shared import Shared
 
 _base_offset = Struct(">q").unpack_from
@@ -75,18 +70,18 @@ class Fetching:
         self._turns: dict[str, int] = {}
         """The partition of a topic whose turn is next, where a rate left one with nothing."""
 
-    def request(self, frame: bytes, head: RequestHead, now_ns: int) -> bool | Suspended:
+    def request(self, frame: bytes, head: RequestHead, now_ns: int) -> Decided:
         """Forward a Fetch; its response is read only if some policy may ask about it."""
         if self._shared.reads_fetches or self._shared.counts_consumers:
             if head.end - head.start <= _SMALL:
                 self._at_once.now_ns = now_ns
                 return at_once(self._request_slices(self._at_once, frame, head))
-            turn = Sliced(frame, head, now_ns)
+            turn: Running[bool] = Running(now_ns)
             return turn.begin(self._request_slices(turn, frame, head))
         self._connection.outstanding.expect(head.correlation_id)
         return True
 
-    def _request_slices(self, turn: Turn, frame: bytes, head: RequestHead) -> Deciding:
+    def _request_slices(self, turn: Turn, frame: bytes, head: RequestHead) -> Slices[bool]:
         request = yield from fetch_request_slices(frame, head)
         check_topics(len(request.topics))
         yield from self.reading.request(request, turn)

@@ -1,58 +1,70 @@
 """The places on topics that one request asks for: subscriptions of a group, members that attach."""
 
-from collections.abc import Collection
-from typing import TypeAlias
+from collections.abc import Callable, Collection
 
 from sluicegate.engine.gate import Gate
-from sluicegate.model import Decision, Operation, OperationKind
+from sluicegate.engine.wait_queue import Hold
+from sluicegate.model import Action, Decision, Operation, OperationKind
 from sluicegate.sessions.admission import Creation, depends_on_list
+from sluicegate.sessions.work import Ask, Turn, Until, Work
 from sluicegate_kafka.codec.slices import Slices
 from sluicegate_kafka.session.requests.connection import TOPICS_PER_SLICE, Connection, check_topics
-from sluicegate_kafka.session.requests.sliced import Turn
 from sluicegate_kafka.session.shared.listing import ListGroups
+from sluicegate_kafka.session.shared.refusals import group_code
 from sluicegate_kafka.session.shared.shared import Shared
 
 DECIDED_PER_SLICE = 100
 """Topics with a gate that are decided in one slice, some 10 us each; as much as a group that is learned."""
 
-Found: TypeAlias = Decision | ListGroups | None
-"""Why a request is not forwarded, or what the broker must be asked first; None if it is admitted."""
-
 
 class Attempt:
-    """The places that one request needs, topic by topic. Deciding again resumes where it stopped.
+    """The places that one request needs, topic by topic.
 
     :param shared: the front's state.
     :param connection: where the request comes from.
     :param group: the group that needs a subscription to each topic.
+    :param hold_ns: how long the request may be held in all; 0 for not at all.
     """
 
-    __slots__ = ("_group", "_pending", "connection", "shared")
+    __slots__ = ("_group", "_hold", "connection", "shared")
 
     timed_out = ""
     """The event that is counted when the request was held long enough."""
 
-    def __init__(self, shared: Shared, connection: Connection, group: str) -> None:
+    def __init__(self, shared: Shared, connection: Connection, group: str, hold_ns: int) -> None:
         self.shared = shared
         self.connection = connection
         self._group = group
-        self._pending: dict[str, Creation] = {}
-        """What to withdraw if the request does not reach the broker, by topic."""
+        self._hold = Hold(hold_ns)
 
-    def deciding(self, turn: Turn) -> Slices[Found]:
-        """Take all missing places, in slices; None if all are taken."""
+    def taking(self, turn: Turn) -> Work[Decision | None]:
+        """Take all missing places, waiting for each; the refusal, or None if all are taken."""
         raise NotImplementedError
 
-    def refusing(self, decision: Decision, turn: Turn) -> Slices[None]:
-        """The request is refused: release the places that it took, in slices."""
-        self.withdraw(turn.now_ns)
+    def refusing(self, decision: Decision) -> Slices[None]:
+        """The request is refused: release the places that it took and does not keep, in slices."""
         yield from ()
 
-    def withdraw(self, now_ns: int) -> None:
-        """The request is not forwarded: stop waiting."""
-        for topic, place in self._pending.items():
-            place.withdraw(self._gate(topic, now_ns), now_ns)
-        self._pending.clear()
+    def admitting(
+        self, turn: Turn, admitted: Callable[[], None], refusal: Callable[[int], bytes | Slices[bytes]]
+    ) -> Work[bool]:
+        """Have a request forwarded or refused; what a handler returns.
+
+        :param admitted: called right before it is forwarded to the broker.
+        :param refusal: makes the answer to the client, by its error code; in slices if it may be long.
+        """
+        refused = yield from self.taking(turn)
+        if refused is None:
+            admitted()
+            return True
+        if refused.action is Action.DELAY:
+            self.shared.counts[self.timed_out] += 1
+        yield from self.refusing(refused)
+        answer = refusal(group_code(refused, self.connection.software))
+        if not isinstance(answer, bytes):
+            answer = yield from answer
+        self.connection.outstanding.answer(answer)
+        return False
 
     def _compiling(self, topics: Collection[str], turn: Turn) -> Slices[None]:
         """Compile the gates of all topics in advance; in slices."""
@@ -67,18 +79,39 @@ class Attempt:
                     left = TOPICS_PER_SLICE
                     yield
 
-    def _work(self, topic: str, now_ns: int) -> int:
+    def _cost(self, topic: str, now_ns: int) -> int:
         """How long a topic takes to decide: 1, and 1 more for each group that must be learned first."""
         is_listed = depends_on_list(self._group, self._gate(topic, now_ns))
         return 1 + (self.shared.listing.count(topic) if is_listed else 0)
 
-    def _create(self, place: Creation, gate: Gate, now_ns: int) -> Found:
-        """Take the place of a subscription, once the broker has listed its groups if that is needed."""
+    def _placing(self, topic: str, place: Creation, turn: Turn) -> Work[Decision | None]:
+        """Take a place, once the broker has listed its groups if that is needed, and others have left.
+
+        It keeps its turn among those that wait until this work ends.
+        """
+        is_taken = False
+        try:
+            while (found := (yield from self._deciding(topic, place, turn))) is not None:
+                wait_ns = self._hold.wait_ns(found, turn.now_ns)
+                if not wait_ns:
+                    return found
+                yield Until(turn.now_ns + wait_ns)
+            is_taken = True
+            return None
+        finally:
+            if not is_taken:
+                place.withdraw(self._gate(topic, turn.now_ns), turn.now_ns)
+
+    def _deciding(self, topic: str, place: Creation, turn: Turn) -> Work[Decision | None]:
         listing = self.shared.listing
-        if place.lists_first(gate, listing, now_ns):
-            return ListGroups()
+        while place.lists_first(gate := self._gate(topic, turn.now_ns), listing, turn.now_ns):
+            yield Ask(ListGroups())
         if depends_on_list(self._group, gate):
             listing.inform(gate.state)
+        return self._decide(gate, place, turn.now_ns)
+
+    def _decide(self, gate: Gate, place: Creation, now_ns: int) -> Decision | None:
+        """Ask the gate for a place now; None if it is taken."""
         return place.decide_creation(gate, now_ns)
 
     def _gate(self, topic: str, now_ns: int) -> Gate:

@@ -2,12 +2,12 @@
 
 from collections.abc import Collection, Sequence
 
-from sluicegate.model import OperationKind
+from sluicegate.model import Decision, OperationKind
 from sluicegate.sessions.admission import Creation
+from sluicegate.sessions.work import TURN, Turn, Work
 from sluicegate_kafka.codec.slices import Slices
-from sluicegate_kafka.session.groups.attempt import DECIDED_PER_SLICE, Attempt, Found
+from sluicegate_kafka.session.groups.attempt import DECIDED_PER_SLICE, Attempt
 from sluicegate_kafka.session.requests.connection import Connection
-from sluicegate_kafka.session.requests.sliced import Turn
 from sluicegate_kafka.session.shared.shared import Shared
 
 
@@ -20,44 +20,46 @@ class Commit(Attempt):
     :param topics: all of them.
     """
 
-    __slots__ = ("_count", "_topics")
+    __slots__ = ("_created", "_topics")
 
     timed_out = "commit_hold_timed_out"
 
     def __init__(self, shared: Shared, connection: Connection, group: str, topics: Sequence[str]) -> None:
-        super().__init__(shared, connection, group)
+        super().__init__(shared, connection, group, shared.max_hold_ns)
         self._topics = topics
-        self._count = 0
-        """Topics decided so far."""
+        self._created: dict[str, Creation] = {}
+        """The subscriptions that it creates, by topic."""
 
     @property
     def is_new(self) -> bool:
         """Whether there is a topic on which the group had no subscription."""
-        return bool(self._pending)
+        return bool(self._created)
 
-    def deciding(self, turn: Turn) -> Slices[Found]:
+    def taking(self, turn: Turn) -> Work[Decision | None]:
         """Take the places of the subscriptions."""
         yield from self._compiling(self._topics, turn)
-        done = 0
-        while self._count < len(self._topics):
-            topic = self._topics[self._count]
-            done += self._work(topic, turn.now_ns)
-            place = self._pending.pop(topic, None)
-            place = place or Creation(self._operation(OperationKind.CREATE_SUBSCRIPTION, topic))
-            found = self._create(place, self._gate(topic, turn.now_ns), turn.now_ns)
-            if found is not None or place.created:
-                self._pending[topic] = place
-            if found is not None:
-                return found
-            self._count += 1
-            if done >= DECIDED_PER_SLICE:
-                done = 0
-                yield
-        return None
+        is_admitted = False
+        try:
+            done = 0
+            for topic in self._topics:
+                done += self._cost(topic, turn.now_ns)
+                place = Creation(self._operation(OperationKind.CREATE_SUBSCRIPTION, topic))
+                if (refused := (yield from self._placing(topic, place, turn))) is not None:
+                    return refused
+                if place.created:
+                    self._created[topic] = place
+                if done >= DECIDED_PER_SLICE:
+                    done = 0
+                    yield TURN
+            is_admitted = True
+            return None
+        finally:
+            for topic, place in () if is_admitted else self._created.items():
+                place.withdraw(self._gate(topic, turn.now_ns), turn.now_ns)
 
     def answering(self, refused: Collection[str], now_ns: int) -> Slices[None]:
         """The broker has answered: undo the subscriptions to the topics that it refused, in slices."""
-        for count, (topic, place) in enumerate(self._pending.items(), 1):
+        for count, (topic, place) in enumerate(self._created.items(), 1):
             gate = self._gate(topic, now_ns)
             if topic in refused:
                 place.take_back(gate)

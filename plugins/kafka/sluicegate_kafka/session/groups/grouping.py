@@ -6,6 +6,7 @@ groups also when they commit offsets without members. Reading offsets creates no
 
 from functools import partial
 
+from sluicegate.sessions.work import Turn, Work
 from sluicegate_kafka.codec import assignments, committed, errors, group_requests, group_responses
 from sluicegate_kafka.codec.api_keys import ApiKey
 from sluicegate_kafka.codec.assignments import Member, Partitions
@@ -17,15 +18,12 @@ from sluicegate_kafka.session.groups.committing import Commit
 from sluicegate_kafka.session.groups.heartbeats import Heartbeats
 from sluicegate_kafka.session.groups.join import Join
 from sluicegate_kafka.session.groups.joining import Joining, noted
-from sluicegate_kafka.session.groups.waiting import GroupRequest
-from sluicegate_kafka.session.requests.connection import Connection, Handler
+from sluicegate_kafka.session.requests.connection import Connection
 from sluicegate_kafka.session.requests.pending import Expected
-from sluicegate_kafka.session.requests.sliced import (
-    Deciding,
+from sluicegate_kafka.session.requests.working import (
+    Handler,
     Making,
-    Sliced,
-    SlicedResponse,
-    deciding_in_slices,
+    deciding,
     in_slices,
 )
 from sluicegate_kafka.session.shared.readers import MemberKey
@@ -47,15 +45,13 @@ class Grouping:
     def handlers(self) -> dict[int, Handler]:
         """The handlers of this package's APIs."""
         return {
-            ApiKey.JOIN_GROUP: deciding_in_slices(self._join),
+            ApiKey.JOIN_GROUP: deciding(self._join),
             ApiKey.SYNC_GROUP: self._sync,
             ApiKey.HEARTBEAT: self._beat,
             ApiKey.LEAVE_GROUP: self._leave,
-            ApiKey.CONSUMER_GROUP_HEARTBEAT: deciding_in_slices(self._heartbeats.request),
+            ApiKey.CONSUMER_GROUP_HEARTBEAT: deciding(self._heartbeats.request),
             ApiKey.OFFSET_FETCH: self._offsets,
-            **dict.fromkeys(
-                (ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT), deciding_in_slices(self._commit)
-            ),
+            **dict.fromkeys((ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT), deciding(self._commit)),
         }
 
     @property
@@ -65,23 +61,24 @@ class Grouping:
 
     # -- the classic protocol ---------------------------------------------------------------------
 
-    def _join(self, turn: Sliced, frame: bytes, head: RequestHead) -> Deciding:
+    def _join(self, turn: Turn, frame: bytes, head: RequestHead) -> Work[bool]:
         join = yield from group_requests.join_group_slices(frame, head)
         key = (join.group, join.instance_id or join.member_id or f"joining {self._connection.peer}")
         self._joining.check_name(key)
         if not (join.instance_id or join.member_id):
             yield from self._joining.replacing(key)
         returns = bool(join.member_id) and key not in self._joining
-        attempt = Join(self._joining, key, lambda: join.topics, returns=returns)
+        hold_ns = self._shared.max_hold_ns
+        attempt = Join(self._joining, key, lambda: join.topics, returns=returns, hold_ns=hold_ns)
         refusal = partial(group_responses.refuse_join_group, head.version, head.correlation_id)
         admitted = partial(self._expect_member, head, key, join)
-        return (yield from GroupRequest(attempt, admitted, refusal).deciding(turn, frame, head))
+        return (yield from attempt.admitting(turn, admitted, refusal))
 
     def _expect_member(self, head: RequestHead, key: MemberKey, join: JoinGroup) -> None:
         if not (join.instance_id or join.member_id):
             self._joining.unnamed.add(key)
 
-        def joined(turn: SlicedResponse, response: bytes) -> Making:
+        def joined(turn: Turn, response: bytes) -> Making:
             error, member_id = group_responses.join_group_result(response, head.version)
             yield from self._joining.settling(key, error, join.instance_id or member_id)
             return response
@@ -99,7 +96,7 @@ class Grouping:
         return True
 
     def _expect_assignment(self, head: RequestHead, key: MemberKey) -> None:
-        def synced(turn: SlicedResponse, response: bytes) -> Making:
+        def synced(turn: Turn, response: bytes) -> Making:
             error, assignment = assignments.sync_group_result(response, head.version)
             if error == errors.NONE:
                 partitions = yield from _partitions(assignment)
@@ -118,7 +115,7 @@ class Grouping:
             )
             return False
 
-        def told(turn: SlicedResponse, response: bytes) -> Making:
+        def told(turn: Turn, response: bytes) -> Making:
             if group_responses.heartbeat_error(response, head.version) == errors.UNKNOWN_MEMBER_ID:
                 yield from self._joining.leaving(key)
             return response
@@ -131,7 +128,7 @@ class Grouping:
     def _leave(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:
         group, members = group_requests.read_leave_group(frame, head)
 
-        def left(turn: SlicedResponse, response: bytes) -> Making:
+        def left(turn: Turn, response: bytes) -> Making:
             for member in group_responses.members_left(response, head.version, members):
                 yield from self._joining.leaving((group, member))
             return response
@@ -149,7 +146,7 @@ class Grouping:
             return True
         group = committed.offset_fetch_group(frame, head)
 
-        def told(turn: SlicedResponse, response: bytes) -> Making:
+        def told(turn: Turn, response: bytes) -> Making:
             found = yield from committed.committed_offsets_slices(response, head.version, group)
             for name, offsets in found.items():
                 yield from noted(self._shared.audiences.committing(self._connection, name, offsets))
@@ -160,18 +157,18 @@ class Grouping:
 
     # -- groups without members -------------------------------------------------------------------
 
-    def _commit(self, turn: Sliced, frame: bytes, head: RequestHead) -> Deciding:
+    def _commit(self, turn: Turn, frame: bytes, head: RequestHead) -> Work[bool]:
         """Offsets create a subscription where the group has none yet on that topic."""
         read_commit = yield from group_requests.commit_slices(frame, head)
         commit = Commit(self._shared, self._connection, read_commit.group, read_commit.topics)
         admitted = partial(self._expect_commit, head, commit)
         refusal = partial(group_responses.refuse_commit, frame, head)
-        return (yield from GroupRequest(commit, admitted, refusal).deciding(turn, frame, head))
+        return (yield from commit.admitting(turn, admitted, refusal))
 
     def _expect_commit(self, head: RequestHead, commit: Commit) -> None:
         """Watch whether the broker refuses a new subscription."""
 
-        def committed(turn: SlicedResponse, response: bytes) -> Making:
+        def committed(turn: Turn, response: bytes) -> Making:
             api_key = ApiKey(head.api_key)
             refused = yield from group_responses.refused_topics_slices(response, api_key, head.version)
             yield from commit.answering(refused, turn.now_ns)

@@ -7,73 +7,42 @@ until its session ended.
 """
 
 from collections.abc import Sequence
-from functools import partial
+from typing import NamedTuple
 
-from sluicegate.broker import Buffer, Command, NextTurn
-from sluicegate.model import Action, Decision
+from sluicegate.broker import Buffer
+from sluicegate.model import Action
+from sluicegate.sessions.work import TURN, Ask, Turn, Work
 from sluicegate_kafka.codec import assignments, errors, group_requests, group_responses
 from sluicegate_kafka.codec.assignments import PartitionsById
 from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.group_requests import ConsumerGroupHeartbeat
-from sluicegate_kafka.codec.primitives import with_length
-from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices
+from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE
 from sluicegate_kafka.session.groups.join import Join
 from sluicegate_kafka.session.groups.joining import Joining
-from sluicegate_kafka.session.groups.waiting import GroupRequest
 from sluicegate_kafka.session.requests.connection import INJECTED, MAX_TOPICS, Connection
 from sluicegate_kafka.session.requests.held import Held
-from sluicegate_kafka.session.requests.sliced import Deciding, Making, Sliced, SlicedResponse, Turn, in_slices
-from sluicegate_kafka.session.shared.listing import ListGroups
+from sluicegate_kafka.session.requests.late import Injected, LateResponse
+from sluicegate_kafka.session.requests.working import Making, in_slices
 from sluicegate_kafka.session.shared.readers import MemberKey
 from sluicegate_kafka.session.shared.refusals import group_code
 from sluicegate_kafka.session.shared.shared import Shared
 
 
-class _Assignment:
+class _Assignment(NamedTuple):
     """An assignment that is withheld from its member."""
 
-    __slots__ = (
-        "awaits_groups",
-        "awaits_names",
-        "beat",
-        "frame",
-        "has_asked",
-        "head",
-        "held",
-        "join",
-        "key",
-        "partitions",
-    )
-
-    join: Join
-    """Attaches its member to the topics, once their names are known."""
-
-    def __init__(
-        self,
-        head: RequestHead,
-        beat: ConsumerGroupHeartbeat,
-        key: MemberKey,
-        frame: bytes,
-        partitions: PartitionsById,
-    ) -> None:
-        self.head = head
-        self.beat = beat
-        self.key = key
-        self.frame = frame
-        """The broker's answer, without its length."""
-        self.partitions = partitions
-        self.has_asked = False
-        """Whether the broker was asked for the names of its topics."""
-        self.awaits_names = self.awaits_groups = False
-        """Which answers of the broker it waits for."""
-        self.held: Held | None = None
-        """Its place among the responses, once it has to wait."""
+    head: RequestHead
+    beat: ConsumerGroupHeartbeat
+    key: MemberKey
+    frame: bytes
+    """The broker's answer, without its length."""
+    partitions: PartitionsById
 
 
 class Heartbeats:
     """The members by KIP-848 of one connection."""
 
-    __slots__ = ("_connection", "_going_on", "_is_listing", "_joining", "_patterns", "_shared", "_waiting")
+    __slots__ = ("_connection", "_joining", "_patterns", "_shared")
 
     def __init__(self, shared: Shared, connection: Connection, joining: Joining) -> None:
         self._shared = shared
@@ -81,16 +50,12 @@ class Heartbeats:
         self._joining = joining
         self._patterns: dict[MemberKey, frozenset[str]] = {}
         """Members with a pattern, and the topics that they subscribe to by name."""
-        self._waiting: list[_Assignment] = []
-        self._going_on: GoingOn | None = None
-        self._is_listing = False
-        """Whether the broker is asked for its groups."""
 
-    def request(self, turn: Sliced, frame: bytes, head: RequestHead) -> Deciding:
+    def request(self, turn: Turn, frame: bytes, head: RequestHead) -> Work[bool]:
         """Handle a ConsumerGroupHeartbeat, in slices."""
         beat = group_requests.read_consumer_group_heartbeat(frame, head)
         if len(beat.topics or ()) > ENTRIES_PER_SLICE:
-            yield
+            yield TURN
         key = (beat.group, beat.instance_id or beat.member_id or f"joining {self._connection.peer}")
         if beat.epoch < 0:
             self._expect_departure(head, key, beat)
@@ -111,12 +76,12 @@ class Heartbeats:
         if beat.topics is None:
             self._expect(head, key, beat)
             return True
-        return (yield from self._subscribing(head, key, beat).deciding(turn, frame, head))
+        return (yield from self._subscribing(turn, head, key, beat))
 
     def _expect_departure(self, head: RequestHead, key: MemberKey, beat: ConsumerGroupHeartbeat) -> None:
         """A member leaves once the broker confirms it: the broker refuses a false member id."""
 
-        def left(turn: SlicedResponse, response: bytes) -> Making:
+        def left(turn: Turn, response: bytes) -> Making:
             error, _ = group_responses.consumer_group_heartbeat_result(response, head.version)
             if error == errors.NONE or (error == errors.UNKNOWN_MEMBER_ID and not beat.instance_id):
                 self._patterns.pop(key, None)
@@ -126,8 +91,10 @@ class Heartbeats:
         known = key in self._joining
         self._connection.outstanding.expect_if(known, head.correlation_id, in_slices(left))
 
-    def _subscribing(self, head: RequestHead, key: MemberKey, beat: ConsumerGroupHeartbeat) -> GroupRequest:
-        """The join that attaches a member to the topics that it names."""
+    def _subscribing(
+        self, turn: Turn, head: RequestHead, key: MemberKey, beat: ConsumerGroupHeartbeat
+    ) -> Work[bool]:
+        """Attach a member to the topics that it names."""
         named = frozenset(beat.topics or ())
 
         def topics() -> Sequence[str]:
@@ -147,8 +114,8 @@ class Heartbeats:
             return group_responses.refuse_consumer_group_heartbeat(head.version, head.correlation_id, code)
 
         returns = beat.epoch > 0 and key not in self._joining
-        join = Join(self._joining, key, topics, returns=returns)
-        return GroupRequest(join, admitted, refusal)
+        join = Join(self._joining, key, topics, returns=returns, hold_ns=self._shared.max_hold_ns)
+        return (yield from join.admitting(turn, admitted, refusal))
 
     def _expect(self, head: RequestHead, key: MemberKey, beat: ConsumerGroupHeartbeat) -> None:
         """Watch the broker's response to a join; in version 0 it chooses the member id."""
@@ -157,7 +124,7 @@ class Heartbeats:
             self._joining.check_name(key)
             self._joining.unnamed.add(key)
 
-        def answered(turn: SlicedResponse, response: bytes) -> Making:
+        def answered(turn: Turn, response: bytes) -> Making:
             error, member_id = group_responses.consumer_group_heartbeat_result(response, head.version)
             name = key
             if joins:
@@ -177,117 +144,61 @@ class Heartbeats:
             if partitions is None:
                 return response
             known = beat._replace(member_id=beat.member_id or member_id)
-            assignment = _Assignment(head, known, name, response, partitions)
-            return (yield from self._assign(assignment, turn))
+            return self._assign(_Assignment(head, known, name, response, partitions), turn.now_ns)
 
         follows = joins or key in self._joining or self._shared.follows_assignments
         self._connection.outstanding.expect_if(follows, head.correlation_id, in_slices(answered))
 
     # -- assignments ------------------------------------------------------------------------------
 
-    def _assign(self, assignment: _Assignment, turn: Turn) -> Slices[Buffer | Held]:
-        returns = assignment.beat.epoch > 0 and assignment.key not in self._joining
-        assignment.join = Join(
-            self._joining, assignment.key, partial(self._topics, assignment), returns=returns
-        )
-        made = yield from self._settle(assignment, turn)
-        if made is not None:
-            return made
+    def _assign(self, assignment: _Assignment, now_ns: int) -> Buffer | Held:
+        """Withhold an assignment until the member may have it."""
         head = assignment.head
         later = group_responses.refuse_consumer_group_heartbeat(
             head.version, head.correlation_id, errors.COORDINATOR_LOAD_IN_PROGRESS
         )
-        assignment.held = Held(later, turn.now_ns + self._shared.max_hold_ns)
-        self._waiting.append(assignment)
-        return assignment.held
+        until_ns = now_ns + self._shared.max_hold_ns
+        late = LateResponse(self._connection, assignment.frame, later, until_ns, now_ns)
+        return late.keeping_place(self._assigning(assignment, late))
 
-    def _listed(self, now_ns: int, out: list[Command]) -> None:
-        """The broker has listed its groups, or cannot."""
-        self._is_listing = False
-        if self._going_on is None:
-            self._resume(now_ns, out)
-        else:
-            self._going_on.has_missed = True
+    def _assigning(self, assignment: _Assignment, turn: Turn) -> Work[Buffer]:
+        """The response for the client: the assignment unchanged, or a refusal."""
+        names, key = self._shared.topic_names, assignment.key
+        unknown = yield from self._naming(assignment.partitions)
 
-    def _resume(self, now_ns: int, out: list[Command]) -> None:
-        """Resume the assignments that wait for the list of groups."""
-        for assignment in self._waiting:
-            assignment.awaits_groups = False
-        self._going_on = GoingOn()
-        self._going_on.slices = self._go_on(self._going_on)
-        self._next_slice(now_ns, out)
+        def topics() -> Sequence[str]:
+            """Those that the member names, and those that it is assigned."""
+            named = self._patterns.get(key)
+            if named is None:
+                named = frozenset(self._joining.topics(key))
+            return tuple(named.union([names[each] for each in assignment.partitions if each in names]))
 
-    def _next_slice(self, now_ns: int, out: list[Command]) -> None:
-        going_on = self._going_on
-        if going_on is None:
-            return
-        going_on.now_ns = now_ns
-        for _ in going_on.slices:
-            self._connection.questions.ask(NextTurn(), self._next_slice)
-            return
-        self._going_on = None
-        if going_on.has_missed:
-            self._resume(now_ns, out)
-
-    def _go_on(self, turn: Turn) -> Slices[None]:
-        """Resume assignments."""
-        waiting, self._waiting = self._waiting, []
-        for assignment in waiting:
-            held = assignment.held
-            if held is None or not held.is_waiting:
-                continue  # it took too long, and the client was told to try again
-            made = None
-            if not (assignment.awaits_names or assignment.awaits_groups):
-                made = yield from self._settle(assignment, turn)
-            if made is None:
-                self._waiting.append(assignment)
-            else:
-                frame = with_length([made]) if made is assignment.frame else made
-                self._connection.outstanding.settle(held, frame)
-
-    def _settle(self, assignment: _Assignment, turn: Turn) -> Slices[Buffer | None]:
-        """The response for the client: the assignment unchanged, or a refusal; None if it must wait."""
-        names = self._shared.topic_names
-        unknown = [topic_id for topic_id in assignment.partitions if topic_id not in names][:MAX_TOPICS]
-        if unknown and not assignment.has_asked:
-            assignment.has_asked = assignment.awaits_names = True
-            names_of = assignments.ask_topic_names(INJECTED, self._connection.client_id, unknown)
-            self._connection.inject(names_of, in_slices(partial(self._named, assignment)))
-            return None
-        if unknown:  # deleted meanwhile, or hidden from the client, which then cannot fetch them either
-            self._shared.counts["assigned_topic_unknown"] += 1
-        partitions = {names[each]: taken for each, taken in assignment.partitions.items() if each in names}
-        key = assignment.key
-        found = yield from assignment.join.deciding(turn)
-        if isinstance(found, ListGroups):
-            assignment.awaits_groups = True
-            if not self._is_listing:
-                self._is_listing = True
-                self._connection.questions.ask(found, self._listed)
-            return None
-        if found is None:
+        returns = assignment.beat.epoch > 0 and key not in self._joining
+        join = Join(self._joining, key, topics, returns=returns, hold_ns=0)
+        refused = yield from join.taking(turn)
+        if refused is None:
+            taken = {names[each]: found for each, found in assignment.partitions.items() if each in names}
             self._joining.confirm(key)
-            yield from self._joining.assigning(key, None if unknown else partitions, turn.now_ns)
+            yield from self._joining.assigning(key, None if unknown else taken, turn.now_ns)
             return assignment.frame
-        yield from assignment.join.refusing(found, turn)
-        if found.action is not Action.DELAY:
+        yield from join.refusing(refused)
+        if refused.action is not Action.DELAY:
             self._evict(assignment)
-        return self._refusal(assignment.head, found)
+        head, code = assignment.head, group_code(refused, self._connection.software)
+        return group_responses.refuse_consumer_group_heartbeat(head.version, head.correlation_id, code)
 
-    def _topics(self, assignment: _Assignment) -> Sequence[str]:
-        """All topics of a member: those that it names, and those that it is assigned."""
-        names, named = self._shared.topic_names, self._patterns.get(assignment.key)
-        if named is None:
-            named = frozenset(self._joining.topics(assignment.key))
-        return tuple(named.union([names[each] for each in assignment.partitions if each in names]))
-
-    def _named(self, assignment: _Assignment, turn: SlicedResponse, response: bytes) -> Making:
-        """The broker has returned the names of topics."""
-        names = yield from assignments.topic_names_slices(response)
-        self._shared.learn_topic_names(names)
-        assignment.awaits_names = False
-        yield from self._go_on(turn)
-        return None
+    def _naming(self, partitions: PartitionsById) -> Work[bool]:
+        """Learn the names of assigned topics; True if some stay unknown."""
+        names = self._shared.topic_names
+        unknown = [topic_id for topic_id in partitions if topic_id not in names][:MAX_TOPICS]
+        if unknown:
+            request = assignments.ask_topic_names(INJECTED, self._connection.client_id, unknown)
+            response = yield Ask(Injected(request))
+            self._shared.learn_topic_names((yield from assignments.topic_names_slices(response)))
+        is_unknown = any(topic_id not in names for topic_id in unknown)
+        if is_unknown:  # deleted meanwhile, or hidden from the client, which then cannot fetch them either
+            self._shared.counts["assigned_topic_unknown"] += 1
+        return is_unknown
 
     def _evict(self, assignment: _Assignment) -> None:
         """Take a refused member out of its group."""
@@ -303,23 +214,6 @@ class Heartbeats:
             beat.instance_id,
         )
         self._connection.inject(leave, _ignore)
-
-    def _refusal(self, head: RequestHead, refused: Decision) -> bytes:
-        code = group_code(refused, self._connection.software)
-        return group_responses.refuse_consumer_group_heartbeat(head.version, head.correlation_id, code)
-
-
-class GoingOn(Turn):
-    """A pass over the waiting assignments, in slices."""
-
-    __slots__ = ("has_missed", "slices")
-
-    slices: Slices[None]
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.has_missed = False
-        """Whether the broker listed its groups meanwhile, for which others may wait."""
 
 
 def _ignore(response: bytes, now_ns: int) -> None:

@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 
 from sluicegate.engine.gate import Gate
 from sluicegate.model import Action, Decision, Operation, OperationKind
-from sluicegate.sessions.admission import Admission
+from sluicegate.sessions.admission import Admission, Creation
+from sluicegate.sessions.work import TURN, Turn, Work
 from sluicegate_kafka.codec.slices import Slices
-from sluicegate_kafka.session.groups.attempt import DECIDED_PER_SLICE, Attempt, Found
+from sluicegate_kafka.session.groups.attempt import DECIDED_PER_SLICE, Attempt
 from sluicegate_kafka.session.groups.joining import Joining
-from sluicegate_kafka.session.requests.sliced import Turn
 from sluicegate_kafka.session.shared.readers import MemberKey
 
 _TOPIC_LIMIT = "max_consumers_per_topic"
@@ -25,6 +25,7 @@ class Join(Attempt):
     :param key: its group, and its name there.
     :param topics: returns all topics that it subscribes to, or is assigned by a pattern.
     :param returns: True if it was a member before, so that what fetches for it is no other consumer.
+    :param hold_ns: how long it may be held in all; 0 for not at all.
     """
 
     __slots__ = ("_joining", "_key", "_returns", "_topics")
@@ -32,69 +33,65 @@ class Join(Attempt):
     timed_out = "join_hold_timed_out"
 
     def __init__(
-        self, joining: Joining, key: MemberKey, topics: Callable[[], Sequence[str]], *, returns: bool
+        self,
+        joining: Joining,
+        key: MemberKey,
+        topics: Callable[[], Sequence[str]],
+        *,
+        returns: bool,
+        hold_ns: int,
     ) -> None:
-        super().__init__(joining.shared, joining.connection, key[0])
+        super().__init__(joining.shared, joining.connection, key[0], hold_ns)
         self._joining = joining
         self._key = key
         self._topics = topics
         self._returns = returns
 
-    def deciding(self, turn: Turn) -> Slices[Found]:
+    def taking(self, turn: Turn) -> Work[Decision | None]:
         """Attach the member to the topics that it lacks."""
-        topics = self._topics()
-        yield from self._compiling(topics, turn)
-        begin = done = 0
-        for end, topic in enumerate(topics):
-            work = self._work(topic, turn.now_ns)
-            done += work
-            if done > DECIDED_PER_SLICE and end > begin:
-                found = self._attach(topics[begin:end], turn.now_ns)
-                if found is not None:
-                    return found
-                begin, done = end, work
-                yield
-        found = self._attach(topics, turn.now_ns)  # the rest, and places lost between two slices
-        if found is None:
-            yield from self._joining.joined(self._key, topics, turn)
-        return found
+        yield from self._compiling(self._topics(), turn)
+        done = 0
+        while lacking := self._lacking():  # again for places that were lost while it waited
+            for topic in lacking:
+                cost = self._cost(topic, turn.now_ns)
+                if done + cost > DECIDED_PER_SLICE and done:
+                    done = 0
+                    yield TURN
+                done += cost
+                if (refused := (yield from self._attaching(topic, turn))) is not None:
+                    return refused
+        yield from self._joining.joined(self._key, self._topics(), turn)
+        return None
 
-    def refusing(self, decision: Decision, turn: Turn) -> Slices[None]:
+    def refusing(self, decision: Decision) -> Slices[None]:
         """Undo all that no forwarded join covers, and new subscriptions; those of a delayed join stay."""
-        yield from super().refusing(decision, turn)
         if decision.action is not Action.DELAY:
             yield from self._joining.undoing(self._key)
 
-    def _attach(self, topics: Sequence[str], now_ns: int) -> Found:
-        """Attach the member to some of its topics; stops at the first that is refused or held."""
+    def _lacking(self) -> Sequence[str]:
         attached = self._joining.know(self._key)
-        for topic in topics:
-            if topic in attached:
-                continue
-            if self._returns:
-                self.shared.audiences.returns(self.connection, self._key, topic)
-            gate = self._gate(topic, now_ns)
-            place = self._place(topic)
-            found = self._create(place, gate, now_ns)
-            if found is None:
-                self._make_room(gate, place.attach, now_ns)
-                found = place.decide(gate, now_ns)
-            if found is not None:
-                self._pending[topic] = place
-                return found
-            self._pending.pop(topic, None)
-            self._joining.attached(self._key, topic, gate, place)
-        return None
+        return [topic for topic in self._topics() if topic not in attached]
 
-    def _place(self, topic: str) -> Admission:
-        """Its place on a topic, the same one while it waits."""
-        place = self._pending.get(topic)
-        if isinstance(place, Admission):
-            return place
-        return Admission(
+    def _attaching(self, topic: str, turn: Turn) -> Work[Decision | None]:
+        """Attach the member to a topic."""
+        if self._returns:
+            self.shared.audiences.returns(self.connection, self._key, topic)
+        place = Admission(
             self._operation(OperationKind.ATTACH_CONSUMER, topic, "/".join(self._key)),
             self._operation(OperationKind.CREATE_SUBSCRIPTION, topic),
         )
+        refused = yield from self._placing(topic, place, turn)
+        if refused is None:
+            self._joining.know(self._key)
+            self._joining.attached(self._key, topic, self._gate(topic, turn.now_ns), place)
+        return refused
+
+    def _decide(self, gate: Gate, place: Creation, now_ns: int) -> Decision | None:
+        found = place.decide_creation(gate, now_ns)
+        if found is None and isinstance(place, Admission):
+            self._make_room(gate, place.attach, now_ns)
+            found = place.decide(gate, now_ns)
+        return found
 
     def _make_room(self, gate: Gate, operation: Operation, now_ns: int) -> None:
         """Release a silent member of an equal client, if the new one would be refused otherwise."""

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from sluicegate.engine.gate import Gate
 from sluicegate.sessions.admission import Admission
+from sluicegate.sessions.work import Turn
 from sluicegate_kafka.codec import errors
 from sluicegate_kafka.codec.assignments import MAX_PARTITIONS, Partitions
 from sluicegate_kafka.codec.errors import ProtocolError
@@ -15,7 +16,6 @@ from sluicegate_kafka.session.requests.connection import (
     TOPIC_BYTES,
     Connection,
 )
-from sluicegate_kafka.session.requests.sliced import Turn
 from sluicegate_kafka.session.shared.readers import MemberKey
 from sluicegate_kafka.session.shared.shared import Shared
 

@@ -13,14 +13,15 @@ from sluicegate.broker import Buffer
 from sluicegate.decisions.ids import with_id
 from sluicegate.engine.wait_queue import Hold
 from sluicegate.model import Action, Decision
+from sluicegate.sessions.pieces import NoRoomError
+from sluicegate.sessions.work import Running, Turn, Until, Work
 from sluicegate_kafka.codec import errors
-from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.produce_requests import ProduceRequest, ProduceTopic, subset_produce
 from sluicegate_kafka.codec.produce_responses import merge_produce_responses, refusal_response
 from sluicegate_kafka.session.producing.appends import Appends, Unheard, awaited_appends
 from sluicegate_kafka.session.requests.connection import Connection
 from sluicegate_kafka.session.requests.pending import Expected
-from sluicegate_kafka.session.requests.suspended import Suspended
+from sluicegate_kafka.session.requests.working import Decided
 from sluicegate_kafka.session.shared.refusals import produce_code
 from sluicegate_kafka.session.shared.sequences import OUT_OF_ORDER
 from sluicegate_kafka.session.shared.shared import Shared
@@ -71,20 +72,36 @@ class Exchange:
         self._throttle_ms = 0
         self._hold = Hold(shared.max_hold_ns)
 
-    def start(self, decisions: list[Decision | None], now_ns: int) -> bool | Suspended:
-        """Act on the first decisions, one for each topic of the request."""
+    def begin(self, decisions: list[Decision | None], now_ns: int) -> Decided:
+        """Act on the first decisions of a request that took no time yet; as `work`."""
+        turn: Running[bool] = Running(now_ns)
+        return turn.begin(self.work(decisions, turn))
+
+    def work(self, decisions: list[Decision | None], turn: Turn) -> Work[bool]:
+        """Forward and refuse topics until none is held.
+
+        :param decisions: the first ones, one for each topic of the request.
+        """
         self._shared.counts["produce_split" if len(decisions) > 1 else "produce_held_or_refused"] += 1
-        return self._act(dict(enumerate(decisions)), now_ns)
-
-    def retry(self, frame: bytes, head: RequestHead, now_ns: int) -> bool | Suspended:
-        """Decide the held topics again."""
         topics, acks = self._request.topics, self._request.acks
-        decide = self._decider.decide
-        again = {place: decide(topics[place], acks, now_ns) for place in self._held}
-        self._held.clear()
-        return self._act(again, now_ns)
+        try:
+            wait_ns = self._act(dict(enumerate(decisions)), turn.now_ns)
+            while self._held:
+                yield Until(turn.now_ns + wait_ns)
+                held, self._held = self._held, []
+                again = {place: self._decider.decide(topics[place], acks, turn.now_ns) for place in held}
+                wait_ns = self._act(again, turn.now_ns)
+        except NoRoomError:
+            self._refuse_held(turn.now_ns)
+        finally:  # the client has disconnected: held topics are discarded, never forwarded
+            for place in self._held:
+                self._decider.abandon(topics[place], turn.now_ns)
+            self._held.clear()
+        self._settled()
+        return False
 
-    def _act(self, decisions: dict[int, Decision | None], now_ns: int) -> bool | Suspended:
+    def _act(self, decisions: dict[int, Decision | None], now_ns: int) -> int:
+        """Act on decisions by place; returns how long to wait for those that are held, in ns."""
         passed: list[int] = []
         late: list[int] = []
         shortest_ns = 0
@@ -106,11 +123,7 @@ class Exchange:
             self._shared.counts["produce_hold_timed_out"] += 1
         if passed:
             self._forward(passed, now_ns)
-        if self._held:
-            frame, head, wake_ns = self._request.frame, self._request.head, now_ns + shortest_ns
-            return Suspended(self.retry, frame, head, wake_ns=wake_ns, leave=self.leave, refuse=self.refuse)
-        self._settled()
-        return False
+        return shortest_ns
 
     def _reject(self, topic: ProduceTopic, decision: Decision) -> None:
         """Refuse a topic, and what follows on its partitions until the client closes the gap."""
@@ -184,15 +197,8 @@ class Exchange:
         arrived = [self._shared.readdress_produce(frame, version) for frame in self._arrived]
         return merge_produce_responses(version, correlation_id, arrived, self._refused, self._throttle_ms)
 
-    def refuse(self, now_ns: int) -> None:
+    def _refuse_held(self, now_ns: int) -> None:
         """Refuse the held topics for lack of memory; the client retries."""
         self._give_up(self._held, "too many bytes are held already to wait for limits", now_ns)
         self._held.clear()
         self._shared.counts["produce_not_held_for_budget"] += 1
-        self._settled()
-
-    def leave(self, now_ns: int) -> None:
-        """The client has disconnected: held topics are discarded, never forwarded."""
-        for place in self._held:
-            self._decider.abandon(self._request.topics[place], now_ns)
-        self._held.clear()

@@ -6,12 +6,12 @@ Python code in a thread would keep the loop waiting for longer.
 """
 
 import sys
-from collections.abc import Generator
 from dataclasses import dataclass
-from functools import partial
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 from sluicegate.engine.gate import Gate
+from sluicegate.sessions.pieces import NoRoomError
+from sluicegate.sessions.work import Ask, Turn, Work
 from sluicegate_kafka.codec import errors
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.produce_requests import Inspected, ProduceRequest, ProduceTopic
@@ -27,7 +27,6 @@ from sluicegate_kafka.codec.records import (
 from sluicegate_kafka.codec.unpacked_walk import UnpackedWalk
 from sluicegate_kafka.session.producing.unpacking import Unpacking
 from sluicegate_kafka.session.requests.connection import Connection
-from sluicegate_kafka.session.requests.sliced import Sliced
 from sluicegate_kafka.session.shared.shared import Shared
 
 MAX_RECORDS = 1_000_000
@@ -40,7 +39,6 @@ _SPARE_PARTS = 4
 """Inspections leave such a part of the budget to all that is not one."""
 
 _Result = TypeVar("_Result")
-Inspecting: TypeAlias = Generator[Unpacking | None, None, _Result]
 """Yields for the next turn, or for a thread to unpack."""
 
 
@@ -74,20 +72,19 @@ class Inspection:
     :param turn: the turn that the first slice runs in.
     """
 
-    def __init__(self, shared: Shared, connection: Connection, turn: Sliced) -> None:
+    def __init__(self, shared: Shared, connection: Connection, turn: Turn) -> None:
         self._shared = shared
         self._connection = connection
         self._turn = turn
         self._until_ns = turn.now_ns + shared.max_hold_ns
         self._allowance = Allowance(shared.max_frame_bytes, MAX_RECORDS, MAX_WORK)
 
-    def of(self, request: ProduceRequest) -> Inspecting[bool]:
+    def of(self, request: ProduceRequest) -> Work[bool]:
         """Measure the topics whose policies say so.
 
         :return: False if the request was refused, as it cannot be inspected now.
         """
         shared, turn = self._shared, self._turn
-        refuse = turn.refuse = partial(refuse_for_now, shared, self._connection, request)
         try:
             was_needed = False
             for place, topic in enumerate(request.topics):
@@ -97,13 +94,13 @@ class Inspection:
                     found = yield from self._inspected(topic, limit)
                     request.topics[place] = topic._replace(inspected=found)
                     was_needed = True
-        except NotNowError:
-            refuse(turn.now_ns)
+        except (NotNowError, NoRoomError):
+            refuse_for_now(shared, self._connection, request)
             return False
         shared.counts["produce_inspected"] += was_needed
         return True
 
-    def _inspected(self, topic: ProduceTopic, limit: int) -> Inspecting[Inspected]:
+    def _inspected(self, topic: ProduceTopic, limit: int) -> Work[Inspected]:
         """Measure all batches of a topic."""
         largest = 0
         try:
@@ -116,7 +113,7 @@ class Inspection:
             return Inspected(largest, error.reason)
         return Inspected(largest, "")
 
-    def _largest(self, frame: bytes, batch: Batch, limit: int) -> Inspecting[int]:
+    def _largest(self, frame: bytes, batch: Batch, limit: int) -> Work[int]:
         size = batch_payload_size(batch)
         if not batch.attributes & COMPRESSION_MASK:
             if size <= limit:
@@ -140,7 +137,7 @@ class Inspection:
         allowance.work = walk.work
         return walk.largest
 
-    def _walk(self, frame: bytes, batch: Batch, walk: UnpackedWalk) -> Inspecting[None]:
+    def _walk(self, frame: bytes, batch: Batch, walk: UnpackedWalk) -> Work[None]:
         """Unpack a batch piece by piece; the memory that this takes counts as the connection's."""
         packed = frame[batch.offset + BATCH_OVERHEAD : batch.offset + batch.size]
         unpacking = Unpacking(batch.attributes & COMPRESSION_MASK, packed, self._allowance.nbytes)
@@ -163,21 +160,21 @@ class Inspection:
             budget.give(connection.unpacked_bytes)
             connection.unpacked_bytes = 0
 
-    def _next_piece(self, unpacking: Unpacking, *, in_loop: bool) -> Inspecting[None]:
+    def _next_piece(self, unpacking: Unpacking, *, in_loop: bool) -> Work[None]:
         if self._turn.now_ns > self._until_ns:
             raise NotNowError
         if in_loop and Unpacking.is_loaded:
             unpacking.run()
         else:
             unpacking.is_waiting = True
-            yield unpacking
+            yield Ask(unpacking)
         if unpacking.problem:
             raise ProtocolError(unpacking.problem)
         if unpacking.is_waiting:
             raise NotNowError
 
 
-def refuse_for_now(shared: Shared, connection: Connection, request: ProduceRequest, now_ns: int) -> None:
+def refuse_for_now(shared: Shared, connection: Connection, request: ProduceRequest) -> None:
     """Refuse a request that cannot be inspected or buffered now, with an error that its client retries."""
     shared.counts["inspection_failed"] += 1
     if request.acks != 0:

@@ -4,13 +4,14 @@ Admitted bytes are forwarded unchanged. Anything else becomes an `Exchange`, whi
 request by topic and puts the response together again.
 """
 
-from collections.abc import Iterable
 from functools import partial
 
 from sluicegate.broker import Buffer
 from sluicegate.engine.gate import Gate, allowed
 from sluicegate.model import Action, Decision, Operation, OperationKind
 from sluicegate.sessions.admission import Admission
+from sluicegate.sessions.pieces import NoRoomError
+from sluicegate.sessions.work import TURN, Running, Turn, Work
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.primitives import with_length
@@ -40,8 +41,7 @@ from sluicegate_kafka.session.requests.connection import (
     check_topics,
 )
 from sluicegate_kafka.session.requests.pending import Expected, Glance, Owed
-from sluicegate_kafka.session.requests.sliced import Asking, Deciding, Handle, Sliced
-from sluicegate_kafka.session.requests.suspended import Suspended
+from sluicegate_kafka.session.requests.working import Decided, Handle
 from sluicegate_kafka.session.shared.plain_producers import PlainProducer
 from sluicegate_kafka.session.shared.sequences import Sequences
 from sluicegate_kafka.session.shared.shared import Shared
@@ -97,7 +97,7 @@ class Producing:
         """About how much memory its producers take."""
         return TOPIC_BYTES * len(self._attached)
 
-    def request(self, frame: bytes, head: RequestHead, now_ns: int) -> bool | Suspended:
+    def request(self, frame: bytes, head: RequestHead, now_ns: int) -> Decided:
         """Decide a Produce request topic by topic, once its large batches are measured."""
         shared = self._shared
         is_short = head.end - head.start <= _SHORT_BYTES and self._connection.slice.left > 0
@@ -105,10 +105,10 @@ class Producing:
             request = scan_plain(frame, head)
             if request is not None:
                 return self._decide_plain(request, now_ns)
-        turn = Sliced(frame, head, now_ns)
+        turn: Running[bool] = Running(now_ns)
         return turn.begin(self._slices(turn, frame, head))
 
-    def _decide_plain(self, request: ProduceRequest, now_ns: int) -> bool | Suspended:
+    def _decide_plain(self, request: ProduceRequest, now_ns: int) -> Decided:
         """Decide a short request for one partition, unchanged."""
         repeated, self.repeated = self.repeated, None
         decision = repeated.decision if repeated is not None else None
@@ -116,9 +116,9 @@ class Producing:
         if decision is None:
             self._look_out(request, self._expect(request, now_ns))
             return True
-        return Exchange(self._shared, self._connection, self, request).start([decision], now_ns)
+        return Exchange(self._shared, self._connection, self, request).begin([decision], now_ns)
 
-    def _slices(self, turn: Sliced, frame: bytes, head: RequestHead) -> Asking:
+    def _slices(self, turn: Turn, frame: bytes, head: RequestHead) -> Work[bool]:
         yield from self._connection.slice.end()
         request = yield from scan_slices(frame, head)
         if self._shared.inspects and not (
@@ -127,7 +127,7 @@ class Producing:
             return False
         return (yield from self._decide_all(turn, request))
 
-    def _decide_all(self, turn: Sliced, request: ProduceRequest) -> Deciding:
+    def _decide_all(self, turn: Turn, request: ProduceRequest) -> Work[bool]:
         repeated, self.repeated = self.repeated, None
         original = request.frame
         sequences = self._sequences
@@ -139,35 +139,47 @@ class Producing:
             if not sequences.gaps:
                 self._shared.sequences.pop(self._connection.identity, None)
         topics = request.topics
-        turn.refuse = partial(refuse_for_now, self._shared, self._connection, request)
-        turn.leave = partial(self._leave, topics)
-        decisions: list[Decision | None]
-        if len(topics) == 1:
-            decision = repeated.decision if repeated is not None else None
-            if decision is None:
-                topics[0] = yield from self._measured(topics[0], turn)
-                decision = self.decide(topics[0], request.acks, turn.now_ns)
-            if decision is None and request.frame is original:
-                self._look_out(request, self._expect(request, turn.now_ns))
-                return True
-            decisions = [decision]
-        else:
-            check_topics(len(topics))
-            if len({topic.name for topic in topics}) != len(topics):
-                raise ProtocolError("a topic is named twice in one Produce request")
-            decisions = []
-            for place, topic in enumerate(topics):
-                if place % TOPICS_PER_SLICE == TOPICS_PER_SLICE - 1:
-                    yield
-                topics[place] = topic = yield from self._measured(topic, turn)
-                decisions.append(self.decide(topic, request.acks, turn.now_ns))
+        known = repeated.decision if repeated is not None else None
+        try:
+            decisions = yield from self._decisions(request, known, turn)
+        except BaseException as error:  # the client has disconnected, say
+            for topic in topics:
+                self.abandon(topic, turn.now_ns)
+            if not isinstance(error, NoRoomError):
+                raise
+            refuse_for_now(self._shared, self._connection, request)
+            return False
+        if len(topics) == 1 and decisions == [None] and request.frame is original:
+            self._look_out(request, self._expect(request, turn.now_ns))
+            return True
         now_ns = turn.now_ns
         if request.frame is original and not any(decisions):
             self._expect(request, now_ns)
             return True
-        return Exchange(self._shared, self._connection, self, request).start(decisions, now_ns)
+        return (yield from Exchange(self._shared, self._connection, self, request).work(decisions, turn))
 
-    def _measured(self, topic: ProduceTopic, turn: Sliced) -> Slices[ProduceTopic]:
+    def _decisions(
+        self, request: ProduceRequest, known: Decision | None, turn: Turn
+    ) -> Work[list[Decision | None]]:
+        """Decide all topics of a request.
+
+        :param known: the decision on the only topic, if it was decided already.
+        """
+        topics = request.topics
+        if len(topics) == 1 and known is not None:
+            return [known]
+        check_topics(len(topics))
+        if len({topic.name for topic in topics}) != len(topics):
+            raise ProtocolError("a topic is named twice in one Produce request")
+        found: list[Decision | None] = []
+        for place, topic in enumerate(topics):
+            if place % TOPICS_PER_SLICE == TOPICS_PER_SLICE - 1:
+                yield TURN
+            topics[place] = topic = yield from self._measured(topic, turn)
+            found.append(self.decide(topic, request.acks, turn.now_ns))
+        return found
+
+    def _measured(self, topic: ProduceTopic, turn: Turn) -> Slices[ProduceTopic]:
         """A topic's part of a request; where a batch is over the limit, with its largest message measured."""
         if topic.inspected is not None:
             return topic
@@ -177,11 +189,6 @@ class Producing:
             return topic
         largest = yield from largest_message(topic.frame, topic.records, limit, self._connection.slice)
         return topic._replace(inspected=Inspected(largest, ""))
-
-    def _leave(self, topics: Iterable[ProduceTopic], now_ns: int) -> None:
-        """The client has disconnected before all topics of a request were decided."""
-        for topic in topics:
-            self.abandon(topic, now_ns)
 
     def _look_out(self, request: ProduceRequest, glance: Glance | None) -> None:
         """Take the fast path for requests like this one from now on, if it is the second of its kind."""

@@ -7,16 +7,11 @@ from sluicegate.broker import Ask, Buffer, Command, ToUpstream
 from sluicegate.engine.budget import Budget
 from sluicegate.model import ANONYMOUS
 from sluicegate.sessions.questions import Questions
+from sluicegate.sessions.work import Running
 from sluicegate_kafka.codec.errors import ProtocolError
-from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.record_walk import Slice
 from sluicegate_kafka.session.requests.pending import Expected, Outstanding
-from sluicegate_kafka.session.requests.sliced import Handle
-from sluicegate_kafka.session.requests.suspended import Suspended
-
-Handler: TypeAlias = Callable[[bytes, RequestHead, int], bool | Suspended]
-"""`(buffer, head, now_ns)`: True if the request passes unchanged, False if its handler has dealt with it (and
-left in `Connection.parts` what goes upstream in its place), or why it must wait."""
+from sluicegate_kafka.session.requests.working import Handle
 
 OnAnswer: TypeAlias = Callable[[int, list[Command]], None]
 """`(now_ns, commands of the session, to which more are appended)`: called when the front has answered."""
@@ -60,6 +55,7 @@ class Connection:
         "exempt",
         "heard_ns",
         "injected",
+        "late",
         "node",
         "outstanding",
         "parts",
@@ -100,6 +96,8 @@ class Connection:
         """The slice that walks over its records are part of, one request after the other."""
         self.questions: Questions[OnAnswer] = Questions()
         """Questions to the front."""
+        self.late: set[Running[Buffer]] = set()
+        """Work on responses that are sent later."""
 
     @property
     def client(self) -> str:

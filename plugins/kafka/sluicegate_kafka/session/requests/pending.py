@@ -7,7 +7,7 @@ from typing import TypeAlias
 from sluicegate.broker import Buffer, Command, ToClient
 from sluicegate.engine.budget import Budget
 from sluicegate_kafka.session.requests.held import Held
-from sluicegate_kafka.session.requests.sliced import Handle
+from sluicegate_kafka.session.requests.working import Handle
 
 
 class Expected:

@@ -1,0 +1,71 @@
+"""Work that waits: it goes on where it stopped, and gives back what it took when it is closed."""
+
+import pytest
+
+from sluicegate.sessions.work import TURN, Ask, Running, Turn, Until, Work
+
+
+def steps(turn: Turn, seen: list[object]) -> Work[str]:
+    try:
+        seen.append(turn.now_ns)
+        yield TURN
+        seen.append(turn.now_ns)
+        yield Until(70)
+        seen.append((yield Ask("groups")))
+        return "done"
+    finally:
+        seen.append(f"ended at {turn.now_ns}")
+
+
+def test_it_goes_on_where_it_stopped_with_the_time_and_the_answer() -> None:
+    seen: list[object] = []
+    work: Running[str] = Running(10)
+    assert work.begin(steps(work, seen)) is work
+    assert work.waits is TURN
+    assert work.go_on(20) is work
+    assert work.waits == Until(70)
+    assert work.go_on(70) is work
+    assert work.waits == Ask("groups")
+    assert work.go_on(80, ["a"]) == "done"
+    assert seen == [10, 20, ["a"], "ended at 80"]
+
+
+def test_an_answer_that_is_an_exception_is_raised_where_it_asked() -> None:
+    def careful(turn: Turn) -> Work[str]:
+        try:
+            yield Ask("groups")
+        except KeyError:
+            return "none"
+        return "some"
+
+    work: Running[str] = Running(0)
+    work.begin(careful(work))
+    assert work.go_on(1, KeyError()) == "none"
+
+
+def test_what_it_does_not_catch_reaches_the_session_after_it_has_given_back_all() -> None:
+    seen: list[object] = []
+    work: Running[str] = Running(10)
+    work.begin(steps(work, seen))
+    with pytest.raises(KeyError):
+        work.go_on(20, KeyError())
+    assert seen == [10, "ended at 20"]
+
+
+def test_closing_gives_back_what_it_took_once() -> None:
+    seen: list[object] = []
+    work: Running[str] = Running(10)
+    work.begin(steps(work, seen))
+    work.close(30)
+    work.close(40)
+    assert seen == [10, "ended at 30"]
+    with pytest.raises(RuntimeError, match="closed"):
+        work.go_on(50)
+
+
+def test_work_that_need_not_wait_is_done_at_once() -> None:
+    def quick() -> Work[int]:
+        return 3
+        yield
+
+    assert Running[int](0).begin(quick()) == 3
