@@ -199,6 +199,7 @@ def test_limits_of_topics_and_of_the_broker_with_what_is_used() -> None:
     broker.tick(11, lambda: broker.publish(800))
     found = exposed(of_engine(broker))
     assert {name: value for name, value in found.items() if name.startswith("sluicegate_limit")} == {
+        "sluicegate_limit{level=default,policy=max_message_size,topic=}": 10 * 2**20,
         "sluicegate_limit{level=broker,policy=publish_quota,topic=}": 5000,
         "sluicegate_limit{level=topic,policy=max_publish_rate,topic=t}": 2000,
         "sluicegate_limit{level=topic,policy=max_producers_per_topic,topic=t}": 4,
