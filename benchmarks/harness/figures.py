@@ -117,6 +117,21 @@ _RESTARTS = (
     Figure(
         "admin API with 20,000 topics: a change", "policy-changes", "change_p95_ms", 1_000, "ms", arm=ENGINE
     ),
+    Figure(
+        "a change by command, 1,000 clients: in force", "changes-under-load", "in_force_max_ms", 1_000, "ms"
+    ),
+    *(
+        Figure(f"1,000 changes by command: {what}", "changes-under-load", value, 0, "", worst=True)
+        for what, value in (
+            ("clients without an answer", "dropped"),
+            ("answers by a mix of two versions", "mixed"),
+            ("answers by a version that is not in force", "by_others"),
+        )
+    ),
+    *(
+        Figure(f"reading metrics and admin API, {load}: adds to p99", scenario, "read_adds_ms", 1.0, "ms")
+        for load, scenario in (("full load", "reading-under-load"), ("half load", "reading-half-load"))
+    ),
     Figure("/metrics with 20,000 topics: size of a scrape", "scrape", "scrape_kib", 2048, "KiB", arm=ENGINE),
 )
 """Restarts, reloads, kills and long overload: no send fails, nothing that was acknowledged is lost or stored

@@ -141,3 +141,9 @@ def described(topics: Iterable[str]) -> bytes:
     partition = struct.pack(">hii", 0, 0, 1) + array([bytes(4)]) * 2 + array([])
     told = (bytes(2) + text(each) + bytes(1) + array([partition]) for each in topics)
     return response(bytes(4) + array([broker]) + text("c") + struct.pack(">i", 1) + array(told))
+
+
+def record(value_bytes: int) -> bytes:
+    """A record with a value of so many bytes, and neither key nor headers."""
+    rest = b"\0\0\0\x01" + uvarint(2 * value_bytes) + bytes(value_bytes) + b"\0"
+    return uvarint(2 * len(rest)) + rest

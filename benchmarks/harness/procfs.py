@@ -61,6 +61,18 @@ def thread_cpu_ns(pid: int) -> int:
     return int((_PROC / str(pid) / "task" / str(pid) / "schedstat").read_text().split()[0])
 
 
+def worker(root: int) -> int:
+    """The process of a gateway that relays.
+
+    :param root: its supervisor.
+    :raises RuntimeError: if there is none.
+    """
+    for pid in tree(root):
+        if b"worker_main" in (_PROC / str(pid) / "cmdline").read_bytes():
+            return pid
+    raise RuntimeError("the gate has no worker")
+
+
 def resident_bytes(root: int) -> int:
     """Resident memory of the tree; pages that its processes share are counted for each of them."""
     return sum(int(stat[_RESIDENT_PAGES]) for stat in tree(root).values()) * _PAGE_BYTES

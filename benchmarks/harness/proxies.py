@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from benchmarks.harness.names import HAPROXY, SLUICEGATE
 from benchmarks.harness.processes import Child, UnavailableError, free_port, free_ports
+from sluicegate.admin.running_note import NAME
 
 _READY_S = 60
 _START_S = 120
@@ -101,15 +102,21 @@ class Gate:
         return self.child.log.read_text(errors="replace")
 
     @property
-    def _file(self) -> Path:
+    def file(self) -> Path:
+        """Its configuration file."""
         return self._directory / "gateway.yaml"
+
+    @property
+    def note(self) -> Path:
+        """Where it notes its admin endpoint."""
+        return self._directory / "state" / NAME
 
     def write(self, policies: Mapping[str, object] | None) -> None:
         """Replace the file; None writes one that is broken."""
-        draft = self._file.with_suffix(".draft")
+        draft = self.file.with_suffix(".draft")
         content = json.dumps({**self._settings, "policies": policies})  # JSON is YAML
         draft.write_text("brokers: [" if policies is None else content)
-        draft.replace(self._file)
+        draft.replace(self.file)
 
     def _launch(self) -> Child:
         program = Path(sys.executable).with_name("sluicegate")
@@ -117,7 +124,7 @@ class Gate:
             raise UnavailableError(f"{program} is missing: install this project into this Python")
         self._starts += 1
         log = self._directory / f"gate-{self._starts}.log"
-        return self._stack.enter_context(Child(SLUICEGATE, [program, "run", "-c", self._file], log))
+        return self._stack.enter_context(Child(SLUICEGATE, [program, "run", "-c", self.file], log))
 
     def wait(self) -> Self:
         """Return once it serves.

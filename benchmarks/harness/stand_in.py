@@ -2,7 +2,7 @@
 
 As Kafka does, it answers one request of each connection in turn, however many a connection has sent.
 
-Run as a program with the port to listen on. Fetch gets 50 MiB, Produce nothing (it is taken for one with
+Run as a program with the port to listen on. Fetch gets 50 MiB, Produce that all went well (or nothing, with
 `acks=0`), everything else what ApiVersions 0 gets.
 """
 
@@ -11,6 +11,8 @@ import struct
 import sys
 
 import uvloop
+
+from benchmarks.harness.kafka_produced import produced, wants_answer
 
 _PRODUCE, _FETCH = 0, 1
 _FETCHED_BYTES = 50 * 1024 * 1024
@@ -30,8 +32,9 @@ async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
                 for _ in range(_FETCHED_BYTES // len(_PIECE)):
                     writer.write(_PIECE)
                     await writer.drain()
-            elif api_key != _PRODUCE:
-                writer.write(struct.pack(">ii", 4 + len(_VERSIONS), correlation_id) + _VERSIONS)
+            elif api_key != _PRODUCE or wants_answer(request):
+                body = produced(request) if api_key == _PRODUCE else _VERSIONS
+                writer.write(struct.pack(">ii", 4 + len(body), correlation_id) + body)
                 await writer.drain()
             await asyncio.sleep(0)
     except (asyncio.IncompleteReadError, ConnectionError):

@@ -17,7 +17,7 @@ from benchmarks.harness.brokers import start_stand_in
 from benchmarks.harness.kafka_bytes import connect, times_ms
 from benchmarks.harness.kafka_long_bytes import TINY
 from benchmarks.harness.names import DIRECT, SLUICEGATE
-from benchmarks.harness.processes import Child, start_module
+from benchmarks.harness.processes import start_module
 from benchmarks.harness.proxies import Gate
 from benchmarks.harness.samples import percentile
 from benchmarks.harness.scenario import Scenario
@@ -45,7 +45,7 @@ def _kafka(stack: ExitStack, _: Bench, directory: Path, arm: str) -> Place:
     if arm == DIRECT:
         return Place(upstream)
     gate = Gate(stack, directory / "gateway", "kafka", [upstream], {}).wait()
-    return Place(gate.address, _worker(gate.child))
+    return Place(gate.address, procfs.worker(gate.child.pid))
 
 
 def _inspecting(stack: ExitStack, _: Bench, directory: Path, _arm: str) -> Place:
@@ -55,27 +55,19 @@ def _inspecting(stack: ExitStack, _: Bench, directory: Path, _arm: str) -> Place
         {"broker": {"inspect": True, "max_message_size": "1KiB"}},
     )
     gate = Gate(stack, directory / "gateway", "kafka", [upstream], policies).wait()
-    return Place(gate.address, _worker(gate.child))
+    return Place(gate.address, procfs.worker(gate.child.pid))
 
 
 def _grpc(_: ExitStack, bench: Bench, _directory: Path, arm: str) -> Place:
     """A gate before the gRPC server that speaks Danube's API, or that server alone."""
     way = bench.grpc.fresh_arm(arm)
-    return Place(way.address, _worker(way.proxy) if way.proxy is not None else None)
+    return Place(way.address, procfs.worker(way.proxy.pid) if way.proxy is not None else None)
 
 
 def _web(stack: ExitStack, bench: Bench, directory: Path, _: str) -> Place:
     """The web listener of a supervisor, which answers `/livez` itself."""
     gate = Gate(stack, directory, "kafka", [start_stand_in(stack, directory)], {}).wait()
     return Place(gate.log.rpartition("admin on http://")[2].split()[0])
-
-
-def _worker(gate: Child) -> int:
-    """The process of a gate that relays."""
-    for pid in procfs.tree(gate.pid):
-        if b"worker_main" in Path(f"/proc/{pid}/cmdline").read_bytes():
-            return pid
-    raise RuntimeError("the gate has no worker")
 
 
 @contextmanager

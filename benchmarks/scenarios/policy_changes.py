@@ -1,21 +1,20 @@
 """The admin API with 20,000 topics: how long answers take, and a change until it is in force and sent on."""
 
-import http.client
 import json
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from benchmarks.harness.admin_asking import Asking, note_in
 from benchmarks.harness.arms import Bench
 from benchmarks.harness.names import ENGINE
 from benchmarks.harness.processes import free_port
 from benchmarks.harness.scenario import Scenario
 from sluicegate.admin import EFFECTIVE_POLICIES, POLICIES
-from sluicegate.admin.running_note import NAME, RunningNote, own_token, read_note
+from sluicegate.admin.running_note import NAME, RunningNote
 
 _TOPICS, _QUICK_TOPICS = 20_000, 1_000
 _ASKED = 200
@@ -25,7 +24,7 @@ _CHANGES = 50
 def _policy_changes(bench: Bench, _name: str, quick: bool) -> dict[str, float]:
     count = _QUICK_TOPICS if quick else _TOPICS
     with _gateway(bench.directory / "policy-changes", count) as note:
-        ask = _Asked(note)
+        ask = Asking(note)
         topics = [_topic(number) for number in range(0, count, count // _ASKED)]
         return {
             **_spread("explain", [ask("GET", f"{EFFECTIVE_POLICIES}?topic={topic}") for topic in topics]),
@@ -49,27 +48,6 @@ def _spread(what: str, times_ms: list[float]) -> dict[str, float]:
     return {f"{what}_p50_ms": ordered[len(ordered) // 2], f"{what}_p95_ms": ordered[len(ordered) * 95 // 100]}
 
 
-class _Asked:
-    """Makes requests on one connection, and tells how long they take, in ms.
-
-    :param note: of the gateway.
-    """
-
-    def __init__(self, note: RunningNote) -> None:
-        self._connection = http.client.HTTPConnection(note.host, note.port)
-        token = own_token(note.key)
-        self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-
-    def __call__(self, method: str, path: str, body: Mapping[str, object] | None = None) -> float:
-        began = time.perf_counter()
-        sent = None if body is None else json.dumps(body)
-        self._connection.request(method, path, sent, self._headers)
-        response = self._connection.getresponse()
-        content = response.read()
-        assert response.status == http.HTTPStatus.OK, content
-        return (time.perf_counter() - began) * 1000
-
-
 @contextmanager
 def _gateway(directory: Path, topics: int) -> Iterator[RunningNote]:
     """A gateway with an unreachable broker and no clients."""
@@ -85,10 +63,8 @@ def _gateway(directory: Path, topics: int) -> Iterator[RunningNote]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        note = read_note(directory / NAME)
-        assert note is not None
         try:
-            yield note
+            yield note_in(directory / NAME)
         finally:
             process.send_signal(signal.SIGTERM)
 

@@ -5,12 +5,12 @@ from collections.abc import Coroutine
 from typing import Any
 
 import orjson
-from prometheus_client import CollectorRegistry, generate_latest
 
 from benchmarks.harness.arms import Bench
 from benchmarks.harness.names import ENGINE
 from benchmarks.harness.scenario import Scenario
 from sluicegate.metrics.exposition import GatewayCollector
+from sluicegate.metrics.exposition_text import text_of
 from sluicegate.model import (
     Level,
     Operation,
@@ -84,10 +84,9 @@ def _scrape(_bench: Bench, _name: str, quick: bool) -> dict[str, float]:
         "plugin_metrics": [],
         "tls": [],
     }
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(GatewayCollector(lambda: [snapshot]))
+    collector = GatewayCollector(lambda: [snapshot])
     began = time.process_time_ns()
-    text = generate_latest(registry)
+    text = text_of(collector.collect())
     return {
         "scrape_cpu_ms": (time.process_time_ns() - began) / 1e6,
         "scrape_kib": len(text) / 1024,

@@ -53,7 +53,7 @@ from sluicegate.engine.quota import Quota
 from sluicegate.engine.state import SubscriptionState, TopicState
 from sluicegate.engine.task import Task
 from sluicegate.engine.topic_context import TopicContext
-from sluicegate.hooks import BrokerContext, PolicyDesk, hookimpl
+from sluicegate.hooks import BrokerContext, OpenedPolicies, hookimpl
 from sluicegate.http_get import HttpError, http_get
 from sluicegate.model import (
     ANONYMOUS,
@@ -179,7 +179,7 @@ __all__ = [
     "Outcome",
     "PassOn",
     "PauseReading",
-    "PolicyDesk",
+    "OpenedPolicies",
     "PolicyEngine",
     "PolicyLayer",
     "PolicyModel",

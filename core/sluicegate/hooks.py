@@ -32,7 +32,7 @@ hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)
 
 
-class PolicyDesk(Protocol):
+class OpenedPolicies(Protocol):
     """A configuration file and its store, for commands; errors are raised as `click.ClickException`."""
 
     def brokers(self, system: str) -> Sequence[Any]:
@@ -208,7 +208,7 @@ def sluicegate_decisions(batch: Sequence[Mapping[str, Any]]) -> None:
 
 @hookspec
 def sluicegate_commands(  # type: ignore[empty-body]
-    open_policies: Callable[[str], PolicyDesk],
+    open_policies: Callable[[str], OpenedPolicies],
 ) -> "Sequence[click.Command]":
     """Add commands to the `sluicegate` command line.
 

@@ -37,7 +37,8 @@ def test_the_result_can_be_used_and_says_where_all_comes_from(sluicegate: Sluice
         "#   broker config maxUnackedMessagesPerSubscription = 200000:\n#     the gateway limits each" in text
     )
     drift = sluicegate("drift", "-c", "new.yaml")
-    assert (drift.exit_code, drift.stdout) == (0, "broker pulsar (pulsar): 14 equal\n")
+    assert drift.exit_code == 0
+    assert drift.stdout.startswith("broker pulsar (pulsar): 14 equal\n\npolicies ")
 
 
 def test_the_entry_of_a_file_is_asked_and_repeated_without_its_secrets(

@@ -61,6 +61,19 @@ def test_a_change_by_command_is_in_force_when_the_command_ends(gateway: Gateway)
     until(lambda: gateway.refused(101))
 
 
+def test_connections_are_among_the_limits(gateway: Gateway) -> None:
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=LONG_S):
+        used = 'sluicegate_limit_used{broker="b1",policy="max_connections",topic=""} 1.0'
+        until(lambda: used in gateway.get("/metrics")[1])
+    metrics = gateway.get("/metrics")[1]
+    assert 'sluicegate_limit{broker="b1",level="default",policy="max_connections",topic=""} ' in metrics
+    gateway.path.write_text(gateway.path.read_text().replace("max_hold: 5s", "max_connections: 70"))
+    gateway.stop()
+    gateway.start()
+    limit = 'sluicegate_limit{broker="b1",level="broker",policy="max_connections",topic=""} 70.0'
+    until(lambda: limit in gateway.get("/metrics")[1])
+
+
 def test_a_plan_names_the_topics_that_clients_use(gateway: Gateway) -> None:
     assert not gateway.refused(1)
     plan = ("policies", "set", "topic", "t", "max_publish_rate=5", "--dry-run")

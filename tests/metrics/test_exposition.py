@@ -2,18 +2,22 @@ import asyncio
 import platform
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
 from tests.runtime.sampled import WAITING, Sampled
 
 from sluicegate import __version__
 from sluicegate.engine.gates import GateCache
 from sluicegate.engine.state import TopicState
 from sluicegate.metrics.exposition import GatewayCollector
+from sluicegate.metrics.exposition_text import text_of
 from sluicegate.model import Operation, OperationKind, TopicName
 from sluicegate.runtime.samples import TopicSamples
 from sluicegate.testing import build_gate
@@ -57,16 +61,47 @@ def snapshot(*states: TopicState, **parts: Any) -> dict[str, Any]:
     }
 
 
+class Families(Collector):
+    """Families that were made before."""
+
+    def __init__(self, families: Iterable[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families
+
+
+def by_the_library(families: Iterable[Metric]) -> bytes:
+    registry = CollectorRegistry()
+    registry.register(Families(families))
+    return generate_latest(registry)
+
+
 def exposed(*snapshots: dict[str, Any], status: dict[str, Any] | None = None) -> dict[str, float]:
     """Values by name and labels as they are written, without the label `broker`."""
-    registry = CollectorRegistry()
-    registry.register(GatewayCollector(lambda: snapshots, (lambda: status) if status is not None else None))
+    collector = GatewayCollector(lambda: snapshots, (lambda: status) if status is not None else None)
+    families = list(collector.collect())
+    text = text_of(families)
+    assert text == by_the_library(families)
     found = {}
-    for family in text_string_to_metric_families(generate_latest(registry).decode()):
+    for family in text_string_to_metric_families(text.decode()):
         for sample in family.samples:
             labels = ",".join(f"{k}={v}" for k, v in sorted(sample.labels.items()) if k != "broker")
             found[f"{sample.name}{{{labels}}}"] = sample.value
     return found
+
+
+def test_odd_values_are_written_as_the_library_writes_them() -> None:
+    counter = CounterMetricFamily("a-b.c", 'one\\two\n"three"', labels=["x", "b"])
+    counter.add_metric(['"\\\n\u2028é{}', ""], 1e22)
+    counter.add_metric(["", "y"], 0.1)
+    histogram = HistogramMetricFamily("h", "text", labels=["z"])
+    histogram.add_metric(["1"], [("0.5", 1.0), ("+Inf", 2.0)], 0.75)
+    values = GaugeMetricFamily("g", "", labels=["n"])
+    for value in (float("inf"), float("-inf"), float("nan"), -0.0, True, 12345678901, 1e-7):
+        values.add_metric([str(value)], value)
+    families = [counter, histogram, values, GaugeMetricFamily("alone", "text", value=3)]
+    assert text_of(families) == by_the_library(families)
 
 
 @pytest.fixture
@@ -199,6 +234,7 @@ def test_limits_of_topics_and_of_the_broker_with_what_is_used() -> None:
     broker.tick(11, lambda: broker.publish(800))
     found = exposed(of_engine(broker))
     assert {name: value for name, value in found.items() if name.startswith("sluicegate_limit")} == {
+        "sluicegate_limit{level=default,policy=max_message_size,topic=}": 10 * 2**20,
         "sluicegate_limit{level=broker,policy=publish_quota,topic=}": 5000,
         "sluicegate_limit{level=topic,policy=max_publish_rate,topic=t}": 2000,
         "sluicegate_limit{level=topic,policy=max_producers_per_topic,topic=t}": 4,

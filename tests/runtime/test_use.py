@@ -181,10 +181,12 @@ def test_limits_that_topics_share_are_the_broker_s() -> None:
     )
     latest = broker.use.latest
     assert {policy: limit["limit"] for policy, limit in latest.items()} == {
+        "max_message_size": 10 * 2**20,
         "publish_quota": 1000,
         "connection_rate_limit": 10,
         "max_publish_rate": 5000,
     }
+    assert (latest["max_message_size"]["level"], latest["max_message_size"]["source"]) == ("default",) * 2
     assert (latest["publish_quota"]["used_1s"], latest["publish_quota"]["used_10s"]) == (400, 400)
     assert "used_1s" not in latest["max_publish_rate"]
 

@@ -11,16 +11,23 @@ from typing import Any
 
 import click
 
+from sluicegate.cli.asking import look_for
+from sluicegate.cli.file_door import FileDoor
 from sluicegate.cli.opening import Opened, open_file
 from sluicegate.cli.options import config_file
 from sluicegate.cli.own_limits import choose, differences, exiting_with
+from sluicegate.cli.policy_doors import Door, GatewayDoor
 from sluicegate.config.fields import PolicyFields
+from sluicegate.config.load import entry_policies
 from sluicegate.config.models import BrokerConfig
+from sluicegate.engine.hierarchy import Resolver
 from sluicegate.features.drift import wording
 from sluicegate.features.drift.comparing import Difference, Kind, Side
-from sluicegate.model import visible
+from sluicegate.model import LEVELS, Setting, Source, visible
 from sluicegate.output import echo, echo_json
 from sluicegate.own_settings import OwnSettingsError
+from sluicegate.store import Key
+from sluicegate.store.policy_store import grouped
 
 _STRICTER = 1
 _UNKNOWN = 2
@@ -51,7 +58,10 @@ class _Told:
 @click.option("--all", "shows_all", is_flag=True, help="Show equal values, too.")
 @click.option("--json", "is_json", is_flag=True, help="Print everything as JSON.")
 def drift(file: str, broker: str | None, shows_all: bool, is_json: bool) -> None:
-    """Show where brokers' own limits differ from the policies of FILE and its store.
+    """Show where brokers' own limits differ from the policies in force.
+
+    These are those of the gateway that runs on this host with FILE. If there is none, they are read from
+    FILE and its store; the last line says which.
 
     `stricter`: the gateway admits what the broker refuses or holds. `looser`: clients that bypass the gateway
     are not held to its limit. `unset`: the broker alone has a limit. Brokers are asked with the login and the
@@ -62,23 +72,59 @@ def drift(file: str, broker: str | None, shows_all: bool, is_json: bool) -> None
     with exiting_with(_UNKNOWN):
         opened = open_file(file, os.environ)
         wanted = opened.loaded.config.brokers if broker is None else [choose(opened, broker)]
-        told = [_ask(opened, config) for config in wanted]
+        compared = _Compared(file, opened)
+        told = [compared.ask(config) for config in wanted]
     fields = opened.loaded.fields
     if is_json:
-        echo_json({"brokers": [_as_json(each, fields) for each in told]})
+        echo_json({"policies": compared.as_json(), "brokers": [_as_json(each, fields) for each in told]})
     else:
-        for number, each in enumerate(told):
-            echo(*([""] if number else []), *_lines(each, fields, shows_all))
+        for each in told:
+            echo(*_lines(each, fields, shows_all), "")
+        echo(*_wrapped(f"policies {compared.version}, {compared.origin}"))
     codes = {each.exit_code for each in told}
     sys.exit(_STRICTER if _STRICTER in codes else max(codes))
 
 
-def _ask(opened: Opened, config: BrokerConfig) -> _Told:
-    try:
-        found, told = differences(opened, config)
-    except OwnSettingsError as error:
-        return _Told(config, error=error)
-    return _Told(config, found, told.gaps)
+class _Compared:
+    """The policies that brokers are compared with: those in force, or else those of a file and its store.
+
+    :param file: path of the file.
+    :param opened: the file.
+    :raises click.ClickException: if the gateway does not answer, or the store cannot be read.
+    """
+
+    def __init__(self, file: str, opened: Opened) -> None:
+        self._opened = opened
+        looked = look_for(file)
+        door: Door = (
+            FileDoor(file, opened, looked.reason) if looked.gateway is None else GatewayDoor(looked.gateway)
+        )
+        found = door.settings()
+        self.version: str = found["version"]
+        self.origin = door.origin
+        self._is_in_force = looked.gateway is not None
+        self._layers = grouped(map(_setting, found["settings"]))
+
+    def ask(self, config: BrokerConfig) -> _Told:
+        """Ask a broker, and compare."""
+        fields = self._opened.loaded.fields
+        policies = entry_policies(config, self._layers, int(self.version, 16))
+        resolver = Resolver(policies, fields.defaults_with(config.policy_defaults), fields.broker_only)
+        try:
+            found, told = differences(self._opened, config, resolver)
+        except OwnSettingsError as error:
+            return _Told(config, error=error)
+        return _Told(config, found, told.gaps)
+
+    def as_json(self) -> dict[str, str]:
+        """Where the policies come from."""
+        return {"from": "gateway" if self._is_in_force else "file", "version": self.version}
+
+
+def _setting(row: dict[str, Any]) -> tuple[Key, Setting]:
+    """A setting of `runtime.policy_desk`."""
+    key = Key(LEVELS[row["level"]], row["name"], row["field"], row["broker"])
+    return key, Setting(row["value"], Source[row["source"].upper()], row["location"], row["locked"])
 
 
 # -- text ---------------------------------------------------------------------------------------------

@@ -144,7 +144,7 @@ def read_facts(opened: Opened, broker: str) -> Mapping[str, str]:
 
 
 class Desk:
-    """A `hooks.PolicyDesk` for a file and its store.
+    """A `hooks.OpenedPolicies` for a file and its store.
 
     :param opened: the file.
     """

@@ -13,6 +13,7 @@ from sluicegate.broker import BrokerDriver, OptionalDriver
 from sluicegate.cli.asking import which_broker
 from sluicegate.cli.opening import Desk, Opened
 from sluicegate.config.models import BrokerConfig
+from sluicegate.engine.hierarchy import Resolver
 from sluicegate.features.drift.comparing import Difference, Entry, compare
 from sluicegate.net.tls import OwnTlsFiles
 from sluicegate.output import echo
@@ -83,14 +84,17 @@ def exiting_with(code: int) -> Iterator[None]:
         raise
 
 
-def differences(opened: Opened, config: BrokerConfig) -> tuple[list[Difference], OwnSettings]:
-    """Ask one broker and compare what it says with the policies of file and store.
+def differences(
+    opened: Opened, config: BrokerConfig, policies: Resolver | None = None
+) -> tuple[list[Difference], OwnSettings]:
+    """Ask one broker and compare what it says with policies.
 
+    :param policies: those of file and store if None.
     :raises OwnSettingsError: if it cannot be asked.
     :raises click.ClickException: if the store cannot be read.
     """
     driver = opened.plugins.drivers[config.system]
-    resolver = Desk(opened).resolver(config.name)
+    resolver = Desk(opened).resolver(config.name) if policies is None else policies
     told = own_settings(driver, config)
     return compare(told.settings, resolver, Entry.of(driver, config)), told
 

@@ -222,6 +222,11 @@ class BrokerConfig(Strict):
     storage: StorageConfig | None = Field(
         default=None, description="Where the usage of the broker's volumes is read, for storage quotas."
     )
+    drift_interval: Duration = Field(
+        default=300_000,
+        description="How often a worker asks the broker for its own limits, for the metric "
+        "`sluicegate_drift`; 0 for never.",
+    )
     quotas: tuple[NamedQuota, ...] = Field(
         default=(),
         description="Quotas of single principals, instead of `principal_publish_quota`.",

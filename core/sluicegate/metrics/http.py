@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -16,6 +16,7 @@ from starlette.routing import BaseRoute, Route
 
 from sluicegate.asked_once import AskedOnce
 from sluicegate.metrics.exposition import GatewayCollector, Snapshot, Status
+from sluicegate.metrics.exposition_text import text_of
 from sluicegate.net.background import BackgroundTasks
 from sluicegate.net.http import HttpServer
 from sluicegate.net.http_hosts import HostCheck
@@ -53,15 +54,14 @@ def make_app(
     :param routes: further paths.
     :param refusal: the answer to a request that may not see the metrics; None if it may.
     """
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(GatewayCollector(observed.snapshots, observed.status))
+    collector = GatewayCollector(observed.snapshots, observed.status)
     text = b""
     asked = AskedOnce()  # so that hundreds of clients at once cost one exposition, and not one each
 
     async def expose() -> None:
         nonlocal text
         # Thousands of topics take some milliseconds; the supervisor answers health checks meanwhile.
-        text = await asyncio.to_thread(generate_latest, registry)
+        text = await asyncio.to_thread(lambda: text_of(collector.collect()))
 
     async def metrics(request: Request) -> Response:
         if (refused := refusal(request)) is not None:

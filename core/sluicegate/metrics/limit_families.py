@@ -13,7 +13,7 @@ def limit_families(snapshots: Sequence[Mapping[str, Any]]) -> Iterable[Metric]:
     """
     limits = GaugeMetricFamily(
         "sluicegate_limit",
-        "What a policy sets, in messages or bytes a second, bytes, seconds, or a count.",
+        "What a policy or a default limits, in messages or bytes a second, bytes, seconds, or a count.",
         labels=["topic", "policy", "level", "broker"],
     )
     used = GaugeMetricFamily(

@@ -25,6 +25,7 @@ from sluicegate.net.listening.sockets import Inherited
 from sluicegate.net.reachability import Reachability
 from sluicegate.processes.housekeeping import Housekeeping
 from sluicegate.processes.watchdog import Watchdog
+from sluicegate.runtime.broker_use import use_of_connections
 from sluicegate.runtime.facts import Facts
 from sluicegate.runtime.held_samples import held_now
 from sluicegate.runtime.host import EngineHost
@@ -270,13 +271,17 @@ class Worker:
             "loop_holds": self._watchdog.holds() if self._watchdog is not None else {},
             "decision_log": self._log_stats(),
             "topics": housekeeping.samples.latest,
-            "use": housekeeping.use.latest,
+            "use": {**housekeeping.use.latest, **self._use_of_connections(connections)},
             "principals": housekeeping.clients.principals,
             "clients": housekeeping.clients.clients,
             "held": held_now(host.gates.broker.held, self.wall_ms),
             "rollouts": host.compiler.rollouts.snapshot(),
             "plugin_metrics": host.context.metrics.snapshot(),
         }
+
+    def _use_of_connections(self, connections: Connections) -> dict[str, dict[str, Any]]:
+        most = connections.limits.max_connections
+        return use_of_connections(len(connections), most, is_set=self.config.max_connections > 0)
 
     def _gauges(self, connections: Connections) -> dict[str, float]:
         gates, housekeeping = self._host.gates, self._housekeeping

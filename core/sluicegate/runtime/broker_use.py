@@ -1,8 +1,9 @@
-"""The limits that the broker level sets, and the use of those that all topics share."""
+"""The limits of the broker level, also by default, and the use of those that all topics and clients share."""
 
 from typing import Any
 
-from sluicegate.runtime.limits import Limit, Limits
+from sluicegate.model import Level, Source
+from sluicegate.runtime.limits import BY_DEFAULT, Limit, Limits
 from sluicegate.runtime.recent import SECONDS, Recent
 
 _TOGETHER = ("publish_quota", "publish_quota_bytes")
@@ -46,3 +47,15 @@ class BrokerUse:
                 round(self._recent.rates(seconds)[place], 3) for seconds in (1, SECONDS)
             )
         return use
+
+
+def use_of_connections(now: int, most: int, *, is_set: bool) -> dict[str, dict[str, Any]]:
+    """The use of `max_connections`, in the form of a limit's.
+
+    :param now: connections now.
+    :param most: how many there may be.
+    :param is_set: whether the broker's entry says so; otherwise file descriptors do.
+    """
+    level, source = (Level.BROKER.label, Source.FILE.label) if is_set else (BY_DEFAULT, Source.DEFAULT.label)
+    limits = {"limit": most, "in_force": most, "level": level, "source": source}
+    return {"max_connections": {**limits, "used_1s": now, "used_10s": now}}

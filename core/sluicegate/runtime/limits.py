@@ -9,20 +9,22 @@ from sluicegate.engine.factors import Factors
 from sluicegate.engine.quota import Quota
 from sluicegate.model import EffectivePolicies, Mode, PolicySet
 
+BY_DEFAULT = "default"
+"""In place of the level of a limit that no level sets."""
 PRINCIPAL_QUOTAS = ("principal_publish_quota", "principal_publish_quota_bytes")
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """One limit that a level sets; 0 (unlimited) is none."""
+    """One limit that a level sets or that holds by default; 0 (unlimited) is none."""
 
     policy: str
     value: float
     """Messages or bytes per second, bytes, a count, or seconds."""
     level: str
-    """`broker`, `namespace` or `topic`."""
+    """`broker`, `namespace` or `topic`; `default` where none sets it."""
     source: str
-    """`file` or `store`."""
+    """`file`, `store` or `default`."""
     mode: Mode
     """To whom it applies."""
 
@@ -65,18 +67,23 @@ class Limits:
         return self.policies().version
 
     def of_topic(self, policies: EffectivePolicies) -> tuple[Limit, ...]:
-        """The limits of one topic, without those that all topics share."""
-        return tuple(limit for limit in self._of(policies) if limit.policy not in self._broker_only)
+        """The limits that levels set for one topic, without those that all topics share."""
+        return tuple(
+            limit
+            for limit in self._of(policies)
+            if limit.level != BY_DEFAULT and limit.policy not in self._broker_only
+        )
 
     def of_broker(self, policies: EffectivePolicies) -> tuple[Limit, ...]:
-        """The limits of the broker level: what topics inherit, and what they share."""
+        """The limits of the broker level: what topics inherit, by default too, and what they share."""
         return tuple(self._of(policies))
 
     def _of(self, policies: EffectivePolicies) -> Iterable[Limit]:
         for policy, value in policies.values.items():
             scale = self._scales.get(policy)
             made = policies.provenance.get(policy)
-            if scale is None or made is None or made.level is None or not value:
+            if scale is None or made is None or not value:
                 continue
-            level, source = made.level.label, made.source.label
+            level = BY_DEFAULT if made.level is None else made.level.label
+            source = made.source.label
             yield Limit(policy, float(value) * scale, level, source, policies.mode(policy))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from sluicegate import hookimpl
 from sluicegate.broker import BrokerDriver, Extra
 from sluicegate.engine.pressure import PressureSource
-from sluicegate.hooks import BrokerContext, PolicyDesk
+from sluicegate.hooks import BrokerContext, OpenedPolicies
 from sluicegate.model import MethodMap, TopicName
 from sluicegate.own_settings import BrokerTlsFiles, OwnSettings
 from sluicegate_danube.config import DanubeConfig
@@ -83,7 +83,7 @@ def sluicegate_pressure_sources(context: BrokerContext) -> Sequence[PressureSour
 
 
 @hookimpl
-def sluicegate_commands(open_policies: Callable[[str], PolicyDesk]) -> "Sequence[click.Command]":
+def sluicegate_commands(open_policies: Callable[[str], OpenedPolicies]) -> "Sequence[click.Command]":
     """Offer `sluicegate danube failover`."""
     from sluicegate_danube.failover.commands import groups
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from sluicegate import hookimpl
 from sluicegate.broker import BrokerDriver, Extra, WebServices
 from sluicegate.engine.pressure import PressureSource
-from sluicegate.hooks import BrokerContext, PolicyDesk
+from sluicegate.hooks import BrokerContext, OpenedPolicies
 from sluicegate.model import TopicName
 from sluicegate.own_settings import BrokerTlsFiles, OwnSettings
 from sluicegate_pulsar.codec.errors import ProtocolError
@@ -103,7 +103,7 @@ def sluicegate_pressure_sources(context: BrokerContext) -> Sequence[PressureSour
 
 
 @hookimpl
-def sluicegate_commands(open_policies: Callable[[str], PolicyDesk]) -> "Sequence[click.Command]":
+def sluicegate_commands(open_policies: Callable[[str], OpenedPolicies]) -> "Sequence[click.Command]":
     """Offer `sluicegate topics`, `sluicegate topicPolicies` and `sluicegate namespaces`."""
     from sluicegate_pulsar.commands.delayed import groups
 

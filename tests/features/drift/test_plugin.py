@@ -52,7 +52,18 @@ async def test_a_gateway_that_starts_is_not_kept_waiting(context: ManualContext,
     first_ms = task.interval_ms()
     await task.run()
     assert driver.asked == 1
-    assert first_ms < task.interval_ms()
+    assert (first_ms, task.interval_ms()) == (60_000, 300_000)
+
+
+async def test_the_entry_says_how_often_the_broker_is_asked(driver: Driver) -> None:
+    often = ManualContext(driver=driver, config=CONFIG.model_copy(update={"drift_interval": 10_000}))
+    [task] = plugin.sluicegate_tasks(often)
+    await task.run()
+    first_ms = task.interval_ms()
+    await task.run()
+    assert (first_ms, task.interval_ms()) == (10_000, 10_000)
+    never = ManualContext(driver=driver, config=CONFIG.model_copy(update={"drift_interval": 0}))
+    assert plugin.sluicegate_tasks(never) == []
 
 
 async def test_the_numbers_follow_the_broker_and_vanish_with_it(

@@ -78,6 +78,18 @@ async def test_the_policies_of_topics_with_rates_by_the_second(found: OwnSetting
     assert {one.name for one in of_topic(found)} == {T1}
 
 
+async def test_global_policies_count_where_there_is_no_local_one() -> None:
+    of_all = {"maxProducers": 3, "maxConsumers": 4, "delayedDelivery": {"active": False}}
+    more = {f"persistent/public/default/t1/{name}?isGlobal=true": value for name, value in of_all.items()}
+    with recorded_api({**ANSWERS, **more}) as (url, asked):
+        found = await told(url)
+    of_t1 = values(found, Level.TOPIC, T1)
+    assert (of_t1["max_producers_per_topic"], of_t1["delayed_delivery_active"]) == (7, True), "local ones"
+    [consumers] = [one for one in of_topic(found) if one.field == "max_consumers_per_topic"]
+    assert (consumers.value, consumers.origin) == (4, "global topic policy maxConsumers")
+    assert "persistent/public/default/t1/maxProducers?isGlobal=true" not in asked
+
+
 def test_rates_of_longer_periods_may_be_fractions() -> None:
     rate = {"dispatchThrottlingRateInMsg": 1, "dispatchThrottlingRateInByte": 100, "ratePeriodInSecond": 3}
     found = room.topic_settings(T1, {"dispatchRate": rate})

@@ -1,15 +1,20 @@
 """What a real cluster says of its own limits: configuration, policies of namespaces and of topics."""
 
+import json
 import os
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
+import pulsar as pulsar_client
 import yaml
 from click.testing import CliRunner, Result
 from tests.pulsar.real.conftest import NewNamespace, NewTopic
 from tests.pulsar.real.support import tokens
-from tests.pulsar.real.support.admin import Admin
+from tests.pulsar.real.support.admin import Admin, policy_path
 from tests.pulsar.real.support.broker import PulsarBroker
+from tests.pulsar.real.support.python import connect
+from tests.waiting import until
 
 from sluicegate.cli import main
 
@@ -84,6 +89,34 @@ def test_policies_above_the_clusters_own_are_drift(
     assert "stricter max_message_size 6MiB 5MiB" in text
     warned = sluicegate("check", "--live", path)
     assert f"fixed_delivery_delay is 9s for topic {topic}, but broker 'p' has 5s" in warned.stderr
+
+
+def test_global_policies_of_topics_hold_where_there_is_no_local_one(
+    pulsar: PulsarBroker, admin: Admin, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    topic = new_topic("everywhere")
+    path = write(tmp_path, pulsar, {"topics": [{"name": topic, "max_producers_per_topic": 3}]})
+
+    def told() -> tuple[int, str]:
+        [broker] = json.loads(sluicegate("drift", "--json", "-c", path).stdout)["brokers"]
+        [found] = [each for each in broker["differences"] if each["name"] == topic]
+        return found["broker"]["value"], found["broker"]["where"]
+
+    def admits() -> int:
+        """How many of three producers the broker admits."""
+        with closing(connect(pulsar.service_url)) as client:
+            with suppress(pulsar_client.PulsarException):
+                for number in range(3):
+                    client.create_producer(topic, producer_name=f"p{number}")
+                return 3
+            return number
+
+    admin.post(policy_path(topic, "maxProducers"), 1, isGlobal="true")
+    until(lambda: admits() == 1, "the broker applies the global policy")
+    assert told() == (1, "global topic policy maxProducers")
+    admin.set_policy(topic, "maxProducers", 2)
+    until(lambda: admits() == 2, "and the local one before it")
+    assert told() == (2, "topic policy maxProducers")
 
 
 def test_the_token_of_the_entry_is_used(guarded_pulsar: PulsarBroker, tmp_path: Path) -> None:

@@ -11,9 +11,8 @@ from sluicegate.features.drift.comparing import Entry, Kind, by_place
 from sluicegate.hooks import BrokerContext, hookimpl
 from sluicegate.own_settings import OwnSettings, OwnSettingsError
 
-INTERVAL_MS = 300_000
 _FIRST_MS = 60_000
-"""Until the first reading, as a gateway that starts has other requests to make."""
+"""Until the first reading, if the interval is longer: a gateway that starts has other requests to make."""
 _TIMEOUT_S = 60.0
 _PLACES_AT_ONCE = 100
 _PAUSE_S = 0.01
@@ -22,8 +21,8 @@ METRIC = "sluicegate_drift"
 
 @hookimpl
 def sluicegate_tasks(context: BrokerContext) -> Sequence[Task]:
-    """Ask the broker now and then, if its driver can."""
-    if not hasattr(context.driver, "own_settings"):
+    """Ask the broker now and then, if its driver can and its entry wants it."""
+    if not hasattr(context.driver, "own_settings") or not context.config.drift_interval:
         return []
     watch = DriftWatch(context)
     return [Task("drift", watch.interval_ms, watch.run)]
@@ -48,7 +47,8 @@ class DriftWatch:
 
     def interval_ms(self) -> int:
         """How long after the last run the next one begins."""
-        return _FIRST_MS if self._runs <= 1 else INTERVAL_MS
+        interval_ms: int = self._context.config.drift_interval
+        return min(_FIRST_MS, interval_ms) if self._runs <= 1 else interval_ms
 
     async def run(self) -> None:
         """Read, but not in the first run, which clients wait for."""

@@ -164,26 +164,31 @@ class AdminApi:
             partitioned.union(name for name in single if name.rpartition(_PARTITION)[0] not in partitioned)
         )
 
-    async def topic_policy(self, topic: str, name: str) -> Any:
+    async def topic_policy(self, topic: str, name: str, *, is_global: bool = False) -> Any:
         """One policy that is set for a topic itself; None if it is not set, or the brokers do not know it.
 
         :param name: as in paths: `maxProducers`.
+        :param is_global: whether it is the one that all clusters of the topic share, not the local one.
         :raises AdminApiError: if the request fails.
         """
+        query = "?isGlobal=true" if is_global else ""
         try:
-            return await self._get("/admin/v2", *_parts(topic), name, may_be_empty=True)
+            return await self._get("/admin/v2", *_parts(topic), name, query=query, may_be_empty=True)
         except AdminApiError as error:
             if error.status in (HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_FOUND):
                 return None
             raise
 
-    async def _get(self, path: str, *names: str, is_list: bool = False, may_be_empty: bool = False) -> Any:
+    async def _get(
+        self, path: str, *names: str, query: str = "", is_list: bool = False, may_be_empty: bool = False
+    ) -> Any:
         """The JSON at a path, to which names are added.
 
+        :param query: follows them as it is.
         :param is_list: whether it is the list of the brokers itself.
         :param may_be_empty: whether an answer without content is None; else it is an error.
         """
-        url = "/".join((f"{self._url}{path}", *(quote(name, safe="") for name in names)))
+        url = "/".join((f"{self._url}{path}", *(quote(name, safe="") for name in names))) + query
         try:
             async with asyncio.timeout(_TIMEOUT_S):
                 for _ in range(1 + _REDIRECTS):

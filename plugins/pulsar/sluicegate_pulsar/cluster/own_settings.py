@@ -1,7 +1,8 @@
 """What a Pulsar cluster says of its own limits: configuration of brokers, policies of namespaces and topics.
 
 Policies of topics are asked for one by one, which takes most of the time. After a while the rest becomes a
-gap.
+gap. Of each the local one is asked for first, and only if there is none the global one, which all clusters of
+the topic share: so a broker applies them.
 """
 
 import asyncio
@@ -33,7 +34,7 @@ class _Origin(NamedTuple):
     level: Level
     name: str
     noun: str
-    """`broker config`, `namespace policy` or `topic policy`."""
+    """`broker config`, `namespace policy`, `topic policy` or `global topic policy`."""
 
 
 _COUNTS = {
@@ -152,14 +153,24 @@ class _Reading:
                     return []
                 self._asked += 1
                 try:
-                    policies = {name: await self._api.topic_policy(topic, name) for name in _OF_TOPICS}
+                    return await self._topic(topic)
                 except AdminApiError as error:
                     if len(self.gaps) < _MOST_GAPS:
                         self.gaps.append(f"topic {topic}: {error}")
                     return []
-                return list(topic_settings(topic, policies))
 
         return [one for each in await asyncio.gather(*map(ask, topics)) for one in each]
+
+    async def _topic(self, topic: str) -> list[OwnSetting]:
+        found: list[OwnSetting] = []
+        missing = list(_OF_TOPICS)
+        for is_global in (False, True):
+            policies = {
+                name: await self._api.topic_policy(topic, name, is_global=is_global) for name in missing
+            }
+            found += topic_settings(topic, policies, is_global=is_global)
+            missing = [name for name, policy in policies.items() if policy is None]
+        return found
 
 
 def _is_internal(topic: str) -> bool:
@@ -197,13 +208,16 @@ def namespace_settings(name: str, policies: Mapping[str, Any], cluster: str) -> 
     yield from _without_policy(origin, policies, _ONLY_NAMESPACES)
 
 
-def topic_settings(name: str, policies: Mapping[str, Any]) -> Iterator[OwnSetting]:
+def topic_settings(
+    name: str, policies: Mapping[str, Any], *, is_global: bool = False
+) -> Iterator[OwnSetting]:
     """The policies of a topic that are set.
 
     :param name: full name.
     :param policies: by their names in paths.
+    :param is_global: whether all clusters of the topic share them.
     """
-    origin = _Origin(Level.TOPIC, name, "topic policy")
+    origin = _Origin(Level.TOPIC, name, "global topic policy" if is_global else "topic policy")
     for field, (_, _, key) in _COUNTS.items():
         if policies.get(key) is not None:
             yield _number(origin, field, key, int(policies[key]))

@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 
 from sluicegate.config.units import DELAY, DURATION, Unit
 from sluicegate.engine.hierarchy import Resolver
-from sluicegate.hooks import PolicyDesk
+from sluicegate.hooks import OpenedPolicies
 from sluicegate.model import Level, PolicyValue, TopicName
 from sluicegate.output import echo, echo_json
 from sluicegate_pulsar.codec.errors import ProtocolError
@@ -22,7 +22,7 @@ from sluicegate_pulsar.names import topic_name
 
 _Found: TypeAlias = dict[str, tuple[PolicyValue, str]]
 """Values by field, each with where it was set."""
-OpenPolicies: TypeAlias = Callable[[str], PolicyDesk]
+OpenPolicies: TypeAlias = Callable[[str], OpenedPolicies]
 
 _Command = TypeVar("_Command", bound=Callable[..., object])
 
@@ -235,7 +235,7 @@ def _remove(kind: _Kind, open_policies: OpenPolicies) -> click.Command:
     return command
 
 
-def _brokers(desk: PolicyDesk, name: str | None) -> list[str]:
+def _brokers(desk: OpenedPolicies, name: str | None) -> list[str]:
     """The broker entries that are meant: all of the file if none is chosen."""
     known = [broker.name for broker in desk.brokers("pulsar")]
     if not known:
@@ -246,7 +246,7 @@ def _brokers(desk: PolicyDesk, name: str | None) -> list[str]:
 
 
 def _refuse_locked(
-    desk: PolicyDesk, broker: str, kind: _Kind, topic: TopicName, changes: dict[str, PolicyValue]
+    desk: OpenedPolicies, broker: str, kind: _Kind, topic: TopicName, changes: dict[str, PolicyValue]
 ) -> None:
     resolver = desk.resolver(broker)
     for field in changes:
