@@ -54,6 +54,13 @@ ELSEWHERE = (
             ("sluicegate top", '"top", "--once"'),
         )
     ),
+    *(
+        Elsewhere(pattern, "asks a running gateway", "tests/gateway/test_rollouts_running.py", words)
+        for pattern, words in (
+            ("sluicegate policies rollouts", '"rollouts"'),
+            ("sluicegate policies promote", '"promote", "topic", "t", SIZE, "--reason"'),
+        )
+    ),
     Elsewhere(
         "sluicegate import kafka",
         "asks a running broker",
