@@ -5,10 +5,14 @@ takes the places, holds the request until a deadline, and releases the places if
 another part of the same request refuses.
 """
 
+from collections.abc import Callable, Hashable
+
 from sluicegate.engine.gate import Gate, allowed
 from sluicegate.engine.state import TopicState
+from sluicegate.engine.wait_queue import Hold
 from sluicegate.model import Decision, Operation, OperationKind
 from sluicegate.sessions.listings import Listings
+from sluicegate.sessions.work import Ask, Turn, Until, Work
 
 
 class Creation:
@@ -105,6 +109,41 @@ class Admission(Creation):
         """The request will not be sent to the broker: leave wait queues and release the places."""
         gate.abandon(self.attach, now_ns)
         super().withdraw(gate, now_ns)
+
+
+def taking(
+    place: Creation,
+    turn: Turn,
+    hold: Hold,
+    gate: Callable[[int], Gate],
+    decide: Callable[[Gate, int], Decision | None],
+    listings: Listings,
+    question: Hashable,
+) -> Work[Decision | None]:
+    """Take a place, waiting as long as the request may be held; it keeps its turn among those that wait.
+
+    :param gate: `now_ns -> gate`: the topic's, as it is then.
+    :param decide: `(gate, now_ns) -> decision`: asks it; None if the place is taken.
+    :param listings: how old the lists of subscriptions are.
+    :param question: has the front list those of the topic.
+    :return: None if it is taken, else why it is not; it is withdrawn then, as it is if the work is closed.
+    """
+    is_taken = False
+    try:
+        while not is_taken:
+            while place.lists_first(gate(turn.now_ns), listings, turn.now_ns):
+                yield Ask(question)
+            decision = decide(gate(turn.now_ns), turn.now_ns)
+            if decision is None:
+                is_taken = True
+            elif wait_ns := hold.wait_ns(decision, turn.now_ns):
+                yield Until(turn.now_ns + wait_ns)
+            else:
+                return decision
+        return None
+    finally:
+        if not is_taken:
+            place.withdraw(gate(turn.now_ns), turn.now_ns)
 
 
 def exists(subscription: str, state: TopicState) -> bool:

@@ -1,12 +1,13 @@
 """The places on topics that one request asks for: subscriptions of a group, members that attach."""
 
 from collections.abc import Callable, Collection
+from functools import partial
 
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.wait_queue import Hold
 from sluicegate.model import Action, Decision, Operation, OperationKind
-from sluicegate.sessions.admission import Creation, depends_on_list
-from sluicegate.sessions.work import Ask, Turn, Until, Work
+from sluicegate.sessions.admission import Creation, depends_on_list, taking
+from sluicegate.sessions.work import Turn, Work
 from sluicegate_kafka.codec.slices import Slices
 from sluicegate_kafka.session.requests.connection import TOPICS_PER_SLICE, Connection, check_topics
 from sluicegate_kafka.session.shared.listing import ListGroups
@@ -85,30 +86,15 @@ class Attempt:
         return 1 + (self.shared.listing.count(topic) if is_listed else 0)
 
     def _placing(self, topic: str, place: Creation, turn: Turn) -> Work[Decision | None]:
-        """Take a place, once the broker has listed its groups if that is needed, and others have left.
+        """Take a place, once the broker has listed its groups if that is needed, and others have left."""
+        listing, gate = self.shared.listing, partial(self._gate, topic)
 
-        It keeps its turn among those that wait until this work ends.
-        """
-        is_taken = False
-        try:
-            while (found := (yield from self._deciding(topic, place, turn))) is not None:
-                wait_ns = self._hold.wait_ns(found, turn.now_ns)
-                if not wait_ns:
-                    return found
-                yield Until(turn.now_ns + wait_ns)
-            is_taken = True
-            return None
-        finally:
-            if not is_taken:
-                place.withdraw(self._gate(topic, turn.now_ns), turn.now_ns)
+        def decide(gate: Gate, now_ns: int) -> Decision | None:
+            if depends_on_list(self._group, gate):
+                listing.inform(gate.state)
+            return self._decide(gate, place, now_ns)
 
-    def _deciding(self, topic: str, place: Creation, turn: Turn) -> Work[Decision | None]:
-        listing = self.shared.listing
-        while place.lists_first(gate := self._gate(topic, turn.now_ns), listing, turn.now_ns):
-            yield Ask(ListGroups())
-        if depends_on_list(self._group, gate):
-            listing.inform(gate.state)
-        return self._decide(gate, place, turn.now_ns)
+        return taking(place, turn, self._hold, gate, decide, listing, ListGroups())
 
     def _decide(self, gate: Gate, place: Creation, now_ns: int) -> Decision | None:
         """Ask the gate for a place now; None if it is taken."""

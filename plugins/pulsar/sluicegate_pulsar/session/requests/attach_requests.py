@@ -6,13 +6,15 @@ commands of the client pass meanwhile.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import TypeAlias
 
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.wait_queue import Hold
 from sluicegate.model import Action, Decision, Operation, OperationKind
-from sluicegate.sessions.admission import Admission
+from sluicegate.sessions.admission import Admission, taking
 from sluicegate.sessions.timers import Timer
+from sluicegate.sessions.work import Running, Turn, Until, Work
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.own_frames import error
 from sluicegate_pulsar.codec.pulsar_pb2 import ServerError
@@ -39,9 +41,10 @@ class Request(Admission):
     :param admitted: called with the request, its gate and the time, right before it is forwarded to the
         broker.
     :param hold: how long it may wait.
+    :param now_ns: monotonic time.
     """
 
-    __slots__ = ("admitted", "frame", "hold", "is_held", "number", "request_id", "timer")
+    __slots__ = ("admitted", "frame", "hold", "number", "request_id", "timer", "work")
 
     def __init__(
         self,
@@ -52,6 +55,7 @@ class Request(Admission):
         create: Operation | None,
         admitted: "Admitted",
         hold: Hold,
+        now_ns: int,
     ) -> None:
         super().__init__(attach, create)
         self.number = number
@@ -59,8 +63,8 @@ class Request(Admission):
         self.frame = frame
         self.admitted = admitted
         self.hold = hold
-        self.is_held = False
-        """True while its frame is kept."""
+        self.work: Running[Gate | None] = Running(now_ns)
+        """Takes its places; returns the gate that admitted it, or None once it was refused."""
         self.timer: Timer | None = None
 
     @property
@@ -128,7 +132,11 @@ class Waiting:
             names = (attach.topic, attach.principal, attach.client)
             create = Operation(OperationKind.CREATE_SUBSCRIPTION, *names, subscription=subscription)
         hold = Hold(self._shared.max_hold_ns)
-        return self._decide(Request(number, request_id, frame, attach, create, admitted, hold), now_ns)
+        request = Request(number, request_id, frame, attach, create, admitted, hold, now_ns)
+        made = request.work.begin(self._attaching(request, request.work))
+        if isinstance(made, Running):
+            return self._keep(request, now_ns)
+        return self._settled(request, made, now_ns)
 
     def has_short_names(self, request_id: int, *names: str) -> bool:
         """Whether names that clients choose are short enough to be kept; refuses the request if not."""
@@ -143,37 +151,33 @@ class Waiting:
     def _gate(self, request: Request, now_ns: int) -> Gate:
         return self._shared.gate(request.attach.topic, self._connection.exempt, now_ns)
 
-    def _decide(self, request: Request, now_ns: int) -> bool:
-        """Decide a request, for the first time or again; True if its frame is to be forwarded."""
-        gate = self._gate(request, now_ns)
-        if request.lists_first(gate, self._shared.subscriptions, now_ns):
-            if self._hold(request, gate, now_ns):
-                question = ListSubscriptions(request.attach.topic)
-                self._connection.ask(question, lambda now_ns: self._again(request, now_ns))
-            return False
-        decision = request.decide(gate, now_ns)
-        if decision is None:
-            self._let_go(request)
-            request.admitted(request, gate, now_ns)
-            return True
-        wait_ns = request.hold.wait_ns(decision, now_ns)
-        if wait_ns == 0:
-            if decision.action is Action.DELAY:
-                self._shared.count(self._timed_out)
+    def _attaching(self, request: Request, turn: Turn) -> Work[Gate | None]:
+        """Take the places of a request; the gate that admitted it, or None if it is refused."""
+        topic, gate, listings = request.attach.topic, partial(self._gate, request), self._shared.subscriptions
+        refusal = self._refusal
+
+        def decide(gate: Gate, now_ns: int) -> Decision | None:
+            nonlocal refusal
+            decision = request.decide(gate, now_ns)
             is_subscription = request.create is not None and not request.is_admitted
             refusal = consumer_refusal if is_subscription else self._refusal
-            self._withdraw(request, gate, now_ns)
-            self.refuse(request.request_id, *refusal(decision, request.attach.topic))
-        elif self._hold(request, gate, now_ns):
-            request.timer = self._connection.timers.at(
-                now_ns + wait_ns, lambda now_ns: self._again(request, now_ns)
-            )
-        return False
+            return decision
 
-    def _withdraw(self, request: Request, gate: Gate, now_ns: int) -> None:
-        """A request is not forwarded."""
-        self._let_go(request)
-        request.withdraw(gate, now_ns)
+        refused = yield from taking(
+            request, turn, request.hold, gate, decide, listings, ListSubscriptions(topic)
+        )
+        if refused is None:
+            return gate(turn.now_ns)
+        if refused.action is Action.DELAY:
+            self._shared.count(self._timed_out)
+        self.refuse(request.request_id, *refusal(refused, topic))
+        return None
+
+    def _settled(self, request: Request, gate: Gate | None, now_ns: int) -> bool:
+        """A request is decided; True if its frame is to be forwarded."""
+        if gate is not None:
+            request.admitted(request, gate, now_ns)
+        return gate is not None
 
     def refuse(self, request_id: int, code: ServerError, text: str) -> bool:
         """Answer a request with an error; returns False, as it does not pass."""
@@ -182,28 +186,41 @@ class Waiting:
 
     # -- holding --------------------------------------------------------------------------------------
 
-    def _hold(self, request: Request, gate: Gate, now_ns: int) -> bool:
-        """Hold a request; False if it was refused for lack of memory."""
-        if request.is_held:
-            return True
+    def _keep(self, request: Request, now_ns: int) -> bool:
+        """Keep a request that waits; refuses it if memory is short. It does not pass now."""
         if not self._connection.take(request.held_bytes):
-            self._withdraw(request, gate, now_ns)
+            request.work.close(now_ns)
             return self.refuse(request.request_id, ServerError.SERVICE_NOT_READY, _NO_ROOM)
-        request.is_held = True
         self.held[request.number] = request
-        return True
+        self._wait(request)
+        return False
 
-    def _let_go(self, request: Request) -> None:
-        if request.is_held:
-            request.is_held = False
-            self._connection.give(request.held_bytes)
-            del self.held[request.number]
+    def _wait(self, request: Request) -> None:
+        def again(now_ns: int) -> None:
+            self._again(request, now_ns)
+
+        waits = request.work.waits
+        if isinstance(waits, Until):
+            request.timer = self._connection.timers.at(waits.at_ns, again)
+        elif waits is not None:
+            self._connection.ask(waits.question, again)
 
     def _again(self, request: Request, now_ns: int) -> None:
-        """Decide a held request again."""
+        """Go on with a request, unless it was given up."""
+        if self.held.get(request.number) is not request:
+            return
+        made = request.work.go_on(now_ns)
+        if isinstance(made, Running):
+            self._wait(request)
+            return
+        self._let_go(request)
         frame = request.frame
-        if request.is_held and self._decide(request, now_ns):
+        if self._settled(request, made, now_ns):
             self._connection.up.append(frame)
+
+    def _let_go(self, request: Request) -> None:
+        self._connection.give(request.held_bytes)
+        del self.held[request.number]
 
     # -- forwarded ------------------------------------------------------------------------------------
 
@@ -242,7 +259,8 @@ class Waiting:
             return False
         if request.timer is not None:
             request.timer.cancel()
-        self._withdraw(request, self._gate(request, now_ns), now_ns)
+        self._let_go(request)
+        request.work.close(now_ns)
         return True
 
     def closed(self, now_ns: int) -> None:
