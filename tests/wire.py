@@ -8,9 +8,9 @@ from typing import Generic, TypeVar
 
 from tests.bench import SECOND, START
 
-from sluicegate.broker import PASS, Ask, Close, Command, NextTurn, Session, ToClient, ToUpstream, WakeAt
+from sluicegate.broker import PASS, Ask, BaseSession, Close, Command, NextTurn, ToClient, ToUpstream, WakeAt
 
-S = TypeVar("S", bound=Session)
+S = TypeVar("S", bound=BaseSession)
 
 
 class SessionWire(Generic[S]):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from benchmarks.harness.gates import gate_cache
-from sluicegate.broker import Ask, Command, Dial, Listener, NextTurn, Session, WakeAt
+from sluicegate.broker import Ask, BaseSession, Command, Dial, Listener, NextTurn, WakeAt
 from sluicegate.config.tls import context_for_broker
 from sluicegate.engine.budget import Budget
 from sluicegate.model import Level, PolicyLayer, PolicySet, PolicyValue, Setting, Source
@@ -54,7 +54,7 @@ class Timed:
     :param session: of any room.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: BaseSession) -> None:
         self._session = session
         self._commands: list[Command] = []
         self._now_ns = NOW_NS
@@ -92,7 +92,7 @@ class Timed:
                     answer = None if isinstance(command.question, NextTurn) else LookupError("no front")
                     self._time(self._session.answered, command.question, answer)
                 elif isinstance(command, Dial):
-                    self._time(self._session.dialled)  # type: ignore[attr-defined]
+                    self._time(self._session.dialled)
             if wake_ns:
                 self._now_ns = max(self._now_ns, wake_ns)
                 self._wake()

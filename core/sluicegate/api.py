@@ -10,22 +10,25 @@ from typing import TYPE_CHECKING, Any, Final
 from sluicegate.broker import (
     PASS,
     Ask,
-    BrokerDriver,
-    BrokerFront,
+    BaseDriver,
+    BaseFront,
+    BaseSession,
+    BrokerContext,
     Close,
     Command,
     Dial,
     Extra,
+    InterfaceError,
     Listener,
     NextTurn,
     PassOn,
     PauseReading,
     ResumeReading,
     Services,
-    Session,
     ToClient,
     ToUpstream,
     WakeAt,
+    helper,
 )
 from sluicegate.config import (
     BrokerConfig,
@@ -53,7 +56,7 @@ from sluicegate.engine.quota import Quota
 from sluicegate.engine.state import SubscriptionState, TopicState
 from sluicegate.engine.task import Task
 from sluicegate.engine.topic_context import TopicContext
-from sluicegate.hooks import BrokerContext, OpenedPolicies, hookimpl
+from sluicegate.hooks import OpenedPolicies, hookimpl
 from sluicegate.http_get import HttpError, http_get
 from sluicegate.model import (
     ANONYMOUS,
@@ -90,26 +93,28 @@ PROVISIONAL: Final = frozenset(
     {
         "PASS",
         "Ask",
-        "BrokerDriver",
-        "BrokerFront",
+        "BaseDriver",
+        "BaseFront",
+        "BaseSession",
         "Close",
         "Command",
         "Dial",
         "Extra",
         "Fault",
         "GateFaults",
+        "InterfaceError",
         "Listener",
         "NextTurn",
         "PassOn",
         "PauseReading",
         "ResumeReading",
         "Services",
-        "Session",
         "SubscriptionState",
         "ToClient",
         "ToUpstream",
         "TopicState",
         "WakeAt",
+        "helper",
     }
 )
 """Names that a minor version may change: drivers of brokers, and the state that gates keep."""
@@ -136,10 +141,11 @@ __all__ = [
     "Action",
     "Ask",
     "Backlog",
+    "BaseDriver",
+    "BaseFront",
+    "BaseSession",
     "BrokerConfig",
     "BrokerContext",
-    "BrokerDriver",
-    "BrokerFront",
     "ByteRate",
     "Change",
     "Check",
@@ -164,6 +170,7 @@ __all__ = [
     "Gauge",
     "HostPort",
     "HttpError",
+    "InterfaceError",
     "InvalidAnswerError",
     "Level",
     "Listen",
@@ -194,7 +201,6 @@ __all__ = [
     "Role",
     "Seconds",
     "Services",
-    "Session",
     "Setting",
     "Size",
     "SizeOf",
@@ -210,6 +216,7 @@ __all__ = [
     "TopicState",
     "WakeAt",
     "explain_last",
+    "helper",
     "hookimpl",
     "http_get",
     "read_decisions",

@@ -16,7 +16,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field
 
-from sluicegate.broker import BrokerFront
+from sluicegate.broker import BaseDriver, BaseFront
 from sluicegate.config.load import entry_policies, load, parse_file, version_of
 from sluicegate.config.models import BrokerConfig, GatewayConfig, Listen
 from sluicegate.config.units import HostPort
@@ -59,7 +59,7 @@ class ServiceConfig(BrokerConfig):
     listen: Listen = Field(default=Listen(port=0), description="Not used.")
 
 
-class _ServiceDriver:
+class _ServiceDriver(BaseDriver):
     """The driver of `system: service`, which only this module registers."""
 
     system = "service"
@@ -69,7 +69,7 @@ class _ServiceDriver:
         """Parse a topic's name by `model.path_name`."""
         return path_name(topic)
 
-    def front(self, config: object) -> BrokerFront:
+    def front(self, config: object) -> BaseFront:
         """Not available."""
         raise NotImplementedError("a service has no gateway in front of it")
 

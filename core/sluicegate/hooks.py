@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pluggy
 
-from sluicegate.broker import BrokerDriver
+from sluicegate.broker import BaseDriver, BrokerContext
 from sluicegate.engine.check import Check
 from sluicegate.engine.delivery_time import DelayRule
 from sluicegate.engine.factors import Factor
@@ -21,7 +21,6 @@ from sluicegate.engine.pressure import PressureSource
 from sluicegate.engine.quota import Quota
 from sluicegate.engine.state import TopicState
 from sluicegate.engine.task import Task
-from sluicegate.engine.topic_context import TopicContext
 from sluicegate.model import EffectivePolicies, Level, MethodMap, PolicyValue, TopicName
 
 if TYPE_CHECKING:
@@ -51,25 +50,6 @@ class OpenedPolicies(Protocol):
 
     def text(self, field: str, value: PolicyValue) -> str:
         """A value with its unit, such as `30s`."""
-
-
-class BrokerContext(TopicContext, Protocol):
-    """What the gateway of one broker offers plugins that follow the broker's state."""
-
-    @property
-    def states(self) -> Mapping[str, TopicState]:
-        """States by topic.
-
-        Other threads may read the numbers in them, and copy the mapping first by `tuple(states.items())`.
-        """
-
-    @property
-    def driver(self) -> BrokerDriver | None:
-        """The driver of this kind of broker; None for an embedded engine, which asks no broker."""
-
-    @property
-    def resolver(self) -> Resolver:
-        """What merges the policies in force; a new object after each change. For any thread."""
 
 
 @hookspec
@@ -154,7 +134,7 @@ def sluicegate_tasks(context: BrokerContext) -> Sequence[Task]:  # type: ignore[
 
 
 @hookspec
-def sluicegate_broker() -> BrokerDriver:  # type: ignore[empty-body]
+def sluicegate_broker() -> BaseDriver:  # type: ignore[empty-body]
     """Add a kind of broker, named by `system:` in the file.
 
     Called once when the configuration is read.
@@ -173,7 +153,7 @@ def sluicegate_method_map() -> MethodMap:  # type: ignore[empty-body]
 
 
 @hookspec(firstresult=True)
-def sluicegate_grpc_driver(methods: MethodMap) -> BrokerDriver | None:
+def sluicegate_grpc_driver(methods: MethodMap) -> BaseDriver | None:
     """Create the driver of a kind of broker for which there is only a method map.
 
     Called once for each map whose system has no driver by `sluicegate_broker`, when the configuration is

@@ -1,6 +1,6 @@
 """What brokers say of their own limits, in the words of the gateway's policies.
 
-A broker's driver reads them (`broker.OptionalDriver.own_settings`); `sluicegate import` makes a policy file
+A broker's driver reads them (`broker.BaseDriver.own_settings`); `sluicegate import` makes a policy file
 of them, and `sluicegate drift` compares them with the policies in force.
 """
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from sluicegate.broker import BrokerFront, Extra
+from sluicegate.broker import BaseDriver, BaseFront, Extra
 from sluicegate.model import MethodMap, TopicName, path_name
 from sluicegate_grpc.proxy.capabilities import capabilities_of
 from sluicegate_grpc.proxy.config import GrpcConfig
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 __all__ = ["GrpcConfig", "GrpcDriver"]
 
 
-class GrpcDriver:
-    """A `broker.BrokerDriver` for the system of a method map.
+class GrpcDriver(BaseDriver):
+    """The driver for the system of a method map.
 
     Clients reach the brokers of `bootstrap`, tried one after the other. A driver whose brokers lead clients
     to each other has a front of its own.
@@ -50,7 +50,7 @@ class GrpcDriver:
         """The namespace is what precedes the first `/` or `.`, a leading `/` aside; else `default`."""
         return path_name(topic)
 
-    def front(self, config: Any) -> "GrpcFront | BrokerFront":
+    def front(self, config: Any) -> "GrpcFront | BaseFront":
         """A front for one configured broker; gates of other brokers do not load it."""
         from sluicegate_grpc.proxy.bearer import bearer_principal
         from sluicegate_grpc.proxy.front import GrpcFront

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluicegate.broker import BrokerDriver
+from sluicegate.broker import BaseDriver
 from sluicegate.config.consistency import impossible_names, policy_levels
 from sluicegate.config.models import BrokerConfig
 from sluicegate.config.tree import parse
@@ -21,7 +21,7 @@ TOPICS = {
     "pulsar": st.builds(str.__add__, DOMAINS, PATHS) | PLAIN,
     "danube": st.builds("/{}/{}{}".format, PLAIN, PLAIN, st.sampled_from(["", "-part-0"])),
 }
-DRIVERS: dict[str, BrokerDriver] = {
+DRIVERS: dict[str, BaseDriver] = {
     driver.system: driver for driver in (DanubeDriver(), KafkaDriver(), PulsarDriver())
 }
 EACH = pytest.mark.parametrize("system", sorted(DRIVERS))

@@ -11,7 +11,7 @@ from sluicegate.cli import main
 
 def test_a_missing_client_library_is_named_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     absent = {"aiokafka", "confluent_kafka", "danube"}
-    monkeypatch.setattr("sluicegate.broker.find_spec", lambda name: None if name in absent else name)
+    monkeypatch.setattr("sluicegate.broker.extra.find_spec", lambda name: None if name in absent else name)
     monkeypatch.setenv("SLUICEGATE_LOAD_PLUGINS", "kafka,danube")
     done = CliRunner().invoke(main, ["demo"])
     assert done.exit_code == 1

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple, Protocol
 from sluicegate.broker import (
     PASS,
     Ask,
+    BaseSession,
     Close,
     Command,
     Dial,
     NextTurn,
     PauseReading,
     ResumeReading,
-    Session,
     ToClient,
     ToUpstream,
     WakeAt,
@@ -47,7 +47,7 @@ class Ends(Protocol):
     """A client and a broker of a protocol, who check what reaches them."""
 
     @property
-    def session(self) -> Session:
+    def session(self) -> BaseSession:
         """What stands between them."""
 
     @property

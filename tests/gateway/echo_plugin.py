@@ -9,6 +9,9 @@ from sluicegate import hookimpl
 from sluicegate.broker import (
     PASS,
     Ask,
+    BaseDriver,
+    BaseFront,
+    BaseSession,
     Close,
     Command,
     Dial,
@@ -32,11 +35,11 @@ class EchoConfig(BrokerConfig):
     greeting: str = ""
 
 
-class RawSession:
+class RawSession(BaseSession):
     """Passes everything on, as it is."""
 
-    frame_began_ns = 0
-    held_bytes = 0
+    client: str = ""
+    frame_began_ns: int = 0
 
     def __init__(self, peer: str) -> None:
         self.client = f"raw@{peer}"
@@ -47,22 +50,14 @@ class RawSession:
     def receive_upstream(self, data: bytes, now_ns: int) -> Sequence[Command]:
         return PASS
 
-    def wake(self, now_ns: int, client_gone: bool) -> Sequence[Command]:
-        return ()
-
-    def answered(self, question: object, answer: object, now_ns: int) -> Sequence[Command]:
-        return ()
-
-    def closed(self, now_ns: int) -> None:
-        pass
-
 
 class BulkSession(RawSession):
     """Passes everything on; what the broker sends in bulk it need not see."""
 
+    unread_bytes: int = 0
+
     def __init__(self, peer: str) -> None:
         super().__init__(peer)
-        self.unread_bytes = 0
         self.seen = 0
         """Bytes of the broker that it was shown."""
         self.moved = 0
@@ -80,11 +75,13 @@ class BulkSession(RawSession):
         return [ToClient(b"<end>")] if self.unread_bytes == 0 else ()
 
 
-class LineSession:
+class LineSession(BaseSession):
     """`hold MS`, `pause MS`, `ask WHAT`, `answer`, `bye`, `raise`, `publish TOPIC SIZE`; else: forwarded.
 
     Where the listener names no broker, `dial PORT...` says it.
     """
+
+    client: str = ""
 
     def __init__(self, front: "EchoFront", peer: str) -> None:
         self.client = f"echo@{peer}"
@@ -136,9 +133,9 @@ class LineSession:
                 return [ToClient(b"one "), ToClient(b"two\n")]
             case [b"publish", topic, size]:
                 return self._publish(line, topic.decode(), int(size), now_ns)
-        return self._ending(line)
+        return self._last(line)
 
-    def _ending(self, line: bytes) -> Sequence[Command]:
+    def _last(self, line: bytes) -> Sequence[Command]:
         if line == b"raise\n":
             raise RuntimeError("the session has a bug")
         if line == b"bye\n":
@@ -205,7 +202,7 @@ class LineSession:
             gate.detach(op)
 
 
-class EchoFront:
+class EchoFront(BaseFront):
     services: Services
 
     def __init__(self, config: EchoConfig) -> None:
@@ -243,11 +240,8 @@ class EchoFront:
     def counters(self) -> Mapping[str, int]:
         return {"lines": 7}
 
-    async def stop(self) -> None:
-        pass
 
-
-class EchoDriver:
+class EchoDriver(BaseDriver):
     system = "echo"
     config_model = EchoConfig
 

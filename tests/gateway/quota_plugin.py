@@ -4,11 +4,11 @@ import asyncio
 import threading
 
 from sluicegate import hookimpl
+from sluicegate.broker import BrokerContext
 from sluicegate.engine.factors import Factor
 from sluicegate.engine.pressure import PressureSource
 from sluicegate.engine.quota import Quota
 from sluicegate.engine.task import Task
-from sluicegate.hooks import BrokerContext
 
 
 class Following:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sluicegate.broker import PASS, Close, Command, Listener, PauseReading
+from sluicegate.broker import PASS, BaseSession, Close, Command, Listener, PauseReading
 from sluicegate.net.relaying import fair_reading, relay, turns, upstream_side
 from sluicegate.net.relaying.fair_reading import TURN
 from sluicegate.net.relaying.read_control import SESSION
@@ -84,11 +84,8 @@ class Transport:
         self.is_closed = True
 
 
-class Session:
+class Session(BaseSession):
     """Passes everything on, and takes time for each byte."""
-
-    client = "test"
-    held_bytes = frame_began_ns = 0
 
     def __init__(self, clock: Clock, ns_per_byte: int) -> None:
         self.clock = clock
@@ -104,16 +101,13 @@ class Session:
 
     receive_upstream = receive_client
 
-    def closed(self, now_ns: int) -> None:
-        pass
-
 
 class Peer:
     """One client connected to its broker, without sockets."""
 
     def __init__(self, connections: Any, clock: Clock, ns_per_byte: int) -> None:
         self.session = Session(clock, ns_per_byte)
-        connections.front = SimpleNamespace(session=lambda *_: self.session)
+        connections.session = lambda *_: self.session
         self.client, self.broker = Transport(), Transport()
         self.side = ClientSide(connections, Listener("x", "127.0.0.1", 1, ()), "10.0.0.1:5", -1)
         self.side.connection_made(self.client)  # type: ignore[arg-type]

@@ -66,7 +66,7 @@ async def test_a_silent_client_is_closed_in_time() -> None:
 def test_a_client_that_does_not_finish_its_login_is_closed_in_time(
     monkeypatch: pytest.MonkeyPatch, is_logged_in: bool
 ) -> None:
-    monkeypatch.setattr(RawSession, "is_logged_in", is_logged_in, raising=False)
+    monkeypatch.setattr(RawSession, "is_logged_in", is_logged_in)
 
     @on_uvloop
     async def play() -> None:

@@ -14,6 +14,7 @@ from tests.rows import rows_with
 from tests.waiting import until_so
 
 from sluicegate.decisions.reading import read_decisions
+from sluicegate.demo.backend import demo_of
 from sluicegate.demo.clients import DemoClient
 from sluicegate.demo.grouping import capacity, groups
 from sluicegate.demo.policy_file import PolicyFile
@@ -21,7 +22,6 @@ from sluicegate.demo.ports import free_ports
 from sluicegate.demo.scene import Backend, Observation, OwnGateway, Scene, Seen, Verdict
 from sluicegate.demo.topic_log import TopicLog
 from sluicegate.processes.in_process import EmbeddedGateway
-from sluicegate.runtime.plugins import load_plugins
 
 _PATIENCE_S = 120.0
 """How long a scene waits for each thing that has to come; it ends only what never comes."""
@@ -158,7 +158,7 @@ class Matrix:
         file = PolicyFile(
             gateway.directory / "gateway.yaml", gateway.directory / "state", free_ports(1), policies
         )
-        demo = load_plugins(()).drivers[self._system.name].demo()  # type: ignore[attr-defined]
+        demo = demo_of(self._system.name)
         backend = Backend({**self._system.entry(), **gateway.own.entry})
         file.add(self._system.name, demo, backend, gateway.scenes.values())
         file.write()

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from sluicegate import hookimpl
+from sluicegate.broker import BrokerContext
 from sluicegate.embedded import ServiceConfig, _ServicePlugin
 from sluicegate.engine.factors import Factor
-from sluicegate.hooks import BrokerContext
 from sluicegate.model import (
     Level,
     Operation,

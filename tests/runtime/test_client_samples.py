@@ -6,8 +6,8 @@ from typing import Any
 from tests.runtime.sampled import EXEMPT, WAITING, Sampled
 
 from sluicegate import hookimpl
+from sluicegate.broker import BrokerContext
 from sluicegate.engine.quota import Quota
-from sluicegate.hooks import BrokerContext
 from sluicegate.runtime.busiest import BusiestNames
 from sluicegate.runtime.labels import OTHER
 

@@ -12,17 +12,19 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from tests.gateway.echo_plugin import EchoConfig, EchoDriver
 from tests.gateway.lab import on_uvloop, upstream
 from tests.gateway.quota_plugin import Following, Raising
 from tests.gateway.test_embedded import Client, config, gateway, layer
 from tests.waiting import until, until_so
 
 from sluicegate import hookimpl
+from sluicegate.broker import BaseDriver, BrokerContext
 from sluicegate.config.models import GatewayConfig
 from sluicegate.embedded import PolicyEngine, ServiceConfig
 from sluicegate.engine.factors import Factor, Factors
+from sluicegate.engine.pressure import PressureSource
 from sluicegate.engine.task import Task
-from sluicegate.hooks import BrokerContext
 from sluicegate.model import Decision, EffectivePolicies, Operation, OperationKind
 from sluicegate.processes.worker import Worker
 from sluicegate.runtime.context import GatewayContext
@@ -132,6 +134,7 @@ def test_a_withdrawn_factor_is_no_longer_reported() -> None:
     facts = {"factor.gone": '{"value": 0.0}', "factor.tank": '{"value": 0.5}', "brokers.1": "kept"}
 
     class Remembering:
+        system = "shop"
         factors = Factors([Factor("tank", "Wait.")])
         metrics = PluginMetrics()
         remember = staticmethod(facts.__setitem__)
@@ -145,7 +148,7 @@ def test_a_withdrawn_factor_is_no_longer_reported() -> None:
         def recall(prefix: str) -> dict[str, str]:
             return {key: value for key, value in facts.items() if key.startswith(prefix)}
 
-    nobody = SimpleNamespace(implementations=lambda hook: [])
+    nobody = SimpleNamespace(implementations=lambda hook: [], driver_of=lambda system: None)
     assert Dynamics(cast("GatewayContext", Remembering()), cast("Plugins", nobody)).start() is None
     assert list(reported_factors(facts, EffectivePolicies("", 1, {}, {}))) == ["tank"]
     assert facts["brokers.1"] == "kept"
@@ -166,6 +169,66 @@ def test_an_invalid_factor_is_a_fault_of_its_plugin() -> None:
         texts = {plugin: fault.error for plugin, fault in engine.faults.last.items()}
         assert len(engine.context.factors) == 1
     assert [text.split(":")[0] for text in texts.values()] == ["InvalidAnswerError", "ValueError"]
+
+
+class Filling(EchoDriver):
+    """Brings a factor, a pressure source and a task for its own kind of broker."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def quota_factors(self, context: BrokerContext) -> list[Factor]:
+        self.asked.append(f"factors of {context.broker}")
+        return [Factor("disk", "")]
+
+    def pressure_sources(self, context: BrokerContext) -> list[PressureSource]:
+        async def read() -> float:
+            return 0.5
+
+        assert context.factors.get("disk") is not None
+        return [PressureSource("disk", "memory", read), cast("PressureSource", 0.5)]
+
+    def tasks(self, context: BrokerContext) -> list[Task]:
+        self.asked += [source.name for source in context.pressure_sources]
+
+        async def look() -> None:
+            self.asked.append("task")
+
+        return [Task("disk", lambda: 60_000, look)]
+
+
+class Offers:
+    """A plugin with a driver."""
+
+    def __init__(self, driver: BaseDriver) -> None:
+        self._driver = driver
+
+    @hookimpl
+    def sluicegate_broker(self) -> BaseDriver:
+        return self._driver
+
+
+def test_the_driver_of_the_broker_is_asked_after_the_hooks() -> None:
+    driver = Filling()
+    entry = EchoConfig.model_validate(
+        {"name": "e", "system": "echo", "bootstrap": ["b:1"], "listen": {"port": 1}}
+    )
+    plugins = [Offers(driver), Following()]
+    settings = GatewayConfig(brokers=(entry,))
+    with PolicyEngine(settings, [], sink=RecordingSink(), plugins=plugins) as engine:
+        assert [factor.name for factor in engine.context.factors] == ["tank", "disk"]
+        until(lambda: "task" in driver.asked)
+        assert driver.asked == ["factors of e", "memory_gateway", "tank", "disk", "task"]
+        [(plugin, fault)] = engine.faults.last.items()
+    assert plugin == "tests.runtime.test_dynamics.Offers"
+    assert fault.error.startswith("InvalidAnswerError: pressure_sources() gave 0.5 in its list")
+
+
+def test_the_driver_of_another_kind_of_broker_is_not_asked() -> None:
+    driver = Filling()
+    with engine_of(Offers(driver)) as engine:
+        assert list(engine.context.factors) == []
+    assert driver.asked == []
 
 
 @pytest.mark.seed("S4-001", "S4-007")

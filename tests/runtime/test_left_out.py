@@ -84,7 +84,7 @@ def test_each_extra_has_the_requirements_of_its_room() -> None:
     project = tomllib.loads((_ROOT / "pyproject.toml").read_text())["project"]
     extras: dict[str, list[str]] = project["optional-dependencies"]
     for system, driver in load_plugins(()).drivers.items():
-        extra = driver.extra  # type: ignore[attr-defined]
+        extra = driver.extra
         assert extra.name == f"{project['name']}[{system}]"
         wanted = " ".join(
             [*extras[system], *(extras["grpc"] if "sluicegate[grpc]" in extras[system] else [])]

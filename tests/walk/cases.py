@@ -19,7 +19,7 @@ from tests.pulsar.session.wire import Bench as PulsarBench
 from tests.pulsar.session.wire import Wire as PulsarWire
 from tests.walk.recording import Walk, record
 
-from sluicegate.broker import Command, Session, ToUpstream, WakeAt
+from sluicegate.broker import BaseSession, Command, ToUpstream, WakeAt
 from sluicegate.config.load import load
 from sluicegate.engine.gate import Gate
 from sluicegate.processes.messages import encode, policies_from_json
@@ -45,7 +45,7 @@ policies:
 """
 
 
-def _until_held(session: Session, data: bytes, now_ns: int) -> tuple[Walk, int]:
+def _until_held(session: BaseSession, data: bytes, now_ns: int) -> tuple[Walk, int]:
     """Walk from a session's feed to the command to wait; returns when it is to be woken, too."""
     walk, commands = record(lambda: session.receive_client(data, now_ns))
     assert not _goes_on(commands), commands
@@ -53,7 +53,7 @@ def _until_held(session: Session, data: bytes, now_ns: int) -> tuple[Walk, int]:
     return walk, at_ns
 
 
-def _until_forwarded(session: Session, at_ns: int) -> Walk:
+def _until_forwarded(session: BaseSession, at_ns: int) -> Walk:
     """Walk from the wake-up of what is held to the bytes for the broker."""
     walk, commands = record(lambda: session.wake(at_ns, client_gone=False))
     assert _goes_on(commands), commands
@@ -65,7 +65,7 @@ def _goes_on(commands: Sequence[Command]) -> bool:
     return any(isinstance(command, ToUpstream) and len(command.data) > 20 for command in commands)
 
 
-def _held(session: Session, data: bytes, now_ns: int) -> Walks:
+def _held(session: BaseSession, data: bytes, now_ns: int) -> Walks:
     held, at_ns = _until_held(session, data, now_ns)
     forwarded = _until_forwarded(session, at_ns)
     return {"held": held, "forwarded": forwarded, "both": held + forwarded}

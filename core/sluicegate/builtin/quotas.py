@@ -12,6 +12,7 @@ from typing import ClassVar, NamedTuple
 
 from pydantic import Field
 
+from sluicegate.broker import BrokerContext
 from sluicegate.builtin.factors import factor_checks
 from sluicegate.builtin.quota_limit import TOGETHER, QuotaLimit
 from sluicegate.builtin.rate import BURST_SECONDS, DEFAULT_BURST_SECONDS
@@ -22,7 +23,7 @@ from sluicegate.engine.check import Check
 from sluicegate.engine.quota import Quota
 from sluicegate.engine.state import TopicState
 from sluicegate.engine.topic_context import TopicContext
-from sluicegate.hooks import BrokerContext, hookimpl
+from sluicegate.hooks import hookimpl
 from sluicegate.model import ENFORCE, EffectivePolicies, Mode, Operation, TopicName, shortened
 
 EACH = ("principal_publish_quota", "principal_publish_quota_bytes")

@@ -171,7 +171,7 @@ def _signals_interrupt() -> Iterator[None]:
 def _demos(plugins: Plugins, only: frozenset[str]) -> Mapping[str, BrokerDemo]:
     """The demos whose extras are installed and that have a scene to play."""
     offered: dict[str, BrokerDemo] = {
-        system: driver.demo() for system, driver in plugins.drivers.items() if hasattr(driver, "demo")
+        system: demo for system, driver in plugins.drivers.items() if (demo := driver.demo()) is not None
     }
     usable = {system: found for system, found in offered.items() if not found.extra.missing()}
     for system in offered.keys() - usable.keys():

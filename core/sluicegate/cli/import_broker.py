@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import click
 
-from sluicegate.broker import BrokerDriver
+from sluicegate.broker import BaseDriver
 from sluicegate.cli.imported import ImportedFile
 from sluicegate.cli.opening import open_file, plugins_for
-from sluicegate.cli.own_limits import can_tell, choose, exiting_with, own_settings
+from sluicegate.cli.own_limits import choose, exiting_with, own_settings
 from sluicegate.cli.policy_output import BAD_SOURCE, refusing, write_policies
 from sluicegate.config.errors import ConfigErrors, Finding
 from sluicegate.config.fields import PolicyFields
@@ -38,7 +38,7 @@ The exit code is 2 if the broker cannot be asked.
 class _Source(NamedTuple):
     """What is asked."""
 
-    driver: BrokerDriver
+    driver: BaseDriver
     config: BrokerConfig
     fields: PolicyFields
     command: str
@@ -52,7 +52,7 @@ def systems() -> list[str]:
     except click.ClickException as error:
         echo(f"warning: {error.message}", err=True)
         return []
-    return sorted(system for system, driver in drivers.items() if can_tell(driver))
+    return sorted(system for system, driver in drivers.items() if driver.tells_own_settings)
 
 
 def command_for(system: str) -> click.Command:
@@ -66,7 +66,7 @@ def command_for(system: str) -> click.Command:
     return click.Command(system, callback=run, params=_options(driver), help=_HELP)
 
 
-def _options(driver: BrokerDriver) -> list[click.Parameter]:
+def _options(driver: BaseDriver) -> list[click.Parameter]:
     options = [
         click.Option(
             ["-c", "--config", "file"],
@@ -97,7 +97,7 @@ def _options(driver: BrokerDriver) -> list[click.Parameter]:
     return [*options, output]
 
 
-def _has_admin(driver: BrokerDriver) -> bool:
+def _has_admin(driver: BaseDriver) -> bool:
     """Whether this kind of broker is asked at an admin API."""
     return "admin" in driver.config_model.model_fields
 

@@ -5,11 +5,10 @@ import logging
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import cast
 
 import click
 
-from sluicegate.broker import BrokerDriver, OptionalDriver
+from sluicegate.broker import BaseDriver
 from sluicegate.cli.asking import which_broker
 from sluicegate.cli.opening import Desk, Opened
 from sluicegate.config.models import BrokerConfig
@@ -24,26 +23,19 @@ _TIMEOUT_S = 120.0
 _LOG = "sluicegate"
 
 
-def can_tell(driver: BrokerDriver | None) -> bool:
-    """Whether a kind of broker can be asked for its own limits."""
-    return hasattr(driver, "own_settings")
-
-
-def own_settings(driver: BrokerDriver, config: BrokerConfig) -> OwnSettings:
+def own_settings(driver: BaseDriver, config: BrokerConfig) -> OwnSettings:
     """Ask one broker.
 
     :raises OwnSettingsError: if it cannot be asked.
     """
-    if not can_tell(driver):
+    if not driver.tells_own_settings:
         remedy = "nothing to do: its driver has no own_settings()"
         raise OwnSettingsError(f"brokers of kind {config.system!r} do not tell their limits", remedy)
-    asked = cast("OptionalDriver", driver)
-    silenced = asked.client_loggers if hasattr(driver, "client_loggers") else ()
-    with _logged_as_lines(silenced):
+    with _logged_as_lines(driver.client_loggers):
 
         async def ask() -> OwnSettings:
             async with asyncio.timeout(_TIMEOUT_S):
-                return await asked.own_settings(config, OwnTlsFiles(config))
+                return await driver.own_settings(config, OwnTlsFiles(config))
 
         try:
             return asyncio.run(ask())

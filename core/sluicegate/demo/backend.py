@@ -13,10 +13,12 @@ from sluicegate.runtime.plugins import load_plugins
 def demo_of(system: str) -> BrokerDemo:
     """The demo of a kind of broker.
 
-    :raises KeyError: if no plugin has a driver for it.
+    :raises KeyError: if no plugin has a driver for it, or its driver has no demo.
     """
-    found: BrokerDemo = load_plugins(()).drivers[system].demo()  # type: ignore[attr-defined]
-    return found
+    demo: BrokerDemo | None = load_plugins(()).drivers[system].demo()
+    if demo is None:
+        raise KeyError(system)
+    return demo
 
 
 async def _acted(backend: Backend, action: str, topic: str) -> Mapping[str, Any]:

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from time import monotonic_ns
-from typing import Any, cast
+from typing import Any
 
-from sluicegate.broker import BrokerFront, Listener, NextTurn, ReachingFront
+from sluicegate.broker import BaseFront, BaseSession, Listener, NextTurn
 from sluicegate.engine.budget import Budget
 from sluicegate.log_throttle import LineLimiter
 from sluicegate.model import ANONYMOUS
@@ -39,7 +39,7 @@ _QUIET_ENDS = frozenset({"client_gone"})
 
 def _taken_bytes(client: ClientSide) -> int:
     """Bytes that a client takes, those that no budget counts included."""
-    return client.kept_bytes + int(getattr(client.session, "places_bytes", 0))
+    return client.kept_bytes + (client.session.places_bytes if client.session is not None else 0)
 
 
 class Connections:
@@ -56,7 +56,7 @@ class Connections:
 
     def __init__(
         self,
-        front: BrokerFront,
+        front: BaseFront,
         limits: Limits,
         tls: TlsContexts,
         loop: asyncio.AbstractEventLoop,
@@ -81,8 +81,7 @@ class Connections:
         self.is_client_tls = bool(tls.client)
         self.reachability = reachability
         self._dialler = dialler or Dialler(tls, limits.dial_s, loop)
-        greeting = cast("ReachingFront", front).greeting if hasattr(front, "greeting") else b""
-        self.prober = Prober(reachability, self._dialler, greeting)
+        self.prober = Prober(reachability, self._dialler, front.greeting)
         self.pipes = Pipes()
         self.turns = Turns(loop)
         self._live: dict[ClientSide, None] = {}
@@ -100,6 +99,16 @@ class Connections:
 
     def __len__(self) -> int:
         return len(self._live) + self._arriving
+
+    def session(self, listener: Listener, peer: str, now_ns: int) -> BaseSession:
+        """A session of the front.
+
+        :raises TypeError: if it is none.
+        """
+        session = self.front.session(listener, peer, now_ns)
+        if not isinstance(session, BaseSession):
+            raise TypeError(f"session() of the front gave {session!r}, expected a BaseSession")
+        return session
 
     def refusal(self, address: str) -> str:
         """Why a client from this host may not connect, as the name of a counter; empty if it may."""

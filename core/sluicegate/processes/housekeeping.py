@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from time import monotonic_ns
 
-from sluicegate.broker import BrokerFront
+from sluicegate.broker import BaseFront
 from sluicegate.engine.budget import Budget
 from sluicegate.log_throttle import LineLimiter
 from sluicegate.net.connections import Connections
@@ -39,7 +39,7 @@ class Housekeeping:
     def __init__(
         self,
         host: EngineHost,
-        front: BrokerFront,
+        front: BaseFront,
         budget: Budget,
         listeners: Listeners,
         on_tick: Callable[[], None],

@@ -2,9 +2,9 @@
 
 import ssl
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, cast
+from typing import Protocol
 
-from sluicegate.broker import OptionalDriver, WebServices, WebSite
+from sluicegate.broker import WebServices, WebSite
 from sluicegate.config.models import BrokerConfig
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.model import Level
@@ -120,11 +120,7 @@ def open_listener(
     :param inherited: listening sockets of a process before.
     :raises OSError: if its address is not available or a TLS file cannot be read.
     """
-    driver = plugins.drivers[config.system]
-    web = cast("OptionalDriver", driver).web if hasattr(driver, "web") else None
-    if web is None:
-        return None
     # The worker, which has the same certificates, warns of their expiry.
     tls = TlsFiles(config.tls, sections=config.tls_sections(), warns=False)
-    site = web(config, services(config, tls))
+    site = plugins.drivers[config.system].web(config, services(config, tls))
     return WebListener(config, site, tls, inherited) if site is not None else None

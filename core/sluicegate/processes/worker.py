@@ -6,9 +6,9 @@ import ssl
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from time import monotonic_ns
-from typing import Any, cast
+from typing import Any
 
-from sluicegate.broker import Listener, NotingFront, ReachingFront
+from sluicegate.broker import Listener
 from sluicegate.config.models import BrokerConfig, BrokerTls
 from sluicegate.engine.budget import Budget
 from sluicegate.engine.gate import DecisionSink
@@ -83,7 +83,7 @@ class Worker:
             slow_ms=slow_ms,
         )
         self._packages = plugins.packages
-        self._front = plugins.drivers[config.system].front(config)
+        self._front = plugins.front(config)
         self.gates: GateCache = self._host.gates
         self.budget = Budget(config.buffer_budget)
         """Bytes that all sessions may hold together."""
@@ -156,13 +156,11 @@ class Worker:
         """
         self._loop = loop = asyncio.get_running_loop()
         contexts = self._host.tls.open()
-        front = self._front
-        reached = cast("ReachingFront", front).reached if hasattr(front, "reached") else lambda: None
         reachability = Reachability(
             self.config.bootstrap,
             monotonic_ns(),
             heard=lambda: self._running.bytes_from_brokers,
-            reached=reached,
+            reached=self._front.reached,
             wall_ms=self.wall_ms,
         )
         limits = Limits.of(self.config)
@@ -249,8 +247,7 @@ class Worker:
         notes: Sequence[str] = ()
         try:
             front = dict(self._front.counters())
-            if hasattr(self._front, "notes"):
-                notes = list(cast("NotingFront", self._front).notes)
+            notes = list(self._front.notes)
         except Exception:  # noqa: BLE001 - counted; everything else is published
             housekeeping.front_faults += 1
         return {

@@ -19,11 +19,10 @@ import select
 import socket
 import sys
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import uvloop
 
-from sluicegate.broker import OptionalDriver
 from sluicegate.config.models import BrokerConfig, GatewayConfig
 from sluicegate.model import version_text
 from sluicegate.net.limits import raise_descriptor_limit
@@ -66,15 +65,12 @@ class WorkerMain:
         broker: BrokerConfig = brokers[start["broker"]]
         rest = {name: value for name, value in start["config"].items() if name != "brokers"}
         config = GatewayConfig(brokers=tuple(brokers.values()), **rest)
-        driver = plugins.drivers[broker.system]
-        has_loggers = hasattr(driver, "client_loggers")
-        silenced = cast("OptionalDriver", driver).client_loggers if has_loggers else ()
         logs.set_up(
             config.log.level,
             config.log.format,
             repeats=config.log.repeats,
             repeat_window_ms=config.log.repeat_window,
-            silenced=silenced,
+            silenced=plugins.drivers[broker.system].client_loggers,
             broker=broker.name,
         )
         self._term = Term(*map(Latch, start["term"]))

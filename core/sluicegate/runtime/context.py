@@ -6,7 +6,7 @@ import ssl
 import time
 from collections.abc import Callable, Mapping
 
-from sluicegate.broker import BrokerDriver
+from sluicegate.broker import BaseDriver
 from sluicegate.config.models import BrokerConfig, BrokerTls
 from sluicegate.engine.answers import CAUGHT, error_text, usable_quota
 from sluicegate.engine.factors import Factors
@@ -50,7 +50,7 @@ class GatewayContext:
         apply: Apply,
         tls: TlsFiles,
         facts: Facts,
-        driver: BrokerDriver | None = None,
+        driver: BaseDriver | None = None,
     ) -> None:
         self.config = config
         self.broker = config.name

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 from sluicegate.engine.answers import CAUGHT, InvalidAnswerError, several
@@ -9,7 +10,7 @@ from sluicegate.engine.factors import Factor
 from sluicegate.engine.pressure import PressureSource
 from sluicegate.engine.task import Task
 from sluicegate.runtime.context import GatewayContext
-from sluicegate.runtime.plugins import Plugins
+from sluicegate.runtime.plugins import Implementation, Plugins
 from sluicegate.runtime.tasks import TaskThread
 
 FACT = "factor."
@@ -43,9 +44,9 @@ class Dynamics:
         :return: the tasks' thread, whose first runs are to be waited for; None if there are no tasks.
         """
         context = self.context
-        self._ask("sluicegate_quota_factors", Factor, lambda _, factor: context.factors.add(factor))
+        self._each("sluicegate_quota_factors", Factor, lambda _, factor: context.factors.add(factor))
         self._forget_gone()
-        self._ask(
+        self._each(
             "sluicegate_pressure_sources",
             PressureSource,
             lambda _, source: context.pressure_sources.append(source),
@@ -57,7 +58,7 @@ class Dynamics:
                 raise ValueError(f"there is a task {task.name!r} already, expected another name")
             tasks[task.name] = (plugin, task)
 
-        self._ask("sluicegate_tasks", Task, add)
+        self._each("sluicegate_tasks", Task, add)
         self.publish(context.now_ns())
         if tasks:
             self._tasks = TaskThread(
@@ -121,15 +122,39 @@ class Dynamics:
             if self.context.factors.get(key.removeprefix(FACT)) is None:
                 self.context.remember(key, "null")
 
-    def _ask(self, hook: str, kind: type[Found], take: Callable[[str, Found], None]) -> None:
+    def _each(self, hook: str, kind: type[Found], take: Callable[[str, Found], None]) -> None:
+        """Take what all plugins offer by their hooks, then what the broker's driver does."""
         for ask in self._plugins.implementations(hook):
+            self._ask(ask.plugin, hook, partial(_by_name, ask), kind, take)
+        found = self._plugins.driver_of(self.context.system)
+        if found is not None:
+            plugin, driver = found
+            asks = {
+                "sluicegate_quota_factors": driver.quota_factors,
+                "sluicegate_pressure_sources": driver.pressure_sources,
+                "sluicegate_tasks": driver.tasks,
+            }
+            self._ask(plugin, f"{hook.removeprefix('sluicegate_')}()", asks[hook], kind, take)
+
+    def _ask(
+        self,
+        plugin: str,
+        name: str,
+        ask: Callable[[GatewayContext], object],
+        kind: type[Found],
+        take: Callable[[str, Found], None],
+    ) -> None:
+        try:
+            found = several(ask(self.context.view(plugin)), name, kind)
+        except CAUGHT as error:
+            self.context.fault(plugin, error)
+            found = list(error.usable) if isinstance(error, InvalidAnswerError) else []
+        for each in found:
             try:
-                found = several(ask(context=self.context.view(ask.plugin)), hook, kind)
-            except CAUGHT as error:
-                self.context.fault(ask.plugin, error)
-                found = list(error.usable) if isinstance(error, InvalidAnswerError) else []
-            for each in found:
-                try:
-                    take(ask.plugin, each)
-                except CAUGHT as error:  # whatever a plugin raises must not stop traffic
-                    self.context.fault(ask.plugin, error)
+                take(plugin, each)
+            except CAUGHT as error:  # whatever a plugin raises must not stop traffic
+                self.context.fault(plugin, error)
+
+
+def _by_name(ask: Implementation, view: GatewayContext) -> object:
+    return ask(context=view)

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
-from sluicegate.broker import BrokerDriver, OptionalDriver
+from sluicegate.broker import BaseDriver
 from sluicegate.config.fields import PolicyFields
 from sluicegate.config.models import BrokerConfig
 from sluicegate.engine.hierarchy import Resolver
@@ -15,9 +15,9 @@ from sluicegate.runtime.reported import reduced_rates, reported_adaptive, report
 _MOST_UNMATCHED = 20
 
 
-def capabilities_of(driver: BrokerDriver | None) -> Mapping[str, str]:
+def capabilities_of(driver: BaseDriver | None) -> Mapping[str, str]:
     """How a kind of broker supports each policy; empty if its driver does not declare it."""
-    return cast("OptionalDriver", driver).capabilities if hasattr(driver, "capabilities") else {}
+    return driver.capabilities if driver is not None else {}
 
 
 def unmatched(layers: Iterable[PolicyLayer], config: BrokerConfig) -> list[dict[str, str]]:
@@ -37,7 +37,7 @@ class BrokerPolicies:
 
     config: BrokerConfig
     """The broker's entry."""
-    driver: BrokerDriver
+    driver: BaseDriver
     """Of its kind of broker."""
     resolver: Resolver
     """Its policies from file and store."""

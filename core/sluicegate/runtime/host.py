@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 from time import monotonic_ns
 
-from sluicegate.broker import BrokerDriver
+from sluicegate.broker import BaseDriver
 from sluicegate.config.fields import PolicyFields
 from sluicegate.config.models import BrokerConfig
 from sluicegate.engine.answers import CAUGHT, error_text
@@ -54,7 +54,7 @@ class EngineHost:
         apply: Apply,
         facts: Facts,
         name_of: Callable[[str], TopicName] | None = None,
-        driver: BrokerDriver | None = None,
+        driver: BaseDriver | None = None,
         slow_ms: int = SLOW_MS,
     ) -> None:
         self.config = config

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, cast
+from typing import Any
 
 import pluggy
 
 from sluicegate import __version__
-from sluicegate.broker import BrokerDriver, OptionalDriver
+from sluicegate.broker import BaseDriver, BaseFront, InterfaceError
 from sluicegate.builtin import builtin_plugins
 from sluicegate.config.asking import fields_of
 from sluicegate.config.models import BrokerConfig, PolicyModel
@@ -129,7 +129,7 @@ class Plugins:
                 yield model
 
     @cached_property
-    def drivers(self) -> Mapping[str, BrokerDriver]:
+    def drivers(self) -> Mapping[str, BaseDriver]:
         """Broker drivers by system, without those that are left out.
 
         :raises PluginError: if a plugin raises, or two drive the same system.
@@ -145,18 +145,34 @@ class Plugins:
         """Drivers whose extra is not installed, by system; raises as `drivers` does."""
         found: dict[str, LeftOut] = {}
         for system, (plugin, driver) in self._every_driver.items():
-            extra = cast("OptionalDriver", driver).extra if hasattr(driver, "extra") else None
-            missing = extra.missing() if extra is not None else []
-            if extra is not None and missing:
-                found[system] = LeftOut(plugin, system, tuple(missing), extra.remedy)
+            if missing := driver.extra.missing():
+                found[system] = LeftOut(plugin, system, tuple(missing), driver.extra.remedy)
         return found
 
+    def driver_of(self, system: str) -> tuple[str, BaseDriver] | None:
+        """The plugin that drives a system, and its driver; None if there is none."""
+        return None if system in self.left_out else self._every_driver.get(system)
+
+    def front(self, config: BrokerConfig) -> BaseFront:
+        """The front for one entry.
+
+        :raises PluginError: if the room's classes differ from their base classes, or it is no front.
+        """
+        plugin, driver = self._every_driver[config.system]
+        try:
+            front = driver.front(config)
+        except InterfaceError as error:
+            raise PluginError(f"plugin {plugin!r} cannot be used: {error}") from error
+        if not isinstance(front, BaseFront):
+            raise PluginError(f"plugin {plugin!r}: front() gave {front!r}, expected a BaseFront")
+        return front
+
     @cached_property
-    def _every_driver(self) -> Mapping[str, tuple[str, BrokerDriver]]:
-        found: dict[str, tuple[str, BrokerDriver]] = {}
+    def _every_driver(self) -> Mapping[str, tuple[str, BaseDriver]]:
+        found: dict[str, tuple[str, BaseDriver]] = {}
         for ask in self.implementations("sluicegate_broker"):
             try:
-                driver: BrokerDriver = ask()
+                driver = _driver(ask())
                 system = driver.system
             except Exception as error:
                 raise PluginError(f"plugin {ask.plugin!r}: sluicegate_broker raised {error!r}") from error
@@ -190,11 +206,12 @@ class Plugins:
             found[methods.system] = methods
         return found
 
-    def _driver_of(self, methods: MethodMap) -> tuple[str, BrokerDriver] | None:
+    def _driver_of(self, methods: MethodMap) -> tuple[str, BaseDriver] | None:
         """Plugin and driver for a method map; None if no plugin makes one."""
         for ask in reversed(self.implementations("sluicegate_grpc_driver")):
             try:
-                driver: BrokerDriver | None = ask(methods=methods)
+                answer = ask(methods=methods)
+                driver = _driver(answer) if answer is not None else None
             except Exception as error:
                 raise PluginError(
                     f"plugin {ask.plugin!r}: sluicegate_grpc_driver raised {error!r} for {methods.system!r}"
@@ -249,6 +266,16 @@ class Plugins:
             for name, plugin in self.manager.list_name_plugin()
             if plugin is not None
         ]
+
+
+def _driver(answer: object) -> BaseDriver:
+    """What a hook returned, if it is a driver.
+
+    :raises TypeError: otherwise.
+    """
+    if not isinstance(answer, BaseDriver):
+        raise TypeError(f"{answer!r} is no driver, expected an instance of a subclass of BaseDriver")
+    return answer
 
 
 def plugins_of(plugins: Iterable[object] = (), *, builtin: bool = True) -> Plugins:

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Mapping
 
-from sluicegate.broker import Listener, Services
+from sluicegate.broker import BaseFront, Listener, Services, helper
 from sluicegate.model import MethodMap
 from sluicegate_grpc.proxy.config import GrpcConfig
 from sluicegate_grpc.proxy.edits import Edits
@@ -18,8 +18,8 @@ _MAIN = "bootstrap"
 Principal = Callable[[Headers], str | None]
 
 
-class GrpcFront:
-    """A `broker.ReachingFront` for one gRPC broker.
+class GrpcFront(BaseFront):
+    """One gRPC broker.
 
     :param config: the broker's entry.
     :param methods: which method is which operation.
@@ -28,9 +28,9 @@ class GrpcFront:
 
     greeting = PREFACE + frame(SETTINGS, 0, 0)
     """A broker answers it with its own SETTINGS, before any call."""
-    log = logging.getLogger("sluicegate.grpc")
+    _log = logging.getLogger("sluicegate.grpc")
     """Under the gateway's own logger, which alone has a handler."""
-    list_valid_ns: int | None = None
+    _list_valid_ns: int | None = None
     """How long a list of a topic's subscriptions counts as new; None if there are no lists: those count then
     that this gate has let in."""
 
@@ -45,7 +45,7 @@ class GrpcFront:
         config = self._entry
         ghost_release_ns = config.ghost_release * 1_000_000
         gates = services.gates
-        attachments = Attachments(gates.get, ghost_release_ns, list_valid_ns=self.list_valid_ns)
+        attachments = Attachments(gates.get, ghost_release_ns, list_valid_ns=self._list_valid_ns)
         self._shared = shared = Shared(
             services,
             Calls(self._methods, attachments, (gates.live, gates.exempt)),
@@ -61,6 +61,7 @@ class GrpcFront:
         self.equip(shared)
         await services.listen(Listener(_MAIN, config.listen.host, config.listen.port, ()))
 
+    @helper
     def equip(self, shared: Shared) -> None:
         """Add what this kind of broker has beyond its method map; called before the first session."""
 
@@ -78,13 +79,6 @@ class GrpcFront:
         """A session for a new client connection."""
         return GrpcSession(self._started, peer, self._entry.addresses)
 
-    def reached(self) -> None:
-        """The broker answers: the front has no questions of its own."""
-
-    async def answer(self, question: object) -> object:
-        """Answer a session's question; by a method map alone none is asked."""
-        raise TypeError(f"expected no question, got {question!r}")
-
     def tick(self, now_ns: int) -> None:
         """Once a second: release clients that were silent for too long."""
         if self._shared is not None:
@@ -101,13 +95,10 @@ class GrpcFront:
             "unknown_ids": calls.unknown_ids,
         }
 
-    async def stop(self) -> None:
-        """End: the front has no connections of its own."""
-
     def _unknown_method(self, path: str, passes: bool) -> None:
         if passes:
-            self.log.warning("method %r is not known: its calls pass, and no policy holds for them", path)
+            self._log.warning("method %r is not known: its calls pass, and no policy holds for them", path)
             return
-        self.log.warning(
+        self._log.warning(
             "method %r is not known: its calls are refused; unknown_methods can let its service pass", path
         )

@@ -5,15 +5,15 @@ consumers got and did not acknowledge, where `max_unacked_messages_per_consumer`
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
+from sluicegate.broker import BrokerContext
 from sluicegate.config.pressure_section import BacklogConfig
 from sluicegate.engine.pressure import Backlog, PressureSource
 from sluicegate.engine.state import TopicState
 from sluicegate.features.pressure.pacing import Paced
 from sluicegate.features.pressure.text_format import series
-from sluicegate.hooks import BrokerContext
 from sluicegate.http_get import http_get
 from sluicegate_danube.config import DanubeConfig
 
@@ -58,7 +58,7 @@ def backlog(messages: float, state: TopicState | None, config: BacklogConfig) ->
     return Backlog(messages * size, min(quotas, default=0))
 
 
-def pressure_sources(context: BrokerContext) -> Iterable[PressureSource]:
+def pressure_sources(context: BrokerContext) -> Sequence[PressureSource]:
     """Backlogs of a cluster whose entry has a quota."""
     entry = context.config
     if not isinstance(entry, DanubeConfig):

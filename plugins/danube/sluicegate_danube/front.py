@@ -37,10 +37,10 @@ class _ListSubscriptions:
 
 
 class DanubeFront(GrpcFront):
-    """A `broker.ReachingFront` for Danube."""
+    """One Danube cluster."""
 
-    log = log
-    list_valid_ns = _LIST_VALID_NS
+    _log = log
+    _list_valid_ns = _LIST_VALID_NS
 
     def __init__(self, config: DanubeConfig) -> None:
         super().__init__(config, METHOD_MAP, principal)

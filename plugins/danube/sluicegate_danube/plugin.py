@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sluicegate import hookimpl
-from sluicegate.broker import BrokerDriver, Extra
+from sluicegate.broker import BaseDriver, BrokerContext, Extra
 from sluicegate.engine.pressure import PressureSource
-from sluicegate.hooks import BrokerContext, OpenedPolicies
+from sluicegate.hooks import OpenedPolicies
 from sluicegate.model import MethodMap, TopicName
 from sluicegate.own_settings import BrokerTlsFiles, OwnSettings
 from sluicegate_danube.config import DanubeConfig
@@ -53,6 +53,12 @@ class DanubeDriver(GrpcDriver):
 
         return DanubeFront(config)
 
+    def pressure_sources(self, context: BrokerContext) -> Sequence[PressureSource]:
+        """Backlogs of topics, against a configured quota."""
+        from sluicegate_danube.backlogs import pressure_sources
+
+        return pressure_sources(context)
+
     async def own_settings(self, config: DanubeConfig, tls: BrokerTlsFiles) -> OwnSettings:
         """Policies of namespaces, from the admin API."""
         from sluicegate_danube.own_settings import own_settings
@@ -67,19 +73,9 @@ class DanubeDriver(GrpcDriver):
 
 
 @hookimpl
-def sluicegate_broker() -> BrokerDriver:
+def sluicegate_broker() -> BaseDriver:
     """Offer Danube."""
     return DanubeDriver()
-
-
-@hookimpl
-def sluicegate_pressure_sources(context: BrokerContext) -> Sequence[PressureSource]:
-    """Offer backlogs of topics, against a configured quota."""
-    if context.system != DanubeDriver.system:
-        return []
-    from sluicegate_danube.backlogs import pressure_sources
-
-    return list(pressure_sources(context))
 
 
 @hookimpl

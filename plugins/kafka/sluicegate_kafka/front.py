@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from sluicegate.asked_once import AskedOnce
-from sluicegate.broker import UNIQUE_FACT, Listener, Services
+from sluicegate.broker import UNIQUE_FACT, BaseFront, Listener, Services
 from sluicegate_kafka.cluster.nodes import NODE, Nodes
 from sluicegate_kafka.cluster.upstream import BackingOffError, Upstream
 from sluicegate_kafka.config import KafkaConfig
@@ -27,8 +27,8 @@ _API_VERSIONS = bytes.fromhex("00000014 0012 0000 00000000 000a") + b"sluicegate
 """An ApiVersions request of version 0, which every broker answers before any login."""
 
 
-class KafkaFront:
-    """A `broker.ReachingFront` for Kafka."""
+class KafkaFront(BaseFront):
+    """One Kafka cluster."""
 
     greeting = _API_VERSIONS
 

@@ -4,11 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sluicegate import hookimpl
-from sluicegate.broker import BrokerDriver, Extra
+from sluicegate.broker import BaseDriver, BrokerContext, Extra
 from sluicegate.engine.factors import Factor
 from sluicegate.engine.pressure import PressureSource
 from sluicegate.engine.task import Task
-from sluicegate.hooks import BrokerContext
 from sluicegate.model import TopicName
 from sluicegate.own_settings import BrokerTlsFiles, OwnSettings
 from sluicegate_kafka.config import KafkaConfig
@@ -18,8 +17,8 @@ if TYPE_CHECKING:
     from sluicegate_kafka.front import KafkaFront
 
 
-class KafkaDriver:
-    """A `broker.BrokerDriver` for Kafka."""
+class KafkaDriver(BaseDriver):
+    """The driver of Kafka, and of brokers that speak its protocol."""
 
     system = "kafka"
     config_model = KafkaConfig
@@ -63,6 +62,28 @@ class KafkaDriver:
 
         return KafkaFront(config)
 
+    def quota_factors(self, context: BrokerContext) -> Sequence[Factor]:
+        """Storage quotas by the brokers' reports, and over a topic of snapshots."""
+        if context.config.storage is None:
+            return ()
+        from sluicegate_kafka.cluster.storage import factors
+
+        return factors(context)
+
+    def pressure_sources(self, context: BrokerContext) -> Sequence[PressureSource]:
+        """Backlogs of topics, from consumer groups and log directories."""
+        from sluicegate_kafka.cluster.backlogs import pressure_sources
+
+        return pressure_sources(context)
+
+    def tasks(self, context: BrokerContext) -> Sequence[Task]:
+        """The reading for storage quotas."""
+        if context.config.storage is None:
+            return ()
+        from sluicegate_kafka.cluster.storage import tasks
+
+        return tasks(context)
+
     async def own_settings(self, config: KafkaConfig, tls: BrokerTlsFiles) -> OwnSettings:
         """Client quotas, configs of topics and of brokers."""
         from sluicegate_kafka.cluster.own_settings import own_settings
@@ -77,36 +98,6 @@ class KafkaDriver:
 
 
 @hookimpl
-def sluicegate_broker() -> BrokerDriver:
+def sluicegate_broker() -> BaseDriver:
     """Offer Kafka."""
     return KafkaDriver()
-
-
-@hookimpl
-def sluicegate_quota_factors(context: BrokerContext) -> Sequence[Factor]:
-    """Offer storage quotas by the brokers' reports, and over a topic of snapshots."""
-    if context.system != KafkaDriver.system or context.config.storage is None:
-        return []
-    from sluicegate_kafka.cluster.storage import factors
-
-    return factors(context)
-
-
-@hookimpl
-def sluicegate_tasks(context: BrokerContext) -> Sequence[Task]:
-    """Offer the reading for storage quotas."""
-    if context.system != KafkaDriver.system or context.config.storage is None:
-        return []
-    from sluicegate_kafka.cluster.storage import tasks
-
-    return tasks(context)
-
-
-@hookimpl
-def sluicegate_pressure_sources(context: BrokerContext) -> Sequence[PressureSource]:
-    """Offer backlogs of topics, from consumer groups and log directories."""
-    if context.system != KafkaDriver.system:
-        return []
-    from sluicegate_kafka.cluster.backlogs import pressure_sources
-
-    return list(pressure_sources(context))

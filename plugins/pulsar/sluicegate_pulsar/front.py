@@ -7,7 +7,7 @@ from functools import partial
 
 from sluicegate.asked_once import AskedOnce
 from sluicegate.backoff import Backoff
-from sluicegate.broker import Listener, Services
+from sluicegate.broker import BaseFront, Listener, Services
 from sluicegate.broker_ports import FACT
 from sluicegate_pulsar.cluster.admin import AdminApi, AdminApiError
 from sluicegate_pulsar.cluster.brokers import Brokers
@@ -30,8 +30,8 @@ _FIRST_WAIT_NS = 1_000_000_000
 _LONGEST_WAIT_NS = 10_000_000_000
 
 
-class PulsarFront:
-    """A `broker.ReachingFront` for Pulsar."""
+class PulsarFront(BaseFront):
+    """One Pulsar cluster."""
 
     greeting = frame_of(pb.Ping())
     """A broker answers it before any login."""

@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sluicegate import hookimpl
-from sluicegate.broker import BrokerDriver, Extra, WebServices
+from sluicegate.broker import BaseDriver, BrokerContext, Extra, WebServices
 from sluicegate.engine.pressure import PressureSource
-from sluicegate.hooks import BrokerContext, OpenedPolicies
+from sluicegate.hooks import OpenedPolicies
 from sluicegate.model import TopicName
 from sluicegate.own_settings import BrokerTlsFiles, OwnSettings
 from sluicegate_pulsar.codec.errors import ProtocolError
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from sluicegate_pulsar.web.site import PulsarSite
 
 
-class PulsarDriver:
-    """A `broker.BrokerDriver` for Pulsar."""
+class PulsarDriver(BaseDriver):
+    """The driver of Pulsar."""
 
     system = "pulsar"
     config_model = PulsarConfig
@@ -65,6 +65,12 @@ class PulsarDriver:
 
         return PulsarFront(config)
 
+    def pressure_sources(self, context: BrokerContext) -> Sequence[PressureSource]:
+        """Backlogs of topics, from the admin API."""
+        from sluicegate_pulsar.cluster.backlogs import pressure_sources
+
+        return pressure_sources(context)
+
     def web(self, config: PulsarConfig, services: WebServices) -> "PulsarSite | None":
         """The web listener of one configured cluster; None if its entry has none."""
         if config.web is None:
@@ -87,19 +93,9 @@ class PulsarDriver:
 
 
 @hookimpl
-def sluicegate_broker() -> BrokerDriver:
+def sluicegate_broker() -> BaseDriver:
     """Offer Pulsar."""
     return PulsarDriver()
-
-
-@hookimpl
-def sluicegate_pressure_sources(context: BrokerContext) -> Sequence[PressureSource]:
-    """Offer backlogs of topics, from the admin API."""
-    if context.system != PulsarDriver.system:
-        return []
-    from sluicegate_pulsar.cluster.backlogs import pressure_sources
-
-    return list(pressure_sources(context))
 
 
 @hookimpl

@@ -13,10 +13,10 @@ import pytest
 from tests.waiting import until
 
 from sluicegate import hookimpl
+from sluicegate.broker import BrokerContext
 from sluicegate.embedded import PolicyEngine
 from sluicegate.engine.pressure import Backlog, PressureSource
 from sluicegate.features.adaptive.controller import AdaptiveController
-from sluicegate.hooks import BrokerContext
 from sluicegate.model import Decision, Operation, OperationKind
 from sluicegate.runtime import tasks
 from sluicegate.runtime.plugins import CHOICE

@@ -3,7 +3,9 @@
 from typing import Any
 
 import pytest
+from tests.gateway.echo_plugin import EchoDriver
 
+from sluicegate.broker import BaseDriver, BaseFront
 from sluicegate.config.models import BrokerConfig
 from sluicegate.features.drift import plugin
 from sluicegate.model import Level, TopicName
@@ -18,7 +20,7 @@ PRODUCERS = OwnSetting(
 )
 
 
-class Driver:
+class Driver(BaseDriver):
     """Tells what it is given."""
 
     def __init__(self) -> None:
@@ -27,6 +29,9 @@ class Driver:
 
     def name_of(self, topic: str, config: Any) -> TopicName:
         return TopicName(topic, "default")
+
+    def front(self, config: Any) -> BaseFront:
+        raise NotImplementedError
 
     async def own_settings(self, config: Any, tls: Any) -> OwnSettings:
         self.asked += 1
@@ -69,7 +74,7 @@ async def test_the_entry_says_how_often_the_broker_is_asked(driver: Driver) -> N
 async def test_the_numbers_follow_the_broker_and_vanish_with_it(
     context: ManualContext, driver: Driver
 ) -> None:
-    watch = plugin.DriftWatch(context)
+    watch = plugin.DriftWatch(context, driver)
     await watch.read()
     values = context.metrics[plugin.METRIC].values
     assert values == {("stricter",): 1, ("looser",): 0, ("unset",): 0, ("equal",): 0}
@@ -82,5 +87,5 @@ async def test_the_numbers_follow_the_broker_and_vanish_with_it(
 
 
 def test_a_driver_that_cannot_tell_has_no_task() -> None:
-    assert plugin.sluicegate_tasks(ManualContext(driver=object())) == []
+    assert plugin.sluicegate_tasks(ManualContext(driver=EchoDriver())) == []
     assert plugin.sluicegate_tasks(ManualContext()) == []

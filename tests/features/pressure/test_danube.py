@@ -12,7 +12,7 @@ from sluicegate.http_get import HttpError
 from sluicegate.model import TopicName
 from sluicegate.testing import ManualClock
 from sluicegate_danube.config import DanubeConfig
-from sluicegate_danube.plugin import sluicegate_pressure_sources
+from sluicegate_danube.plugin import DanubeDriver
 
 TOPIC = "/default/orders"
 METRICS = """\
@@ -29,7 +29,6 @@ def context(**backlog: Any) -> FakeContext:
     found = FakeContext(ManualClock())
     entry = {"name": "events", "system": "danube", "bootstrap": ["localhost:1"], "listen": {"port": 0}}
     found.config = DanubeConfig.model_validate({**entry, "pressure": {"backlog": backlog}})
-    found.system = "danube"
     state = found.states[TOPIC] = TopicState(TopicName(TOPIC, "default"), 1)
     state.batched_messages, state.batched_bytes = 100, 20_000
     return found
@@ -48,7 +47,7 @@ async def test_the_subscription_that_is_furthest_behind_counts(
     quotas: dict[str, int], quota_bytes: float
 ) -> None:
     async with server(lambda path: ok(METRICS)) as broker:
-        [source] = sluicegate_pressure_sources(context(urls=[f"{broker.url}/metrics"], **quotas))
+        [source] = DanubeDriver().pressure_sources(context(urls=[f"{broker.url}/metrics"], **quotas))
         found = await source.read()
     assert isinstance(found, dict)
     assert found[TOPIC] == Backlog(950 * 200, quota_bytes)
@@ -61,7 +60,7 @@ async def test_a_topic_of_unknown_message_size_has_the_right_share_of_a_quota_in
     async with server(lambda path: ok(METRICS)) as broker:
         found = context(urls=[broker.url], quota_messages=1000)
         found.states.clear()
-        [source] = sluicegate_pressure_sources(found)
+        [source] = DanubeDriver().pressure_sources(found)
         backlogs = await source.read()
     assert isinstance(backlogs, dict)
     assert backlogs[TOPIC].bytes / backlogs[TOPIC].quota_bytes == 0.95
@@ -70,7 +69,7 @@ async def test_a_topic_of_unknown_message_size_has_the_right_share_of_a_quota_in
 @pytest.mark.seed("S5-055")
 async def test_one_broker_that_cannot_be_asked_makes_it_unknown() -> None:
     async with server(lambda path: ok(METRICS)) as one, server(lambda path: failed(500)) as other:
-        [source] = sluicegate_pressure_sources(context(urls=[one.url, other.url], quota=1))
+        [source] = DanubeDriver().pressure_sources(context(urls=[one.url, other.url], quota=1))
         with pytest.raises(HttpError, match="answers 500"):
             await source.read()
 
@@ -81,7 +80,7 @@ async def test_without_metrics_what_the_gate_saw_unacknowledged_counts() -> None
     state = found.states[TOPIC]
     state.subscription("slow").unacked.update({"c1": 40, "c2": 50})
     state.subscription("quick").unacked.update({"c3": 1})
-    [source] = sluicegate_pressure_sources(found)
+    [source] = DanubeDriver().pressure_sources(found)
     assert await source.read() == {TOPIC: Backlog(90 * 200, 100 * 200)}
     state.subscription("slow").unacked.clear()
     assert await source.read() == {TOPIC: Backlog(90 * 200, 100 * 200)}  # 5 s have not passed
@@ -90,7 +89,4 @@ async def test_without_metrics_what_the_gate_saw_unacknowledged_counts() -> None
 
 
 def test_without_a_quota_there_is_no_source() -> None:
-    assert sluicegate_pressure_sources(context()) == []
-    other = context(quota=1)
-    other.system = "kafka"
-    assert sluicegate_pressure_sources(other) == []
+    assert DanubeDriver().pressure_sources(context()) == []

@@ -16,7 +16,7 @@ from sluicegate.testing import ManualClock
 from sluicegate_pulsar.cluster.admin import AdminApiError
 from sluicegate_pulsar.cluster.backlogs import PulsarBacklogs
 from sluicegate_pulsar.config import Admin, PulsarConfig
-from sluicegate_pulsar.plugin import sluicegate_pressure_sources
+from sluicegate_pulsar.plugin import PulsarDriver
 
 ORDERS = "persistent://public/default/orders"
 PART = "persistent://public/default/parts-partition-3"
@@ -62,7 +62,6 @@ def backlogs(
         pressure=PressureConfig(backlog=BacklogConfig(timeout=timeout, quota=quota)),
     )
     context.config = config
-    context.system = "pulsar"
     return PulsarBacklogs(config, context), context
 
 
@@ -171,7 +170,7 @@ async def test_an_api_that_is_down_is_an_error_and_not_asked_a_thousand_times(tr
 async def test_the_plugin_offers_it_where_there_is_an_admin_api() -> None:
     async with server(Cluster({stats_of(ORDERS): {**STATS, "backlogQuotaLimitSize": 5}})) as api:
         _, context = backlogs(api.url, ORDERS)
-        [source] = sluicegate_pressure_sources(context)
+        [source] = PulsarDriver().pressure_sources(context)
         assert (source.name, source.kind) == ("pulsar_backlog", "backlog")
         assert await source.read() == await source.read() == {ORDERS: Backlog(308_599, 5)}
         assert len(api.asked) == 1
@@ -179,9 +178,7 @@ async def test_the_plugin_offers_it_where_there_is_an_admin_api() -> None:
         await source.read()
         assert len(api.asked) == 2
     context.config = context.config.model_copy(update={"admin": None})
-    assert sluicegate_pressure_sources(context) == []
-    context.system = "kafka"
-    assert sluicegate_pressure_sources(context) == []
+    assert PulsarDriver().pressure_sources(context) == []
 
 
 @pytest.mark.seed("S5-022")

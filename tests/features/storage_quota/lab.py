@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType, SimpleNamespace
 from typing import Any, cast
 
+from sluicegate.broker import BrokerContext
 from sluicegate.config.storage import StorageConfig
 from sluicegate.config.tls import context_for_broker
 from sluicegate.features.storage_quota.snapshot import BrokerUsage
 from sluicegate.features.storage_quota.volumes import Limit, Limits, LimitType, Volume
-from sluicegate.hooks import BrokerContext
 from sluicegate.model import EffectivePolicies
 
 WALL_MS = 1_650_000_000_000

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 import sluicegate_kafka.cluster.admin
-from sluicegate.hooks import BrokerContext
+from sluicegate.broker import BrokerContext
 from sluicegate_kafka.cluster.log_dirs import LogDir
 from sluicegate_kafka.cluster.storage import ClusterVolumes
 from sluicegate_kafka.config import KafkaConfig

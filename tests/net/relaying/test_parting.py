@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+from tests.gateway.echo_plugin import RawSession
+
 from sluicegate.net.relaying.parting import part
 from sluicegate.net.relaying.turns import Turns
 
@@ -45,7 +47,7 @@ class Parting:
             yield
 
 
-class Plain:
+class Plain(RawSession):
     """A session that is ended at once, and raises."""
 
     def closed(self, now_ns: int) -> None:
@@ -88,6 +90,6 @@ def test_a_slice_that_raises_is_logged_and_ends_the_others() -> None:
 
 
 def test_a_session_without_slices_is_ended_at_once() -> None:
-    loop, failures = ended(Plain())
+    loop, failures = ended(Plain("10.0.0.1:5"))
     assert loop.due == []
     assert list(map(str, failures)) == ["closed"]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeAlias
 
+from sluicegate.broker import BrokerContext
 from sluicegate.engine.check import Check
 from sluicegate.engine.pressure import Backlog
 from sluicegate.engine.state import TopicState
@@ -27,7 +28,6 @@ from sluicegate.features.adaptive.logs import (
 from sluicegate.features.adaptive.readings import Readings
 from sluicegate.features.adaptive.settings import ENABLED, Settings
 from sluicegate.features.adaptive.topic import NO_BACKLOG, Evaluation, Step, ThrottledTopic
-from sluicegate.hooks import BrokerContext
 from sluicegate.log_throttle import LineLimiter
 from sluicegate.model import EffectivePolicies
 

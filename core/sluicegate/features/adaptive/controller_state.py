@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from sluicegate.broker import BrokerContext
 from sluicegate.engine.bucket import SECOND_NS
 from sluicegate.features.adaptive.readings import Readings
 from sluicegate.features.adaptive.settings import Settings
 from sluicegate.features.adaptive.topic import ThrottledTopic
-from sluicegate.hooks import BrokerContext
 
 KEY = "adaptive.status"
 _EVERY_NS = 5 * SECOND_NS

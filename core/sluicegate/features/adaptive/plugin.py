@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from sluicegate.broker import BrokerContext
 from sluicegate.config.models import PolicyModel
 from sluicegate.engine.check import Check
 from sluicegate.engine.state import TopicState
@@ -9,7 +10,7 @@ from sluicegate.engine.task import Task
 from sluicegate.features.adaptive.controller import AdaptiveController
 from sluicegate.features.adaptive.controller_state import KEY
 from sluicegate.features.adaptive.settings import ENABLED, POLICY, AdaptivePolicies
-from sluicegate.hooks import BrokerContext, hookimpl
+from sluicegate.hooks import hookimpl
 from sluicegate.model import EffectivePolicies, TopicName
 
 

@@ -10,7 +10,7 @@ from enum import StrEnum
 from math import inf
 from typing import Any, Final, TypeAlias
 
-from sluicegate.broker import BrokerDriver
+from sluicegate.broker import BaseDriver
 from sluicegate.engine.hierarchy import DISABLED_BY_ZERO, Resolver
 from sluicegate.model import (
     EffectivePolicies,
@@ -92,7 +92,7 @@ class Entry:
     """Messages and bytes per second of single principals."""
 
     @classmethod
-    def of(cls, driver: BrokerDriver, config: Any) -> "Entry":
+    def of(cls, driver: BaseDriver, config: Any) -> "Entry":
         """That of a configured broker."""
         quotas = {each.principal: (each.messages, each.bytes) for each in config.quotas}
         return cls(lambda topic: driver.name_of(topic, config), config.rule_of_names, quotas)

@@ -3,12 +3,11 @@
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from typing import cast
 
-from sluicegate.broker import OptionalDriver
+from sluicegate.broker import BaseDriver, BrokerContext
 from sluicegate.engine.task import Task
 from sluicegate.features.drift.comparing import Entry, Kind, by_place
-from sluicegate.hooks import BrokerContext, hookimpl
+from sluicegate.hooks import hookimpl
 from sluicegate.own_settings import OwnSettings, OwnSettingsError
 
 _FIRST_MS = 60_000
@@ -22,9 +21,10 @@ METRIC = "sluicegate_drift"
 @hookimpl
 def sluicegate_tasks(context: BrokerContext) -> Sequence[Task]:
     """Ask the broker now and then, if its driver can and its entry wants it."""
-    if not hasattr(context.driver, "own_settings") or not context.config.drift_interval:
+    driver = context.driver
+    if driver is None or not driver.tells_own_settings or not context.config.drift_interval:
         return []
-    watch = DriftWatch(context)
+    watch = DriftWatch(context, driver)
     return [Task("drift", watch.interval_ms, watch.run)]
 
 
@@ -32,11 +32,12 @@ class DriftWatch:
     """Compares the settings of one broker with the policies in force, again and again.
 
     :param context: its gateway.
+    :param driver: of its kind of broker.
     """
 
-    def __init__(self, context: BrokerContext) -> None:
+    def __init__(self, context: BrokerContext, driver: BaseDriver) -> None:
         self._context = context
-        self._driver = cast("OptionalDriver", context.driver)
+        self._driver = driver
         self._runs = 0
         self._metric = context.metrics.gauge(
             METRIC,

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 
+from sluicegate.broker import BrokerContext
 from sluicegate.config.models import BrokerConfig
 from sluicegate.config.pressure_section import MemorySource
 from sluicegate.engine.pressure import PressureSource
 from sluicegate.features.pressure.process import ProcessMemory
 from sluicegate.features.pressure.scraped_memory import MetricsMemory
-from sluicegate.hooks import BrokerContext, hookimpl
+from sluicegate.hooks import hookimpl
 
 
 @hookimpl

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from sluicegate.broker import BrokerContext
 from sluicegate.config.models import PolicyModel
 from sluicegate.config.storage import StorageConfig
 from sluicegate.engine.factors import Factor
@@ -9,7 +10,7 @@ from sluicegate.engine.task import Task
 from sluicegate.features.storage_quota.quota import StorageQuota
 from sluicegate.features.storage_quota.quota_fields import POLICY, StoragePolicies, limits_of
 from sluicegate.features.storage_quota.sources import reader
-from sluicegate.hooks import BrokerContext, hookimpl
+from sluicegate.hooks import hookimpl
 
 __all__ = ["StoragePolicies", "StorageQuotas"]
 

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias, cast
 
+from sluicegate.broker import BrokerContext
 from sluicegate.config.models import OnUnknown
 from sluicegate.config.storage import StorageConfig
 from sluicegate.engine.factors import Factor
@@ -15,7 +16,6 @@ from sluicegate.features.storage_quota.quota_metrics import StorageMetrics
 from sluicegate.features.storage_quota.snapshot import BrokerUsage, Snapshot
 from sluicegate.features.storage_quota.usage_tracker import UsageTracker, Verdict
 from sluicegate.features.storage_quota.volumes import Limits, State
-from sluicegate.hooks import BrokerContext
 
 Read: TypeAlias = Callable[[], Awaitable[Mapping[str, BrokerUsage]]]
 """Reads the usage by node id. May raise any error. Nodes missing in the result keep their last state."""

@@ -1,6 +1,6 @@
 """Deadlines of a client: its first bytes, its login, and the end of each frame."""
 
-from sluicegate.broker import Session
+from sluicegate.broker import BaseSession
 from sluicegate.net.limits import Limits
 
 _HALF_CLOSED_NS = 30_000_000_000
@@ -19,7 +19,7 @@ class Deadlines:
         self._login_from_ns = self._progress_ns = now_ns
 
     def missed(
-        self, session: Session | None, now_ns: int, limits: Limits, *, is_paused: bool, has_said: bool
+        self, session: BaseSession | None, now_ns: int, limits: Limits, *, is_paused: bool, has_said: bool
     ) -> tuple[str, str] | None:
         """The deadline that the client has missed: counter and detail of its closing.
 
@@ -35,15 +35,15 @@ class Deadlines:
             return "frame_timed_out", "a frame was begun and not finished"
         return None
 
-    def _is_login_late(self, session: Session | None, now_ns: int, login_ns: int, has_said: bool) -> bool:
-        if session is not None and getattr(session, "is_logged_in", True):
+    def _is_login_late(self, session: BaseSession | None, now_ns: int, login_ns: int, has_said: bool) -> bool:
+        if session is not None and session.is_logged_in:
             self._login_from_ns = 0
             return False
         if session is None and has_said:
             return False  # it waits for its broker: the client is not late
         return 0 < login_ns < now_ns - self._login_from_ns
 
-    def _is_frame_late(self, session: Session, now_ns: int, frame_ns: int, is_paused: bool) -> bool:
+    def _is_frame_late(self, session: BaseSession, now_ns: int, frame_ns: int, is_paused: bool) -> bool:
         if is_paused:
             self._progress_ns = now_ns
             return False

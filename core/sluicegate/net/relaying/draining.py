@@ -28,7 +28,7 @@ async def drain(live: Collection[ClientSide], deadline_s: float, quiet_s: float)
     until_ns = monotonic_ns() + int(deadline_s * 1e9)
     quiet_ns = int(quiet_s * 1e9)
     for client in tuple(live):
-        if not getattr(client.session, "reads_while_ending", False):
+        if client.session is None or not client.session.reads_while_ending:
             client.pause(ENDING)
     while live and monotonic_ns() < until_ns:
         closed = 0
@@ -45,14 +45,13 @@ async def drain(live: Collection[ClientSide], deadline_s: float, quiet_s: float)
 
 def _see_off(client: ClientSide, now_ns: int, quiet_ns: int) -> None:
     """Close a client if it has no pending requests."""
-    ending = getattr(client.session, "ending", None)
-    if ending is None:
-        owed_ns = ANSWER_NS if client.unanswered else quiet_ns
-        if client.at_rest and now_ns - client.last_ns > owed_ns:
-            client.close()
-        return
     try:
-        commands = ending(now_ns)
+        commands = client.session.ending(now_ns) if client.session is not None else None
+        if commands is None:
+            owed_ns = ANSWER_NS if client.unanswered else quiet_ns
+            if client.at_rest and now_ns - client.last_ns > owed_ns:
+                client.close()
+            return
         if commands and isinstance(commands[-1], Close):
             client.pause(ENDING)  # unread bytes must not reset the connection
         if commands:

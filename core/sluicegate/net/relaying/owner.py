@@ -3,7 +3,7 @@
 import asyncio
 from typing import Protocol, TypeVar
 
-from sluicegate.broker import BrokerFront
+from sluicegate.broker import BaseSession, Listener
 from sluicegate.net.relaying.splicing import Pipes
 from sluicegate.net.relaying.turns import Turns
 
@@ -20,15 +20,17 @@ class Owner(Protocol[_Client]):
     bytes_from_brokers: int
 
     @property
-    def front(self) -> BrokerFront:
-        """Makes the sessions."""
-
-    @property
     def is_tls(self) -> bool:
         """Whether either side uses TLS."""
 
     def opened(self, client: _Client, /) -> None:
         """A client is connected."""
+
+    def session(self, listener: Listener, peer: str, now_ns: int, /) -> BaseSession:
+        """Make the session of a client.
+
+        :raises Exception: if the front cannot.
+        """
 
     def forget(self, client: _Client, /) -> None:
         """Both connections of a client are closed."""

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-from sluicegate.broker import Session
+from sluicegate.broker import BaseSession
 
 Queue: TypeAlias = Callable[[Callable[[], object]], None]
 """Schedules work for a turn of the event loop."""
 
 
-def part(session: Session, now_ns: int, queue: Queue, failed: Callable[[Exception], None]) -> None:
+def part(session: BaseSession, now_ns: int, queue: Queue, failed: Callable[[Exception], None]) -> None:
     """End a session whose connection is closed.
 
     :param session: the caller must not use it afterwards.
@@ -18,11 +18,7 @@ def part(session: Session, now_ns: int, queue: Queue, failed: Callable[[Exceptio
     :param failed: called with what the session raises.
     """
     try:
-        slices = getattr(session, "parting", None)
-        if slices is None:
-            session.closed(now_ns)
-            return
-        _go_on(slices(now_ns), queue, failed)
+        _go_on(session.parting(now_ns), queue, failed)
     except Exception as error:  # noqa: BLE001 - must not keep others from being served
         failed(error)
 

@@ -13,16 +13,15 @@ from typing import cast
 from sluicegate.broker import (
     PASS,
     Ask,
+    BaseSession,
     Buffer,
     Close,
     Command,
     Dial,
     Listener,
     NextTurn,
-    OptionalSession,
     PauseReading,
     ResumeReading,
-    Session,
     ToClient,
     ToUpstream,
     WakeAt,
@@ -83,7 +82,7 @@ class ClientSide(PausableReading):
         self.connections = connections
         self.peer = peer
         self.address = peer.rpartition(":")[0]
-        self.session: Session | None = None
+        self.session: BaseSession | None = None
         """None until the broker is connected."""
         self.last_ns = monotonic_ns()
         """When bytes last came from either side, or held ones went on."""
@@ -102,12 +101,12 @@ class ClientSide(PausableReading):
     @property
     def principal(self) -> str:
         """The principal that the broker has accepted; `ANONYMOUS` if there is none."""
-        return str(getattr(self.session, "principal", ANONYMOUS))
+        return self.session.principal if self.session is not None else ANONYMOUS
 
     @property
     def name(self) -> str:
         """Identifies this client in log lines."""
-        return self.session.client if self.session is not None else self.peer
+        return (self.session.client if self.session is not None else "") or self.peer
 
     # -- what the event loop calls ----------------------------------------------------------------
 
@@ -151,7 +150,7 @@ class ClientSide(PausableReading):
             self._learn(count, spent_ns)
 
     def _hand_on(self, data: bytes, now_ns: int) -> None:
-        session = cast("Session", self.session)
+        session = cast("BaseSession", self.session)
         self.last_ns = now_ns
         self.connections.bytes_from_clients += len(data)
         try:
@@ -213,17 +212,17 @@ class ClientSide(PausableReading):
             self.begin()
             return
         self.resume(DIALLING)
-        if upstream.stands_in and (tell := getattr(self.session, "stands_in", None)) is not None:
-            tell()
-        self.turn(cast("OptionalSession", self.session).dialled, monotonic_ns())
+        if upstream.stands_in:
+            self.session.stands_in()
+        self.turn(self.session.dialled, monotonic_ns())
 
     def undialled(self, reason: str) -> None:
         """No broker can be connected: the session tells its client if it can, else the client is closed."""
-        if (tell := getattr(self.session, "undialled", None)) is None:
+        if self.session is None:
             self.close("upstream_unreachable", reason)
         else:
             self.resume(DIALLING)
-            self.turn(tell, reason, monotonic_ns())
+            self.turn(self.session.undialled, reason, monotonic_ns())
 
     def begin(self) -> None:
         """Begin the session, with what the client sent meanwhile."""
@@ -231,7 +230,7 @@ class ClientSide(PausableReading):
             return
         self.last_ns = now_ns = monotonic_ns()
         try:
-            self.session = self.connections.front.session(self._listener, self.peer, now_ns)
+            self.session = self.connections.session(self._listener, self.peer, now_ns)
         except Exception as error:  # noqa: BLE001 - a front that raises ends this client only
             self.failed(error)
             return
@@ -339,7 +338,7 @@ class ClientSide(PausableReading):
             or (self._upstream is not None and self._upstream.moved_ns)
             or self._wake_up is not None
             or session.held_bytes
-            or getattr(session, "open_calls", 0)
+            or session.open_calls
             or self._queued()
         )
 

@@ -12,7 +12,7 @@ from sluicegate.net.relaying.read_control import FULL
 from sluicegate.net.relaying.splicing import WORTHWHILE, Splice, begin
 
 if TYPE_CHECKING:
-    from sluicegate.broker import OptionalSession, Session
+    from sluicegate.broker import BaseSession
 
 HIGH_WATER, LOW_WATER = 256 * 1024, 64 * 1024
 """Bytes queued for one end above which its source is not read, and below which it is read again."""
@@ -25,7 +25,7 @@ _LARGE_READ = 16 * 1024
 class Downstream(Protocol):
     """The client's end of the connection, see `ClientSide`."""
 
-    session: "Session | None"
+    session: "BaseSession | None"
     to_client: Callable[[Buffer], None]
     closing_ns: int
     last_ns: int
@@ -154,9 +154,9 @@ class UpstreamSide(PacedReading):
         if count >= _LARGE_READ and client.session is not None and not self._pauses:
             self._look_ahead(client.session)
 
-    def _look_ahead(self, session: "Session") -> None:
+    def _look_ahead(self, session: "BaseSession") -> None:
         """Have the kernel move the rest of a long answer, if the session need not see it."""
-        count = getattr(session, "unread_bytes", 0)
+        count = session.unread_bytes
         connections, target = self._client.connections, self.client_transport
         if count < WORTHWHILE or connections.is_tls or self._splice or not target:
             return
@@ -177,7 +177,7 @@ class UpstreamSide(PacedReading):
             client.close("client_gone")  # what is in the pipe cannot be sent any more
             return
         self.resume(SPLICED)
-        client.turn(cast("OptionalSession", client.session).passed, splice.moved, monotonic_ns())
+        client.turn(cast("BaseSession", client.session).passed, splice.moved, monotonic_ns())
 
     @property
     def moved_ns(self) -> int:

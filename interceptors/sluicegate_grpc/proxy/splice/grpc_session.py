@@ -6,7 +6,18 @@ Rules of this file: no IO, no clock, no policy; the handlers know what a frame m
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from sluicegate.broker import PASS, Ask, Close, Command, Dial, NextTurn, ToClient, ToUpstream, WakeAt
+from sluicegate.broker import (
+    PASS,
+    Ask,
+    BaseSession,
+    Close,
+    Command,
+    Dial,
+    NextTurn,
+    ToClient,
+    ToUpstream,
+    WakeAt,
+)
 from sluicegate.sessions.pieces import NoRoomError
 from sluicegate_grpc.proxy.splice.absent import Absent
 from sluicegate_grpc.proxy.splice.answers import Answers
@@ -29,8 +40,8 @@ _REOPENING_NS = 50_000_000
 _ENDS = Refusal(UNAVAILABLE, "The gateway ends; connect again.")
 
 
-class GrpcSession:
-    """One client connection and its upstream connection, without their sockets (`broker.OptionalSession`).
+class GrpcSession(BaseSession):
+    """One client connection and its upstream connection, without their sockets.
 
     :param shared: the front's state.
     :param peer: the client's address, `host:port`.
@@ -235,7 +246,7 @@ class GrpcSession:
         return self._is_open
 
     def ending(self, now_ns: int) -> Sequence[Command]:
-        """Send GOAWAY, then close once no call is left to answer (`OptionalSession.ending`).
+        """Send GOAWAY, then close once no call is left to answer.
 
         Streams of messages have no end of their own: they end with UNAVAILABLE. Their clients open them again
         at once, and some take it for final if that meets GOAWAY or the closing connection (tonic 0.14:
@@ -261,7 +272,7 @@ class GrpcSession:
             pass
 
     def parting(self, now_ns: int) -> Iterator[None]:
-        """The same in slices (`OptionalSession.parting`)."""
+        """The same in slices."""
         self._holding.closed(now_ns)
         self._answers.closed(now_ns)
         if self._opening is not None:

@@ -9,10 +9,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sluicegate.broker import BrokerContext
 from sluicegate.config.pressure_section import BacklogConfig
 from sluicegate.engine.pressure import Backlog, PressureSource
 from sluicegate.features.pressure.pacing import Paced
-from sluicegate.hooks import BrokerContext
 from sluicegate_kafka.cluster.login import login_options
 from sluicegate_kafka.cluster.own_clients import own_client
 from sluicegate_kafka.config import KafkaConfig
@@ -149,7 +149,7 @@ async def _logs(
     }
 
 
-def pressure_sources(context: BrokerContext) -> Iterable[PressureSource]:
+def pressure_sources(context: BrokerContext) -> Sequence[PressureSource]:
     """Backlogs of a Kafka cluster."""
     config = context.config
     if not isinstance(config, KafkaConfig):

@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from sluicegate.broker import BrokerContext
 from sluicegate.config.storage import StorageConfig
 from sluicegate.engine.factors import Factor
 from sluicegate.engine.task import Task
@@ -12,7 +13,6 @@ from sluicegate.features.storage_quota.quota import Publish, Read, StorageQuota
 from sluicegate.features.storage_quota.snapshot import BrokerUsage
 from sluicegate.features.storage_quota.sources import reader
 from sluicegate.features.storage_quota.volumes import Volume
-from sluicegate.hooks import BrokerContext
 from sluicegate_kafka.cluster.login import login_options
 from sluicegate_kafka.cluster.snapshot_topic import SnapshotPublisher, SnapshotTopic
 from sluicegate_kafka.config import KafkaConfig

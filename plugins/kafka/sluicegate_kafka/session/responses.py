@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import NamedTuple
 
-from sluicegate.broker import PASS, Buffer, Close, Command, NextTurn, ToClient, ToUpstream
+from sluicegate.broker import PASS, BaseSession, Buffer, Close, Command, NextTurn, ToClient, ToUpstream
 from sluicegate.sessions.pieces import ALL, NO_ROOM, NoRoomError, Pieces
 from sluicegate.sessions.work import Running
 from sluicegate_kafka.codec.errors import ProtocolError
@@ -52,7 +52,7 @@ class _Reading(NamedTuple):
     whole: Buffer
 
 
-class ResponseStream:
+class ResponseStream(BaseSession):
     """The broker-to-client direction of a connection; the session is the rest.
 
     :param shared: the front's state.

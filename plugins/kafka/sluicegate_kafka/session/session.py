@@ -53,7 +53,7 @@ _NOTHING = (b"", 0, 0)
 
 
 class KafkaSession(ResponseStream):
-    """One client connection and its upstream connection, without their sockets (`broker.Session`)."""
+    """One client connection and its upstream connection, without their sockets."""
 
     __slots__ = (
         "_ahead",
@@ -115,7 +115,7 @@ class KafkaSession(ResponseStream):
 
     @property
     def places_bytes(self) -> int:
-        """About how much memory its places on topics take (`OptionalSession.places_bytes`)."""
+        """About how much memory its places on topics take."""
         fetching = self.fetching.reading.places_bytes
         return self.producing.places_bytes + fetching + self.grouping.places_bytes
 
@@ -409,7 +409,7 @@ class KafkaSession(ResponseStream):
     # -- the end ----------------------------------------------------------------------------------
 
     def ending(self, now_ns: int) -> Sequence[Command]:
-        """Close between requests (`OptionalSession.ending`): clients find the broker again by Metadata."""
+        """Close between requests: clients find the broker again by Metadata."""
         self._partial_request.drop()
         is_busy = self._suspended or self.outstanding.queue or self._skip_upstream
         return () if is_busy else [Close("")]
@@ -419,7 +419,7 @@ class KafkaSession(ResponseStream):
         at_once(self.parting(now_ns))
 
     def parting(self, now_ns: int) -> Slices[None]:
-        """The same in slices (`OptionalSession.parting`)."""
+        """The same in slices."""
         if (held := self._end_suspension()) is not None:
             held.close(now_ns)
         for late in tuple(self.connection.late):

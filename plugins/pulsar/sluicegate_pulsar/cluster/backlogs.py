@@ -1,14 +1,14 @@
 """Backlogs from Pulsar's admin API: each topic's size and quota."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
+from sluicegate.broker import BrokerContext
 from sluicegate.engine.pressure import Backlog, PressureSource
 from sluicegate.engine.state import TopicState
 from sluicegate.features.pressure.pacing import Paced
-from sluicegate.hooks import BrokerContext
 from sluicegate_pulsar.cluster.admin import AdminApi, AdminApiError
 from sluicegate_pulsar.cluster.brokers import Brokers
 from sluicegate_pulsar.config import PulsarConfig
@@ -149,7 +149,7 @@ def _limit(quotas: Mapping[str, Any]) -> int | None:
     return int(quota.get("limitSize", quota.get("limit", -1)))
 
 
-def pressure_sources(context: BrokerContext) -> Iterable[PressureSource]:
+def pressure_sources(context: BrokerContext) -> Sequence[PressureSource]:
     """Backlogs of a cluster whose entry has an admin API."""
     config = context.config
     if not isinstance(config, PulsarConfig) or config.admin is None:

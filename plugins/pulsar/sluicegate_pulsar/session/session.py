@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from sluicegate.broker import (
     PASS,
     Ask,
+    BaseSession,
     Close,
     Command,
     Dial,
@@ -33,8 +34,8 @@ from sluicegate_pulsar.session.shared.shared import Shared
 _TYPES = pb.BaseCommand.Type
 
 
-class PulsarSession:
-    """One client connection and its upstream connection, without their sockets (`broker.OptionalSession`).
+class PulsarSession(BaseSession):
+    """One client connection and its upstream connection, without their sockets.
 
     :param shared: the front's state.
     :param peer: the client's address, `host:port`.
@@ -211,7 +212,7 @@ class PulsarSession:
         return self._finish(out, now_ns)
 
     def ending(self, now_ns: int) -> Sequence[Command]:
-        """Tell the client to reopen everything, elsewhere, then close (`OptionalSession.ending`).
+        """Tell the client to reopen everything, elsewhere, then close.
 
         Not before all receipts are sent: a client that reopens its producer resends everything without
         a receipt.
@@ -234,7 +235,7 @@ class PulsarSession:
             pass
 
     def parting(self, now_ns: int) -> Iterator[None]:
-        """The same in slices (`OptionalSession.parting`)."""
+        """The same in slices."""
         self._from_client.drop()
         self._from_broker.drop()
         yield from self.producing.parting(now_ns)

@@ -13,7 +13,7 @@ from tests.grpc.proxy.splice.oracle import gate, service
 from tests.grpc.proxy.splice.oracle.peers import Peer, Settled
 from tests.grpc.proxy.splice.oracle.wire import Wire
 
-from sluicegate.broker import Session
+from sluicegate.broker import BaseSession
 
 _WINDOW: Final = SettingCodes.INITIAL_WINDOW_SIZE
 _FRAME: Final = SettingCodes.MAX_FRAME_SIZE
@@ -68,7 +68,7 @@ class Play:
     windows: tuple[int, int] = (65_535, 65_535)
     table: int = 4_096
     shrinks: bool = False
-    session: Session | None = None
+    session: BaseSession | None = None
     """What stands between them, if it is not the gate."""
     calls: dict[int, Call] = field(default_factory=dict)
     pings: int = 0

@@ -17,17 +17,13 @@ from tests.grpc.proxy.splice.oracle.reshape import (
     Frame,
 )
 
-from sluicegate.broker import Command, ToClient, ToUpstream
+from sluicegate.broker import BaseSession, Command, ToClient, ToUpstream
 
 _PROGRAM = [("other", 1, 4), ("settle", 0, 0), ("send", 0, 3), ("settle", 0, 0), ("publish", 0, 4)]
 
 
-class Meddling:
+class Meddling(BaseSession):
     """Passes every frame through a function; None loses it."""
-
-    held_bytes = 0
-    frame_began_ns = 0
-    client = "meddling"
 
     def __init__(self, meddle: Callable[[Frame], bytes | None]) -> None:
         self._meddle = meddle
@@ -45,14 +41,6 @@ class Meddling:
 
     def _through(self, cutter: Cutter, data: bytes) -> bytes:
         return b"".join(self._meddle(found) or b"" for found in cutter.feed(data))
-
-    def wake(self, now_ns: int, client_gone: bool) -> Sequence[Command]:
-        return ()
-
-    def answered(self, question: object, answer: object, now_ns: int) -> Sequence[Command]:
-        return ()
-
-    def closed(self, now_ns: int) -> None: ...
 
 
 def loses_credit(found: Frame) -> bytes | None:

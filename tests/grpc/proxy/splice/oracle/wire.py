@@ -10,6 +10,7 @@ from tests.grpc.proxy.splice.oracle.reshape import Choose
 from sluicegate.broker import (
     PASS,
     Ask,
+    BaseSession,
     Buffer,
     Close,
     Command,
@@ -17,7 +18,6 @@ from sluicegate.broker import (
     PassOn,
     PauseReading,
     ResumeReading,
-    Session,
     ToClient,
     ToUpstream,
     WakeAt,
@@ -60,7 +60,7 @@ class Wire:
 
     def __init__(
         self,
-        session: Session,
+        session: BaseSession,
         choose: Choose = lambda _: 1,
         windows: tuple[int, int] = (65_535, 65_535),
         table: int = 4_096,
