@@ -1,12 +1,14 @@
 """A kit for authors of plugins: gates built in one line, a clock that you turn, a sink that remembers.
 
-The pytest fixtures are in `sluicegate.testing.fixtures`; name it in `pytest_plugins` of your conftest.
+`SessionWire` stands between a client and a broker that a test plays. The pytest fixtures are in
+`sluicegate.testing.fixtures`; name it in `pytest_plugins` of your conftest.
 """
 
 from sluicegate.testing.clock import ManualClock
 from sluicegate.testing.context import ManualContext
 from sluicegate.testing.faults import PluginFaultError
 from sluicegate.testing.gates import build_gate, load_plugin, plugin_manager
+from sluicegate.testing.session_wire import SessionWire
 from sluicegate.testing.sink import NullSink, Recorded, RecordingSink
 
 __all__ = [
@@ -16,6 +18,7 @@ __all__ = [
     "PluginFaultError",
     "RecordingSink",
     "Recorded",
+    "SessionWire",
     "build_gate",
     "plugin_manager",
     "load_plugin",

@@ -7,9 +7,9 @@ from typing import Any
 
 from tests.bench import SECOND, START, Bench
 from tests.kafka.codec.entities import request_frame, response_frame
-from tests.wire import SessionWire
 
 from sluicegate.broker import PauseReading
+from sluicegate.testing import SessionWire
 from sluicegate_kafka.cluster.nodes import Nodes
 from sluicegate_kafka.codec.primitives import with_length
 from sluicegate_kafka.config import KafkaConfig

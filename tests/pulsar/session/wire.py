@@ -1,14 +1,13 @@
 """A Pulsar session between a client and a broker that tests play, frame by frame."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from tests.bench import SECOND, START
 from tests.bench import Bench as AnyBench
 from tests.pulsar.session import messages
-from tests.wire import SessionWire
 
-from sluicegate.broker import Command, Dial, PauseReading, ResumeReading
 from sluicegate.model import PolicyValue
+from sluicegate.testing import SessionWire
 from sluicegate_pulsar.cluster.brokers import Brokers
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.config import PulsarConfig
@@ -60,25 +59,11 @@ class Wire(SessionWire[PulsarSession]):
     ) -> None:
         self.shared = shared or shared_of(bench, **options)
         super().__init__(PulsarSession(self.shared, peer, self.shared.config.addresses))
-        self.is_paused = False
-        """Whether the gate reads nothing from the client now."""
         if is_open:
             self.client_sends(messages.connect(version))
             self.broker_sends(messages.connected())
             self.sent_up()
             self.sent_down()
-
-    def carry_out(self, commands: Sequence[Command]) -> None:
-        for command in commands:
-            super().carry_out([command])
-            if isinstance(command, Dial):
-                self.carry_out(self.session.dialled(self.now))
-            elif isinstance(command, PauseReading | ResumeReading):
-                self.is_paused = isinstance(command, PauseReading)
-
-    def close(self) -> None:
-        """Both connections are gone."""
-        self.session.closed(self.now)
 
     def sent_up(self) -> list[bytes]:
         """Frames that reached the broker since the last call."""
