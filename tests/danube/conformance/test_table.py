@@ -440,7 +440,7 @@ LEVELS = (
                 max_producers_per_topic=1,
                 max_message_size="1KiB",
                 max_publish_rate="1/s",
-                observe_only=True,
+                mode="observe",
             ),
             [attach("a"), attach("b"), publish("b", size=2 * KIB), publish("b", times=3)],
         ),
