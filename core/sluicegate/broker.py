@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, TypeAlias
 from sluicegate.engine.budget import Budget
 from sluicegate.engine.gates import GateCache
 from sluicegate.engine.hierarchy import Resolver
-from sluicegate.model import Level, PolicySet, TopicName
+from sluicegate.model import CloseReason, Level, PolicySet, TopicName
 from sluicegate.own_settings import BrokerTlsFiles, OwnSettings
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
@@ -71,9 +71,12 @@ class NextTurn:
 
 @dataclass(slots=True)
 class Close:
-    """Send what is queued, then close both sides. `counter` is the reason in metrics and logs."""
+    """Send what is queued, then close both sides.
 
-    counter: str
+    `counter` is the reason in metrics and logs; None for an end that needs no mention.
+    """
+
+    counter: CloseReason | None = None
     detail: str = ""
 
 
