@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 
 from sluicegate.broker import Listener, Services
 from sluicegate.model import MethodMap
+from sluicegate_grpc.events import GrpcEvent
 from sluicegate_grpc.proxy.config import GrpcConfig
 from sluicegate_grpc.proxy.edits import Edits
 from sluicegate_grpc.proxy.splice import GrpcSession, Shared
@@ -97,8 +98,8 @@ class GrpcFront:
         calls = self._shared.calls
         return {
             **self._shared.counters(),
-            "ghosts_released": calls.attachments.ghosts_released,
-            "unknown_ids": calls.unknown_ids,
+            str(GrpcEvent.GHOSTS_RELEASED): calls.attachments.ghosts_released,
+            str(GrpcEvent.UNKNOWN_IDS): calls.unknown_ids,
         }
 
     async def stop(self) -> None:
