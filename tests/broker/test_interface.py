@@ -20,6 +20,7 @@ from sluicegate.api import (
     MethodMap,
     helper,
 )
+from sluicegate.model import ConnectionClose, SessionClose
 from sluicegate.runtime.plugins import PluginError, Plugins, load_plugins, plugins_of
 
 
@@ -145,8 +146,8 @@ def test_a_session_has_defaults_for_all_but_the_two_streams() -> None:
     assert (it.places_bytes, it.unread_bytes, it.open_calls, it.reads_while_ending) == (0, 0, 0, False)
     assert it.ending(1) is None
     assert it.wake(1, client_gone=False) == it.answered("?", None, 1) == it.passed(1, 1) == ()
-    assert it.wake(1, client_gone=True) == (Close("client_gone"),)
-    assert it.undialled("refused", 1) == (Close("upstream_unreachable", "refused"),)
+    assert it.wake(1, client_gone=True) == (Close(SessionClose.CLIENT_GONE),)
+    assert it.undialled("refused", 1) == (Close(ConnectionClose.UPSTREAM_UNREACHABLE, "refused"),)
     assert list(it.parting(1)) == []
     with pytest.raises(NotImplementedError, match="Acme returns Dial"):
         it.dialled(1)

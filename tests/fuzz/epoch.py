@@ -202,7 +202,7 @@ class Epoch:
 
     def _forget(self, link: Link) -> None:
         if link.closing is not None:
-            counter = link.closing.counter
+            counter = str(link.closing.counter or "")
             self.tally.closes[counter] = self.tally.closes.get(counter, 0) + 1
 
 

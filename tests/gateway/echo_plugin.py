@@ -24,9 +24,13 @@ from sluicegate.broker import (
     WakeAt,
 )
 from sluicegate.config import BrokerConfig
-from sluicegate.model import Action, Operation, OperationKind, TopicName
+from sluicegate.model import Action, CloseReason, Operation, OperationKind, SessionClose, TopicName
 
 MS = 1_000_000
+
+
+class EchoClose(CloseReason):
+    ASKED_TO_CLOSE = "asked_to_close", "A test asked for it."
 
 
 class EchoConfig(BrokerConfig):
@@ -139,7 +143,11 @@ class LineSession(BaseSession):
         if line == b"raise\n":
             raise RuntimeError("the session has a bug")
         if line == b"bye\n":
-            return [ToClient(b"bye\n"), Close("asked_to_close", "the test asked"), ToClient(b"never\n")]
+            return [
+                ToClient(b"bye\n"),
+                Close(EchoClose.ASKED_TO_CLOSE, "the test asked"),
+                ToClient(b"never\n"),
+            ]
         return [ToUpstream(line)]
 
     def _await(self, line: bytes, seen: Path, go: Path, now_ns: int) -> Sequence[Command]:
@@ -180,7 +188,7 @@ class LineSession(BaseSession):
     def wake(self, now_ns: int, client_gone: bool) -> Sequence[Command]:
         self.front.wakes.append((now_ns, client_gone))
         if client_gone:
-            return [Close("client_gone")]
+            return [Close(SessionClose.CLIENT_GONE)]
         if self.paused:
             self.paused = False
             return [ResumeReading(), ResumeReading()]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from sluicegate.broker import PASS, BaseSession, Close, Command, Listener, PauseReading
+from sluicegate.model import SessionClose
 from sluicegate.net.relaying import fair_reading, relay, turns, upstream_side
 from sluicegate.net.relaying.fair_reading import TURN
 from sluicegate.net.relaying.read_control import SESSION
@@ -253,7 +254,7 @@ async def test_queued_bytes_survive_a_reset_by_the_broker(lab: Lab) -> None:
 
 async def test_closing_a_client_in_its_turn_skips_no_other(lab: Lab) -> None:
     peer, other = lab.peer(), lab.peer()
-    peer.session.says = [Close("test")]
+    peer.session.says = [Close(SessionClose.CLIENT_GONE)]
     peer.side.data_received(READ)
     assert len(peer.session.reads) == 1
     other.side.data_received(READ)

@@ -11,7 +11,8 @@ from tests.gateway.lab import LIMITS, Streams, lab, on_uvloop, upstream
 from tests.waiting import LONG_S
 
 from sluicegate.broker import ToClient
-from sluicegate.net.admission import ADDRESS, FULL, OVERLOAD, ConnectionPlaces, share_of
+from sluicegate.model import ConnectionEvent
+from sluicegate.net.admission import ConnectionPlaces, share_of
 from sluicegate.net.relief import largest_first
 
 _MIB = 1024 * 1024
@@ -40,15 +41,15 @@ def test_one_address_cannot_take_all_connections() -> None:
     limits = LIMITS.__class__(10, 0, 0, 0, 1.0, address_share=0.5)
     admission = ConnectionPlaces(limits)
     for connected in range(5):
-        assert admission.refusal("10.0.0.1", connected) == ""
+        assert admission.refusal("10.0.0.1", connected) is None
         admission.joined("10.0.0.1")
-    assert admission.refusal("10.0.0.1", 5) == ADDRESS
-    assert admission.refusal("10.0.0.2", 5) == ""
-    assert admission.refusal("10.0.0.2", 10) == FULL
+    assert admission.refusal("10.0.0.1", 5) == ConnectionEvent.REFUSED_ADDRESS
+    assert admission.refusal("10.0.0.2", 5) is None
+    assert admission.refusal("10.0.0.2", 10) == ConnectionEvent.REFUSED
     admission.left("10.0.0.1")
-    assert admission.refusal("10.0.0.1", 4) == ""
+    assert admission.refusal("10.0.0.1", 4) is None
     admission.is_overloaded = True
-    assert admission.refusal("10.0.0.2", 4) == OVERLOAD
+    assert admission.refusal("10.0.0.2", 4) == ConnectionEvent.REFUSED_OVERLOAD
     for _ in range(4):
         admission.left("10.0.0.1")
     assert not admission._by_address

@@ -8,6 +8,7 @@ from tests.gateway.echo_plugin import RawSession
 from tests.gateway.lab import lab, on_uvloop, upstream
 
 from sluicegate.broker import PASS, Ask, Close, Command, NextTurn, ToClient, ToUpstream
+from sluicegate.model import SessionClose
 from sluicegate.net.relaying.relay import ClientSide
 
 BULK = 32 * 1024 * 1024
@@ -71,7 +72,7 @@ class PublishingSession(SlicingSession):
 
     def wake(self, now_ns: int, client_gone: bool) -> Sequence[Command]:
         """The client has hung up while something of its own waited."""
-        return [Close("client_gone")] if client_gone else ()
+        return [Close(SessionClose.CLIENT_GONE)] if client_gone else ()
 
 
 @on_uvloop

@@ -18,6 +18,7 @@ from sluicegate.api import (
     ToUpstream,
     WakeAt,
 )
+from sluicegate.model import SessionClose
 from sluicegate.testing import SessionWire
 
 SECOND = 1_000_000_000
@@ -48,7 +49,7 @@ class Idle(BaseSession):
         return [ToClient(f"{answer}".encode()), ResumeReading()]
 
     def wake(self, now_ns: int, client_gone: bool) -> Sequence[Command]:
-        return [Close("client_gone" if client_gone else "client_idle")] if now_ns >= self.due_ns else ()
+        return [Close(SessionClose.CLIENT_GONE if client_gone else None)] if now_ns >= self.due_ns else ()
 
     def closed(self, now_ns: int) -> None:
         self.parted = True
@@ -81,7 +82,7 @@ def test_time_passes_with_the_wake_ups_that_were_asked_for(wire: SessionWire[Idl
     wire.wait(29)
     assert (wire.closed, wire.now) == (None, began + 29 * SECOND)
     wire.wait(2, client_gone=True)
-    assert (wire.closed, wire.now) == (Close("client_gone"), began + 31 * SECOND)
+    assert (wire.closed, wire.now) == (Close(SessionClose.CLIENT_GONE), began + 31 * SECOND)
 
 
 def test_questions_and_turns_are_the_tests_to_answer(wire: SessionWire[Idle]) -> None:

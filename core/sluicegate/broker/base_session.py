@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from sluicegate.broker.commands import Close, Command
 from sluicegate.broker.interface import Interface
-from sluicegate.model import ANONYMOUS
+from sluicegate.model import ANONYMOUS, ConnectionClose, SessionClose
 
 
 class BaseSession(Interface, ABC):
@@ -104,19 +104,19 @@ class BaseSession(Interface, ABC):
     def undialled(self, reason: str, now_ns: int) -> Sequence[Command]:
         """None of the brokers of `Dial` can be reached; the gateway does not try again.
 
-        A session that overrides it informs the client and returns `Close("upstream_unreachable")`, now or
+        A session that overrides it informs the client and closes with `UPSTREAM_UNREACHABLE`, now or
         later. By default the client is closed at once.
 
         :param reason: why, for the log and the client.
         """
-        return (Close("upstream_unreachable", reason),)
+        return (Close(ConnectionClose.UPSTREAM_UNREACHABLE, reason),)
 
     def wake(self, now_ns: int, client_gone: bool) -> Sequence[Command]:
         """The time of the last `WakeAt` has come. By default a client that is gone is closed.
 
         :param client_gone: whether the peer has disconnected meanwhile.
         """
-        return (Close("client_gone"),) if client_gone else ()
+        return (Close(SessionClose.CLIENT_GONE),) if client_gone else ()
 
     def answered(self, question: object, answer: object, now_ns: int) -> Sequence[Command]:
         """Handle the answer to an `Ask`. By default there is nothing to do.
@@ -132,7 +132,7 @@ class BaseSession(Interface, ABC):
         """The gateway shuts down; called about 50 times a second until the client is closed.
 
         The session drops an incomplete request: the client repeats it elsewhere. The last command is
-        `Close("")` as soon as closing loses no data and leaves no request with unknown outcome.
+        `Close()` as soon as closing loses no data and leaves no request with unknown outcome.
 
         :return: None leaves it to the gateway, which closes the client once it is quiet; so does the default.
         """

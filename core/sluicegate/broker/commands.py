@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from sluicegate.model import CloseReason
+
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 
@@ -57,9 +59,12 @@ class NextTurn:
 
 @dataclass(slots=True)
 class Close:
-    """Send what is queued, then close both sides. `counter` is the reason in metrics and logs."""
+    """Send what is queued, then close both sides.
 
-    counter: str
+    `counter` is the reason in metrics and logs; None for an end that needs no mention.
+    """
+
+    counter: CloseReason | None = None
     detail: str = ""
 
 

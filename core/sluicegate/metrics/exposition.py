@@ -15,6 +15,7 @@ from sluicegate.metrics.limit_families import limit_families
 from sluicegate.metrics.plugin_families import Family, plugin_families
 from sluicegate.metrics.processes import build_info, process_metrics
 from sluicegate.metrics.rollouts import rollout_families
+from sluicegate.model import ConnectionClose, ConnectionEvent
 from sluicegate.runtime.use import RATE_TYPES
 
 Snapshot = Mapping[str, Any]
@@ -23,32 +24,7 @@ Status = Mapping[str, Any]
 """Of the supervisor, as `Supervisor.status` makes it."""
 _APPLIED = frozenset({"reject", "drop"})
 
-EVENTS = {
-    "connections_accepted": "Client connections accepted.",
-    "connections_closed": "Client connections ended.",
-    "connections_refused": "Clients turned away because of max_connections.",
-    "connections_refused_address": "Clients turned away because of address_share.",
-    "connections_refused_overload": "Clients turned away because the worker's memory is short.",
-    "principal_share_used_up": "Clients closed because of principal_share.",
-    "client_handshakes_failed": "Clients that did not get through the TLS handshake.",
-    "descriptors_used_up": "Clients turned away because file descriptors were used up.",
-    "upstream_dials_failed": "Broker addresses that did not answer.",
-    "upstream_unreachable": "Clients closed because no broker address answered.",
-    "upstream_closed": "Connections that the broker closed first.",
-    "idle_timed_out": "Connections closed because nothing was sent for idle_timeout.",
-    "login_timed_out": "Clients closed because their first request or login was not complete within "
-    "login_timeout.",
-    "frame_timed_out": "Clients closed because a frame was not finished within frame_timeout.",
-    "buffer_budget_used_up": "Clients closed because buffer_budget was used up.",
-    "overload_closed": "Clients closed because the worker's memory was short and they kept most.",
-    "early_bytes_over_limit": "Clients closed because they sent too much before they were read.",
-    "session_faults": "Clients closed because of a bug in a broker plugin.",
-    "questions_failed": "Questions of sessions that could not be answered.",
-    "bytes_from_clients": "Bytes read from clients.",
-    "bytes_from_brokers": "Bytes read from brokers.",
-    "policy_changes": "Times that other policies came into force.",
-    "front_faults": "Once-a-second work that raised.",
-}
+EVENTS = {str(each): each.meaning for each in (*ConnectionEvent, *ConnectionClose)}
 """Counters of every worker; other names are reasons of broker plugins for closing a connection."""
 GAUGES = {
     "broker_up": "1 if the broker answers at one of its addresses.",

@@ -1,6 +1,13 @@
 """The words of the product: operations, decisions, policies. Standard library only."""
 
 from sluicegate.model.decision import Action, Decision, Outcome, Reason
+from sluicegate.model.events import (
+    CloseReason,
+    ConnectionClose,
+    ConnectionEvent,
+    CountedEvent,
+    SessionClose,
+)
 from sluicegate.model.glob import Glob
 from sluicegate.model.identifiers import ANONYMOUS, TopicName, path_name, shortened, split_client, written_out
 from sluicegate.model.methods import Method, MethodMap, Path, Role, SizeOf, UnknownRule
@@ -21,6 +28,11 @@ from sluicegate.model.policy_version import digest_of, policy_version, version_t
 from sluicegate.model.visible import visible, visible_json
 
 __all__ = [
+    "SessionClose",
+    "CountedEvent",
+    "ConnectionEvent",
+    "ConnectionClose",
+    "CloseReason",
     "ANONYMOUS",
     "ENFORCE",
     "LEVELS",

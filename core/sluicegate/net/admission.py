@@ -4,11 +4,8 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 
+from sluicegate.model import ConnectionEvent
 from sluicegate.net.limits import Limits
-
-FULL = "connections_refused"
-ADDRESS = "connections_refused_address"
-OVERLOAD = "connections_refused_overload"
 
 
 class ConnectionPlaces:
@@ -25,23 +22,24 @@ class ConnectionPlaces:
         self.is_overloaded = False
         """True while memory is short: no further client may connect."""
 
-    def refusal(self, address: str, connected: int) -> str:
-        """Why a client may not connect, as a counter's name; empty if it may.
+    def refusal(self, address: str, connected: int) -> ConnectionEvent | None:
+        """Why a client may not connect; None if it may.
 
         :param address: its host.
         :param connected: the number of connected clients.
         """
         if self.is_overloaded:
-            return OVERLOAD
+            return ConnectionEvent.REFUSED_OVERLOAD
         if connected >= self._most:
-            return FULL
-        return ADDRESS if self._by_address[address] >= self._of_address else ""
+            return ConnectionEvent.REFUSED
+        is_used_up = self._by_address[address] >= self._of_address
+        return ConnectionEvent.REFUSED_ADDRESS if is_used_up else None
 
-    def remedy(self, refusal: str) -> str:
+    def remedy(self, refusal: ConnectionEvent) -> str:
         """The log text of a refusal, and its remedy."""
-        if refusal == OVERLOAD:
+        if refusal is ConnectionEvent.REFUSED_OVERLOAD:
             return "memory is short; see the entry's overload section"
-        if refusal == FULL:
+        if refusal is ConnectionEvent.REFUSED:
             return f"{self._most} clients are connected; raise max_connections"
         return (
             f"{self._of_address} clients of its address are connected; raise address_share or max_connections"

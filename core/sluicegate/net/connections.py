@@ -12,7 +12,7 @@ from typing import Any
 from sluicegate.broker import BaseFront, BaseSession, Listener, NextTurn
 from sluicegate.engine.budget import Budget
 from sluicegate.log_throttle import LineLimiter
-from sluicegate.model import ANONYMOUS
+from sluicegate.model import ANONYMOUS, CloseReason, ConnectionClose, ConnectionEvent, SessionClose
 from sluicegate.net.admission import ConnectionPlaces
 from sluicegate.net.background import BackgroundTasks
 from sluicegate.net.dialling import NO_DESCRIPTORS, Dialler, Prober
@@ -32,8 +32,7 @@ _RELIEF_NS = 100_000_000
 """Shortest time between two looks for the largest users."""
 _SLICE = 256
 """Connections that are swept in one turn of the event loop."""
-_UNREACHABLE = "upstream_unreachable"
-_QUIET_ENDS = frozenset({"client_gone"})
+_QUIET_ENDS = frozenset({SessionClose.CLIENT_GONE})
 """Ordinary ends of connections: counted, and logged for debugging only."""
 
 
@@ -110,13 +109,13 @@ class Connections:
             raise TypeError(f"session() of the front gave {session!r}, expected a BaseSession")
         return session
 
-    def refusal(self, address: str) -> str:
-        """Why a client from this host may not connect, as the name of a counter; empty if it may."""
+    def refusal(self, address: str) -> ConnectionEvent | None:
+        """Why a client from this host may not connect; None if it may."""
         return self.admission.refusal(address, len(self))
 
-    def count(self, event: str) -> None:
-        """Count an event by name."""
-        self.counts[event] += 1
+    def count(self, event: ConnectionEvent | CloseReason) -> None:
+        """Count an event, or a reason for closing."""
+        self.counts[str(event)] += 1
 
     def say(self, level: int, event: str, text: str, **fields: object) -> None:
         """Write a log line, at most one a second for each event.
@@ -141,7 +140,7 @@ class Connections:
         :param peer: its address, `host:port`.
         :param listener: where it connected.
         """
-        self.counts["connections_accepted"] += 1
+        self.count(ConnectionEvent.ACCEPTED)
         self._arriving += 1
         side = ClientSide(self, listener, peer, client.fileno())
         self.admission.joined(side.address)
@@ -156,7 +155,7 @@ class Connections:
         except OSError as error:
             client.close()
             self.admission.left(side.address)
-            self.counts["client_handshakes_failed"] += 1
+            self.count(ConnectionEvent.HANDSHAKE_FAILED)
             self.say(logging.INFO, "handshake", f"client did not connect: {error}", client=side.peer)
             return
         finally:
@@ -209,7 +208,7 @@ class Connections:
         side.undialled(reason)
 
     def _dial_failed(self, address: Place, error: OSError | UnicodeError) -> None:
-        self.counts["upstream_dials_failed"] += 1
+        self.count(ConnectionEvent.DIAL_FAILED)
         if isinstance(error, OSError) and error.errno in NO_DESCRIPTORS:
             self.descriptors_used_up(error)
             return
@@ -219,7 +218,7 @@ class Connections:
 
     def descriptors_used_up(self, error: OSError) -> None:
         """Log that a client was refused for lack of descriptors."""
-        self.counts["descriptors_used_up"] += 1
+        self.count(ConnectionEvent.DESCRIPTORS_USED_UP)
         self.say(
             logging.ERROR,
             "descriptors",
@@ -227,13 +226,13 @@ class Connections:
             "or set max_connections",
         )
 
-    def refused(self, peer: str, refusal: str) -> None:
+    def refused(self, peer: str, refusal: ConnectionEvent) -> None:
         """A client was refused.
 
         :param peer: its address.
         :param refusal: why, as `refusal` has it.
         """
-        self.counts[refusal] += 1
+        self.count(refusal)
         text = f"connection refused: {self.admission.remedy(refusal)}"
         self.say(logging.WARNING, refusal, text, client=peer)
 
@@ -246,12 +245,12 @@ class Connections:
         if client in self._live:
             del self._live[client]
             self.admission.left(client.address)
-            self.counts["connections_closed"] += 1
+            self.count(ConnectionEvent.ENDED)
 
-    def closing(self, client: ClientSide, counter: str, detail: str, now_ns: int) -> None:
+    def closing(self, client: ClientSide, counter: CloseReason, detail: str, now_ns: int) -> None:
         """A connection is closed for a reason that is counted and logged."""
-        self.counts[counter] += 1
-        if counter == _UNREACHABLE:  # logged for all clients together
+        self.count(counter)
+        if counter == ConnectionClose.UPSTREAM_UNREACHABLE:  # logged for all clients together
             self.reachability.turned_away(now_ns)
             return
         level = logging.DEBUG if counter in _QUIET_ENDS else logging.WARNING
@@ -261,7 +260,7 @@ class Connections:
 
     def session_failed(self, client: ClientSide, error: Exception) -> None:
         """A session raised, which is a bug: close its client, and serve all others."""
-        self.counts["session_faults"] += 1
+        self.count(ConnectionEvent.SESSION_FAULT)
         kind = f"{type(error).__name__}: {error}"
         self.say(logging.ERROR, f"fault {kind}", f"session raised {kind}", client=client.peer, exc_info=error)
 
@@ -280,7 +279,7 @@ class Connections:
             async with asyncio.timeout(self.limits.answer_s):
                 answer = await self.front.answer(question)
         except Exception as error:  # noqa: BLE001 - the session decides what an unknown answer means
-            self.counts["questions_failed"] += 1
+            self.count(ConnectionEvent.QUESTION_FAILED)
             answer = error
         client.answered(question, answer)
 
@@ -305,11 +304,11 @@ class Connections:
             budget.others = max(0, total - budget.used)
             self._queued_since = 0
             if total > budget.mark > 0:
-                self._close_largest(kept, total - budget.mark, "buffer_budget_used_up")
+                self._close_largest(kept, total - budget.mark, ConnectionClose.BUFFER_BUDGET_USED_UP)
         finally:
             self._is_sweeping = False
 
-    async def relieve(self, excess: int, counter: str) -> None:
+    async def relieve(self, excess: int, counter: ConnectionClose) -> None:
         """Close the clients that take most memory, until enough bytes are freed; at least one.
 
         :param excess: bytes.
@@ -330,7 +329,9 @@ class Connections:
                 await asyncio.sleep(0)
         return kept
 
-    def _close_largest(self, kept: list[tuple[int, str, ClientSide]], excess: int, counter: str) -> None:
+    def _close_largest(
+        self, kept: list[tuple[int, str, ClientSide]], excess: int, counter: ConnectionClose
+    ) -> None:
         for size, client in largest_first(kept, excess):
             client.close(counter, f"{size} bytes buffered for this client")
             client.abort()
@@ -342,7 +343,8 @@ class Connections:
             for client in clients
         )
         for place in self.admission.beyond_share(principals):
-            clients[place].close("principal_share_used_up", "raise principal_share or max_connections")
+            remedy = "raise principal_share or max_connections"
+            clients[place].close(ConnectionClose.PRINCIPAL_SHARE_USED_UP, remedy)
 
     def queued(self, size: int) -> None:
         """Bytes are queued for a client that does not read."""

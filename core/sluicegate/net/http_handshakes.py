@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from sluicegate.broker import Listener
+from sluicegate.model import ConnectionEvent
 from sluicegate.net.background import BackgroundTasks
 from sluicegate.net.http_heads import Waiting
 from sluicegate.net.listening.acceptor import Acceptor
@@ -57,11 +58,10 @@ class TlsServer:
 
     # -- for the acceptor -----------------------------------------------------------------------------
 
-    def refusal(self, address: str) -> str:
+    def refusal(self, address: str) -> None:
         """None is refused: each new client may close one that waits."""
-        return ""
 
-    def refused(self, peer: str, refusal: str) -> None:
+    def refused(self, peer: str, refusal: ConnectionEvent) -> None:
         """None is."""
 
     def descriptors_used_up(self, error: OSError) -> None:

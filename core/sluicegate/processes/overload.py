@@ -11,6 +11,7 @@ from sluicegate.config.overload import OverloadConfig
 from sluicegate.engine.budget import Budget
 from sluicegate.features.pressure.process import ProcessError, ProcessMemory
 from sluicegate.log_throttle import LineLimiter
+from sluicegate.model import ConnectionClose
 from sluicegate.net.connections import Connections
 
 log = logging.getLogger(__name__)
@@ -65,7 +66,7 @@ class Overload:
             await asyncio.to_thread(_give_back_free_memory)
         if self.level >= CLOSING:
             excess = self.resident - int(self._starts[CLOSING] * self.limit)
-            await connections.relieve(excess, "overload_closed")
+            await connections.relieve(excess, ConnectionClose.OVERLOAD_CLOSED)
 
     def gauges(self) -> dict[str, int]:
         """Gauges for the metrics."""

@@ -13,7 +13,7 @@ from sluicegate.config.models import BrokerConfig, BrokerTls
 from sluicegate.engine.budget import Budget
 from sluicegate.engine.gate import DecisionSink
 from sluicegate.engine.gates import GateCache
-from sluicegate.model import PolicySet
+from sluicegate.model import ConnectionEvent, PolicySet
 from sluicegate.net.background import BackgroundTasks
 from sluicegate.net.connections import Connections
 from sluicegate.net.dial_rule import DialRule
@@ -255,10 +255,10 @@ class Worker:
             "system": self.config.system,
             "counters": {
                 **connections.counts,
-                "bytes_from_clients": connections.bytes_from_clients,
-                "bytes_from_brokers": connections.bytes_from_brokers,
-                "policy_changes": self._policy_changes,
-                "front_faults": housekeeping.front_faults,
+                str(ConnectionEvent.BYTES_FROM_CLIENTS): connections.bytes_from_clients,
+                str(ConnectionEvent.BYTES_FROM_BROKERS): connections.bytes_from_brokers,
+                str(ConnectionEvent.POLICY_CHANGE): self._policy_changes,
+                str(ConnectionEvent.FRONT_FAULT): housekeeping.front_faults,
             },
             "gauges": self._gauges(connections),
             "tls": host.tls.snapshot(),

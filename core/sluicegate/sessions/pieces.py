@@ -3,8 +3,9 @@
 from typing import Final
 
 from sluicegate.engine.budget import Budget
+from sluicegate.model import ConnectionClose
 
-NO_ROOM: Final = ("buffer_budget_used_up", "all clients together hold too many bytes")
+NO_ROOM: Final = (ConnectionClose.BUFFER_BUDGET_USED_UP, "all clients together hold too many bytes")
 """Counter and detail of the `Close` of a client for which there is no room."""
 ALL: Final = 2**62
 """More bytes than ever come: what is buffered is taken by the session itself."""

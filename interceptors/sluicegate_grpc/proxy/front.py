@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 
 from sluicegate.broker import BaseFront, Listener, Services, helper
 from sluicegate.model import MethodMap
+from sluicegate_grpc.events import GrpcEvent
 from sluicegate_grpc.proxy.config import GrpcConfig
 from sluicegate_grpc.proxy.edits import Edits
 from sluicegate_grpc.proxy.splice import GrpcSession, Shared
@@ -91,8 +92,8 @@ class GrpcFront(BaseFront):
         calls = self._shared.calls
         return {
             **self._shared.counters(),
-            "ghosts_released": calls.attachments.ghosts_released,
-            "unknown_ids": calls.unknown_ids,
+            str(GrpcEvent.GHOSTS_RELEASED): calls.attachments.ghosts_released,
+            str(GrpcEvent.UNKNOWN_IDS): calls.unknown_ids,
         }
 
     def _unknown_method(self, path: str, passes: bool) -> None:

@@ -11,6 +11,7 @@ from sluicegate.broker import Listener, Services
 from sluicegate.broker_ports import FACT, Address, BrokerPorts
 from sluicegate_danube.brokers import address_of
 from sluicegate_danube.config import DanubeConfig
+from sluicegate_danube.events import DanubeEvent
 from sluicegate_danube.lookup import Lookup
 from sluicegate_danube.method_map import INTERNAL_HEADER, METHOD_MAP, TOPIC_LOOKUP
 from sluicegate_danube.principals import principal
@@ -117,7 +118,7 @@ class DanubeFront(GrpcFront):
             log.warning(
                 "cannot list subscriptions of %s: %s; limits on subscriptions act by on_unknown", topic, error
             )
-            shared.count("subscription_listing_failed")
+            shared.count(DanubeEvent.SUBSCRIPTION_LISTING_FAILED)
         shared.calls.attachments.listed(topic, found, asked_ns, time.monotonic_ns())
 
     def tick(self, now_ns: int) -> None:
@@ -133,10 +134,10 @@ class DanubeFront(GrpcFront):
         owners, aliases = self._shared.calls.attachments.owners, self._shared.aliases
         return {
             **super().counters(),
-            "unknown_broker_refused": self._lookup.refused,
-            "owner_changed": owners.changes,
-            "producers_resumed": aliases.resumed if aliases is not None else 0,
-            "released_at_old_owner": owners.released,
+            str(DanubeEvent.UNKNOWN_BROKER_REFUSED): self._lookup.refused,
+            str(DanubeEvent.OWNER_CHANGED): owners.changes,
+            str(DanubeEvent.PRODUCERS_RESUMED): aliases.resumed if aliases is not None else 0,
+            str(DanubeEvent.RELEASED_AT_OLD_OWNER): owners.released,
         }
 
     async def stop(self) -> None:

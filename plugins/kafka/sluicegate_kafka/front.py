@@ -11,6 +11,7 @@ from sluicegate.broker import UNIQUE_FACT, BaseFront, Listener, Services
 from sluicegate_kafka.cluster.nodes import NODE, Nodes
 from sluicegate_kafka.cluster.upstream import BackingOffError, Upstream
 from sluicegate_kafka.config import KafkaConfig
+from sluicegate_kafka.events import KafkaEvent
 from sluicegate_kafka.session.producing.unpacking import Unpacking
 from sluicegate_kafka.session.session import KafkaSession
 from sluicegate_kafka.session.shared.listing import ListGroups
@@ -130,11 +131,11 @@ class KafkaFront(BaseFront):
         try:
             groups = await self._upstream.groups_by_topic()
         except BackingOffError as error:  # the broker is not asked as often as clients join
-            self._started.counts["group_listing_put_off"] += 1
+            self._started.count(KafkaEvent.GROUP_LISTING_PUT_OFF)
             if not self._groups_unknown:
                 self._log_unknown(error)
         except Exception as error:  # noqa: BLE001 - unknown is a state that policies handle
-            self._started.counts["group_listing_failed"] += 1
+            self._started.count(KafkaEvent.GROUP_LISTING_FAILED)
             self._log_unknown(error)
         else:
             self._groups_unknown = False

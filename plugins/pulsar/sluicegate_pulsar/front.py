@@ -15,6 +15,7 @@ from sluicegate_pulsar.cluster.long_delays import LONGEST_DELAY, LongDelays
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.frames import frame_of
 from sluicegate_pulsar.config import PulsarConfig
+from sluicegate_pulsar.events import PulsarEvent
 from sluicegate_pulsar.names import topic_name
 from sluicegate_pulsar.session.session import PulsarSession
 from sluicegate_pulsar.session.shared.shared import Shared
@@ -138,7 +139,7 @@ class PulsarFront(BaseFront):
         shared = self._started
         asked_ns = time.monotonic_ns()
         if self._backoff.wait_ns(asked_ns):  # the failure is logged already
-            shared.count("subscription_listing_put_off")
+            shared.count(PulsarEvent.SUBSCRIPTION_LISTING_PUT_OFF)
             found = None
         else:
             found = await self._listed(topic)
@@ -156,7 +157,7 @@ class PulsarFront(BaseFront):
             log.warning(
                 "cannot list subscriptions of %s: %s; limits on subscriptions act by on_unknown", topic, error
             )
-            self._started.count("subscription_listing_failed")
+            self._started.count(PulsarEvent.SUBSCRIPTION_LISTING_FAILED)
             now_ns = time.monotonic_ns()
             # Several requests may fail at once, which counts as one failure.
             if isinstance(error, AdminApiError) and not error.status and not self._backoff.wait_ns(now_ns):

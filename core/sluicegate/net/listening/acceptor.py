@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from sluicegate.broker import Listener
+from sluicegate.model import ConnectionEvent
 from sluicegate.net.dialling import NO_DESCRIPTORS
 from sluicegate.net.listening.sockets import Inherited, bind, refused_address
 
@@ -38,10 +39,10 @@ class Clients(Protocol):
     def is_client_tls(self) -> bool:
         """Whether clients speak TLS."""
 
-    def refusal(self, address: str, /) -> str:
+    def refusal(self, address: str, /) -> ConnectionEvent | None:
         """Why a client from this host may not connect; empty if it may."""
 
-    def refused(self, peer: str, refusal: str, /) -> None:
+    def refused(self, peer: str, refusal: ConnectionEvent, /) -> None:
         """A client was refused."""
 
     def accept(self, client: socket.socket, peer: str, listener: Listener, /) -> None:

@@ -1,6 +1,7 @@
 """Deadlines of a client: its first bytes, its login, and the end of each frame."""
 
 from sluicegate.broker import BaseSession
+from sluicegate.model import ConnectionClose
 from sluicegate.net.limits import Limits
 
 _HALF_CLOSED_NS = 30_000_000_000
@@ -20,7 +21,7 @@ class Deadlines:
 
     def missed(
         self, session: BaseSession | None, now_ns: int, limits: Limits, *, is_paused: bool, has_said: bool
-    ) -> tuple[str, str] | None:
+    ) -> tuple[ConnectionClose, str] | None:
         """The deadline that the client has missed: counter and detail of its closing.
 
         :param session: None until its broker is connected.
@@ -30,9 +31,9 @@ class Deadlines:
         :param has_said: whether bytes of it are queued for the session.
         """
         if self._login_from_ns and self._is_login_late(session, now_ns, limits.login_ns, has_said):
-            return "login_timed_out", "no complete request or login in time"
+            return ConnectionClose.LOGIN_TIMED_OUT, "no complete request or login in time"
         if session is not None and self._is_frame_late(session, now_ns, limits.frame_ns, is_paused):
-            return "frame_timed_out", "a frame was begun and not finished"
+            return ConnectionClose.FRAME_TIMED_OUT, "a frame was begun and not finished"
         return None
 
     def _is_login_late(self, session: BaseSession | None, now_ns: int, login_ns: int, has_said: bool) -> bool:

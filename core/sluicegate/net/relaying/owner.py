@@ -4,6 +4,7 @@ import asyncio
 from typing import Protocol, TypeVar
 
 from sluicegate.broker import BaseSession, Listener
+from sluicegate.model import CloseReason, ConnectionEvent
 from sluicegate.net.relaying.splicing import Pipes
 from sluicegate.net.relaying.turns import Turns
 
@@ -52,10 +53,10 @@ class Owner(Protocol[_Client]):
     def queued(self, size: int, /) -> None:
         """Bytes are queued for a client that does not read."""
 
-    def count(self, event: str, /) -> None:
-        """Count an event by name."""
+    def count(self, event: ConnectionEvent, /) -> None:
+        """Count an event."""
 
-    def closing(self, client: _Client, counter: str, detail: str, now_ns: int, /) -> None:
+    def closing(self, client: _Client, counter: CloseReason, detail: str, now_ns: int, /) -> None:
         """A connection is closed for a reason that is counted and logged."""
 
     def session_failed(self, client: _Client, error: Exception, /) -> None:

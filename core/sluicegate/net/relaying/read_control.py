@@ -4,7 +4,7 @@ import asyncio
 import select
 from abc import abstractmethod
 
-from sluicegate.model import ANONYMOUS
+from sluicegate.model import ANONYMOUS, CloseReason, ConnectionClose
 from sluicegate.net.relaying.fair_reading import TURN, PacedReading
 from sluicegate.net.relaying.turns import Turns
 
@@ -71,7 +71,7 @@ class PausableReading(PacedReading):
         self._go_on()
 
     @abstractmethod
-    def close(self, counter: str = "", detail: str = "") -> None:
+    def close(self, counter: CloseReason | None = None, detail: str = "") -> None:
         """Send queued bytes, then close both sides."""
 
     def _keep(self, data: bytes) -> None:
@@ -81,7 +81,8 @@ class PausableReading(PacedReading):
         self._put_behind(data)
         self.hold_back_reading()
         if self._pending_bytes > _PENDING_LIMIT:
-            self.close("early_bytes_over_limit", f"over {_PENDING_LIMIT} bytes while reading was paused")
+            detail = f"over {_PENDING_LIMIT} bytes while reading was paused"
+            self.close(ConnectionClose.EARLY_BYTES_OVER_LIMIT, detail)
 
     def _take_pending(self) -> bytes | None:
         """The buffered bytes, if they may be used now."""

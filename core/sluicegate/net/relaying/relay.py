@@ -26,7 +26,7 @@ from sluicegate.broker import (
     ToUpstream,
     WakeAt,
 )
-from sluicegate.model import ANONYMOUS
+from sluicegate.model import ANONYMOUS, CloseReason, ConnectionClose, ConnectionEvent
 from sluicegate.net.limits import Limits
 from sluicegate.net.relaying.deadlines import Deadlines, is_idle
 from sluicegate.net.relaying.fair_reading import CHEAP_NS, UNTIMED_BYTES
@@ -219,7 +219,7 @@ class ClientSide(PausableReading):
     def undialled(self, reason: str) -> None:
         """No broker can be connected: the session tells its client if it can, else the client is closed."""
         if self.session is None:
-            self.close("upstream_unreachable", reason)
+            self.close(ConnectionClose.UPSTREAM_UNREACHABLE, reason)
         else:
             self.resume(DIALLING)
             self.turn(self.session.undialled, reason, monotonic_ns())
@@ -253,7 +253,7 @@ class ClientSide(PausableReading):
     def upstream_ended(self) -> None:
         """The broker closed: nothing more can come for this client."""
         if not (self.closing_ns or self._eof):  # else the client left first
-            self.connections.count("upstream_closed")
+            self.connections.count(ConnectionEvent.UPSTREAM_CLOSED)
         self.close()
 
     def side_lost(self) -> None:
@@ -267,10 +267,10 @@ class ClientSide(PausableReading):
         self.connections.session_failed(self, error)
         self.close()
 
-    def close(self, counter: str = "", detail: str = "") -> None:
+    def close(self, counter: CloseReason | None = None, detail: str = "") -> None:
         """Send queued bytes, then close both sides; idempotent.
 
-        :param counter: name of the reason in metrics and logs; empty if it needs no mention.
+        :param counter: the reason in metrics and logs; None if it needs no mention.
         :param detail: more for the log.
         """
         if self.closing_ns:
@@ -320,7 +320,7 @@ class ClientSide(PausableReading):
         else:
             moved_ns = 0 if self._upstream is None else self._upstream.moved_ns
             if is_idle(max(self.last_ns, moved_ns), now_ns, limits, is_half_closed=self._eof):
-                self.close("idle_timed_out", "no bytes from either side")
+                self.close(ConnectionClose.IDLE_TIMED_OUT, "no bytes from either side")
         return self.kept_bytes
 
     @property

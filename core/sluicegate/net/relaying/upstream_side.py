@@ -6,6 +6,7 @@ from time import monotonic_ns
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from sluicegate.broker import PASS, Buffer, Command
+from sluicegate.model import CloseReason, SessionClose
 from sluicegate.net.relaying.fair_reading import CHEAP_NS, TURN, UNTIMED_BYTES, PacedReading
 from sluicegate.net.relaying.owner import Owner
 from sluicegate.net.relaying.read_control import FULL
@@ -63,7 +64,7 @@ class Downstream(Protocol):
     def failed(self, error: Exception, /) -> None:
         """The session raised: end this client, and no other."""
 
-    def close(self, counter: str = "", detail: str = "", /) -> None:
+    def close(self, counter: CloseReason | None = None, detail: str = "", /) -> None:
         """Send queued bytes, then close both sides."""
 
 
@@ -174,7 +175,7 @@ class UpstreamSide(PacedReading):
         if client.closing_ns:
             return
         if not splice.is_empty:
-            client.close("client_gone")  # what is in the pipe cannot be sent any more
+            client.close(SessionClose.CLIENT_GONE)  # what is in the pipe cannot be sent any more
             return
         self.resume(SPLICED)
         client.turn(cast("BaseSession", client.session).passed, splice.moved, monotonic_ns())

@@ -7,6 +7,7 @@ answered the connection ends, so that the next one probes the broker again.
 from dataclasses import dataclass, field
 
 from sluicegate.broker import Close, Command, PauseReading, ToClient, WakeAt
+from sluicegate.model import CloseReason, ConnectionClose
 from sluicegate_grpc.proxy.splice.blocks import ending
 from sluicegate_grpc.proxy.splice.frames import (
     ACK,
@@ -81,14 +82,14 @@ class Absent:
             return self._end(error.code, error.counter, str(error))
         self._data = data[at:]
         if self._last:
-            return self._end(ErrorCode.NO_ERROR, "upstream_unreachable", self.text)
+            return self._end(ErrorCode.NO_ERROR, ConnectionClose.UPSTREAM_UNREACHABLE, self.text)
         return self._take()
 
     def wake(self, now_ns: int) -> list[Command]:
         """Close a client without requests."""
         if now_ns < self._until_ns:
             return [WakeAt(self._until_ns)]
-        return self._end(ErrorCode.NO_ERROR, "upstream_unreachable", self.text)
+        return self._end(ErrorCode.NO_ERROR, ConnectionClose.UPSTREAM_UNREACHABLE, self.text)
 
     def _frame(self, kind: int, flags: int, stream: int, payload: bytes) -> None:
         if kind == SETTINGS and not flags & ACK:
@@ -102,7 +103,7 @@ class Absent:
                 # RFC 9113 section 8.1: the response is whole, and the rest of the request is not wanted.
                 self._out.append(rst_stream(stream, ErrorCode.NO_ERROR))
 
-    def _end(self, code: ErrorCode, counter: str, text: str) -> list[Command]:
+    def _end(self, code: ErrorCode, counter: CloseReason, text: str) -> list[Command]:
         self._out.append(goaway(self._last, code, text))
         # Read until the client hangs up: a reset could overtake the answer.
         return [*self._take(), PauseReading(), Close(counter, text)]

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from hpack import Decoder, Encoder, HPACKError, OversizedHeaderListError
 
+from sluicegate_grpc.events import GrpcClose
 from sluicegate_grpc.proxy.splice.frames import ErrorCode, WireError, header_frames
 from sluicegate_grpc.semantics.status import Refusal
 
@@ -52,7 +53,7 @@ class TooLargeError(WireError):
 
     def __init__(self, most: int) -> None:
         super().__init__(
-            ErrorCode.ENHANCE_YOUR_CALM, "header_list_too_large", f"Headers of over {most} bytes"
+            ErrorCode.ENHANCE_YOUR_CALM, GrpcClose.HEADER_LIST_TOO_LARGE, f"Headers of over {most} bytes"
         )
 
 
@@ -88,9 +89,13 @@ class RequestBlocks:
         except OversizedHeaderListError as error:
             if not size and not table.maxsize:
                 raise TooLargeError(most) from None
-            raise WireError(ErrorCode.ENHANCE_YOUR_CALM, "header_list_too_large", str(error)) from None
+            raise WireError(
+                ErrorCode.ENHANCE_YOUR_CALM, GrpcClose.HEADER_LIST_TOO_LARGE, str(error)
+            ) from None
         except (HPACKError, ValueError, IndexError) as error:
-            raise WireError(ErrorCode.COMPRESSION_ERROR, "header_block_malformed", str(error)) from None
+            raise WireError(
+                ErrorCode.COMPRESSION_ERROR, GrpcClose.HEADER_BLOCK_MALFORMED, str(error)
+            ) from None
         finally:
             self.is_plain = table.maxsize == 0
         if size and sum(len(name) + len(value) + _FIELD_BYTES for name, value in headers) > most:
@@ -117,7 +122,9 @@ def check_updates(block: bytes, *, may_have_table: bool) -> None:
             while at < len(block) and block[at] & 0x80:
                 at += 1
         at += 1
-    raise WireError(ErrorCode.COMPRESSION_ERROR, "header_block_malformed", "a table that was not announced")
+    raise WireError(
+        ErrorCode.COMPRESSION_ERROR, GrpcClose.HEADER_BLOCK_MALFORMED, "a table that was not announced"
+    )
 
 
 class Deadlines:

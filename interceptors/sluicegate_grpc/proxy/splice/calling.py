@@ -6,6 +6,7 @@ from functools import partial
 from sluicegate.engine.wait_queue import Hold
 from sluicegate.model import Action, Decision
 from sluicegate.model.methods import Path
+from sluicegate_grpc.events import GrpcEvent
 from sluicegate_grpc.proxy.splice.answers import Answers
 from sluicegate_grpc.proxy.splice.body import Step
 from sluicegate_grpc.proxy.splice.call import Call, Pending
@@ -238,7 +239,7 @@ class Calling:
         self, stream: int, refusal: status.Refusal, now_ns: int, *, alone: bool, is_over: bool
     ) -> None:
         """End a call whose response is under way. Parameters as for `Refusals.break_off`."""
-        self._shared.count("call_refused")
+        self._shared.count(GrpcEvent.CALL_REFUSED)
         self.over(stream, now_ns, reset=True)
         self._refusals.break_off(stream, refusal, alone=alone, is_over=is_over)
 
@@ -368,7 +369,7 @@ class Calling:
     def _may_come(self, call: Call, size: int, now_ns: int) -> bool:
         """Wait for more of a message, or refuse it if it is too large to buffer; always False."""
         if size > self._most:
-            self._shared.count("message_too_large")
+            self._shared.count(GrpcEvent.MESSAGE_TOO_LARGE)
             text = f"Message of {size} bytes cannot be read by the gateway, which keeps up to {self._most}"
             self._refuse(call, status.Refusal(status.RESOURCE_EXHAUSTED, text), now_ns)
         return False
@@ -397,7 +398,7 @@ class Calling:
             pending.timer = self._connection.timers.at(now_ns + wait_ns, partial(self._again, call))
             return False
         if decision.action is Action.DELAY:
-            self._shared.count("hold_timed_out")
+            self._shared.count(GrpcEvent.HOLD_TIMED_OUT)
         return self._refuse(call, status.refusal(decision, pending.topic), now_ns)
 
     def _again(self, call: Call, now_ns: int) -> None:
@@ -424,7 +425,7 @@ class Calling:
 
     def _refuse(self, call: Call, refusal: status.Refusal, now_ns: int) -> bool:
         """Refuse a call; always False."""
-        self._shared.count("call_refused")
+        self._shared.count(GrpcEvent.CALL_REFUSED)
         owed = call.body.owed
         if owed is not None:
             owed += self._up.pending(call.stream)

@@ -1,5 +1,6 @@
 """Handles the client's frames (RFC 9113 section 6)."""
 
+from sluicegate_grpc.events import GrpcClose, GrpcEvent
 from sluicegate_grpc.proxy.splice.answers import Answers
 from sluicegate_grpc.proxy.splice.blocks import NO_TABLE, TooLargeError
 from sluicegate_grpc.proxy.splice.calling import Calling
@@ -34,7 +35,6 @@ from sluicegate_grpc.proxy.splice.shared import Address
 from sluicegate_grpc.proxy.splice.sides import Block, Side
 from sluicegate_grpc.semantics.status import PERMISSION_DENIED, Refusal
 
-_MISROUTED = "forbidden_broker_refused"
 _SHAPE = END_HEADERS | PADDED | HAS_PRIORITY
 """Flags that say what a HEADERS frame holds besides its block."""
 _WINDOWS_EACH = 64
@@ -62,9 +62,9 @@ class ClientSide(Side):
         self._open = connection.streams.ids
         self._reader = RequestReader(connection.shared, connection.up.charge)
         limits = connection.shared.limits
-        self._pings = Flood("pings", limits.pings)
-        self._pongs = Flood("pings", limits.pings)
-        self._windows = Flood("window_updates", limits.window_updates)
+        self._pings = Flood(GrpcClose.PINGS_FLOOD, limits.pings)
+        self._pongs = Flood(GrpcClose.PINGS_FLOOD, limits.pings)
+        self._windows = Flood(GrpcClose.WINDOW_UPDATES_FLOOD, limits.window_updates)
         self._empty = empty
         self.broker: Side
         """The other side."""
@@ -159,7 +159,7 @@ class ClientSide(Side):
         self._holding.last = stream
         if request.is_malformed or refusal is None:  # RFC 9113 section 8.1.1
             self._refusals.resets.count(now_ns)
-            self._connection.shared.count("malformed_headers")
+            self._connection.shared.count(GrpcEvent.MALFORMED_HEADERS)
             self._refusals.reset(stream, ErrorCode.PROTOCOL_ERROR)
             if flags & END_STREAM:
                 self._refusals.forget(stream)
@@ -173,17 +173,17 @@ class ClientSide(Side):
         if self._streams.is_full:  # it ignores the announced limit, so it may ignore any other
             self._refusals.resets.count(now_ns)
         self._holding.last = stream
-        self._connection.shared.count("stream_refused")
+        self._connection.shared.count(GrpcEvent.STREAM_REFUSED)
         self._refusals.reset(stream, ErrorCode.REFUSED_STREAM)
         if flags & END_STREAM:
             self._refusals.forget(stream)
 
-    def _misrouted(self, broker: str) -> tuple[str, Refusal] | None:
+    def _misrouted(self, broker: str) -> tuple[GrpcEvent, Refusal] | None:
         """Why a request for a broker is refused."""
         if self._connection.shared.route(broker) is not None:
             return None
         text = f"Broker {broker[:200]} is not known to this gateway."
-        return _MISROUTED, Refusal(PERMISSION_DENIED, text)
+        return GrpcEvent.FORBIDDEN_BROKER_REFUSED, Refusal(PERMISSION_DENIED, text)
 
     def _leads_elsewhere(self, broker: str) -> bool:
         """Whether the connection leads to another broker than a request asks for."""
@@ -198,7 +198,7 @@ class ClientSide(Side):
         new one at each change.
         """
         if self.goes_away("this connection leads to another broker"):
-            self._connection.shared.count("sent_to_another_connection")
+            self._connection.shared.count(GrpcEvent.SENT_TO_ANOTHER_CONNECTION)
         self._holding.last = stream
         if not flags & END_STREAM:
             self._refusals.discard_rest(stream)

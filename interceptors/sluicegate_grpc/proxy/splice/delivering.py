@@ -12,6 +12,7 @@ from sluicegate.engine.gate import Gate
 from sluicegate.engine.wait_queue import LONGEST_WAIT_NS
 from sluicegate.model import Action, Decision
 from sluicegate.sessions.timers import Timer
+from sluicegate_grpc.events import GrpcEvent
 from sluicegate_grpc.proxy.splice.connection_state import Connection
 from sluicegate_grpc.proxy.splice.flow import Chunk, joined
 from sluicegate_grpc.proxy.splice.frames import END_STREAM, HEAD, unpadded
@@ -368,7 +369,7 @@ class Delivering(Withholding):
         if decision is None:
             return 0
         if decision.action is Action.DROP and not stream.op.reliable:
-            self._shared.count("dispatch_dropped")
+            self._shared.count(GrpcEvent.DISPATCH_DROPPED)
             return _DROP
         if decision.reasons[0].policy == _UNACKED:
             wait_ns = self._patience_ns

@@ -1,5 +1,6 @@
 """Calls that the gateway ends itself, and late frames of their streams from either side."""
 
+from sluicegate_grpc.events import GrpcClose
 from sluicegate_grpc.proxy.splice.blocks import ending
 from sluicegate_grpc.proxy.splice.call import Call
 from sluicegate_grpc.proxy.splice.connection_state import Connection
@@ -22,7 +23,7 @@ class Refusals:
         self._up = connection.up
         self._down = connection.down
         self._streams = connection.streams
-        self.resets = Flood("resets", connection.shared.limits.resets)
+        self.resets = Flood(GrpcClose.RESETS_FLOOD, connection.shared.limits.resets)
         """Streams that the client resets, or makes the gateway reset."""
         self.discarded: dict[int, int] = {}
         """Streams whose remaining client frames are discarded, and the bytes after which each is reset.

@@ -1,5 +1,6 @@
 """Rate limits on control frames (rapid reset, ping and settings floods)."""
 
+from sluicegate_grpc.events import GrpcClose
 from sluicegate_grpc.proxy.splice.frames import ErrorCode, WireError
 
 _SECOND_NS = 1_000_000_000
@@ -8,14 +9,14 @@ _SECOND_NS = 1_000_000_000
 class Flood:
     """Events of one kind.
 
-    :param name: for the counter and the text.
+    :param reason: for closing the connection of a peer that goes on.
     :param limit: in a second.
     """
 
-    __slots__ = ("_earned", "_limit", "_name", "_since_ns", "left")
+    __slots__ = ("_earned", "_limit", "_reason", "_since_ns", "left")
 
-    def __init__(self, name: str, limit: int) -> None:
-        self._name = name
+    def __init__(self, reason: GrpcClose, limit: int) -> None:
+        self._reason = reason
         self._limit = limit
         self._earned = 0
         self._since_ns = -_SECOND_NS
@@ -39,7 +40,7 @@ class Flood:
             self._since_ns = now_ns
             left = self._limit
         if left <= 0:
-            text = f"over {self._limit} {self._name} in a second"
-            raise WireError(ErrorCode.ENHANCE_YOUR_CALM, f"{self._name}_flood", text)
+            text = f"over {self._limit} {self._reason.removesuffix('_flood')} in a second"
+            raise WireError(ErrorCode.ENHANCE_YOUR_CALM, self._reason, text)
         self._earned = earned
         self.left = left - 1

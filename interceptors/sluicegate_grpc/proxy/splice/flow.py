@@ -16,6 +16,7 @@ from enum import IntEnum
 
 from sluicegate.engine.budget import Budget
 from sluicegate.sessions.pieces import NoRoomError
+from sluicegate_grpc.events import GrpcClose
 from sluicegate_grpc.proxy.splice.frames import MAX_WINDOW, ErrorCode, WireError, data_frames
 
 _DEFAULT_WINDOW = 65_535
@@ -132,7 +133,7 @@ class Flow:
         """The receiver has opened the connection's window; see `updated`."""
         self.window += amount
         if self.window > MAX_WINDOW:
-            raise WireError(ErrorCode.FLOW_CONTROL_ERROR, "window_overflow", "window over 2^31-1")
+            raise WireError(ErrorCode.FLOW_CONTROL_ERROR, GrpcClose.WINDOW_OVERFLOW, "window over 2^31-1")
 
     def initial_changed(self, initial: int) -> None:
         """SETTINGS_INITIAL_WINDOW_SIZE: applies to open streams, too."""
@@ -179,7 +180,7 @@ class Flow:
         size = len(payload)
         if self.uncredited + size > self.window + self.debt:
             text = "more was sent than the windows allow"
-            raise WireError(ErrorCode.FLOW_CONTROL_ERROR, "window_exceeded", text)
+            raise WireError(ErrorCode.FLOW_CONTROL_ERROR, GrpcClose.WINDOW_EXCEEDED, text)
         self.uncredited += size
         self.held_bytes += size
         return Chunk(payload, Credit.NONE)

@@ -12,6 +12,7 @@ from typing import TypeAlias
 from sluicegate.broker import Buffer
 from sluicegate.engine.budget import Budget
 from sluicegate.sessions.pieces import NoRoomError, Pieces
+from sluicegate_grpc.events import GrpcClose
 from sluicegate_grpc.proxy.splice.flow import Flow, Outlet
 from sluicegate_grpc.proxy.splice.frames import (
     CONTINUATION,
@@ -209,7 +210,7 @@ class FrameStream:
     def _checked(self, size: int) -> int:
         if size > self.max_frame:
             text = f"a frame of {size} bytes, over the limit of {self.max_frame}"
-            raise WireError(ErrorCode.FRAME_SIZE_ERROR, "frame_too_large", text)
+            raise WireError(ErrorCode.FRAME_SIZE_ERROR, GrpcClose.FRAME_TOO_LARGE, text)
         return self.max_frame
 
     def hold(self, size: int) -> None:

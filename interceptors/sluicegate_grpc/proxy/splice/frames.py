@@ -6,6 +6,8 @@ from functools import partial
 from struct import Struct
 
 from sluicegate.broker import Buffer
+from sluicegate.model import CloseReason
+from sluicegate_grpc.events import GrpcClose
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 HEAD = 9
@@ -53,11 +55,11 @@ class WireError(Exception):
     """A peer broke the protocol, or exceeded a limit: its connection ends.
 
     :param code: sent to it in a GOAWAY.
-    :param counter: what is counted.
+    :param counter: why, in metrics and logs.
     :param text: what was wrong.
     """
 
-    def __init__(self, code: ErrorCode, counter: str, text: str) -> None:
+    def __init__(self, code: ErrorCode, counter: CloseReason, text: str) -> None:
         super().__init__(text)
         self.code = code
         self.counter = counter
@@ -65,7 +67,7 @@ class WireError(Exception):
 
 def malformed(text: str, code: ErrorCode = ErrorCode.PROTOCOL_ERROR) -> WireError:
     """A frame breaks the protocol."""
-    return WireError(code, "frame_malformed", text)
+    return WireError(code, GrpcClose.FRAME_MALFORMED, text)
 
 
 def idle(stream: int) -> WireError:

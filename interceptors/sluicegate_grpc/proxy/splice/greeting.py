@@ -1,6 +1,7 @@
 """The beginning of a connection: buffers the client's bytes until the broker is known and connected."""
 
 from sluicegate.engine.budget import Budget
+from sluicegate.model import ConnectionClose
 from sluicegate.sessions.pieces import Pieces
 from sluicegate_grpc.proxy.splice.blocks import read_alone
 from sluicegate_grpc.proxy.splice.frames import (
@@ -47,7 +48,9 @@ class Opening:
         """
         self._early.keep(data)
         if self._early.size > _MOST:
-            raise WireError(ErrorCode.ENHANCE_YOUR_CALM, "early_bytes_over_limit", f"over {_MOST} bytes")
+            raise WireError(
+                ErrorCode.ENHANCE_YOUR_CALM, ConnectionClose.EARLY_BYTES_OVER_LIMIT, f"over {_MOST} bytes"
+            )
 
     def take(self) -> bytes:
         """Take all buffered bytes."""

@@ -18,7 +18,9 @@ from sluicegate.broker import (
     ToUpstream,
     WakeAt,
 )
-from sluicegate.sessions.pieces import NoRoomError
+from sluicegate.model import ConnectionClose, SessionClose
+from sluicegate.sessions.pieces import NO_ROOM, NoRoomError
+from sluicegate_grpc.events import GrpcClose, GrpcEvent
 from sluicegate_grpc.proxy.splice.absent import Absent
 from sluicegate_grpc.proxy.splice.answers import Answers
 from sluicegate_grpc.proxy.splice.broker_side import BrokerSide
@@ -99,7 +101,7 @@ class GrpcSession(BaseSession):
         self._down.await_turn = partial(self._await_turn, self._down, self._walk_down)
         self._answers = Answers(connection)
         refusals = Refusals(connection)
-        empty = Flood("empty_frames", shared.limits.empty_frames)
+        empty = Flood(GrpcClose.EMPTY_FRAMES_FLOOD, shared.limits.empty_frames)
         self._calling = Calling(connection, self._answers, refusals, empty)
         self._answers.break_off = self._calling.break_off
         self._holding = self._calling.holding
@@ -196,7 +198,7 @@ class GrpcSession(BaseSession):
     def stands_in(self) -> None:
         """Another broker answers in place of the one that was asked for."""
         self._stands_in = True
-        self._shared.count("stood_in")
+        self._shared.count(GrpcEvent.STOOD_IN)
 
     def dialled(self, now_ns: int) -> Sequence[Command]:
         """The broker is connected: forward what the client has sent so far."""
@@ -219,7 +221,7 @@ class GrpcSession(BaseSession):
         """The broker is unreachable: fail the client's requests, then close it."""
         opening, self._opening = self._opening, None
         if opening is None:
-            return [Close("upstream_unreachable", reason)]
+            return [Close(ConnectionClose.UPSTREAM_UNREACHABLE, reason)]
         text = f"{self._shared.broker} cannot be reached: {reason}"
         self._absent = Absent(text, self._shared.limits, is_greeted=self._is_greeted)
         return self._absent.begin(opening.take()[len(PREFACE) :], now_ns)
@@ -227,7 +229,7 @@ class GrpcSession(BaseSession):
     def wake(self, now_ns: int, client_gone: bool) -> Sequence[Command]:
         """Process what is due."""
         if client_gone:
-            return [Close("client_gone")]
+            return [Close(SessionClose.CLIENT_GONE)]
         if self._absent is not None:
             return self._absent.wake(now_ns)
         self._follow_policies()
@@ -255,7 +257,7 @@ class GrpcSession(BaseSession):
         if self._closing is not None:
             return ()
         if not self._is_open:
-            return () if self._has_dialled or self._absent is not None else [Close("")]
+            return () if self._has_dialled or self._absent is not None else [Close()]
         if self._answers.deliveries:
             self._client.refuse_new(_ENDS, now_ns + _REOPENING_NS)
             self._answers.end_deliveries(_ENDS, now_ns)
@@ -264,7 +266,7 @@ class GrpcSession(BaseSession):
             return self._finish(now_ns)
         self._client.goes_away("the gateway ends")
         out = list(self._finish(now_ns))
-        return out if self.open_calls else [*out, Close("")]
+        return out if self.open_calls else [*out, Close()]
 
     def closed(self, now_ns: int) -> None:
         """The connection is closed: release everything that it held or counted for."""
@@ -291,7 +293,7 @@ class GrpcSession(BaseSession):
             self._preface += data[:lacks]
             if not PREFACE.startswith(self._preface):
                 text = "not HTTP/2 with prior knowledge; does the client have to use TLS?"
-                raise WireError(ErrorCode.PROTOCOL_ERROR, "not_http2", text)
+                raise WireError(ErrorCode.PROTOCOL_ERROR, GrpcClose.NOT_HTTP2, text)
         opening = self._opening
         if opening is not None:
             opening.keep(data)
@@ -332,12 +334,11 @@ class GrpcSession(BaseSession):
         self._is_open = False
         last = self._connection.last_stream(self._holding.highest)
         if isinstance(error, WireError):
-            self._shared.count(error.counter)
             self._down.insert(goaway(last, error.code, str(error)))
             self._closing = Close(error.counter, f"{error} from or for {self.client}")
         else:
             self._down.insert(goaway(last, ErrorCode.ENHANCE_YOUR_CALM, "out of buffer memory"))
-            self._closing = Close("buffer_budget_used_up", "all clients together hold too many bytes")
+            self._closing = Close(*NO_ROOM)
 
     def _follow_policies(self) -> None:
         """Apply the current policies if they have changed."""

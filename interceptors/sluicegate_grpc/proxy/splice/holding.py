@@ -8,6 +8,7 @@ from bisect import bisect_left, bisect_right, insort
 from typing import TypeAlias
 
 from sluicegate.sessions.pieces import NoRoomError
+from sluicegate_grpc.events import GrpcEvent
 from sluicegate_grpc.proxy.splice.answers import Answers
 from sluicegate_grpc.proxy.splice.body import Body, Step
 from sluicegate_grpc.proxy.splice.call import Call, Opening
@@ -133,7 +134,7 @@ class Holding:
 
     def _no_room(self, stream: int) -> None:
         """Refuse a request whose headers cannot be held."""
-        self._shared.count("stream_refused")
+        self._shared.count(GrpcEvent.STREAM_REFUSED)
         self._up.over(stream)
         self._refusals.reset(stream, ErrorCode.REFUSED_STREAM)
 
@@ -246,7 +247,7 @@ class Holding:
     def broken(self, call: Call, code: ErrorCode, now_ns: int) -> None:
         """Reset a call whose client breaks the protocol (RFC 9113 section 5.4.2)."""
         self._refusals.resets.count(now_ns)
-        self._shared.count("malformed_calls")
+        self._shared.count(GrpcEvent.MALFORMED_CALL)
         self.end(call, now_ns)
         self._refusals.reset(call.stream, code)
         if call.has_ended:

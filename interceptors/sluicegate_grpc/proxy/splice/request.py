@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from sluicegate.model import ANONYMOUS, Method
+from sluicegate_grpc.events import GrpcEvent
 from sluicegate_grpc.semantics.fields import Plan
 from sluicegate_grpc.semantics.status import Refusal
 
@@ -54,7 +55,7 @@ class Request:
     """True if a server may read its headers otherwise than the gateway."""
     are_trailers: bool = False
     """True if they may end a request."""
-    refusal: tuple[str, Refusal] | None = None
+    refusal: tuple[GrpcEvent, Refusal] | None = None
     """Why it is refused whatever the policies say: the counter, and the answer."""
     is_too_large: bool = False
     """True if its headers were not read, as they are too large."""

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from hashlib import sha256
 
 from sluicegate.model import Role
+from sluicegate_grpc.events import GrpcEvent
 from sluicegate_grpc.proxy.splice.blocks import (
     Deadlines,
     RequestBlocks,
@@ -70,7 +71,9 @@ class RequestReader:
         except TooLargeError as error:
             self._charge(self._shared.limits.header_list_bytes // _LEAST_FIELD_BYTES * _FIELD_WORK)
             refusal = Refusal(RESOURCE_EXHAUSTED, f"{error}. Send less metadata.")
-            return Request("", refusal=(error.counter, refusal), is_too_large=True, is_plain=False)
+            return Request(
+                "", refusal=(GrpcEvent.HEADER_LIST_TOO_LARGE, refusal), is_too_large=True, is_plain=False
+            )
         if len(headers) > _FEW_FIELDS:
             self._charge(len(headers) * _FIELD_WORK)
         request = self._understand(headers)
@@ -109,17 +112,17 @@ class RequestReader:
             request.plans = shared.plans(request.path, method)
         return request
 
-    def _refusal(self, path: str, found: Mapping[str, str]) -> tuple[str, Refusal] | None:
+    def _refusal(self, path: str, found: Mapping[str, str]) -> tuple[GrpcEvent, Refusal] | None:
         for name in self._shared.forbidden:
             if name in found:
                 text = f"Clients may not send the metadata {name}."
-                return "forbidden_header_refused", Refusal(PERMISSION_DENIED, text)
+                return GrpcEvent.FORBIDDEN_HEADER_REFUSED, Refusal(PERMISSION_DENIED, text)
         if not is_method(path):
             text = f"{path[:200]!r} is not the path of a method."
-            return "malformed_path", Refusal(UNIMPLEMENTED, text)
+            return GrpcEvent.MALFORMED_PATH, Refusal(UNIMPLEMENTED, text)
         if (
             not self._shared.knows(path)
             and (refusal := self._shared.unknown_methods.refusal(path)) is not None
         ):
-            return "unknown_method_refused", refusal
+            return GrpcEvent.UNKNOWN_METHOD_REFUSED, refusal
         return None

@@ -2,6 +2,7 @@
 
 from collections import deque
 
+from sluicegate_grpc.events import GrpcClose
 from sluicegate_grpc.proxy.splice.blocks import ending
 from sluicegate_grpc.proxy.splice.connection_state import Connection
 from sluicegate_grpc.proxy.splice.flow import Chunk
@@ -98,4 +99,4 @@ class Rewriting(Withholding):
 
 
 def _unreadable(text: str) -> WireError:
-    return WireError(ErrorCode.INTERNAL_ERROR, "answer_unreadable", text)
+    return WireError(ErrorCode.INTERNAL_ERROR, GrpcClose.ANSWER_UNREADABLE, text)

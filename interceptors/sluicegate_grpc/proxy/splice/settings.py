@@ -7,6 +7,7 @@ request that is refused need not go to the broker, and the gateway's own answers
 from collections.abc import Iterator, Mapping
 from struct import Struct
 
+from sluicegate_grpc.events import GrpcClose
 from sluicegate_grpc.proxy.splice.frames import (
     LEAST_MAX_FRAME,
     SETTINGS,
@@ -46,7 +47,7 @@ def entries(payload: bytes) -> Iterator[tuple[int, int]]:
         raise malformed(f"SETTINGS of {len(payload)} bytes", ErrorCode.FRAME_SIZE_ERROR)
     if len(payload) > _MAX_ENTRIES * _ENTRY.size:
         text = f"SETTINGS with over {_MAX_ENTRIES} entries"
-        raise WireError(ErrorCode.ENHANCE_YOUR_CALM, "settings_flood", text)
+        raise WireError(ErrorCode.ENHANCE_YOUR_CALM, GrpcClose.SETTINGS_FLOOD, text)
     for name, value in _ENTRY.iter_unpack(payload):
         if name == MAX_FRAME and not LEAST_MAX_FRAME <= value <= _LARGEST_FRAME:
             text = f"SETTINGS_MAX_FRAME_SIZE of {value} bytes"

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from sluicegate.broker import Services
-from sluicegate.model import Method, MethodMap
+from sluicegate.model import CountedEvent, Method, MethodMap
+from sluicegate_grpc.events import GrpcEvent
 from sluicegate_grpc.proxy.edits import Edits
 from sluicegate_grpc.proxy.splice.request import Plans, Request
 from sluicegate_grpc.proxy.splice.resuming import Aliases
@@ -105,18 +106,18 @@ class Shared:
             )
         return found
 
-    def count(self, event: str) -> None:
-        """Count an event under its name."""
-        self.counts[event] += 1
+    def count(self, event: CountedEvent) -> None:
+        """Count an event."""
+        self.counts[str(event)] += 1
 
     def counters(self) -> Mapping[str, int]:
         """Event counters by name."""
-        return {**self.counts, "sessions": self.sessions}
+        return dict(self.counts)
 
     def unknown(self, path: str) -> None:
         """Count a call of an unknown method."""
         if not self.knows(path):
-            self.counts["unknown_method"] += 1
+            self.count(GrpcEvent.UNKNOWN_METHOD)
 
     def knows(self, path: str) -> bool:
         """Whether the map names a method, or its responses are rewritten."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from struct import Struct
 
+from sluicegate_grpc.events import GrpcClose
 from sluicegate_grpc.proxy.splice.blocks import FAR
 from sluicegate_grpc.proxy.splice.connection_state import Connection
 from sluicegate_grpc.proxy.splice.floods import Flood
@@ -66,7 +67,7 @@ class Side:
         """True once its SETTINGS have come."""
         self.waits_for_update = False
         """True if its decoder wants to be told that there is no table."""
-        self._settings_flood = Flood("settings", limits.settings)
+        self._settings_flood = Flood(GrpcClose.SETTINGS_FLOOD, limits.settings)
 
     # -- header blocks --------------------------------------------------------------------------------
 
@@ -100,7 +101,7 @@ class Side:
         too_many = block.pieces > self._limits.continuations
         if too_many or len(block.content) > FAR * self._limits.header_list_bytes:
             text = f"a header block of {len(block.content)} bytes in {block.pieces + 1} frames"
-            raise WireError(ErrorCode.ENHANCE_YOUR_CALM, "continuation_flood", text)
+            raise WireError(ErrorCode.ENHANCE_YOUR_CALM, GrpcClose.CONTINUATION_FLOOD, text)
         if flags & END_HEADERS:
             self._block = None
             self._frames.continued = 0
@@ -142,7 +143,7 @@ class Side:
         waiting.append(forwarded)
         if len(waiting) > _MAX_UNACKNOWLEDGED:
             raise WireError(
-                ErrorCode.ENHANCE_YOUR_CALM, "settings_flood", "SETTINGS that are not acknowledged"
+                ErrorCode.ENHANCE_YOUR_CALM, GrpcClose.SETTINGS_FLOOD, "SETTINGS that are not acknowledged"
             )
 
     def _acknowledged(self, stop: int) -> None:

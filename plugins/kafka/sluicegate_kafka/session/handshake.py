@@ -12,6 +12,7 @@ from sluicegate_kafka.codec.sasl import (
     sasl_token,
 )
 from sluicegate_kafka.codec.versions import client_software, unsupported_version_response
+from sluicegate_kafka.events import KafkaEvent
 from sluicegate_kafka.session.requests.connection import Connection
 from sluicegate_kafka.session.requests.pending import Expected
 from sluicegate_kafka.session.requests.working import Handler
@@ -91,6 +92,6 @@ class Handshake:
         response = unsupported_version_response(api_key, version, correlation_id)
         if response is None:
             raise ProtocolError(f"api key {api_key} version {version} is not offered through the gateway")
-        self._shared.counts["unsupported_version_refused"] += 1
+        self._shared.count(KafkaEvent.UNSUPPORTED_VERSION_REFUSED)
         self._connection.outstanding.answer(response)
         return False

@@ -12,6 +12,7 @@ from sluicegate.broker import PASS, BaseSession, Buffer, Close, Command, NextTur
 from sluicegate.sessions.pieces import ALL, NO_ROOM, NoRoomError, Pieces
 from sluicegate.sessions.work import Running
 from sluicegate_kafka.codec.errors import ProtocolError
+from sluicegate_kafka.events import KafkaClose
 from sluicegate_kafka.session.requests.connection import Connection
 from sluicegate_kafka.session.requests.pending import Owed, correlation_id_of
 from sluicegate_kafka.session.requests.working import Made
@@ -123,7 +124,7 @@ class ResponseStream(BaseSession):
         try:
             self._responses(data, at, now_ns, out)
         except ProtocolError as error:
-            out.append(Close("malformed_response", str(error)))
+            out.append(Close(KafkaClose.MALFORMED_RESPONSE, str(error)))
         except NoRoomError:
             out.append(Close(*NO_ROOM))
         return out
@@ -283,7 +284,7 @@ class ResponseStream(BaseSession):
             made = reading.work.go_on(now_ns)
         except ProtocolError as error:
             self._give_up_reading()
-            out.append(Close("malformed_response", str(error)))
+            out.append(Close(KafkaClose.MALFORMED_RESPONSE, str(error)))
             return
         if isinstance(made, Running):
             self.connection.questions.ask(NextTurn(), self._read_on)

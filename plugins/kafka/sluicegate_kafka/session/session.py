@@ -17,6 +17,7 @@ from sluicegate.broker import (
     ToUpstream,
     WakeAt,
 )
+from sluicegate.model import SessionClose
 from sluicegate.sessions.pieces import NO_ROOM, NoRoomError, Pieces
 from sluicegate.sessions.work import Running, Until
 from sluicegate_kafka.codec.api_keys import HIDDEN, READ, ApiKey
@@ -24,6 +25,7 @@ from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import parse_request_head
 from sluicegate_kafka.codec.request_sizes import TooLargeError, bad_length
 from sluicegate_kafka.codec.slices import Slices, at_once
+from sluicegate_kafka.events import KafkaClose, KafkaEvent
 from sluicegate_kafka.session.addressing import Addressing
 from sluicegate_kafka.session.fetching.fetching import Fetching
 from sluicegate_kafka.session.groups.grouping import Grouping
@@ -179,7 +181,8 @@ class KafkaSession(ResponseStream):
                 return as_commands(ToUpstream, whole, self.receive_client(whole, now_ns))
             self._requests(data, passed, now_ns, out)
         except ProtocolError as error:
-            counter = "request_too_large" if isinstance(error, TooLargeError) else "malformed_request"
+            is_large = isinstance(error, TooLargeError)
+            counter = KafkaClose.REQUEST_TOO_LARGE if is_large else KafkaClose.MALFORMED_REQUEST
             out.extend(self._answers(now_ns))  # to the requests before it
             out.append(Close(counter, f"{error} from {self.client}"))
         except NoRoomError:
@@ -315,7 +318,7 @@ class KafkaSession(ResponseStream):
     def _fill(self, rest: bytes, out: list[Command]) -> None:
         """Stop reading until half of the owed responses are sent."""
         self._is_full = True
-        self._shared.counts["requests_in_flight_full"] += 1
+        self._shared.count(KafkaEvent.REQUESTS_IN_FLIGHT_FULL)
         out.extend(self._read_ahead(rest))
 
     def _read_ahead(self, data: bytes) -> list[Command]:
@@ -333,7 +336,7 @@ class KafkaSession(ResponseStream):
         self._wake_ns = 0
         out: list[Command] = []
         if client_gone:
-            return [Close("client_gone")]
+            return [Close(SessionClose.CLIENT_GONE)]
         held = self._suspended
         if held is not None and isinstance(held.waits, Until):
             if held.waits.at_ns <= now_ns:
@@ -365,7 +368,7 @@ class KafkaSession(ResponseStream):
         try:
             passed = work.go_on(now_ns)
         except ProtocolError as error:
-            out.append(Close("malformed_request", f"{error} from {self.client}"))
+            out.append(Close(KafkaClose.MALFORMED_REQUEST, f"{error} from {self.client}"))
             return
         self._flush_parts(out)
         if isinstance(passed, Running):
@@ -412,7 +415,7 @@ class KafkaSession(ResponseStream):
         """Close between requests: clients find the broker again by Metadata."""
         self._partial_request.drop()
         is_busy = self._suspended or self.outstanding.queue or self._skip_upstream
-        return () if is_busy else [Close("")]
+        return () if is_busy else [Close()]
 
     def closed(self, now_ns: int) -> None:
         """The connection is closed: release everything that it held or counted for."""

@@ -9,12 +9,13 @@ import json
 from collections.abc import Callable
 
 from sluicegate.broker_ports import Address
-from sluicegate.model import ANONYMOUS, written_out
+from sluicegate.model import ANONYMOUS, CloseReason, ConnectionClose, written_out
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import command_frame, command_type, parse_command
 from sluicegate_pulsar.codec.own_frames import NO_REQUEST, error
 from sluicegate_pulsar.codec.pulsar_pb2 import ServerError
+from sluicegate_pulsar.events import PulsarClose, PulsarEvent
 from sluicegate_pulsar.session.requests.connection import Connection, Handler
 from sluicegate_pulsar.session.shared.refusals import is_cpp
 from sluicegate_pulsar.session.shared.shared import Shared
@@ -93,9 +94,10 @@ class Handshake:
             return False
         address = self._shared.brokers.target(target)
         if address is None:
-            self._shared.count("unknown_broker_refused")
+            self._shared.count(PulsarEvent.UNKNOWN_BROKER_REFUSED)
             self._refuse(
-                "unknown_broker", f"broker {target[:200]} is not known to this gateway (see known_brokers)"
+                PulsarClose.UNKNOWN_BROKER,
+                f"broker {target[:200]} is not known to this gateway (see known_brokers)",
             )
             return False
         # The connection is direct: with this field the broker would take the gateway for a proxy to another.
@@ -112,9 +114,10 @@ class Handshake:
 
     def undialled(self, reason: str) -> None:
         """The broker is unreachable: answer with an error that the client retries."""
-        self._refuse("upstream_unreachable", f"broker {self._shared.config.name} cannot be reached: {reason}")
+        text = f"broker {self._shared.config.name} cannot be reached: {reason}"
+        self._refuse(ConnectionClose.UPSTREAM_UNREACHABLE, text)
 
-    def _refuse(self, counter: str, text: str) -> None:
+    def _refuse(self, counter: CloseReason, text: str) -> None:
         self._connection.down.append(error(NO_REQUEST, ServerError.SERVICE_NOT_READY, text))
         self._connection.close(counter, text)
 

@@ -20,9 +20,11 @@ from sluicegate.broker import (
     WakeAt,
 )
 from sluicegate.broker_ports import Address
+from sluicegate.model import SessionClose
 from sluicegate.sessions.pieces import NO_ROOM, NoRoomError
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
+from sluicegate_pulsar.events import PulsarClose
 from sluicegate_pulsar.session.consumers.consuming import Consuming
 from sluicegate_pulsar.session.handshake import Handshake
 from sluicegate_pulsar.session.producers.producing import Producing
@@ -185,7 +187,7 @@ class PulsarSession(BaseSession):
     def wake(self, now_ns: int, client_gone: bool) -> Sequence[Command]:
         """Process what is due."""
         if client_gone:
-            return [Close("client_gone")]
+            return [Close(SessionClose.CLIENT_GONE)]
         self._follow_policies(now_ns)
         try:
             self.connection.run_due(now_ns)
@@ -220,13 +222,13 @@ class PulsarSession(BaseSession):
         connection = self.connection
         self._from_client.drop()
         if not connection.is_ready:
-            return [Close("")]
+            return [Close()]
         has_rest = connection.awaits_responses or self._from_broker.is_stopped
         settled = self.producing.ending(now_ns) and not has_rest
         out = list(self._finish([], now_ns))
         if settled and connection.closing is None:
             out.extend(map(ToClient, (*self.producing.closes(), *self.consuming.closes())))
-            out.append(Close(""))
+            out.append(Close())
         return out
 
     def closed(self, now_ns: int) -> None:
@@ -276,7 +278,7 @@ class PulsarSession(BaseSession):
         )
 
     def _malformed(self, error: ProtocolError) -> None:
-        self.connection.close("malformed_frame", f"{error} from or for {self.client}")
+        self.connection.close(PulsarClose.MALFORMED_FRAME, f"{error} from or for {self.client}")
 
     def _all_passed(self, data: bytes, out: list[Command]) -> bool:
         """Whether these bytes pass unchanged and there is nothing else to do, which is nearly always so."""

@@ -11,6 +11,7 @@ from tests.bench import SECOND, START
 from tests.grpc.proxy.splice.talk import front
 
 from sluicegate.broker import Close, Command, Dial, PauseReading, ToClient, WakeAt
+from sluicegate.model import ConnectionClose, SessionClose
 from sluicegate_grpc.proxy.splice import GrpcSession, Shared
 
 BROKERS = (("10.0.0.9", 6650),)
@@ -96,7 +97,9 @@ class Client:
         assert gone.last_stream_id == max(streams, default=0)
         pause, close = self.commands[-2:]
         assert isinstance(pause, PauseReading)  # so that the relay reads on, and nothing is lost to a reset
-        assert close == Close("upstream_unreachable", "broker main cannot be reached: connection refused")
+        assert close == Close(
+            ConnectionClose.UPSTREAM_UNREACHABLE, "broker main cannot be reached: connection refused"
+        )
         self.session.closed(START)
         assert self.shared.services.budget.used == 0
         assert self.session.held_bytes == 0
@@ -154,7 +157,7 @@ def test_a_client_that_hangs_up_is_forgotten() -> None:
     client = Client()
     client.send()
     client.undialled()
-    assert client.session.wake(START + SECOND, client_gone=True) == [Close("client_gone")]
+    assert client.session.wake(START + SECOND, client_gone=True) == [Close(SessionClose.CLIENT_GONE)]
 
 
 def test_a_frame_that_is_too_large_ends_the_connection() -> None:
@@ -170,4 +173,4 @@ def test_a_frame_that_is_too_large_ends_the_connection() -> None:
 def test_a_connection_without_grpc_is_closed() -> None:
     shared: Shared = front()
     session = GrpcSession(shared, "10.0.0.1:5000")
-    assert session.undialled(REASON, START) == [Close("upstream_unreachable", REASON)]
+    assert session.undialled(REASON, START) == [Close(ConnectionClose.UPSTREAM_UNREACHABLE, REASON)]

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sluicegate_grpc.events import GrpcClose
 from sluicegate_grpc.proxy.splice.floods import Flood
 from sluicegate_grpc.proxy.splice.frames import WireError
 from sluicegate_grpc.proxy.splice.messages import UnknownEncodingError, UnreadableError, inflated
@@ -60,7 +61,7 @@ def test_messages_are_inflated_within_the_limit(content: bytes) -> None:
 
 
 def test_too_many_frames_in_a_second_are_a_flood() -> None:
-    flood = Flood("pings", 3)
+    flood = Flood(GrpcClose.PINGS_FLOOD, 3)
     for second in range(5):
         for _ in range(3):
             flood.count(second * 1_000_000_000)

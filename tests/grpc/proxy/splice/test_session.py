@@ -10,6 +10,7 @@ from tests.grpc.proxy.splice.oracle.reshape import END_HEADERS, HEADERS, PREFACE
 from tests.grpc.proxy.splice.talk import ATTACH, LOOKUP, PUBLISH, SUBSCRIBE, TOPIC, Talk, delivered, front
 
 from sluicegate.broker import Ask, Close, Dial, ToClient, ToUpstream
+from sluicegate.model import SessionClose
 from sluicegate_grpc.proxy.splice import GrpcSession, Shared
 from sluicegate_grpc.proxy.splice.frames import ErrorCode, goaway
 from sluicegate_grpc.proxy.splice.shared import Headers
@@ -172,7 +173,7 @@ def test_a_disconnect_ends_waiting_calls() -> None:
     talk.attach()
     talk.publish()
     talk.publish()
-    assert talk.session.wake(talk.wire.now, client_gone=True) == [Close("client_gone")]
+    assert talk.session.wake(talk.wire.now, client_gone=True) == [Close(SessionClose.CLIENT_GONE)]
     talk.hang_up()
     assert talk.producers() == 0
 

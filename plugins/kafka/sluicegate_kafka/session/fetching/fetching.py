@@ -25,6 +25,7 @@ from sluicegate_kafka.codec.fetch_responses import (
 from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.records import CONTROL, LOG_APPEND_TIME, Batch, iter_batches
 from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices, at_once
+from sluicegate_kafka.events import KafkaEvent
 from sluicegate_kafka.session.fetching.fetched_topics import Reading
 from sluicegate_kafka.session.requests.connection import TOPICS_PER_SLICE, Connection, check_topics
 from sluicegate_kafka.session.requests.held import Held
@@ -203,7 +204,7 @@ class Fetching:
         connection = self._connection
         names = self.reading.subscriptions(topic, now_ns)
         if len(names) > 1:
-            self._shared.counts["fetch_group_ambiguous"] += 1
+            self._shared.count(KafkaEvent.FETCH_GROUP_AMBIGUOUS)
         operation = self._operations.get(topic)
         if operation is None:
             operation = self._operations[topic] = Operation(OperationKind.DISPATCH, topic)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection
 from functools import partial
+from typing import ClassVar
 
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.wait_queue import Hold
@@ -9,6 +10,7 @@ from sluicegate.model import Action, Decision, Operation, OperationKind
 from sluicegate.sessions.admission import Creation, depends_on_list, taking
 from sluicegate.sessions.work import Turn, Work
 from sluicegate_kafka.codec.slices import Slices
+from sluicegate_kafka.events import KafkaEvent
 from sluicegate_kafka.session.requests.connection import TOPICS_PER_SLICE, Connection, check_topics
 from sluicegate_kafka.session.shared.listing import ListGroups
 from sluicegate_kafka.session.shared.refusals import group_code
@@ -29,7 +31,7 @@ class Attempt:
 
     __slots__ = ("_group", "_hold", "connection", "shared")
 
-    timed_out = ""
+    timed_out: ClassVar[KafkaEvent]
     """The event that is counted when the request was held long enough."""
 
     def __init__(self, shared: Shared, connection: Connection, group: str, hold_ns: int) -> None:
@@ -59,7 +61,7 @@ class Attempt:
             admitted()
             return True
         if refused.action is Action.DELAY:
-            self.shared.counts[self.timed_out] += 1
+            self.shared.count(self.timed_out)
         yield from self.refusing(refused)
         answer = refusal(group_code(refused, self.connection.software))
         if not isinstance(answer, bytes):

@@ -6,6 +6,7 @@ from sluicegate.model import Decision, OperationKind
 from sluicegate.sessions.admission import Creation
 from sluicegate.sessions.work import TURN, Turn, Work
 from sluicegate_kafka.codec.slices import Slices
+from sluicegate_kafka.events import KafkaEvent
 from sluicegate_kafka.session.groups.attempt import DECIDED_PER_SLICE, Attempt
 from sluicegate_kafka.session.requests.connection import Connection
 from sluicegate_kafka.session.shared.shared import Shared
@@ -22,7 +23,7 @@ class Commit(Attempt):
 
     __slots__ = ("_created", "_topics")
 
-    timed_out = "commit_hold_timed_out"
+    timed_out = KafkaEvent.COMMIT_HOLD_TIMED_OUT
 
     def __init__(self, shared: Shared, connection: Connection, group: str, topics: Sequence[str]) -> None:
         super().__init__(shared, connection, group, shared.max_hold_ns)

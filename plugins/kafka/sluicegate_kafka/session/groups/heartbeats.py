@@ -17,6 +17,7 @@ from sluicegate_kafka.codec.assignments import PartitionsById
 from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.group_requests import ConsumerGroupHeartbeat
 from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE
+from sluicegate_kafka.events import KafkaEvent
 from sluicegate_kafka.session.groups.join import Join
 from sluicegate_kafka.session.groups.joining import Joining
 from sluicegate_kafka.session.requests.connection import INJECTED, MAX_TOPICS, Connection
@@ -197,7 +198,7 @@ class Heartbeats:
             self._shared.learn_topic_names((yield from assignments.topic_names_slices(response)))
         is_unknown = any(topic_id not in names for topic_id in unknown)
         if is_unknown:  # deleted meanwhile, or hidden from the client, which then cannot fetch them either
-            self._shared.counts["assigned_topic_unknown"] += 1
+            self._shared.count(KafkaEvent.ASSIGNED_TOPIC_UNKNOWN)
         return is_unknown
 
     def _evict(self, assignment: _Assignment) -> None:

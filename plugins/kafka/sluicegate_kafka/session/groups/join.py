@@ -7,6 +7,7 @@ from sluicegate.model import Action, Decision, Operation, OperationKind
 from sluicegate.sessions.admission import Admission, Creation
 from sluicegate.sessions.work import TURN, Turn, Work
 from sluicegate_kafka.codec.slices import Slices
+from sluicegate_kafka.events import KafkaEvent
 from sluicegate_kafka.session.groups.attempt import DECIDED_PER_SLICE, Attempt
 from sluicegate_kafka.session.groups.joining import Joining
 from sluicegate_kafka.session.shared.readers import MemberKey
@@ -30,7 +31,7 @@ class Join(Attempt):
 
     __slots__ = ("_joining", "_key", "_returns", "_topics")
 
-    timed_out = "join_hold_timed_out"
+    timed_out = KafkaEvent.JOIN_HOLD_TIMED_OUT
 
     def __init__(
         self,

@@ -6,6 +6,7 @@ from typing import TypeAlias
 from sluicegate_kafka.codec.produce_requests import ProduceTopic
 from sluicegate_kafka.codec.produce_responses import appended, unauthorized
 from sluicegate_kafka.codec.records import measure_records
+from sluicegate_kafka.events import KafkaEvent
 from sluicegate_kafka.session.shared.shared import Shared
 
 Unheard: TypeAlias = dict[tuple[str, int], Callable[[int], None]]
@@ -48,7 +49,7 @@ class Appends:
             records, _, stamped_ms, _ = measure_records(topic.frame, *span)
             self._batches[topic.name, partition] = records, delay_ms, is_idempotent
             if stamped_ms < self._asked_ms - behind_ms:
-                self._shared.counts["produce_back_dated"] += 1
+                self._shared.count(KafkaEvent.PRODUCE_BACK_DATED)
 
     def learn(self, frame: bytes, version: int, now_ns: int) -> None:
         """Read the offsets that the broker assigned, and whom it refuses.

@@ -18,6 +18,7 @@ from sluicegate.sessions.work import Running, Turn, Until, Work
 from sluicegate_kafka.codec import errors
 from sluicegate_kafka.codec.produce_requests import ProduceRequest, ProduceTopic, subset_produce
 from sluicegate_kafka.codec.produce_responses import merge_produce_responses, refusal_response
+from sluicegate_kafka.events import KafkaEvent
 from sluicegate_kafka.session.producing.appends import Appends, Unheard, awaited_appends
 from sluicegate_kafka.session.requests.connection import Connection
 from sluicegate_kafka.session.requests.pending import Expected
@@ -82,7 +83,8 @@ class Exchange:
 
         :param decisions: the first ones, one for each topic of the request.
         """
-        self._shared.counts["produce_split" if len(decisions) > 1 else "produce_held_or_refused"] += 1
+        event = KafkaEvent.PRODUCE_SPLIT if len(decisions) > 1 else KafkaEvent.PRODUCE_HELD_OR_REFUSED
+        self._shared.count(event)
         topics, acks = self._request.topics, self._request.acks
         try:
             wait_ns = self._act(dict(enumerate(decisions)), turn.now_ns)
@@ -120,7 +122,7 @@ class Exchange:
                 self._reject(topic, decision)
         if late:
             self._give_up(late, f"held for {self._shared.max_hold_ns // 1_000_000} ms by limits", now_ns)
-            self._shared.counts["produce_hold_timed_out"] += 1
+            self._shared.count(KafkaEvent.PRODUCE_HOLD_TIMED_OUT)
         if passed:
             self._forward(passed, now_ns)
         return shortest_ns
@@ -144,7 +146,7 @@ class Exchange:
 
     def _refuse(self, topic: ProduceTopic, code: int, text: str) -> None:
         if self._request.acks == 0:
-            self._shared.counts["produce_dropped_acks_0"] += 1
+            self._shared.count(KafkaEvent.PRODUCE_DROPPED_ACKS_0)
         self._refused.append((topic.name, topic.partitions, code, text))
 
     def _give_up(self, places: Iterable[int], why: str, now_ns: int) -> None:
@@ -201,4 +203,4 @@ class Exchange:
         """Refuse the held topics for lack of memory; the client retries."""
         self._give_up(self._held, "too many bytes are held already to wait for limits", now_ns)
         self._held.clear()
-        self._shared.counts["produce_not_held_for_budget"] += 1
+        self._shared.count(KafkaEvent.PRODUCE_NOT_HELD_FOR_BUDGET)

@@ -25,6 +25,7 @@ from sluicegate_kafka.codec.records import (
     walk_batches,
 )
 from sluicegate_kafka.codec.unpacked_walk import UnpackedWalk
+from sluicegate_kafka.events import KafkaEvent
 from sluicegate_kafka.session.producing.unpacking import Unpacking
 from sluicegate_kafka.session.requests.connection import Connection
 from sluicegate_kafka.session.shared.shared import Shared
@@ -97,7 +98,8 @@ class Inspection:
         except (NotNowError, NoRoomError):
             refuse_for_now(shared, self._connection, request)
             return False
-        shared.counts["produce_inspected"] += was_needed
+        if was_needed:
+            shared.count(KafkaEvent.PRODUCE_INSPECTED)
         return True
 
     def _inspected(self, topic: ProduceTopic, limit: int) -> Work[Inspected]:
@@ -176,7 +178,7 @@ class Inspection:
 
 def refuse_for_now(shared: Shared, connection: Connection, request: ProduceRequest) -> None:
     """Refuse a request that cannot be inspected or buffered now, with an error that its client retries."""
-    shared.counts["inspection_failed"] += 1
+    shared.count(KafkaEvent.INSPECTION_FAILED)
     if request.acks != 0:
         text = "the records cannot be inspected at the moment; try again"
         code = errors.NOT_ENOUGH_REPLICAS

@@ -16,6 +16,7 @@ from sluicegate_kafka.codec.produce_responses import has_node_endpoints
 from sluicegate_kafka.codec.request_sizes import API_KEYS, RequestSizes
 from sluicegate_kafka.codec.slices import Slices
 from sluicegate_kafka.config import KafkaConfig
+from sluicegate_kafka.events import KafkaEvent
 from sluicegate_kafka.session.requests.connection import Connection, Identity
 from sluicegate_kafka.session.shared.arrival import Arrivals
 from sluicegate_kafka.session.shared.audiences import Audiences
@@ -161,11 +162,15 @@ class Shared:
             return rewrite_node_endpoints(frame, version, self.nodes.named)
         return frame
 
+    def count(self, event: KafkaEvent) -> None:
+        """Count an event."""
+        self.counts[str(event)] += 1
+
     def count_unknown(self, api_key: int) -> None:
         """Count a request if its API key is unknown."""
         if api_key > 200 or api_key < 0:
-            self.counts["unknown_api_passed"] += 1
+            self.count(KafkaEvent.UNKNOWN_API_PASSED)
 
     def counters(self) -> Mapping[str, int]:
         """Event counters by name."""
-        return {**self.counts, "sessions": len(self.releases), "nodes": len(self.nodes)}
+        return dict(self.counts)

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from sluicegate_pulsar.codec.metadata import MetadataHead
+from sluicegate_pulsar.events import PulsarEvent
 from sluicegate_pulsar.session.consumers.withheld import OverfullError, Withheld
 from sluicegate_pulsar.session.producer_state.chunks import key_of
 from sluicegate_pulsar.session.requests.connection import Connection
@@ -116,7 +117,7 @@ class ChunkOrder:
         found: list[Withheld] = []
         for message in self._messages.values():
             if message.waiting and now_ns >= message.until_ns:
-                self._shared.count("chunks_out_of_order")
+                self._shared.count(PulsarEvent.CHUNKS_OUT_OF_ORDER)
                 found += message.take()
         return self._released(found)
 
@@ -135,7 +136,7 @@ class ChunkOrder:
             if len(self._messages) >= _MOST_MESSAGES:
                 surplus = self._released(self._messages.pop(next(iter(self._messages))).take())
                 if surplus:
-                    self._shared.count("chunks_out_of_order")
+                    self._shared.count(PulsarEvent.CHUNKS_OUT_OF_ORDER)
         self._messages[key] = message
         return message, surplus
 

@@ -15,6 +15,7 @@ from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import frame_of
 from sluicegate_pulsar.codec.message_frames import MessageHead, read_message, times_of
+from sluicegate_pulsar.events import PulsarEvent
 from sluicegate_pulsar.session.consumers.chunk_order import ChunkOrder
 from sluicegate_pulsar.session.consumers.due import Dates, dates_of, due_in_ms
 from sluicegate_pulsar.session.consumers.permits import Permits
@@ -255,7 +256,7 @@ class Consumer:
 
     def _unreadable(self, data: bytes, start: int, stop: int) -> bool:
         """The client reports what is wrong with it; from here on the number of permits is unknown."""
-        self._shared.count("unreadable_message_passed")
+        self._shared.count(PulsarEvent.UNREADABLE_MESSAGE_PASSED)
         self.permits.exact = False
         return self.in_turn(data, start, stop)
 
@@ -273,7 +274,7 @@ class Consumer:
             if self._reliable:
                 raise
             # The broker would have dropped it too, without permits, and cannot resend it.
-            self._shared.count("dispatch_dropped")
+            self._shared.count(PulsarEvent.DISPATCH_DROPPED)
             self.permits.grant(item.messages)
 
     def _wait_ns(
@@ -286,8 +287,7 @@ class Consumer:
             if wait_ms > 0:
                 return wait_ms * _NS_PER_MS
         op = self._op
-        op.messages = messages
-        op.bytes = payload_bytes
+        op.messages, op.bytes = messages, payload_bytes
         decision = gate.dispatch(op, now_ns)
         if decision is None:
             self._at_limit = False
@@ -299,7 +299,7 @@ class Consumer:
         if action in (Action.ALLOW, Action.REWRITE):
             return 0
         if action is Action.DROP and not self._reliable:
-            self._shared.count("dispatch_dropped")
+            self._shared.count(PulsarEvent.DISPATCH_DROPPED)
             return _DROP
         self._at_limit = decision.reasons[0].policy == _UNACKED
         return max(decision.delay_ns, _SHORTEST_WAIT_NS) if decision.delay_ns else _LONGEST_WAIT_NS

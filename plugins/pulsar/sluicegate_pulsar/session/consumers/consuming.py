@@ -10,6 +10,7 @@ from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import command_frame, parse_command
 from sluicegate_pulsar.codec.own_frames import close_consumer
 from sluicegate_pulsar.codec.pulsar_pb2 import ServerError
+from sluicegate_pulsar.events import PulsarEvent
 from sluicegate_pulsar.names import topic_name
 from sluicegate_pulsar.session.consumers.consumer import Consumer
 from sluicegate_pulsar.session.consumers.delivering import Delivering
@@ -34,7 +35,9 @@ class Consuming:
         self._connection = connection
         self._lookup = lookup
         self._delivering = Delivering(shared, connection)
-        self._subscribing = Waiting(shared, connection, consumer_refusal, "subscribe_hold_timed_out")
+        self._subscribing = Waiting(
+            shared, connection, consumer_refusal, PulsarEvent.SUBSCRIBE_HOLD_TIMED_OUT
+        )
 
     @property
     def client_handlers(self) -> dict[int, Handler]:

@@ -13,6 +13,7 @@ from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import parse_command
 from sluicegate_pulsar.codec.message_frames import consumer_of
 from sluicegate_pulsar.codec.own_frames import close_consumer
+from sluicegate_pulsar.events import PulsarEvent
 from sluicegate_pulsar.session.consumers.consumer import Consumer
 from sluicegate_pulsar.session.consumers.withheld import OverfullError
 from sluicegate_pulsar.session.requests.connection import Connection, Handler
@@ -146,7 +147,7 @@ class Delivering:
 
     def _overfull(self, consumer: Consumer, now_ns: int) -> None:
         """A consumer's buffer overflows: it has to reopen, with fewer permits."""
-        self._shared.count("consumer_overfull")
+        self._shared.count(PulsarEvent.CONSUMER_OVERFULL)
         if len(self._entry_bytes) >= _MAX_SIZES:
             self._entry_bytes.pop(next(iter(self._entry_bytes)))
         self._entry_bytes[consumer.attach.topic] = consumer.permits.entry_bytes

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from sluicegate_pulsar.codec.metadata import MetadataHead
 from sluicegate_pulsar.codec.sends import SendHead
+from sluicegate_pulsar.events import PulsarEvent
 from sluicegate_pulsar.session.producer_state.assembly import Assembly, Kept, Refusal, Stall
 from sluicegate_pulsar.session.producer_state.chunks import ChunkSizes, key_of
 from sluicegate_pulsar.session.producer_state.producer import Producer
@@ -234,7 +235,7 @@ class Assembling:
 
     def _no_room(self, producer: Producer, assembly: Assembly, kept: Kept, now_ns: int) -> None:
         """Refuse incomplete messages for lack of room; an unchunked message follows them."""
-        self._shared.count("chunk_buffer_full")
+        self._shared.count(PulsarEvent.CHUNK_BUFFER_FULL)
         fits = assembly.nbytes + len(kept.frame) + _KEPT_OVERHEAD <= self._shared.config.chunk_buffer
         refusal = _refusal(self._connection, _NO_MEMORY if fits else _TOO_LARGE)
         if not self._refuse_incomplete(producer, assembly, refusal, now_ns):
@@ -262,7 +263,7 @@ class Assembling:
         self._too_slow(producer, assembly, now_ns)
 
     def _too_slow(self, producer: Producer, assembly: Assembly, now_ns: int) -> None:
-        self._shared.count("chunks_incomplete")
+        self._shared.count(PulsarEvent.CHUNKS_INCOMPLETE)
         self._refuse_incomplete(producer, assembly, _refusal(self._connection, _TOO_SLOW), now_ns)
 
     def _refuse_incomplete(

@@ -11,6 +11,7 @@ from sluicegate.model import Operation, OperationKind
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.pulsar_pb2 import ServerError
+from sluicegate_pulsar.events import PulsarEvent
 from sluicegate_pulsar.names import topic_name
 from sluicegate_pulsar.session.producer_state.producer import Producer
 from sluicegate_pulsar.session.producers.producers import Producers
@@ -43,7 +44,7 @@ class Attaching(Waiting):
         producers: Producers,
         on_refused: Callable[[Producer, int], None],
     ) -> None:
-        super().__init__(shared, connection, producer_refusal, "producer_hold_timed_out")
+        super().__init__(shared, connection, producer_refusal, PulsarEvent.PRODUCER_HOLD_TIMED_OUT)
         self._producers = producers
         self._on_refused = on_refused
 

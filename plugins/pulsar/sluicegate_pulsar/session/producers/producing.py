@@ -12,6 +12,7 @@ from sluicegate_pulsar.codec.frames import command_frame, frame_of, parse_comman
 from sluicegate_pulsar.codec.own_frames import close_producer, no_receipt, send_error, success
 from sluicegate_pulsar.codec.receipts import producer_of
 from sluicegate_pulsar.codec.sends import head_of, send_fields
+from sluicegate_pulsar.events import PulsarClose, PulsarEvent
 from sluicegate_pulsar.session.producer_state.producer import Producer
 from sluicegate_pulsar.session.producers.attaching import Attaching
 from sluicegate_pulsar.session.producers.producers import Producers
@@ -118,10 +119,10 @@ class Producing:
     def _stray(self, producer_id: int) -> bool:
         """Close the connection for a message of an unknown producer, unless it crossed a close."""
         if producer_id in self._recent:
-            self._shared.count("send_after_close")
+            self._shared.count(PulsarEvent.SEND_AFTER_CLOSE)
         else:
             detail = f"SEND for producer id {producer_id}, which is not open, from {self._connection.client}"
-            self._connection.close("send_without_producer", detail)
+            self._connection.close(PulsarClose.SEND_WITHOUT_PRODUCER, detail)
         return False
 
     def _answer(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:

@@ -30,6 +30,7 @@ from sluicegate_pulsar.codec.metadata import (
 from sluicegate_pulsar.codec.own_frames import no_receipt, send_error, success
 from sluicegate_pulsar.codec.pulsar_pb2 import ServerError
 from sluicegate_pulsar.codec.sends import SendHead, parts_of, read_send
+from sluicegate_pulsar.events import PulsarEvent
 from sluicegate_pulsar.session.producer_state.assembly import Kept, Refusal
 from sluicegate_pulsar.session.producer_state.chunks import key_of
 from sluicegate_pulsar.session.producer_state.producer import Producer
@@ -103,7 +104,7 @@ class Publishing:
         :return: True if the frame passes unchanged.
         """
         if producer.overflow is not None:
-            self._shared.count("publish_discarded")
+            self._shared.count(PulsarEvent.PUBLISH_DISCARDED)
             return False
         walk = self._walk(producer, sent)
         if walk is None:
@@ -140,7 +141,7 @@ class Publishing:
         """Run the next slice; the client's later frames wait until the last one."""
         if producer.walk is not walk:  # the client sends the message again, after those before it
             self._connection.give(len(frame))
-            self._shared.count("publish_discarded")
+            self._shared.count(PulsarEvent.PUBLISH_DISCARDED)
             return
         try:
             next(walk)
@@ -265,7 +266,7 @@ class Publishing:
             rewritten = with_deliver_at(data, start, stop, parts_of(*sent), due, metadata)
         except ChecksumMismatchError:
             # A new checksum would hide the damage.
-            self._shared.count("publish_checksum_failed")
+            self._shared.count(PulsarEvent.PUBLISH_CHECKSUM_FAILED)
             return self.refuse(
                 producer, sent.head, ServerError.CHECKSUM_ERROR, "Checksum failed on the broker"
             )

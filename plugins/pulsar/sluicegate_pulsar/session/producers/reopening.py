@@ -23,6 +23,7 @@ from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import command_frame
 from sluicegate_pulsar.codec.own_frames import close_producer
+from sluicegate_pulsar.events import PulsarEvent
 from sluicegate_pulsar.names import topic_name
 from sluicegate_pulsar.session.producer_state.producer import Overflow, Producer
 from sluicegate_pulsar.session.producers.producers import Producers
@@ -80,7 +81,7 @@ class Reopening:
             producer.overflow = Overflow()
             producer.walk = None
             producer.settle()
-            self._shared.count("publish_queue_full")
+            self._shared.count(PulsarEvent.PUBLISH_QUEUE_FULL)
 
     @staticmethod
     def has_waited(producer: Producer, now_ns: int) -> bool:
@@ -134,7 +135,7 @@ class Reopening:
             return
         overflow.is_closed = True
         self._closed[producer.id] = producer
-        self._shared.count("publish_producer_closed")
+        self._shared.count(PulsarEvent.PUBLISH_PRODUCER_CLOSED)
         self._connection.down.append(close_producer(producer.id))
 
         def give_up(now_ns: int) -> None:

@@ -18,6 +18,7 @@ from sluicegate.sessions.work import Running, Turn, Until, Work
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.own_frames import error
 from sluicegate_pulsar.codec.pulsar_pb2 import ServerError
+from sluicegate_pulsar.events import PulsarEvent
 from sluicegate_pulsar.session.requests.connection import Awaited, Connection, OnResponse
 from sluicegate_pulsar.session.shared.refusals import consumer_refusal
 from sluicegate_pulsar.session.shared.shared import Shared
@@ -101,7 +102,7 @@ class Waiting:
         shared: Shared,
         connection: Connection,
         refusal: Callable[[Decision, str], tuple[ServerError, str]],
-        timed_out: str,
+        timed_out: PulsarEvent,
     ) -> None:
         self._shared = shared
         self._connection = connection

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 
 from sluicegate.broker import Buffer, NextTurn
 from sluicegate.engine.budget import Budget
-from sluicegate.model import ANONYMOUS
+from sluicegate.model import ANONYMOUS, CloseReason
 from sluicegate.sessions.pieces import NoRoomError
 from sluicegate.sessions.questions import Questions
 from sluicegate.sessions.timers import Timers
@@ -18,6 +18,7 @@ from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import parse_command
 from sluicegate_pulsar.codec.metadata import MESSAGES_PER_SLICE
+from sluicegate_pulsar.events import PulsarClose
 
 Handler: TypeAlias = Callable[[bytes, int, int, int], bool]
 """`(buffer, start, stop, now_ns)` of one whole frame, its total size included: True if it passes
@@ -111,7 +112,7 @@ class Connection:
         """Bytes that rooms keep for this connection, charged to the budget."""
         self.questions: Questions[OnAnswer] = Questions()
         """Questions to the front."""
-        self.closing: tuple[str, str] | None = None
+        self.closing: tuple[CloseReason, str] | None = None
         """Why the connection is to end: counter and detail."""
         self.on_pause: Callable[[], None] = lambda: None
         """Called when frames of the client are no longer handled, even those that were read already."""
@@ -136,7 +137,7 @@ class Connection:
         """Client library and peer address, which identify this client in log lines."""
         return f"{self.client_version}@{self.peer}"
 
-    def close(self, counter: str, detail: str = "") -> None:
+    def close(self, counter: CloseReason, detail: str = "") -> None:
         """End the connection once everything is sent."""
         self.closing = self.closing or (counter, detail)
 
@@ -228,7 +229,9 @@ class Connection:
         it afterwards. What the client has closed passes no policy, so the connection ends with it.
         """
         if response.type != _TYPES.ERROR:
-            self.close("attached_after_close", f"the broker has opened what {self.client} closed before")
+            self.close(
+                PulsarClose.ATTACHED_AFTER_CLOSE, f"the broker has opened what {self.client} closed before"
+            )
         return on_response(response, now_ns)
 
     def _queue(self, request_id: int) -> None:

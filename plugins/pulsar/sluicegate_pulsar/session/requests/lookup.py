@@ -9,6 +9,7 @@ from sluicegate.broker_ports import shown
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.frames import command_frame, parse_command
 from sluicegate_pulsar.codec.pulsar_pb2 import ServerError
+from sluicegate_pulsar.events import PulsarEvent
 from sluicegate_pulsar.session.requests.connection import Connection, Handler
 from sluicegate_pulsar.session.shared.shared import Shared
 
@@ -59,7 +60,7 @@ class Lookup:
         return False
 
     def _fail(self, command: pb.BaseCommand, url: str) -> None:
-        self._shared.count("unknown_broker_refused")
+        self._shared.count(PulsarEvent.UNKNOWN_BROKER_REFUSED)
         request_id = command.lookup_response.request_id
         command.lookup_response.Clear()
         command.lookup_response.MergeFrom(
@@ -102,10 +103,10 @@ class Lookup:
 
     def _migrated(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
         """Another cluster is not behind this gateway: its clients would bypass every policy."""
-        self._shared.count("topic_migration_withheld")
+        self._shared.count(PulsarEvent.TOPIC_MIGRATION_WITHHELD)
         return False
 
     def _withhold(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
         """Drop commands of features that were not offered (see `Handshake`)."""
-        self._shared.count("unknown_assignment_withheld")
+        self._shared.count(PulsarEvent.UNKNOWN_ASSIGNMENT_WITHHELD)
         return False

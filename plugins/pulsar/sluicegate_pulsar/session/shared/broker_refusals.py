@@ -9,6 +9,7 @@ The broker decides, not the gateway: it alone knows what holds for the topic at 
 from typing import NamedTuple
 
 from sluicegate.engine.gate import Gate
+from sluicegate_pulsar.events import PulsarEvent
 
 _MOST_TOPICS = 1_000
 _TOO_LATE = "Exceeds max allowed delivery delay"
@@ -19,7 +20,7 @@ _TOO_LARGE = "Exceed maximum message size"
 class Explained(NamedTuple):
     """What is said of such a refusal."""
 
-    event: str
+    event: PulsarEvent
     """Under which it is counted."""
     text: str
 
@@ -32,10 +33,13 @@ def explained(text: str, gate: Gate) -> Explained | None:
     """
     if text.startswith(_TOO_LATE):
         fixed = f"{gate.delay.fixed_ms} milliseconds" if gate.delay is not None else "removed"
-        return Explained("fixed_delay_refused", f"{text}; the gateway's fixed_delivery_delay is {fixed}")
+        return Explained(
+            PulsarEvent.FIXED_DELAY_REFUSED, f"{text}; the gateway's fixed_delivery_delay is {fixed}"
+        )
     if text.startswith(_TOO_LARGE):
         return Explained(
-            "added_bytes_refused", f"{text}, with the bytes of the delivery time that the gateway adds"
+            PulsarEvent.ADDED_BYTES_REFUSED,
+            f"{text}, with the bytes of the delivery time that the gateway adds",
         )
     return None
 

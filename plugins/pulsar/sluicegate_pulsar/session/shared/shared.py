@@ -9,6 +9,7 @@ from sluicegate.engine.delivery_time import FirstSeen
 from sluicegate.engine.gates import GateCache
 from sluicegate_pulsar.cluster.brokers import Brokers
 from sluicegate_pulsar.config import PulsarConfig
+from sluicegate_pulsar.events import PulsarEvent
 from sluicegate_pulsar.session.producer_state.chunks import RefusedMessages
 from sluicegate_pulsar.session.producer_state.publish_memory import PublishMemory
 from sluicegate_pulsar.session.shared.broker_refusals import Reports
@@ -55,10 +56,10 @@ class Shared:
         """The largest message size announced to clients, in bytes (see `sizes`)."""
         return advertised_size(self._services.policies, brokers_own)
 
-    def count(self, event: str) -> None:
-        """Count an event under its name."""
-        self.counts[event] += 1
+    def count(self, event: PulsarEvent) -> None:
+        """Count an event."""
+        self.counts[str(event)] += 1
 
     def counters(self) -> Mapping[str, int]:
         """Event counters by name."""
-        return {**self.counts, "sessions": self.sessions}
+        return dict(self.counts)
