@@ -9,6 +9,7 @@ from sluicegate.api import (
     Ask,
     BaseSession,
     Close,
+    CloseReason,
     Command,
     Dial,
     NextTurn,
@@ -18,10 +19,15 @@ from sluicegate.api import (
     ToUpstream,
     WakeAt,
 )
-from sluicegate.model import SessionClose
 from sluicegate.testing import SessionWire
 
 SECOND = 1_000_000_000
+
+
+class Reason(CloseReason):
+    """Why it closes."""
+
+    GONE = "gone", "The client hung up."
 
 
 class Idle(BaseSession):
@@ -49,7 +55,7 @@ class Idle(BaseSession):
         return [ToClient(f"{answer}".encode()), ResumeReading()]
 
     def wake(self, now_ns: int, client_gone: bool) -> Sequence[Command]:
-        return [Close(SessionClose.CLIENT_GONE if client_gone else None)] if now_ns >= self.due_ns else ()
+        return [Close(Reason.GONE if client_gone else None)] if now_ns >= self.due_ns else ()
 
     def closed(self, now_ns: int) -> None:
         self.parted = True
@@ -82,7 +88,7 @@ def test_time_passes_with_the_wake_ups_that_were_asked_for(wire: SessionWire[Idl
     wire.wait(29)
     assert (wire.closed, wire.now) == (None, began + 29 * SECOND)
     wire.wait(2, client_gone=True)
-    assert (wire.closed, wire.now) == (Close(SessionClose.CLIENT_GONE), began + 31 * SECOND)
+    assert (wire.closed, wire.now) == (Close(Reason.GONE), began + 31 * SECOND)
 
 
 def test_questions_and_turns_are_the_tests_to_answer(wire: SessionWire[Idle]) -> None:
