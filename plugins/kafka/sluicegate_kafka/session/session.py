@@ -6,6 +6,7 @@ Rules of this file: no IO, no clock, no policy. It knows frames, their order, an
 
 from collections.abc import Sequence
 from struct import Struct
+from typing import NamedTuple
 
 from sluicegate.broker import (
     PASS,
@@ -51,7 +52,14 @@ _AHEAD_BYTES = 256 * 1024
 """Bytes that are read ahead, so that a client that hangs up is noticed."""
 
 
-_NOTHING = (b"", 0, 0)
+class _HeldRequest(NamedTuple):
+    """A request that waits."""
+
+    work: Running[bool]
+    frame: bytes
+    """The buffer that holds it, which is kept and charged as a whole."""
+    begin: int
+    stop: int
 
 
 class KafkaSession(ResponseStream):
@@ -62,13 +70,11 @@ class KafkaSession(ResponseStream):
         "_ahead_paused",
         "_frame_ns",
         "_handlers",
-        "_held_request",
         "_last_api",
         "_partial_request",
         "_sizes",
         "_skip_client",
         "_suspended",
-        "_suspended_bytes",
         "_wake_ns",
         "fetching",
         "grouping",
@@ -98,11 +104,7 @@ class KafkaSession(ResponseStream):
         """What the client sent behind a request that is held, not yet parsed."""
         self._ahead_paused = False
         """Whether the client is not read from any more."""
-        self._suspended: Running[bool] | None = None
-        """Work on a request that waits."""
-        self._held_request = _NOTHING
-        """The buffer that holds that request, and where it begins and ends."""
-        self._suspended_bytes = 0
+        self._suspended: _HeldRequest | None = None
         self._sizes = shared.request_sizes
         self._frame_ns = self._wake_ns = 0
         self._last_api = -1
@@ -111,7 +113,8 @@ class KafkaSession(ResponseStream):
     @property
     def held_bytes(self) -> int:
         """Bytes kept for this connection."""
-        requests = self._partial_request.size + self._suspended_bytes + self._ahead.size
+        held = len(self._suspended.frame) if self._suspended is not None else 0
+        requests = self._partial_request.size + held + self._ahead.size
         requests += self.connection.unpacked_bytes
         return requests + self._partial_response.size + self.outstanding.held_bytes
 
@@ -219,10 +222,10 @@ class KafkaSession(ResponseStream):
                 out.append(ToUpstream(memoryview(data)[run:begin]))
             run = at
             self._flush_parts(out)
-            if isinstance(passed, Running):
-                self._held_request = data, begin, stop
-                if self._suspend(passed, data[at:], now_ns, out):
-                    return
+            if isinstance(passed, Running) and self._suspend(
+                _HeldRequest(passed, data, begin, stop), data[at:], now_ns, out
+            ):
+                return
         if at > run:
             out.append(ToUpstream(data if run == 0 and at == end else memoryview(data)[run:at]))
         if at:
@@ -278,21 +281,20 @@ class KafkaSession(ResponseStream):
         out.extend(ToUpstream(part) for part in parts)
         parts.clear()
 
-    def _suspend(self, work: Running[bool], rest: bytes, now_ns: int, out: list[Command]) -> bool:
+    def _suspend(self, held: _HeldRequest, rest: bytes, now_ns: int, out: list[Command]) -> bool:
         """Stop after a request that must wait; what the client sends meanwhile is read ahead.
 
         :return: False if it was refused for lack of memory, or its client is closed.
         """
-        nbytes = len(self._held_request[0])
-        if not self._shared.budget.take(nbytes):
+        work = held.work
+        if not self._shared.budget.take(len(held.frame)):
             try:
                 work.go_on(now_ns, NoRoomError())
             except NoRoomError:  # the protocol has no answer for that
                 out.append(Close(*NO_ROOM))
             work.close(now_ns)
             return False
-        self._suspended_bytes = nbytes
-        self._suspended = work
+        self._suspended = held
         if rest:
             out.extend(self._read_ahead(rest))
         if isinstance(work.waits, Until):
@@ -305,15 +307,14 @@ class KafkaSession(ResponseStream):
 
     def _pause(self, rest: bytes, now_ns: int, out: list[Command]) -> None:
         """Read the next request after other clients' turns."""
-        self._held_request = _NOTHING
-        self._suspend(next_turn(now_ns), rest, now_ns, out)
+        self._suspend(_HeldRequest(next_turn(now_ns), b"", 0, 0), rest, now_ns, out)
 
-    def _end_suspension(self) -> Running[bool] | None:
-        """Take the work on the held request."""
-        work, self._suspended = self._suspended, None
-        self._shared.budget.give(self._suspended_bytes)
-        self._suspended_bytes = 0
-        return work
+    def _end_suspension(self) -> _HeldRequest | None:
+        """Take the held request."""
+        held, self._suspended = self._suspended, None
+        if held is not None:
+            self._shared.budget.give(len(held.frame))
+        return held
 
     def _fill(self, rest: bytes, out: list[Command]) -> None:
         """Stop reading until half of the owed responses are sent."""
@@ -338,11 +339,11 @@ class KafkaSession(ResponseStream):
         if client_gone:
             return [Close(SessionClose.CLIENT_GONE)]
         held = self._suspended
-        if held is not None and isinstance(held.waits, Until):
-            if held.waits.at_ns <= now_ns:
+        if held is not None and isinstance(held.work.waits, Until):
+            if held.work.waits.at_ns <= now_ns:
                 self._go_on(now_ns, out)
             else:
-                self._wake(held.waits.at_ns, out)
+                self._wake(held.work.waits.at_ns, out)
         out.extend(self._answers(now_ns))
         self._resume_if_drained(now_ns, out)
         return close_last(out)
@@ -362,21 +363,20 @@ class KafkaSession(ResponseStream):
 
     def _go_on(self, now_ns: int, out: list[Command]) -> None:
         """Go on with the held request."""
-        work = self._end_suspension()
-        if work is None:
+        held = self._end_suspension()
+        if held is None:
             return
         try:
-            passed = work.go_on(now_ns)
+            passed = held.work.go_on(now_ns)
         except ProtocolError as error:
             out.append(Close(KafkaClose.MALFORMED_REQUEST, f"{error} from {self.client}"))
             return
         self._flush_parts(out)
         if isinstance(passed, Running):
-            if self._suspend(passed, b"", now_ns, out):
+            if self._suspend(held, b"", now_ns, out):
                 return
         elif passed:
-            data, begin, stop = self._held_request
-            out.append(ToUpstream(memoryview(data)[begin:stop]))
+            out.append(ToUpstream(memoryview(held.frame)[held.begin : held.stop]))
         self._resume(now_ns, out)
 
     def _resume(self, now_ns: int, out: list[Command]) -> None:
@@ -424,7 +424,7 @@ class KafkaSession(ResponseStream):
     def parting(self, now_ns: int) -> Slices[None]:
         """The same in slices."""
         if (held := self._end_suspension()) is not None:
-            held.close(now_ns)
+            held.work.close(now_ns)
         for late in tuple(self.connection.late):
             late.close(now_ns)
         self._give_up_reading()

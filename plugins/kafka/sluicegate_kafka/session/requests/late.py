@@ -49,7 +49,7 @@ class LateResponse(Running[Buffer]):
         return made
 
     def close(self, now_ns: int) -> None:
-        """End the work, as nobody waits for the response any more."""
+        """End the work: its response is not wanted any more."""
         self._connection.late.discard(self)
         super().close(now_ns)
 
