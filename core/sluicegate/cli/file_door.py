@@ -14,7 +14,7 @@ from sluicegate.cli.command_user import command_user
 from sluicegate.cli.opening import Opened, refuse
 from sluicegate.config.errors import ConfigErrors
 from sluicegate.runtime.changing import Wanted
-from sluicegate.runtime.edits import PromoteBody, change_from
+from sluicegate.runtime.edits import PromoteBody, change_from, validated
 from sluicegate.runtime.plugins import PluginError
 from sluicegate.runtime.policies_in_force import PolicyWatch
 from sluicegate.runtime.policy_desk import PolicyDesk, reason_of_undo
@@ -70,9 +70,11 @@ class FileDoor:
 
     def promote(self, asked: Found, *, dry_run: bool) -> Found:
         """Have a policy apply to more, or plan it."""
-        body = PromoteBody.model_validate(asked)
-        wanted = body.promotion()
-        return self._changed(lambda desk: desk.rollouts.promoting(wanted), body.reason, None, dry_run=dry_run)
+
+        def find(desk: PolicyDesk) -> list[Wanted]:
+            return desk.rollouts.promoting(validated(PromoteBody, asked).promotion())
+
+        return self._changed(find, asked["reason"], None, dry_run=dry_run)
 
     def _changed(
         self, find: Callable[[PolicyDesk], list[Wanted]], reason: str, seen: str | None, *, dry_run: bool

@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -12,9 +12,11 @@ from sluicegate.runtime.changing import LONGEST_NAME, Wanted
 from sluicegate.runtime.promoting import Promotion
 from sluicegate.store import Key
 
+Body = TypeVar("Body", bound=BaseModel)
 
-class EditBody(BaseModel):
-    """One field to set or to unset."""
+
+class _Placed(BaseModel):
+    """What concerns one level, and one name of it."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -23,6 +25,11 @@ class EditBody(BaseModel):
         default="", description="Namespace or topic, exact or with `*`.", max_length=LONGEST_NAME
     )
     broker: str = Field(default="", description="Name of the broker's entry; empty for all.", max_length=63)
+
+
+class EditBody(_Placed):
+    """One field to set or to unset."""
+
     field: str = Field(min_length=1, max_length=200, description="Policy, such as max_publish_rate.")
     value: bool | int | float | str | None = Field(
         description="In base units or with a unit, such as 500/s; null unsets the field."
@@ -46,16 +53,9 @@ class ChangeBody(BaseModel):
         return [edit.wanted() for edit in self.edits]
 
 
-class PromoteBody(BaseModel):
-    """A policy that is to be promoted."""
+class PromoteBody(_Placed):
+    """A policy that is to be promoted; level, name and broker are those of its mode, as set."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    level: str = Field(description="broker, namespace or topic.", pattern=f"^({'|'.join(LEVELS)})$")
-    name: str = Field(
-        default="", description="Namespace or topic of its mode, as set.", max_length=LONGEST_NAME
-    )
-    broker: str = Field(default="", description="Name of the broker's entry; empty for all.", max_length=63)
     policy: str = Field(min_length=1, max_length=200, description="Policy, such as max_publish_rate.")
     to: str = Field(default="", max_length=1_000, description="Mode; the next step if empty.")
     force: bool = Field(default=False, description="Ask neither for time nor for the budget.")
@@ -114,8 +114,16 @@ def change_from(edits: Iterable[Mapping[str, Any]], reason: str = "") -> ChangeB
 
     :raises PolicyRefusedError: if it is none.
     """
+    return validated(ChangeBody, {"edits": list(edits), "reason": reason})
+
+
+def validated(model: type[Body], values: Mapping[str, Any]) -> Body:
+    """Validate a body that no request has brought.
+
+    :raises PolicyRefusedError: with its first mistake.
+    """
     try:
-        return ChangeBody.model_validate({"edits": list(edits), "reason": reason})
+        return model.model_validate(values)
     except ValidationError as error:
         raise PolicyRefusedError(first_problem(error)) from None
 
