@@ -144,7 +144,8 @@ def test_only_the_last_window_counts() -> None:
     for second in range(121):
         refused = min(second, 30)
         rollouts.follow([{"broker": "main", "rollouts": [row(100 * second, refused)]}], second)
-    [found] = rollouts.figures(120)
+    found = rollouts.of(RULE, 120)
+    assert found is not None
     assert (found.seconds, found.asked, found.would) == (60, 6_000, 0)
 
 
@@ -158,7 +159,8 @@ def test_brokers_add_up_and_a_new_worker_begins_at_0() -> None:
     follow(0, 10, 10)
     follow(1, 30, 20)
     follow(2, 5, 25)
-    [found] = rollouts.figures(2)
+    found = rollouts.of(RULE, 2)
+    assert found is not None
     assert found.asked == 20 + 10 + 5 + 5
 
 

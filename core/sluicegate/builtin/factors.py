@@ -116,8 +116,7 @@ class _FactorPart:
         state = self._state
         kept = state.plugin_data.setdefault(_LIMITS, {})
         assert isinstance(kept, dict)  # noqa: S101 - only this module writes this key
-        kind = "" if self._mode.enforces else f"{self._mode.kind} "
-        key = f"{kind}{self._factor.name} of {rate.key}"
+        key = self._mode.own(f"{self._factor.name} of {rate.key}")
         limit: ThrottledLimit | None = kept.get(key)
         base = state.limiters.get(rate.key) or rate.queue(state, now_ns)
         if limit is None or limit.factor is not self._factor:

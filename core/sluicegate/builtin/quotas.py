@@ -165,7 +165,7 @@ class PrincipalQuotas:
         messages, nbytes = quota.messages_per_s * part.mask[0], quota.bytes_per_s * part.mask[1]
         if not messages and not nbytes:
             return None
-        name = owner if part.mode.enforces else f"{part.mode.kind} {owner}"
+        name = part.mode.own(owner)
         if messages != quota.messages_per_s:
             name = f"bytes {name}"
         elif nbytes != quota.bytes_per_s:

@@ -48,11 +48,9 @@ class Rate:
 
     @property
     def key(self) -> str:
-        """Key of the limiter. Each kind of mode has another: debt of one must never hold the others."""
-        if self.mode.enforces:
-            return self.names[0]
-        # Messages and bytes may have canaries that differ, but only one of their modes observes.
-        return f"{self.mode.kind} {self.names[0] if self.mode.observes else self.name}"
+        """Key of the limiter."""
+        # Messages and bytes may have canaries that differ, but only one mode of each other kind.
+        return self.mode.own(self.name if self.mode.kind is ModeKind.CANARY else self.names[0])
 
     def queue(self, holder: TopicState | SubscriptionState, now_ns: int) -> WaitQueue:
         """The limiter, updated to the current rates."""

@@ -4,9 +4,6 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any
 
-MODES_SAID = {"observe": "only observed", "enforce": "enforced"}
-"""How texts call modes; a canary says itself for whom it is."""
-
 
 def factor_lines(explained: Mapping[str, Any], now_ms: int) -> list[str]:
     """Format each factor, then the rates that the smallest one leaves.
@@ -20,7 +17,8 @@ def factor_lines(explained: Mapping[str, Any], now_ms: int) -> list[str]:
     lines = ["", "factors, as last reported by the gateway:"]
     for name, factor in factors.items():
         notes = [] if factor["known"] else ["data is missing"]
-        notes += [MODES_SAID.get(factor["mode"], factor["mode"])] if factor["mode"] != "enforce" else []
+        if factor["mode"] != "enforce":
+            notes.append("only observed" if factor["mode"] == "observe" else factor["mode"])
         notes += [factor["why"]] if factor["why"] else []
         notes.append(f"reported {_age(now_ms - factor['at_ms'])} ago")
         lines.append(f"  {name.ljust(width)}  {factor['value']:.2f}  {'; '.join(notes)}")

@@ -12,7 +12,6 @@ from sluicegate.cli.hindsight_text import hindsight_text
 from sluicegate.cli.options import config_file
 from sluicegate.cli.policy_doors import open_door
 from sluicegate.cli.policy_options import (
-    LEVELS,
     broker_option,
     dry_run_option,
     json_option,
@@ -22,6 +21,7 @@ from sluicegate.cli.policy_options import (
 )
 from sluicegate.cli.policy_texts import changes_text, history_text, settings_text
 from sluicegate.cli.rollout_commands import promote, rollouts
+from sluicegate.model import LEVELS
 from sluicegate.output import echo, echo_document, echo_json
 from sluicegate.runtime.edits import edit, set_by
 
@@ -42,7 +42,7 @@ def policies() -> None:
 
 
 @policies.command()
-@click.argument("level", required=False, type=click.Choice(LEVELS))
+@click.argument("level", required=False, type=click.Choice(tuple(LEVELS)))
 @click.argument("name", required=False)
 @click.argument("field", required=False)
 @config_file
@@ -74,7 +74,7 @@ def get(
 
 
 @policies.command(name="set")
-@click.argument("level", type=click.Choice(LEVELS))
+@click.argument("level", type=click.Choice(tuple(LEVELS)))
 @click.argument("words", nargs=-1, required=True, metavar="[NAME] POLICY=VALUE...")
 @config_file
 @broker_option
@@ -111,7 +111,7 @@ def set_(
 
 
 @policies.command()
-@click.argument("level", type=click.Choice(LEVELS))
+@click.argument("level", type=click.Choice(tuple(LEVELS)))
 @click.argument("words", nargs=-1, required=True, metavar="[NAME] POLICY...")
 @config_file
 @broker_option

@@ -8,7 +8,6 @@ import click
 from sluicegate.cli.policy_texts import done_text, plan_text
 from sluicegate.output import echo, echo_json
 
-LEVELS = ("broker", "namespace", "topic")
 broker_option = click.option(
     "--broker", default="", metavar="NAME", help="For this broker's entry alone; for all brokers if unset."
 )

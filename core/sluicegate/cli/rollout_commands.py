@@ -9,7 +9,6 @@ from sluicegate.cli.aligning import aligned
 from sluicegate.cli.options import config_file
 from sluicegate.cli.policy_doors import open_door
 from sluicegate.cli.policy_options import (
-    LEVELS,
     broker_option,
     dry_run_option,
     json_option,
@@ -17,11 +16,12 @@ from sluicegate.cli.policy_options import (
     print_change,
     reason_option,
 )
+from sluicegate.model import LEVELS
 from sluicegate.output import echo, echo_json
 
 
 @click.command()
-@click.argument("level", type=click.Choice(LEVELS))
+@click.argument("level", type=click.Choice(tuple(LEVELS)))
 @click.argument("words", nargs=-1, required=True, metavar="[NAME] POLICY")
 @config_file
 @broker_option

@@ -189,7 +189,7 @@ class WaitQueue:
     def wait_outside(self, op: Operation, now_ns: int) -> int:
         """How long an operation would have to wait that the limit does not apply to; it gets no place.
 
-        :return: 0 if nobody waits and the bucket has enough, else ns.
+        :return: 0 if no operation waits and the bucket has enough, else ns.
         """
         wait = self.bucket.wait(op.messages, op.bytes, now_ns)
         return wait if self.first is None else max(wait, RETRY_NS)

@@ -52,7 +52,7 @@ class Mode:
 
     @property
     def observes(self) -> bool:
-        """True if it applies to nobody."""
+        """True if all that it would do is recorded only."""
         return self.kind is ModeKind.OBSERVE
 
     def applies_to(self, policy: str, op: Operation) -> bool:
@@ -63,6 +63,10 @@ class Mode:
         if self.names:
             return name in self.names
         return place_of(policy, name) < self.percent / 100
+
+    def own(self, name: str) -> str:
+        """The name of a bucket that each kind of mode has for itself: debt of one must never hold others."""
+        return name if self.enforces else f"{self.kind} {name}"
 
     def __str__(self) -> str:
         if self.kind is not ModeKind.CANARY:

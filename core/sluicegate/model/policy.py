@@ -9,7 +9,7 @@ from sluicegate.model.mode import ENFORCE, OBSERVE, Mode, ModeKind, parse_mode
 
 PolicyValue: TypeAlias = int | float | str | bool
 
-_ORDER = (ModeKind.ENFORCE, ModeKind.CANARY, ModeKind.OBSERVE)
+_ORDER = tuple(reversed(ModeKind))
 
 
 class Level(IntEnum):
@@ -149,7 +149,7 @@ class EffectivePolicies:
         return sorted(found, key=lambda mode: _ORDER.index(mode.kind)) if len(found) > 1 else list(found)
 
     def observes(self, policy: str) -> bool:
-        """Whether a policy applies to nobody on this topic."""
+        """Whether a policy is only recorded on this topic."""
         return self.mode(policy).observes
 
     def enforces(self, policy: str) -> bool:

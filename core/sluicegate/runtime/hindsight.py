@@ -198,10 +198,10 @@ def _stricter(compared: Compared, topic: str) -> Iterator[Limit | SizeLimit]:
             limits = {name: limit for name, limit in limits.items() if limit}
             if not rate.mode.observes and _is_stricter(rate, limits, was):
                 yield Limit(kind, rate, limits, config.max_hold, exempt)
-    size = _count(will, MESSAGE_SIZE)
-    if _is_lower(size, _count(was, MESSAGE_SIZE)) or (size and _is_for_others(was, will, MESSAGE_SIZE)):
+    size, mode = _count(will, MESSAGE_SIZE), will.mode(MESSAGE_SIZE)
+    if _is_lower(size, _count(was, MESSAGE_SIZE)) or (size and was.mode(MESSAGE_SIZE) != mode):
         skips = exempt if MESSAGE_SIZE in config.exempt.policies else frozenset()
-        yield SizeLimit(int(size), will.mode(MESSAGE_SIZE), skips)
+        yield SizeLimit(int(size), mode, skips)
 
 
 def _is_stricter(rate: Rate, limits: Mapping[str, float], was: EffectivePolicies) -> bool:
@@ -216,10 +216,6 @@ def _is_stricter(rate: Rate, limits: Mapping[str, float], was: EffectivePolicies
             for name, limit in limits.items()
         )
     )
-
-
-def _is_for_others(was: EffectivePolicies, will: EffectivePolicies, policy: str) -> bool:
-    return was.mode(policy) != will.mode(policy)
 
 
 def _is_lower(limit: float, before: float) -> bool:

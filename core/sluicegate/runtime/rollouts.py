@@ -84,10 +84,6 @@ class Rollouts:
         for followed in self._followed.values():
             self._sample(followed, now_s)
 
-    def figures(self, now_s: float) -> list[Figures]:
-        """Of all rules, by place and policy."""
-        return [self._figures(rule, now_s) for rule in sorted(self._followed, key=_order)]
-
     def of(self, rule: Rule, now_s: float) -> Figures | None:
         """Of one rule; None if nothing was counted in its mode."""
         return self._figures(rule, now_s) if rule in self._followed else None
@@ -139,7 +135,3 @@ def _add(followed: _Followed, worker: str, now: tuple[int, ...]) -> None:
     )
     followed.total = (asked, would, did)
     followed.by_worker[worker] = (now[0], now[1], now[2])
-
-
-def _order(rule: Rule) -> tuple[str, int, str, str]:
-    return rule.broker, rule.level, rule.name, rule.policy

@@ -112,11 +112,7 @@ class TopicUse:
         key, by_bytes = _RATES[limit.policy]
         if (recent := self._of_topic.get(key)) is not None:
             return round(recent.rates(seconds)[by_bytes], 3)
-        keys = (
-            (key,)
-            if limit.mode.enforces
-            else (f"{limit.mode.kind} {key}", f"{limit.mode.kind} {limit.policy}")
-        )
+        keys = {limit.mode.own(name) for name in (key, limit.policy)}
         found = (recent for (_, of), (_, recent) in self._of_subscriptions.items() if of in keys)
         return round(max((recent.rates(seconds)[by_bytes] for recent in found), default=0.0), 3)
 
