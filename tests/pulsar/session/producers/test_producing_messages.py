@@ -245,6 +245,10 @@ class TestWhatClientsAreTold:
         bench = Bench({"mode.max_message_size": "observe"}, max_message_size=2**20)
         assert self.told(bench) == 5 * 2**20
 
+    def test_a_limit_whose_roll_out_has_ended_is_announced(self) -> None:
+        bench = Bench({"mode.max_message_size": "enforce"}, max_message_size=2**20)
+        assert self.told(bench) == 2**20
+
     def test_a_namespace_limit_is_not_a_limit_of_all_topics(self) -> None:
         bench = Bench()
         settings = {"max_message_size": Setting(2**20, Source.FILE)}

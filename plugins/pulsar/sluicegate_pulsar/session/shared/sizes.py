@@ -1,6 +1,6 @@
 """The largest message size announced in CONNECTED, so that client libraries refuse larger ones."""
 
-from sluicegate.model import Level, PolicySet
+from sluicegate.model import Level, ModeKind, PolicySet
 from sluicegate_pulsar.session.shared.refusals import SIZE
 
 _LEAST = 256 * 1024
@@ -18,7 +18,8 @@ def advertised_size(policies: PolicySet, brokers_own: int) -> int:
     """
     settings = [layer.settings[SIZE] for layer in policies.layers if SIZE in layer.settings]
     everywhere = any(layer.level is Level.BROKER and SIZE in layer.settings for layer in policies.layers)
-    is_on_trial = policies.observe_only or any(f"mode.{SIZE}" in layer.settings for layer in policies.layers)
+    modes = [layer.settings[f"mode.{SIZE}"] for layer in policies.layers if f"mode.{SIZE}" in layer.settings]
+    is_on_trial = policies.observe_only or any(mode.value != ModeKind.ENFORCE for mode in modes)
     limits = [setting.value for setting in settings]
     if not everywhere or is_on_trial or SIZE in policies.exempt_policies:
         return brokers_own
