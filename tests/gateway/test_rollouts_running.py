@@ -85,6 +85,8 @@ def test_without_a_gateway_nothing_is_promoted_unless_forced(gateway: Gateway) -
     plan = policies(gateway, "promote", "topic", "t", SIZE, "--force", "--dry-run")
     assert "observe -> canary 50% of clients" in plan.stdout
     assert "canary 50% of clients" in policies(gateway, "rollouts").stdout
+    wrong = policies(gateway, "promote", "topic", "t" * 5_000, SIZE)
+    assert (wrong.exit_code, "name: " in wrong.stderr) == (1, True)
 
 
 def test_nothing_is_rolled_out(gateway: Gateway) -> None:
