@@ -9,11 +9,11 @@ from sluicegate.config.tls import context_for_broker
 from sluicegate.engine.budget import Budget
 from sluicegate.engine.gate import GateFaults
 from sluicegate.engine.topic_context import TopicContext
+from sluicegate.host.wall_clock import WallClock
 from sluicegate.model import Level, PolicyLayer, PolicySet, PolicyValue, Setting, Source, TopicName
 from sluicegate.runtime.compiler import GateCompiler
 from sluicegate.runtime.plugins import plugins_of
 from sluicegate.testing import NullSink
-from sluicegate.wall_clock import WallClock
 
 SECOND = 1_000_000_000
 START = 1_000 * SECOND

@@ -6,7 +6,7 @@ from typing import Self
 
 from benchmarks.harness.etcd import Etcd
 from benchmarks.harness.processes import Child, free_port
-from sluicegate.children import python_command
+from sluicegate.host.children import python_command
 from sluicegate_reports.runner.brokers.restartable import Restartable
 
 _START_S = 300

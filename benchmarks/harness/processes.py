@@ -4,7 +4,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from benchmarks.harness import procfs
-from sluicegate.children import python_command
+from sluicegate.host.children import python_command
 from sluicegate_reports.runner.brokers import processes
 from sluicegate_reports.runner.brokers.ports import free_port, free_ports
 from sluicegate_reports.runner.brokers.processes import UnavailableError, run_tool

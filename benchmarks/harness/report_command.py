@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmarks.harness import procfs
 from benchmarks.harness.jars import ROOT
-from sluicegate.children import python_command
+from sluicegate.host.children import python_command
 
 _ASK_S = 0.2
 _MIB = 1 << 20

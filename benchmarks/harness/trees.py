@@ -14,7 +14,7 @@ from typing import Self
 
 from benchmarks.harness.jars import ROOT
 from benchmarks.harness.processes import run_tool
-from sluicegate.children import python_command
+from sluicegate.host.children import python_command
 
 _GIT_S = 120
 _BROKERS = "kafka,pulsar,danube"

@@ -38,11 +38,11 @@ from benchmarks.harness.names import (
     LOG_SUMMARY,
 )
 from benchmarks.harness.scenario import Scenario
-from sluicegate.children import python_command
 from sluicegate.decisions.log import DecisionLog
 from sluicegate.decisions.reading import read_decisions
 from sluicegate.decisions.spool import parquet_files, spools
 from sluicegate.engine.gate import DecisionSink, Gate
+from sluicegate.host.children import python_command
 from sluicegate.model import Action, Decision, Operation, OperationKind
 from sluicegate.processes import collecting
 from sluicegate.processes.in_process import EmbeddedGateway

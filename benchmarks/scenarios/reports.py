@@ -14,7 +14,7 @@ from benchmarks.harness.jars import ROOT
 from benchmarks.harness.names import ARROW, DUCKDB, LOCAL, ONE_WORKER, POLARS, SPARK, STANDALONE
 from benchmarks.harness.processes import UnavailableError
 from benchmarks.harness.scenario import Scenario
-from sluicegate.children import python_command
+from sluicegate.host.children import python_command
 
 _SIZES = (1_000_000, 10_000_000, 50_000_000)
 _QUICK = 20

@@ -57,7 +57,7 @@ from sluicegate.engine.state import SubscriptionState, TopicState
 from sluicegate.engine.task import Task
 from sluicegate.engine.topic_context import TopicContext
 from sluicegate.hooks import OpenedPolicies, hookimpl
-from sluicegate.http_get import HttpError, http_get
+from sluicegate.host.http_get import HttpError, http_get
 from sluicegate.model import (
     ANONYMOUS,
     Action,

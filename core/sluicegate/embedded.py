@@ -23,8 +23,8 @@ from sluicegate.config.units import HostPort
 from sluicegate.engine.gate import DecisionSink, Gate
 from sluicegate.engine.gates import GateCache
 from sluicegate.hooks import hookimpl
+from sluicegate.host.private_files import make_folder
 from sluicegate.model import MethodMap, PolicyLayer, PolicySet, TopicName, digest_of, path_name
-from sluicegate.private_files import make_folder
 from sluicegate.runtime.facts import Facts
 from sluicegate.runtime.host import EngineHost
 from sluicegate.runtime.log_sink import LogSink

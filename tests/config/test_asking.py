@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Mapping
 
 import pytest
-from tests.builtin.lab import DEFAULTS
+from tests.policies.lab import DEFAULTS
 
-from sluicegate.builtin.rates import RatePolicies
 from sluicegate.config.asking import fields_of
 from sluicegate.config.fields import PolicyFields
 from sluicegate.config.models import Contradiction, PolicyModel
 from sluicegate.engine.state import TopicState
 from sluicegate.model import EffectivePolicies, PolicyValue, TopicName
+from sluicegate.policies.rates import RatePolicies
 from sluicegate.runtime.plugins import Implementation, plugins_of
 from sluicegate.testing import ManualContext
 

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator, ValidationError
 from pydantic import BaseModel
 
-from sluicegate.builtin import builtin_plugins
 from sluicegate.config import BrokerConfig, GatewayConfig, PolicyModel
 from sluicegate.config.errors import ConfigErrors, Finding
 from sluicegate.config.fields import PolicyFields, models_in
 from sluicegate.config.json_schema import json_schema
 from sluicegate.config.load import Loaded, load
 from sluicegate.config.tree import Plain, parse
+from sluicegate.policies import builtin_plugins
 from sluicegate_danube.config import DanubeConfig
 from sluicegate_grpc.proxy.entry import MapEntry
 from sluicegate_kafka.config import KafkaConfig

@@ -5,10 +5,10 @@ from typing import ClassVar
 import pytest
 from pydantic import ValidationError
 
-from sluicegate.builtin import builtin_plugins
 from sluicegate.config import Count, PolicyModel
 from sluicegate.config.fields import PolicyFields
 from sluicegate.model import EffectivePolicies, PolicyValue
+from sluicegate.policies import builtin_plugins
 
 
 class One(PolicyModel):

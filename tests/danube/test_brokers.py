@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from sluicegate.broker import Listener
-from sluicegate.broker_ports import BrokerPorts
+from sluicegate.broker.broker_ports import BrokerPorts
 from sluicegate_danube.brokers import address_of
 from sluicegate_danube.config import DanubeConfig
 
@@ -83,7 +83,7 @@ def test_each_of_several_brokers_has_a_port_that_it_keeps() -> None:
 def test_a_broker_with_ever_new_names_uses_bounded_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("sluicegate.broker_ports._MAX_BROKERS", 3)
+    monkeypatch.setattr("sluicegate.broker.broker_ports._MAX_BROKERS", 3)
     known = brokers(known_brokers=["*:6650"])
     told = [known.port_of(f"b{n}:6650") for n in range(1, 6)]
     assert None not in told[:4]

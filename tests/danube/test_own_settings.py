@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from sluicegate.model import Level
+from sluicegate.model.own_limits import OwnSettings, OwnSettingsError
 from sluicegate.net.tls import OwnTlsFiles
-from sluicegate.own_settings import OwnSettings, OwnSettingsError
 from sluicegate_danube.config import DanubeConfig
 from sluicegate_danube.own_settings import namespace_settings
 from sluicegate_danube.plugin import DanubeDriver

@@ -8,7 +8,7 @@ from danube.proto import DanubeApi_pb2 as pb
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluicegate.broker_ports import BrokerPorts
+from sluicegate.broker.broker_ports import BrokerPorts
 from sluicegate_danube.brokers import address_of
 from sluicegate_danube.config import DanubeConfig
 from sluicegate_danube.lookup import Lookup

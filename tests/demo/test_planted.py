@@ -21,7 +21,7 @@ bucket._rate_and_capacity = lambda rate, burst_s: tuple(1.1 * value for value in
 """
 
 OFF_BY_ONE = """
-from sluicegate.builtin.size import _SizeCheck
+from sluicegate.policies.size import _SizeCheck
 
 right = _SizeCheck.check
 _SizeCheck.check = lambda self, op, now: None if op.largest == self.limit + 1 else right(self, op, now)

@@ -13,7 +13,7 @@ def test_plugins_list_says_what_is_loaded_and_which_hooks(monkeypatch: pytest.Mo
     assert lines[0] == ["plugin", "version", "from", "hooks"]
     assert ["sluicegate.store.plugin", "0.1.0", "built"] in [line[:3] for line in lines]
     assert any(
-        line[0] == "sluicegate.builtin.rates" and "sluicegate_policy_checks" in line[3] for line in lines
+        line[0] == "sluicegate.policies.rates" and "sluicegate_policy_checks" in line[3] for line in lines
     )
 
 

@@ -11,8 +11,8 @@ from typing import Any, Self
 
 from tests.waiting import LONG_S
 
-from sluicegate.children import Child, ChildError
 from sluicegate.demo.clients import Message, RefusedError
+from sluicegate.host.children import Child, ChildError
 
 _ROOT = Path(__file__).parents[2]
 _SILENCE_S = 24 * 3600.0

@@ -6,11 +6,11 @@ import pytest
 from tests.runtime.rules import change_beside
 
 from sluicegate.broker import PolicyRefusedError, PolicyUnavailableError
-from sluicegate.builtin.connections import ConnectionPolicies
-from sluicegate.builtin.delay import DelayPolicies
-from sluicegate.builtin.size import SizePolicies
 from sluicegate.config.fields import PolicyFields
 from sluicegate.model import Level
+from sluicegate.policies.connections import ConnectionPolicies
+from sluicegate.policies.delay import DelayPolicies
+from sluicegate.policies.size import SizePolicies
 from sluicegate.store import Author, Edit, MemoryStore, StoreError
 
 FIELDS = PolicyFields.of([ConnectionPolicies, DelayPolicies, SizePolicies])

@@ -17,8 +17,8 @@ def no_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_built_in_plugins_are_listed_with_their_hooks() -> None:
     overview = {info.name: info for info in load_plugins(()).overview()}
-    assert overview["sluicegate.builtin.size"].origin == "built in"
-    assert "sluicegate_policy_checks" in overview["sluicegate.builtin.size"].hooks
+    assert overview["sluicegate.policies.size"].origin == "built in"
+    assert "sluicegate_policy_checks" in overview["sluicegate.policies.size"].hooks
     assert {
         "sluicegate.adaptive.plugin.AdaptiveThrottling",
         "sluicegate.pressure.plugin",

@@ -6,7 +6,7 @@ from contextlib import aclosing
 
 import pytest
 
-from sluicegate.backoff import Backoff
+from sluicegate.pacing.backoff import Backoff
 from sluicegate.store import StoreError
 from sluicegate.store.metadata import CompactedError, Event, Listing, MemoryMetadata, follow
 

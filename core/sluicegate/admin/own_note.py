@@ -10,7 +10,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from sluicegate.admin.running_note import FORMAT, NAME, RunningNote, environment_mark, read_note, started
-from sluicegate.private_files import replace_file
+from sluicegate.host.private_files import replace_file
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from sluicegate.engine.state import TopicState
 from sluicegate.engine.task import Task
 from sluicegate.engine.topic_context import TopicContext
 from sluicegate.model import TopicName
-from sluicegate.own_settings import BrokerTlsFiles, OwnSettings
+from sluicegate.model.own_limits import BrokerTlsFiles, OwnSettings
 
 
 class BaseDriver(Interface, ABC):

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sluicegate.children import ChildError
 from sluicegate.demo.gateway_process import GatewayError
 from sluicegate.demo.scene import BrokerDemo, Verdict
+from sluicegate.host.children import ChildError
 from sluicegate.output import echo
 from sluicegate.runtime.plugins import PluginError, Plugins, load_plugins
 

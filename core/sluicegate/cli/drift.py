@@ -24,8 +24,8 @@ from sluicegate.engine.hierarchy import Resolver
 from sluicegate.features.drift import wording
 from sluicegate.features.drift.comparing import Difference, Kind, Side
 from sluicegate.model import LEVELS, Setting, Source, visible
+from sluicegate.model.own_limits import OwnSettingsError
 from sluicegate.output import echo, echo_json
-from sluicegate.own_settings import OwnSettingsError
 from sluicegate.store import Key
 from sluicegate.store.policy_store import grouped
 

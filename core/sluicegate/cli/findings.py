@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path as FilePath
 
-from sluicegate.builtin.size import INSPECT, MESSAGE_SIZE
 from sluicegate.cli.explained import unmatched_text
 from sluicegate.cli.opening import Opened
 from sluicegate.config.consistency import policy_levels
@@ -26,6 +25,7 @@ from sluicegate.config.validation import Path
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.features.storage_quota.quota_fields import LIMITS
 from sluicegate.model import Level, PolicyLayer, PolicyValue, Setting, TopicName
+from sluicegate.policies.size import INSPECT, MESSAGE_SIZE
 from sluicegate.runtime.effective import unmatched
 from sluicegate.runtime.plugins import PluginError
 from sluicegate.store import StoreError

@@ -17,8 +17,8 @@ from sluicegate.config.fields import PolicyFields
 from sluicegate.config.models import BrokerConfig
 from sluicegate.config.units import parse_address
 from sluicegate.config.validation import first_problem
+from sluicegate.model.own_limits import OwnSettingsError
 from sluicegate.output import echo
-from sluicegate.own_settings import OwnSettingsError
 
 _FILE = "gateway.yaml"
 _UNKNOWN = "127.0.0.1:6650"

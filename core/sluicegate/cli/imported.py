@@ -9,7 +9,7 @@ from sluicegate.config.validation import first_problem
 from sluicegate.features.drift.comparing import QUOTA_OF_EACH
 from sluicegate.features.storage_quota.policy_text import quoted
 from sluicegate.model import Level, PolicyValue
-from sluicegate.own_settings import OwnSetting
+from sluicegate.model.own_limits import OwnSetting
 
 _LONGEST = 200
 _KEYS = {policy: key for key, policy in QUOTA_OF_EACH.items()}

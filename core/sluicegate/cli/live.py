@@ -8,7 +8,7 @@ from sluicegate.cli.own_limits import differences
 from sluicegate.config.errors import Finding
 from sluicegate.features.drift import wording
 from sluicegate.features.drift.comparing import Difference, Kind
-from sluicegate.own_settings import OwnSettingsError
+from sluicegate.model.own_limits import OwnSettingsError
 
 
 def live_warnings(opened: Opened) -> Iterator[Finding]:

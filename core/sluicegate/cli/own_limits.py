@@ -14,9 +14,9 @@ from sluicegate.cli.opening import Desk, Opened
 from sluicegate.config.models import BrokerConfig
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.features.drift.comparing import Difference, Entry, compare
+from sluicegate.model.own_limits import OwnSettings, OwnSettingsError
 from sluicegate.net.tls import OwnTlsFiles
 from sluicegate.output import echo
-from sluicegate.own_settings import OwnSettings, OwnSettingsError
 
 _TIMEOUT_S = 120.0
 """For one broker. Each request has a time-out of its own, so this ends only what never ends."""

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from sluicegate.children import python_command
+from sluicegate.host.children import python_command
 
 log = logging.getLogger(__name__)
 

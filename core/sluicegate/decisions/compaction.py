@@ -20,7 +20,7 @@ from sluicegate.decisions.spool import (
     spools,
 )
 from sluicegate.decisions.unpacking import CODED_SCHEMA
-from sluicegate.private_files import opener
+from sluicegate.host.private_files import opener
 
 IN_PROGRESS_SUFFIX = ".inprogress"
 _ROW_GROUP_ROWS = 65_536

@@ -7,9 +7,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from sluicegate.backoff import Backoff
 from sluicegate.decisions.interned import Interned
 from sluicegate.decisions.spool import Spool, partition
+from sluicegate.pacing.backoff import Backoff
 
 _log = logging.getLogger(__name__)
 _SECOND_NS = 1_000_000_000

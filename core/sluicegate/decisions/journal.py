@@ -16,13 +16,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeAlias
 
-from sluicegate.backoff import Backoff
 from sluicegate.decisions.columns import OPERATION_NAMES
 from sluicegate.decisions.ids import id_in
 from sluicegate.decisions.rows import Row, action_of
+from sluicegate.host.private_files import identity, make_database, make_folder
+from sluicegate.host.sqlite_wal import use_wal
 from sluicegate.model import Action, Outcome, Reason, version_text, visible
-from sluicegate.private_files import identity, make_database, make_folder
-from sluicegate.sqlite_wal import use_wal
+from sluicegate.pacing.backoff import Backoff
 
 _log = logging.getLogger(__name__)
 

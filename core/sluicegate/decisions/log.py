@@ -25,8 +25,8 @@ from sluicegate.decisions.journal import RefusalJournal
 from sluicegate.decisions.queue import Allowed, RowQueue
 from sluicegate.decisions.rows import MAX_BATCH_ROWS, Row, mappings, of_rows, of_windows
 from sluicegate.decisions.spool import encode
+from sluicegate.host.wall_clock import WallClock
 from sluicegate.model import Decision, Operation
-from sluicegate.wall_clock import WallClock
 
 _log = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ import orjson
 
 from sluicegate.decisions.columns import VERSION
 from sluicegate.decisions.rows import Batch
-from sluicegate.private_files import identity, make_folder, opener
+from sluicegate.host.private_files import identity, make_folder, opener
 
 _log = logging.getLogger(__name__)
 

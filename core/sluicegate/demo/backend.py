@@ -5,8 +5,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from sluicegate.children import commands, say
 from sluicegate.demo.scene import Backend, BrokerDemo
+from sluicegate.host.children import commands, say
 from sluicegate.runtime.plugins import load_plugins
 
 

@@ -12,8 +12,8 @@ from typing import Self
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
-from sluicegate.children import python_command
 from sluicegate.demo.policy_file import PolicyFile
+from sluicegate.host.children import python_command
 
 _READY = "sluicegate ready:"
 _START_S = 120.0

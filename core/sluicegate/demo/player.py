@@ -14,11 +14,11 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from sluicegate.children import commands, say
 from sluicegate.demo.backend import demo_of
 from sluicegate.demo.clients import DemoClient
 from sluicegate.demo.gateway_process import metric
 from sluicegate.demo.scene import ActionError, BrokerDemo, Scene, Seen
+from sluicegate.host.children import commands, say
 
 _SCENE_PATIENCES = 5
 """A scene can wait for several events, one after the other."""

@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sluicegate.children import Child, ChildError
 from sluicegate.decisions.reading import read_decisions
 from sluicegate.demo.gateway_process import Gateway
 from sluicegate.demo.grouping import capacity, groups
@@ -17,6 +16,7 @@ from sluicegate.demo.policy_file import PolicyFile
 from sluicegate.demo.ports import free_ports
 from sluicegate.demo.scene import Backend, BrokerDemo, Observation, Scene, Seen, Verdict
 from sluicegate.demo.topic_log import Row, TopicLog
+from sluicegate.host.children import Child, ChildError
 
 Say = Callable[[str], object]
 PATIENCE_S = 60.0

@@ -14,7 +14,6 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from sluicegate.asked_once import AskedOnce
 from sluicegate.metrics.exposition import GatewayCollector, Snapshot, Status
 from sluicegate.metrics.exposition_text import text_of
 from sluicegate.net.background import BackgroundTasks
@@ -22,6 +21,7 @@ from sluicegate.net.http import HttpServer
 from sluicegate.net.http_hosts import HostCheck
 from sluicegate.net.listening.sockets import Inherited
 from sluicegate.net.tls import TlsFiles
+from sluicegate.pacing.asked_once import AskedOnce
 
 
 class Observed(Protocol):

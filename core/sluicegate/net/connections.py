@@ -11,7 +11,6 @@ from typing import Any
 
 from sluicegate.broker import BaseFront, BaseSession, Listener, NextTurn
 from sluicegate.engine.budget import Budget
-from sluicegate.log_throttle import LineLimiter
 from sluicegate.model import ANONYMOUS, CloseReason, ConnectionClose, ConnectionEvent, SessionClose
 from sluicegate.net.admission import ConnectionPlaces
 from sluicegate.net.background import BackgroundTasks
@@ -25,6 +24,7 @@ from sluicegate.net.relaying.turns import Turns
 from sluicegate.net.relaying.upstream_side import UpstreamSide
 from sluicegate.net.relief import largest_first
 from sluicegate.net.tls import TlsContexts
+from sluicegate.pacing.log_throttle import LineLimiter
 
 log = logging.getLogger(__name__)
 

@@ -168,7 +168,7 @@ def _log_problem(section: str, problem: OSError) -> None:
 
 
 class OwnTlsFiles:
-    """TLS of a broker's entry for a single command, a `sluicegate.own_settings.BrokerTlsFiles`.
+    """TLS of a broker's entry for a single command, a `sluicegate.model.own_limits.BrokerTlsFiles`.
 
     :param config: the entry.
     """

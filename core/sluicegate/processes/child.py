@@ -9,7 +9,7 @@ from contextlib import ExitStack, suppress
 from time import monotonic
 from typing import Any
 
-from sluicegate.children import python_command
+from sluicegate.host.children import python_command
 from sluicegate.net.listening import descriptors
 from sluicegate.net.listening.held_listeners import HeldListeners
 from sluicegate.net.listening.latch import Term

@@ -8,9 +8,9 @@ from time import monotonic_ns
 
 from sluicegate.broker import BaseFront
 from sluicegate.engine.budget import Budget
-from sluicegate.log_throttle import LineLimiter
 from sluicegate.net.connections import Connections
 from sluicegate.net.listening.listeners import Listeners
+from sluicegate.pacing.log_throttle import LineLimiter
 from sluicegate.processes.overload import Overload
 from sluicegate.runtime.broker_use import BrokerUse
 from sluicegate.runtime.client_samples import ClientSamples

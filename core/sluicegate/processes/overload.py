@@ -10,9 +10,9 @@ from typing import Final
 from sluicegate.config.overload import OverloadConfig
 from sluicegate.engine.budget import Budget
 from sluicegate.features.pressure.process import ProcessError, ProcessMemory
-from sluicegate.log_throttle import LineLimiter
 from sluicegate.model import ConnectionClose
 from sluicegate.net.connections import Connections
+from sluicegate.pacing.log_throttle import LineLimiter
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from threading import Lock, Thread, get_ident, get_native_id
 from time import monotonic_ns
 from typing import Final, Protocol
 
-from sluicegate.log_throttle import LineLimiter
+from sluicegate.pacing.log_throttle import LineLimiter
 from sluicegate.processes.stacks import stack_of
 
 log = logging.getLogger(__name__)

@@ -9,10 +9,10 @@ from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 
-from sluicegate.children import python_command
 from sluicegate.config.models import GatewayConfig
 from sluicegate.decisions.files import TIDY_S
 from sluicegate.decisions.spool import ended, parquet_files
+from sluicegate.host.children import python_command
 
 log = logging.getLogger(__name__)
 

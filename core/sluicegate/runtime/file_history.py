@@ -4,8 +4,8 @@ import json
 import os
 from pathlib import Path
 
+from sluicegate.host.private_files import make_folder, replace_file
 from sluicegate.model import LEVELS, PolicyValue
-from sluicegate.private_files import make_folder, replace_file
 from sluicegate.store.policy_store import Key, Values
 
 NAME = "file-policies.json"

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sluicegate.builtin.rate import BURST_SECONDS, DEFAULT_BURST_SECONDS, Rate, rates_of
-from sluicegate.builtin.size import MESSAGE_SIZE
 from sluicegate.config.fields import PolicyFields
 from sluicegate.config.models import BrokerConfig
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.model import EffectivePolicies, TopicName
+from sluicegate.policies.rate import BURST_SECONDS, DEFAULT_BURST_SECONDS, Rate, rates_of
+from sluicegate.policies.size import MESSAGE_SIZE
 from sluicegate.runtime.replayed import Limit, Replayed, SizeLimit
 
 if TYPE_CHECKING:

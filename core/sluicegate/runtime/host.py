@@ -11,9 +11,10 @@ from sluicegate.engine.answers import CAUGHT, error_text
 from sluicegate.engine.faults import Fault, GateFaults
 from sluicegate.engine.gate import DecisionSink
 from sluicegate.engine.gates import BYTES_PER_GATE
-from sluicegate.log_throttle import LineLimiter
+from sluicegate.host.wall_clock import WallClock
 from sluicegate.model import PolicySet, TopicName, version_text
 from sluicegate.net.tls import TlsFiles
+from sluicegate.pacing.log_throttle import LineLimiter
 from sluicegate.runtime.compiler import GateCompiler
 from sluicegate.runtime.context import Apply, GatewayContext
 from sluicegate.runtime.dynamics import Dynamics
@@ -22,7 +23,6 @@ from sluicegate.runtime.limits import Limits
 from sluicegate.runtime.plugins import Plugins
 from sluicegate.runtime.recording import Recording
 from sluicegate.runtime.slow_calls import SLOW_MS
-from sluicegate.wall_clock import WallClock
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,6 @@ import pluggy
 
 from sluicegate import __version__
 from sluicegate.broker import BaseDriver, BaseFront, InterfaceError
-from sluicegate.builtin import builtin_plugins
 from sluicegate.config.asking import fields_of
 from sluicegate.config.models import BrokerConfig, PolicyModel
 from sluicegate.config.secrets import shown_value
@@ -20,6 +19,7 @@ from sluicegate.features.drift import plugin as drift_plugin
 from sluicegate.features.pressure import plugin as pressure_plugin
 from sluicegate.hooks import HookManager, plugin_name
 from sluicegate.model import MethodMap
+from sluicegate.policies import builtin_plugins
 from sluicegate.runtime.left_out import LeftOut
 from sluicegate.store import PolicyStore
 from sluicegate.store import plugin as store_plugin

@@ -10,14 +10,14 @@ from math import inf
 from pathlib import Path
 from time import monotonic_ns
 
-from sluicegate.backoff import Backoff
 from sluicegate.broker import UNIQUE_FACT
 from sluicegate.config.errors import ConfigErrors
 from sluicegate.config.files import tls_findings, tls_sections
 from sluicegate.config.load import Loaded, load
 from sluicegate.config.models import BrokerConfig
-from sluicegate.log_throttle import LineLimiter
 from sluicegate.model import PolicyLayer, PolicySet, PolicyValue, TopicName, version_text
+from sluicegate.pacing.backoff import Backoff
+from sluicegate.pacing.log_throttle import LineLimiter
 from sluicegate.runtime.changing import Wanted, change_store
 from sluicegate.runtime.file_history import FileHistory
 from sluicegate.runtime.plugins import Plugins

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from sluicegate.engine.gate import DecisionSink, Gate
-from sluicegate.log_throttle import LineLimiter
 from sluicegate.model import Action, Decision, Operation
+from sluicegate.pacing.log_throttle import LineLimiter
 from sluicegate.runtime.episodes import Episodes
 
 log = logging.getLogger("sluicegate.policy")

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sluicegate.builtin.rate import Rate
-from sluicegate.builtin.size import MESSAGE_SIZE
 from sluicegate.engine.bucket import DualBucket
 from sluicegate.model import Mode, Operation, OperationKind, split_client
+from sluicegate.policies.rate import Rate
+from sluicegate.policies.size import MESSAGE_SIZE
 
 if TYPE_CHECKING:
     from sluicegate.decisions.lookback import Row  # it loads Arrow

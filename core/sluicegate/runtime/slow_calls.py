@@ -12,8 +12,8 @@ from time import monotonic_ns, perf_counter_ns
 
 from sluicegate.engine.check import Check
 from sluicegate.engine.plugin_metrics import Metrics
-from sluicegate.log_throttle import LineLimiter
 from sluicegate.model import Decision, Operation
+from sluicegate.pacing.log_throttle import LineLimiter
 
 log = logging.getLogger(__name__)
 

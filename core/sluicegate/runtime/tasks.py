@@ -10,7 +10,7 @@ from time import monotonic_ns
 from sluicegate.engine.answers import CAUGHT, InvalidAnswerError, error_text, shown
 from sluicegate.engine.plugin_metrics import Metrics
 from sluicegate.engine.task import Task
-from sluicegate.log_throttle import LineLimiter
+from sluicegate.pacing.log_throttle import LineLimiter
 
 log = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sluicegate.host.private_files import make_folder
 from sluicegate.model import LEVELS, Level, PolicyLayer, Setting, Source
-from sluicegate.private_files import make_folder
 
 NAME = "store-copy.json"
 """Name of the file in the state directory."""

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import unquote
 
-from sluicegate.private_files import make_database, make_folder
-from sluicegate.sqlite_wal import use_wal
+from sluicegate.host.private_files import make_database, make_folder
+from sluicegate.host.sqlite_wal import use_wal
 from sluicegate.store.policy_store import StoreError
 
 _BUSY_S = 1.0

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from time import monotonic_ns
 
-from sluicegate.backoff import Backoff
 from sluicegate.model import PolicyLayer
+from sluicegate.pacing.backoff import Backoff
 from sluicegate.store.local_copy import LocalCopy, StoreState
 from sluicegate.store.policy_store import (
     Author,

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from sluicegate.builtin.quotas import quota_of_each
 from sluicegate.config.tls import context_for_broker
 from sluicegate.engine.answers import several, usable_quota
 from sluicegate.engine.factors import Factor, Factors
@@ -16,6 +15,7 @@ from sluicegate.engine.pressure import PressureSource
 from sluicegate.engine.quota import Quota
 from sluicegate.engine.state import TopicState
 from sluicegate.model import EffectivePolicies, PolicyLayer, PolicySet, PolicyValue
+from sluicegate.policies.quotas import quota_of_each
 from sluicegate.testing.clock import ManualClock
 
 

@@ -14,7 +14,7 @@ from sluicegate.engine.pressure import Backlog, PressureSource
 from sluicegate.engine.state import TopicState
 from sluicegate.features.pressure.pacing import Paced
 from sluicegate.features.pressure.text_format import series
-from sluicegate.http_get import http_get
+from sluicegate.host.http_get import http_get
 from sluicegate_danube.config import DanubeConfig
 
 LAG = "danube_subscription_lag_messages"

@@ -2,7 +2,7 @@
 
 from urllib.parse import urlsplit
 
-from sluicegate.broker_ports import Address
+from sluicegate.broker.broker_ports import Address
 
 _PORTS = {"http": 80, "https": 443}
 

@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from sluicegate.broker_ports import node_ports
+from sluicegate.broker.broker_ports import node_ports
 from sluicegate.config.models import NodePortsConfig, Ports, Strict
 from sluicegate.model import Level
 from sluicegate_danube.names import could_be_topic

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from sluicegate.asked_once import AskedOnce
 from sluicegate.broker import Listener, Services
-from sluicegate.broker_ports import FACT, Address, BrokerPorts
+from sluicegate.broker.broker_ports import FACT, Address, BrokerPorts
+from sluicegate.pacing.asked_once import AskedOnce
 from sluicegate_danube.brokers import address_of
 from sluicegate_danube.config import DanubeConfig
 from sluicegate_danube.events import DanubeEvent

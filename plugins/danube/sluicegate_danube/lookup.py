@@ -10,7 +10,7 @@ from typing import Literal
 
 from google.protobuf.message import DecodeError
 
-from sluicegate.broker_ports import Address, BrokerPorts, shown
+from sluicegate.broker.broker_ports import Address, BrokerPorts, shown
 from sluicegate_danube.sluicegate_danube_pb2 import TopicLookupResponse
 from sluicegate_grpc.proxy.once import Once
 from sluicegate_grpc.semantics.status import FAILED_PRECONDITION, Refusal

@@ -8,9 +8,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from sluicegate.broker_ports import shown
+from sluicegate.broker.broker_ports import shown
 from sluicegate.model import Level
-from sluicegate.own_settings import BrokerTlsFiles, OwnSetting, OwnSettings, OwnSettingsError
+from sluicegate.model.own_limits import BrokerTlsFiles, OwnSetting, OwnSettings, OwnSettingsError
 from sluicegate_danube.brokers import address_of
 from sluicegate_danube.channels import connect
 from sluicegate_danube.config import DanubeConfig

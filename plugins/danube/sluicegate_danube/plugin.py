@@ -8,7 +8,7 @@ from sluicegate.broker import BaseDriver, BrokerContext, Extra
 from sluicegate.engine.pressure import PressureSource
 from sluicegate.hooks import OpenedPolicies
 from sluicegate.model import MethodMap, TopicName
-from sluicegate.own_settings import BrokerTlsFiles, OwnSettings
+from sluicegate.model.own_limits import BrokerTlsFiles, OwnSettings
 from sluicegate_danube.config import DanubeConfig
 from sluicegate_danube.method_map import METHOD_MAP
 from sluicegate_danube.names import topic_name

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from google.protobuf.message import DecodeError, Message
 
-from sluicegate.broker_ports import Address, BrokerPorts, shown
+from sluicegate.broker.broker_ports import Address, BrokerPorts, shown
 from sluicegate.model.methods import Path
 from sluicegate_danube.channels import connect
 from sluicegate_danube.config import DanubeConfig

@@ -3,7 +3,7 @@
 import ssl
 from typing import TYPE_CHECKING
 
-from sluicegate.broker_ports import shown
+from sluicegate.broker.broker_ports import shown
 from sluicegate.config.renewal import RenewableContext
 from sluicegate_danube.brokers import address_of
 from sluicegate_danube.channels import connect

@@ -6,8 +6,8 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from sluicegate.asked_once import AskedOnce
 from sluicegate.broker import UNIQUE_FACT, BaseFront, Listener, Services
+from sluicegate.pacing.asked_once import AskedOnce
 from sluicegate_kafka.cluster.nodes import NODE, Nodes
 from sluicegate_kafka.cluster.upstream import BackingOffError, Upstream
 from sluicegate_kafka.config import KafkaConfig

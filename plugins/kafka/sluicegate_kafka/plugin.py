@@ -9,7 +9,7 @@ from sluicegate.engine.factors import Factor
 from sluicegate.engine.pressure import PressureSource
 from sluicegate.engine.task import Task
 from sluicegate.model import TopicName
-from sluicegate.own_settings import BrokerTlsFiles, OwnSettings
+from sluicegate.model.own_limits import BrokerTlsFiles, OwnSettings
 from sluicegate_kafka.config import KafkaConfig
 
 if TYPE_CHECKING:

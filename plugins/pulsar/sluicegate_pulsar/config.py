@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from sluicegate.broker_ports import node_ports
+from sluicegate.broker.broker_ports import node_ports
 from sluicegate.config.models import Listen, NodePortsConfig, Ports, Strict
 from sluicegate.config.units import Count, Host, Size, refuse
 from sluicegate.model import Level

@@ -5,10 +5,10 @@ import time
 from collections.abc import Mapping
 from functools import partial
 
-from sluicegate.asked_once import AskedOnce
-from sluicegate.backoff import Backoff
 from sluicegate.broker import BaseFront, Listener, Services
-from sluicegate.broker_ports import FACT
+from sluicegate.broker.broker_ports import FACT
+from sluicegate.pacing.asked_once import AskedOnce
+from sluicegate.pacing.backoff import Backoff
 from sluicegate_pulsar.cluster.admin import AdminApi, AdminApiError
 from sluicegate_pulsar.cluster.brokers import Brokers
 from sluicegate_pulsar.cluster.long_delays import LONGEST_DELAY, LongDelays

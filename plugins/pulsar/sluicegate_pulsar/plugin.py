@@ -8,7 +8,7 @@ from sluicegate.broker import BaseDriver, BrokerContext, Extra, WebServices
 from sluicegate.engine.pressure import PressureSource
 from sluicegate.hooks import OpenedPolicies
 from sluicegate.model import TopicName
-from sluicegate.own_settings import BrokerTlsFiles, OwnSettings
+from sluicegate.model.own_limits import BrokerTlsFiles, OwnSettings
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.config import PulsarConfig
 from sluicegate_pulsar.names import topic_name

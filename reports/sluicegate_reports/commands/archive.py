@@ -5,7 +5,7 @@ import subprocess
 
 import click
 
-from sluicegate.children import python_command
+from sluicegate.host.children import python_command
 from sluicegate.output import echo
 from sluicegate_reports.commands.locations import FOLDER
 from sluicegate_reports.commands.usage import Unusable, need_java, not_installed, spark_classes

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from sluicegate.children import python_command
 from sluicegate.decisions.reading import read_decisions
 from sluicegate.demo.law import Limit
 from sluicegate.demo.page import Page
 from sluicegate.demo.topic_log import TopicLog
+from sluicegate.host.children import python_command
 from sluicegate.output.console import Console
 from sluicegate.runtime.plugins import load_plugins
 from sluicegate_reports.commands.demo_table import clients_table

@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from sluicegate.builtin.delay import MAX_DELAY
+from sluicegate.policies.delay import MAX_DELAY
 from sluicegate_reports.jobs import replay_tables as tables
 from sluicegate_reports.jobs.replay_tables import total
 from sluicegate_reports.model.places import Location

@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 from urllib.parse import unquote, urlsplit
 
-from sluicegate.private_files import opener
+from sluicegate.host.private_files import opener
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,8 +14,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from sluicegate.builtin.connections import CONNECTION_RATE, ConnectionRate
 from sluicegate.model import ANONYMOUS, Action, Decision, Operation, OperationKind
+from sluicegate.policies.connections import CONNECTION_RATE, ConnectionRate
 from sluicegate_reports.replaying.candidate import Candidate, Engine, Entry
 from sluicegate_reports.replaying.tally import PLACE, Place, Range, Tally
 

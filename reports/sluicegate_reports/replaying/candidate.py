@@ -6,8 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sluicegate.broker import PolicyRefusedError
-from sluicegate.builtin.quota_limit import TOGETHER
-from sluicegate.builtin.quotas import EACH
 from sluicegate.config import load as loading
 from sluicegate.config.errors import ConfigErrors
 from sluicegate.config.models import BrokerConfig
@@ -16,6 +14,8 @@ from sluicegate.engine.gate import Gate
 from sluicegate.features.adaptive.settings import ENABLED
 from sluicegate.features.storage_quota.quota_fields import LIMITS
 from sluicegate.model import Decision, Operation, PolicyLayer, PolicySet, TopicName
+from sluicegate.policies.quota_limit import TOGETHER
+from sluicegate.policies.quotas import EACH
 from sluicegate.runtime.changing import planned
 from sluicegate.runtime.compiler import GateCompiler
 from sluicegate.runtime.edits import change_from, set_by_text

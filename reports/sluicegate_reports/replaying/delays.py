@@ -7,8 +7,8 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from sluicegate.builtin.delay import FIXED_DELAY, MAX_DELAY
 from sluicegate.model import ANONYMOUS, EffectivePolicies
+from sluicegate.policies.delay import FIXED_DELAY, MAX_DELAY
 from sluicegate_reports.replaying.candidate import Candidate, Engine
 from sluicegate_reports.replaying.tally import PLACE, Place
 

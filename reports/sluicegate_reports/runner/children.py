@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sluicegate.children import Child, ChildError, say
+from sluicegate.host.children import Child, ChildError, say
 from sluicegate_reports.runner.brokers.processes import UnavailableError
 
 _CLOCK_ASKS = 7

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from sluicegate.children import commands, say
+from sluicegate.host.children import commands, say
 from sluicegate_reports.runner.children import ask_clock
 from sluicegate_reports.runner.clients.registry import driver as driver_of
 from sluicegate_reports.runner.plan import ArmPlan

@@ -11,10 +11,10 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
-from sluicegate.children import commands, say
 from sluicegate.config.models import BrokerConfig
 from sluicegate.decisions import DecisionLog, Retention
 from sluicegate.engine.gate import DecisionSink
+from sluicegate.host.children import commands, say
 from sluicegate_reports.runner.children import ask_clock
 
 _NO_BOUND = Retention(max_bytes=0, max_age_s=0)

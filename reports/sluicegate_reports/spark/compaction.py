@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from sluicegate.decisions.compaction import parquet_writer
 from sluicegate.decisions.schema import SCHEMA
-from sluicegate.private_files import make_folder
+from sluicegate.host.private_files import make_folder
 from sluicegate_reports.model.listing import is_finished, listing
 from sluicegate_reports.model.places import Location, Place, PlaceError, place, told
 from sluicegate_reports.spark.log_files import DECISIONS, LeftOut, inspected, opened, span, tables

@@ -17,7 +17,7 @@ from tests.output import HOSTILE
 from tests.waiting import LONG_S, until
 
 from sluicegate.cli import main
-from sluicegate.http_get import http_get
+from sluicegate.host.http_get import http_get
 from sluicegate.model import visible
 from sluicegate.store import sqlite_file
 from sluicegate.store.metadata.sqlite import SqliteMetadata

@@ -6,13 +6,13 @@ import pytest
 from tests.demo.first_minute.plays import END, WAIT_S, played
 from tests.demo.scenes import NoBroker
 
-from sluicegate.children import Child
 from sluicegate.demo.first_minute.judging import judge
 from sluicegate.demo.first_minute.play import OVER, Calibrated, Play
 from sluicegate.demo.first_minute.screen import Screen, summary
 from sluicegate.demo.first_minute.typed_command import Asked, ask
 from sluicegate.demo.page import Page
 from sluicegate.demo.scene import SharedBroker
+from sluicegate.host.children import Child
 
 
 def test_stages_the_command_and_the_charts_are_lines(

@@ -6,7 +6,6 @@ import ssl
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sluicegate.builtin import rates
 from sluicegate.engine.factors import Factors
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.hierarchy import Resolver
@@ -26,6 +25,7 @@ from sluicegate.model import (
     PolicyValue,
     TopicName,
 )
+from sluicegate.policies import rates
 from sluicegate.testing import ManualClock, RecordingSink, build_gate
 
 WALL_MS = 1_700_000_000_000

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from tests.features.adaptive.test_settings import HEAD
 
-from sluicegate.builtin import builtin_plugins
 from sluicegate.config.load import load
 from sluicegate.config.models import BrokerConfig
 from sluicegate.features.adaptive.settings import DEFAULTS, ENABLED, NAMES, OBSERVE_ONLY
+from sluicegate.policies import builtin_plugins
 
 ROOT = Path(__file__).resolve().parents[3]
 TEXT = (ROOT / "docs" / "adaptive-throttling.md").read_text()

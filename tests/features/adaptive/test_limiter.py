@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.features.adaptive.lab import Lab
 
-from sluicegate.builtin import builtin_plugins
 from sluicegate.engine.check import Stage
 from sluicegate.engine.gate import Gate
 from sluicegate.model import Action, Operation, OperationKind
+from sluicegate.policies import builtin_plugins
 
 STATIC = {"max_publish_rate": 50}
 

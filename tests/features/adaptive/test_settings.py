@@ -9,7 +9,6 @@ from tests.features.adaptive.lab import Lab
 from tests.runtime.rules import change_beside
 
 from sluicegate.broker import PolicyRefusedError
-from sluicegate.builtin import builtin_plugins
 from sluicegate.config.errors import ConfigErrors
 from sluicegate.config.fields import PolicyFields
 from sluicegate.config.load import Loaded, load
@@ -27,6 +26,7 @@ from sluicegate.features.adaptive.settings import (
     alias_of,
 )
 from sluicegate.model import EffectivePolicies, Level
+from sluicegate.policies import builtin_plugins
 from sluicegate.store.memory import MemoryStore
 
 KEYS = {

@@ -9,7 +9,7 @@ from sluicegate.engine.hierarchy import Resolver
 from sluicegate.features.drift import wording
 from sluicegate.features.drift.comparing import Difference, Entry, Kind, compare
 from sluicegate.model import Level, PolicyLayer, PolicySet, PolicyValue, Setting, Source, TopicName
-from sluicegate.own_settings import OwnSetting
+from sluicegate.model.own_limits import OwnSetting
 from sluicegate.runtime.plugins import plugins_of
 
 FIELDS = PolicyFields.of(plugins_of().policy_models)

@@ -9,7 +9,7 @@ from sluicegate.broker import BaseDriver, BaseFront
 from sluicegate.config.models import BrokerConfig
 from sluicegate.features.drift import plugin
 from sluicegate.model import Level, TopicName
-from sluicegate.own_settings import OwnSetting, OwnSettings, OwnSettingsError
+from sluicegate.model.own_limits import OwnSetting, OwnSettings, OwnSettingsError
 from sluicegate.testing import ManualContext
 
 CONFIG = BrokerConfig.model_validate(

@@ -8,7 +8,7 @@ from tests.features.pressure.serving import failed, ok, server
 
 from sluicegate.engine.pressure import Backlog
 from sluicegate.engine.state import TopicState
-from sluicegate.http_get import HttpError
+from sluicegate.host.http_get import HttpError
 from sluicegate.model import TopicName
 from sluicegate.testing import ManualClock
 from sluicegate_danube.config import DanubeConfig

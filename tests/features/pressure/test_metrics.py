@@ -10,7 +10,7 @@ from tests.features.pressure.serving import failed, ok, server
 
 from sluicegate.features.pressure.scraped_memory import JVM_HEAP, MetricsError, MetricsMemory
 from sluicegate.features.pressure.text_format import Selector, labels_of, series, total
-from sluicegate.http_get import HttpError
+from sluicegate.host.http_get import HttpError
 
 PULSAR = """\
 # HELP jvm_memory_bytes_used Used bytes of a given JVM memory area.

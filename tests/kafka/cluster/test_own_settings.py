@@ -6,7 +6,7 @@ import pytest
 from aiokafka.errors import TopicAuthorizationFailedError
 
 from sluicegate.model import Level
-from sluicegate.own_settings import OwnSetting
+from sluicegate.model.own_limits import OwnSetting
 from sluicegate_kafka.cluster.described_configs import Config, configs_of
 from sluicegate_kafka.cluster.own_settings import (
     broker_settings,

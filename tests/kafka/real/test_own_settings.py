@@ -15,8 +15,8 @@ from tests.kafka.real.support.java import run_java_tool
 
 from sluicegate.cli import main
 from sluicegate.model import Level
+from sluicegate.model.own_limits import OwnSettings, OwnSettingsError
 from sluicegate.net.tls import OwnTlsFiles
-from sluicegate.own_settings import OwnSettings, OwnSettingsError
 from sluicegate_kafka.config import KafkaConfig
 from sluicegate_kafka.plugin import KafkaDriver
 

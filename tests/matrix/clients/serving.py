@@ -15,8 +15,8 @@ from importlib import import_module
 from itertools import count
 from typing import Any
 
-from sluicegate.children import commands, say
 from sluicegate.demo.clients import DemoClient, Message, RefusedError, words
+from sluicegate.host.children import commands, say
 
 Command = Mapping[str, Any]
 _THREADS = 100

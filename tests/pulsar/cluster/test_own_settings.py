@@ -7,8 +7,8 @@ import pytest
 from tests.pulsar.cluster.recorded_api import ANSWERS, CONFIGURATION, recorded_api
 
 from sluicegate.model import Level, PolicyValue
+from sluicegate.model.own_limits import OwnSetting, OwnSettings, OwnSettingsError
 from sluicegate.net.tls import OwnTlsFiles
-from sluicegate.own_settings import OwnSetting, OwnSettings, OwnSettingsError
 from sluicegate_pulsar.cluster import own_settings as room
 from sluicegate_pulsar.config import PulsarConfig
 from sluicegate_pulsar.plugin import PulsarDriver

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sluicegate.broker_ports import Address
+from sluicegate.broker.broker_ports import Address
 from sluicegate_pulsar.cluster.redirects import RedirectRefusedError, redirected
 
 

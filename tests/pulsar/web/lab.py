@@ -11,13 +11,13 @@ from tests.runtime.rules import change_beside
 from tests.waiting import LONG_S
 
 from sluicegate.broker import PolicyUnavailableError
-from sluicegate.builtin.delay import DelayPolicies
 from sluicegate.config.fields import PolicyFields
 from sluicegate.config.models import ClientTls
 from sluicegate.config.tls import context_for_clients
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.model import Level, PolicyLayer, PolicySet
 from sluicegate.net.http import HttpServer
+from sluicegate.policies.delay import DelayPolicies
 from sluicegate.store import MemoryStore
 from sluicegate_pulsar.config import PulsarConfig
 from sluicegate_pulsar.web.site import PulsarSite

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sluicegate.children import Child, ChildError
 from sluicegate.demo.first_minute.judging import Result, judge
 from sluicegate.demo.first_minute.record import Latency, Record, percentile
 from sluicegate.demo.first_minute.traffic import NOISY_SIZE
 from sluicegate.demo.first_minute.typed_command import Asked, ask
 from sluicegate.demo.scene import SharedBroker
+from sluicegate.host.children import Child, ChildError
 
 WORKERS = 40
 """Messages that the noisy producer keeps under way."""

@@ -8,7 +8,6 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from sluicegate.children import Child
 from sluicegate.demo.first_minute.judging import Result
 from sluicegate.demo.first_minute.picture import Caption, picture
 from sluicegate.demo.first_minute.play import Play
@@ -18,6 +17,7 @@ from sluicegate.demo.page import Page
 from sluicegate.demo.policy_file import PolicyFile
 from sluicegate.demo.ports import free_ports
 from sluicegate.demo.scene import Backend, BrokerDemo
+from sluicegate.host.children import Child
 
 SECONDS = 34.0
 """How long the first system's play takes."""

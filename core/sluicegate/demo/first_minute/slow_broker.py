@@ -6,9 +6,9 @@ It ends with its standard input.
 import asyncio
 import sys
 
-from sluicegate.children import commands, say
 from sluicegate.demo.backend import demo_of
 from sluicegate.demo.first_minute.slow_disk import SlowDisk
+from sluicegate.host.children import commands, say
 
 
 async def _run(system: str) -> None:

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import Any
 
-from sluicegate.children import commands, say
 from sluicegate.demo.backend import demo_of
 from sluicegate.demo.clients import DemoClient, DemoProducer, RefusedError, words
+from sluicegate.host.children import commands, say
 
 NEIGHBOUR_SIZE = 100
 NEIGHBOUR_RATE = 20

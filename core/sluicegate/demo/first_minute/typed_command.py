@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sluicegate.children import python_command
+from sluicegate.host.children import python_command
 
 
 @dataclass(frozen=True, slots=True)

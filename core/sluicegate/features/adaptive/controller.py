@@ -28,8 +28,8 @@ from sluicegate.features.adaptive.logs import (
 from sluicegate.features.adaptive.readings import Readings
 from sluicegate.features.adaptive.settings import ENABLED, Settings
 from sluicegate.features.adaptive.topic import NO_BACKLOG, Evaluation, Step, ThrottledTopic
-from sluicegate.log_throttle import LineLimiter
 from sluicegate.model import EffectivePolicies
+from sluicegate.pacing.log_throttle import LineLimiter
 
 _SLICE = 100
 """Topics that are evaluated, or changed, before the event loop runs other work."""

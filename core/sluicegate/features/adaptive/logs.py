@@ -4,7 +4,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from sluicegate.engine.bucket import SECOND_NS
-from sluicegate.log_throttle import LineLimiter
+from sluicegate.pacing.log_throttle import LineLimiter
 
 if TYPE_CHECKING:
     from sluicegate.features.adaptive.settings import Settings

@@ -10,7 +10,7 @@ from sluicegate.engine.answers import error_text
 from sluicegate.engine.bucket import SECOND_NS
 from sluicegate.engine.pressure import Backlog, PressureSource
 from sluicegate.features.adaptive.logs import EVERY_NS
-from sluicegate.log_throttle import LineLimiter
+from sluicegate.pacing.log_throttle import LineLimiter
 
 _LEAST_LIMIT_NS = 5 * SECOND_NS
 _INTERVALS_BEFORE_GIVING_UP = 3

@@ -22,7 +22,7 @@ from sluicegate.model import (
     Source,
     TopicName,
 )
-from sluicegate.own_settings import OwnSetting
+from sluicegate.model.own_limits import OwnSetting
 
 FIXED_DELAY: Final = "fixed_delivery_delay"
 MAX_DELAY: Final = "max_delivery_delay"

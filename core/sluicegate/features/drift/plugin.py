@@ -8,7 +8,7 @@ from sluicegate.broker import BaseDriver, BrokerContext
 from sluicegate.engine.task import Task
 from sluicegate.features.drift.comparing import Entry, Kind, by_place
 from sluicegate.hooks import hookimpl
-from sluicegate.own_settings import OwnSettings, OwnSettingsError
+from sluicegate.model.own_limits import OwnSettings, OwnSettingsError
 
 _FIRST_MS = 60_000
 """Until the first reading, if the interval is longer: a gateway that starts has other requests to make."""

@@ -3,7 +3,7 @@
 import ssl
 
 from sluicegate.features.pressure.text_format import Selector, total
-from sluicegate.http_get import http_get, shown_url
+from sluicegate.host.http_get import http_get, shown_url
 
 JVM_HEAP = (
     ('jvm_memory_used_bytes{area="heap"}', 'jvm_memory_max_bytes{area="heap"}'),

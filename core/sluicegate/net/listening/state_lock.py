@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Self
 
-from sluicegate.private_files import make_folder, opener
+from sluicegate.host.private_files import make_folder, opener
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from time import monotonic_ns
 
-from sluicegate.backoff import Backoff
+from sluicegate.pacing.backoff import Backoff
 from sluicegate.store.metadata.metadata_store import Event, Listing, MetadataStore
 from sluicegate.store.policy_store import StoreError
 

@@ -5,7 +5,7 @@ import logging
 from contextlib import suppress
 from time import monotonic_ns
 
-from sluicegate.backoff import Backoff
+from sluicegate.pacing.backoff import Backoff
 from sluicegate.store.metadata.following import follow
 from sluicegate.store.metadata.metadata_store import MetadataStore
 from sluicegate.store.policy_store import StoreError

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from sluicegate.config.units import DURATION
 from sluicegate.model import Level
-from sluicegate.own_settings import BrokerTlsFiles, OwnSetting, OwnSettings, OwnSettingsError
+from sluicegate.model.own_limits import BrokerTlsFiles, OwnSetting, OwnSettings, OwnSettingsError
 from sluicegate_kafka.cluster.described_configs import Config
 from sluicegate_kafka.cluster.login import login_options
 from sluicegate_kafka.config import KafkaConfig

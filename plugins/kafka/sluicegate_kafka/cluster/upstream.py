@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 from time import monotonic_ns
 from typing import Any
 
-from sluicegate.backoff import Backoff
 from sluicegate.config.models import BrokerTls
 from sluicegate.config.tls import context_for_broker
+from sluicegate.pacing.backoff import Backoff
 from sluicegate_kafka.cluster.login import login_options
 from sluicegate_kafka.cluster.own_clients import own_client
 from sluicegate_kafka.config import KafkaConfig

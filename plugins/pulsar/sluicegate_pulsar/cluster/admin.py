@@ -16,8 +16,8 @@ from urllib.parse import quote, urlsplit
 
 import orjson
 
-from sluicegate.broker_ports import Address
-from sluicegate.http_get import exchange, shown_url
+from sluicegate.broker.broker_ports import Address
+from sluicegate.host.http_get import exchange, shown_url
 from sluicegate_pulsar.cluster.brokers import Brokers, address_of
 from sluicegate_pulsar.cluster.redirects import STATUSES, RedirectRefusedError, redirected
 from sluicegate_pulsar.config import Admin

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from urllib.parse import urlsplit
 
-from sluicegate.broker_ports import Address, BrokerPorts, shown
+from sluicegate.broker.broker_ports import Address, BrokerPorts, shown
 from sluicegate_pulsar.config import PulsarConfig
 
 _PORTS = {"pulsar": 6650, "pulsar+ssl": 6651, "http": 80, "https": 443}

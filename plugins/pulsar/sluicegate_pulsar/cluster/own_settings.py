@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from sluicegate.model import Level
-from sluicegate.own_settings import BrokerTlsFiles, OwnSetting, OwnSettings, OwnSettingsError
+from sluicegate.model.own_limits import BrokerTlsFiles, OwnSetting, OwnSettings, OwnSettingsError
 from sluicegate_pulsar.cluster.admin import AdminApi, AdminApiError
 from sluicegate_pulsar.cluster.brokers import Brokers
 from sluicegate_pulsar.cluster.long_delays import LONGEST_DELAY

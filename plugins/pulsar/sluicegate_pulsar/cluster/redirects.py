@@ -7,8 +7,8 @@ one. So redirects are followed among the brokers of one cluster only.
 from collections.abc import Callable
 from urllib.parse import urljoin, urlsplit
 
-from sluicegate.broker_ports import Address, shown
-from sluicegate.http_get import shown_url
+from sluicegate.broker.broker_ports import Address, shown
+from sluicegate.host.http_get import shown_url
 
 STATUSES = frozenset({301, 302, 303, 307, 308})
 _PORTS = {"http": 80, "https": 443}

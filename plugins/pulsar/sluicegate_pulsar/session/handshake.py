@@ -8,7 +8,7 @@ import base64
 import json
 from collections.abc import Callable
 
-from sluicegate.broker_ports import Address
+from sluicegate.broker.broker_ports import Address
 from sluicegate.model import ANONYMOUS, CloseReason, ConnectionClose, written_out
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError

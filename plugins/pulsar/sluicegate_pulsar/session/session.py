@@ -19,7 +19,7 @@ from sluicegate.broker import (
     ToUpstream,
     WakeAt,
 )
-from sluicegate.broker_ports import Address
+from sluicegate.broker.broker_ports import Address
 from sluicegate.model import SessionClose
 from sluicegate.sessions.pieces import NO_ROOM, NoRoomError
 from sluicegate_pulsar.codec import pulsar_pb2 as pb

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 import httpx
 
 from sluicegate.broker import Receive, Scope, Send
-from sluicegate.broker_ports import shown
+from sluicegate.broker.broker_ports import shown
 from sluicegate_pulsar.web.http_errors import WebError
 from sluicegate_pulsar.web.upstream import MARK, Answer, Headers, Upstream, end_to_end
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
-from sluicegate.broker_ports import FACT, Address, shown
+from sluicegate.broker.broker_ports import FACT, Address, shown
 from sluicegate_pulsar.cluster.brokers import Brokers, address_of
 from sluicegate_pulsar.cluster.redirects import RedirectRefusedError, origin, redirected, web_address
 from sluicegate_pulsar.config import PulsarConfig

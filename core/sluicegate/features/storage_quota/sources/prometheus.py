@@ -13,7 +13,7 @@ from sluicegate.config.tls import context_for_broker
 from sluicegate.features.storage_quota.quota import StorageReadError
 from sluicegate.features.storage_quota.snapshot import BrokerUsage
 from sluicegate.features.storage_quota.volumes import Volume
-from sluicegate.http_get import HttpError, http_get, shown_url
+from sluicegate.host.http_get import HttpError, http_get, shown_url
 
 MAX_VOLUMES = 10_000
 TlsFor = Callable[[BrokerTls], ssl.SSLContext]

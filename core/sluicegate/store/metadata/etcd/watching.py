@@ -8,7 +8,7 @@ from typing import Any
 
 from grpc.aio import EOF, AioRpcError
 
-from sluicegate.backoff import Backoff
+from sluicegate.pacing.backoff import Backoff
 from sluicegate.store.metadata.etcd import sluicegate_etcd_pb2 as pb
 from sluicegate.store.metadata.etcd.channels import WATCH, Connection, first_answer
 from sluicegate.store.metadata.etcd.etcd_errors import explain, is_stale_login, is_unavailable

@@ -5,7 +5,7 @@ and names the broker in CONNECT. Commands that send a client elsewhere later nam
 broker, or nothing if it is not known: the client then looks the topic up again.
 """
 
-from sluicegate.broker_ports import shown
+from sluicegate.broker.broker_ports import shown
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.frames import command_frame, parse_command
 from sluicegate_pulsar.codec.pulsar_pb2 import ServerError

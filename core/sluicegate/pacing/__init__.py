@@ -1,0 +1,1 @@
+"""How often something happens: attempts, requests and log lines."""

@@ -1,0 +1,144 @@
+"""Limits on the number of producers, subscriptions and consumers of a topic.
+
+A limit N admits the N-th and refuses the next. Existing attachments are never refused as new ones. The gate
+runs these checks and registers the attachment in one step, under the topic's lock.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from pydantic import Field
+
+from sluicegate.config import Count, PolicyModel
+from sluicegate.config.asking import only_with
+from sluicegate.config.models import OnLimit
+from sluicegate.engine import texts
+from sluicegate.engine.check import Check, CheckCall, Stage
+from sluicegate.engine.state import TopicState
+from sluicegate.hooks import hookimpl
+from sluicegate.model import Decision, EffectivePolicies, Operation, OperationKind, Outcome, TopicName
+from sluicegate.policies.stopping import rejected
+
+PRODUCERS = "max_producers_per_topic"
+SUBSCRIPTIONS = "max_subscriptions_per_topic"
+TOPIC_CONSUMERS = "max_consumers_per_topic"
+SUBSCRIPTION_CONSUMERS = "max_consumers_per_subscription"
+_LIMITS = (PRODUCERS, SUBSCRIPTIONS, TOPIC_CONSUMERS, SUBSCRIPTION_CONSUMERS)
+_REACHED = Outcome.LIMIT_REACHED
+
+
+class CountPolicies(PolicyModel):
+    """Limits on simultaneous attachments."""
+
+    on_limit_actions: ClassVar[Mapping[str, tuple[OnLimit, ...]]] = dict.fromkeys(_LIMITS, ("reject",))
+    on_unknown_policies: ClassVar[frozenset[str]] = frozenset({SUBSCRIPTIONS})
+
+    max_producers_per_topic: Count | None = Field(
+        default=None,
+        description="Producers attached to one topic at the same time; 0 is unlimited. A few times the "
+        "usual number of producers is a good value.",
+    )
+    max_subscriptions_per_topic: Count | None = Field(
+        default=None,
+        description="Subscriptions (consumer groups) that exist on one topic; 0 is unlimited. Protects "
+        "against clients that create a new subscription at every start.",
+    )
+    max_consumers_per_topic: Count | None = Field(
+        default=None,
+        description="Consumers attached to one topic, over all subscriptions; 0 is unlimited.",
+    )
+    max_consumers_per_subscription: Count | None = Field(
+        default=None,
+        description="Consumers attached to one subscription; 0 is unlimited. On Kafka, consumers beyond "
+        "the number of partitions are idle.",
+    )
+
+
+@hookimpl
+def sluicegate_policy_model() -> type[PolicyModel]:
+    """Add the four limits."""
+    return CountPolicies
+
+
+@hookimpl
+@only_with(_LIMITS)
+def sluicegate_policy_checks(
+    topic: TopicName, policies: EffectivePolicies, context: TopicState
+) -> Sequence[Check]:
+    """Check attachments; for consumers the topic's limit precedes the subscription's."""
+    builders = (
+        (PRODUCERS, OperationKind.ATTACH_PRODUCER, _producers),
+        (SUBSCRIPTIONS, OperationKind.CREATE_SUBSCRIPTION, _subscriptions),
+        (TOPIC_CONSUMERS, OperationKind.ATTACH_CONSUMER, _topic_consumers),
+        (SUBSCRIPTION_CONSUMERS, OperationKind.ATTACH_CONSUMER, _subscription_consumers),
+    )
+    return [
+        Check(policy, (kind,), build(context, int(policies.number(policy)), policies), Stage.COUNT)
+        for policy, kind, build in builders
+        if policies.number(policy) > 0
+    ]
+
+
+def _producers(state: TopicState, limit: int, policies: EffectivePolicies) -> CheckCall:
+    def check(op: Operation, now_ns: int) -> Decision | None:
+        current = len(state.producers)
+        if current < limit or op.producer in state.producers:
+            return None
+        text = texts.producers(state.topic.full, current, limit)
+        return rejected(policies, PRODUCERS, text, current, limit, _REACHED)
+
+    return check
+
+
+def _subscriptions(state: TopicState, limit: int, policies: EffectivePolicies) -> CheckCall:
+    on_unknown = policies.text(f"on_unknown.{SUBSCRIPTIONS}", "pause")
+    state.subscriptions_needed = limit if on_unknown == "last" else 0
+
+    def check(op: Operation, now_ns: int) -> Decision | None:
+        known = state.subscriptions.get(op.subscription)
+        if known is not None and known.exists:
+            return None
+        if not state.subscriptions_known and on_unknown != "last":
+            if on_unknown == "open":
+                return None
+            text = texts.subscriptions_unknown(state.topic.full, limit)
+            return rejected(policies, SUBSCRIPTIONS, text, 0, limit, Outcome.PRECONDITION)
+        current = state.subscription_count
+        if current < limit:
+            return None
+        text = texts.subscriptions(state.topic.full, current, limit)
+        return rejected(policies, SUBSCRIPTIONS, text, current, limit, _REACHED)
+
+    return check
+
+
+def _attached(state: TopicState, op: Operation) -> bool:
+    subscription = state.subscriptions.get(op.subscription)
+    return subscription is not None and op.consumer in subscription.consumers
+
+
+def _topic_consumers(state: TopicState, limit: int, policies: EffectivePolicies) -> CheckCall:
+    def check(op: Operation, now_ns: int) -> Decision | None:
+        current = state.consumer_count
+        if current < limit or _attached(state, op):
+            return None
+        text = texts.consumers_of_topic(state.topic.full, current, limit)
+        return rejected(policies, TOPIC_CONSUMERS, text, current, limit, _REACHED)
+
+    return check
+
+
+def _subscription_consumers(state: TopicState, limit: int, policies: EffectivePolicies) -> CheckCall:
+    def check(op: Operation, now_ns: int) -> Decision | None:
+        subscription = state.subscriptions.get(op.subscription)
+        if (
+            subscription is None or not op.subscription
+        ):  # without a subscription only the topic's limit applies
+            return None
+        current = len(subscription.consumers)
+        if current < limit or op.consumer in subscription.consumers:
+            return None
+        text = texts.consumers_of_subscription(state.topic.full, op.subscription, current, limit)
+        return rejected(policies, SUBSCRIPTION_CONSUMERS, text, current, limit, _REACHED)
+
+    return check

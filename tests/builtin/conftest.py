@@ -1,9 +1,0 @@
-"""The product's own policies, ready to be asked."""
-
-import pytest
-from tests.builtin.lab import PolicyLab
-
-
-@pytest.fixture
-def lab() -> PolicyLab:
-    return PolicyLab()
