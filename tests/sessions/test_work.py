@@ -2,7 +2,7 @@
 
 import pytest
 
-from sluicegate.sessions.work import TURN, Ask, Running, Turn, Until, Work
+from sluicegate.sessions.work import TURN, Ask, Resume, Running, Task, Turn, Until, Waits, Work
 
 
 def steps(turn: Turn, seen: list[object]) -> Work[str]:
@@ -69,3 +69,58 @@ def test_work_that_need_not_wait_is_done_at_once() -> None:
         return 3
 
     assert Running[int](0).begin(quick()) == 3
+
+
+class Connection:
+    """What tasks wait for, in order, until the test resumes it."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[Waits, Resume]] = []
+        self.done: list[tuple[str, int]] = []
+
+    def task(self) -> Task[str]:
+        return Task(
+            lambda waits, resume: self.waiting.append((waits, resume)),
+            lambda made, now_ns: self.done.append((made, now_ns)),
+            10,
+        )
+
+    def resume(self, now_ns: int, answer: object = None) -> Waits:
+        waits, resume = self.waiting.pop(0)
+        resume(now_ns, answer)
+        return waits
+
+
+def test_a_task_is_resumed_by_its_connection_until_it_is_done() -> None:
+    seen: list[object] = []
+    connection = Connection()
+    task = connection.task()
+    assert task.begin(steps(task, seen)) is task
+    assert [connection.resume(20), connection.resume(70), connection.resume(80, "a")] == [
+        TURN,
+        Until(70),
+        Ask("groups"),
+    ]
+    assert connection.done == [("done", 80)]
+    assert connection.waiting == []
+
+
+def test_a_task_that_is_closed_is_not_resumed() -> None:
+    seen: list[object] = []
+    connection = Connection()
+    task = connection.task()
+    task.begin(steps(task, seen))
+    task.close(30)
+    connection.resume(40)
+    assert seen == [10, "ended at 30"]
+    assert connection.done == connection.waiting == []
+
+
+def test_a_task_that_ends_in_its_first_slice_returns_its_result() -> None:
+    def short() -> Work[str]:
+        return "at once"
+        yield
+
+    connection = Connection()
+    assert connection.task().begin(short()) == "at once"
+    assert connection.done == connection.waiting == []

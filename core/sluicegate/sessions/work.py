@@ -5,7 +5,7 @@ a question is answered. Whoever runs it closes it when it is not wanted any more
 what it has taken.
 """
 
-from collections.abc import Generator, Hashable
+from collections.abc import Callable, Generator, Hashable
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
@@ -33,6 +33,10 @@ class Ask:
 
 Waits: TypeAlias = Until | Ask | None
 """What work waits for; TURN is None."""
+Resume: TypeAlias = Callable[[int, object], None]
+"""`(now_ns, answer)`; the answer is None if there is none."""
+Wait: TypeAlias = Callable[[Waits, Resume], None]
+"""A connection's way to wait: has the function called once, when what is waited for has come."""
 Work: TypeAlias = Generator[Waits, Any, Result]
 
 
@@ -96,3 +100,42 @@ class Running(Turn, Generic[Result]):
         work, self._work = self._work, None
         if work is not None:
             work.close()
+
+
+class Task(Running[Result]):
+    """Work that its connection resumes until it is done.
+
+    :param wait: the connection's.
+    :param done: called with the result and the time, unless the work ends in its first slice.
+    :param now_ns: monotonic time.
+    """
+
+    __slots__ = ("_done", "_wait")
+
+    def __init__(self, wait: Wait, done: Callable[[Result, int], None], now_ns: int) -> None:
+        super().__init__(now_ns)
+        self._wait = wait
+        self._done: Callable[[Result, int], None] | None = done
+
+    def begin(self, work: Work[Result]) -> Result | Running[Result]:
+        """Run the first slice; what follows runs by itself. Returns as `Running.begin`."""
+        made = super().begin(work)
+        if made is self:
+            self._wait(self.waits, self._resume)
+        return made
+
+    def close(self, now_ns: int) -> None:
+        """End it: it gives back what it has taken, and `done` is not called; idempotent."""
+        self._done = None  # a timer may hold this object for long
+        super().close(now_ns)
+
+    def _resume(self, now_ns: int, answer: object = None) -> None:
+        done = self._done
+        if done is None:
+            return
+        made = self.go_on(now_ns, answer)
+        if isinstance(made, Running):
+            self._wait(self.waits, self._resume)
+        else:
+            self._done = None
+            done(made, now_ns)
