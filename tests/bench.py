@@ -47,6 +47,7 @@ class Bench:
         self.gates = self._compiler.gates
         self._spawned: list[asyncio.Task[None]] = []
         self.broker_tls = None
+        self.broker_tls_renewals = 0
         self.tls_for = context_for_broker
         self.wall_clock = WallClock()
         self.budget = Budget(64 * 1024 * 1024)

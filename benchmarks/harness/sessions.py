@@ -24,6 +24,7 @@ class Services:
         self.gates = gate_cache(policies, NullSink())
         self.budget = Budget(2**31)
         self.broker_tls = None
+        self.broker_tls_renewals = 0
         self.tls_for = context_for_broker
 
     def wall_ms(self, now_ns: int) -> int:

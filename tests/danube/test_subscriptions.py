@@ -12,7 +12,7 @@ from tests.danube.proxy.test_tls import credentials
 from tests.gateway.certificates import Authority
 
 from sluicegate.config.models import BrokerTls
-from sluicegate.config.renewal import Renewal
+from sluicegate.net.renewal import Renewal
 from sluicegate_danube.admin.client import METHOD, SERVICE
 from sluicegate_danube.admin.topics_pb2 import SubscriptionListResponse, TopicRequest
 from sluicegate_danube.config import DanubeConfig
@@ -91,7 +91,7 @@ async def test_a_renewed_authority_is_trusted_from_the_next_request(tmp_path: Pa
     async with admin_api(credentials(*right.issue("admin", "127.0.0.1"))) as url:
         token = {"url": url, "token": "the-gate's-own"}
         asking = lists(admin=token, tls={"broker": {"ca": str(trusted)}})
-        asking.tls = renewal.context
+        asking.renewals = lambda: renewal.context.renewals
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             await asking.of("/default/orders")
         assert refused.value.code() is grpc.StatusCode.UNAVAILABLE

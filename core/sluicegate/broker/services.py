@@ -35,6 +35,10 @@ class Services(Protocol):
         It can be kept: each new connection uses the current content of the files.
         """
 
+    @property
+    def broker_tls_renewals(self) -> int:
+        """How often its files were read anew; for client libraries that take files and no context."""
+
     def tls_for(self, section: Any) -> ssl.SSLContext:
         """TLS as a section of the entry configures it, such as that of a front's own login; can be kept, too.
 

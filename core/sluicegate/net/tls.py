@@ -11,9 +11,9 @@ from threading import Lock
 from typing import Any
 
 from sluicegate.config.models import BrokerConfig, BrokerTls, ClientTls, Tls
-from sluicegate.config.renewal import Look, Renewal
 from sluicegate.config.tls import TlsFileError, TlsSection
 from sluicegate.net.expiry import ExpiryWarnings
+from sluicegate.net.renewal import Look, Renewal
 
 log = logging.getLogger(__name__)
 
@@ -86,6 +86,12 @@ class TlsFiles:
         :raises OSError: if a file cannot be used and none was before.
         """
         return self._context(self._tls.broker) if self._tls.broker is not None else None
+
+    @property
+    def broker_renewals(self) -> int:
+        """How often the files of `broker` were read anew."""
+        section = self._tls.broker
+        return 0 if section is None else self._renewal(section).context.renewals
 
     def context_for(self, section: BrokerTls) -> ssl.SSLContext:
         """TLS as a section of the entry says, including `server_name`; for any thread.

@@ -108,6 +108,11 @@ class Worker:
         """TLS for the front's own connections to the broker; None for plain text."""
         return self._host.tls.broker
 
+    @property
+    def broker_tls_renewals(self) -> int:
+        """How often the files of `broker_tls` were read anew."""
+        return self._host.tls.broker_renewals
+
     def tls_for(self, section: BrokerTls) -> ssl.SSLContext:
         """The TLS files of a section of the entry, such as the gateway's own login."""
         return self._host.tls.context_for(section)

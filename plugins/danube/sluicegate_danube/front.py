@@ -53,7 +53,7 @@ class DanubeFront(GrpcFront):
 
     async def start(self, services: Services) -> None:
         """Listen for the brokers that are known."""
-        self._lists.tls = services.broker_tls
+        self._lists.renewals = lambda: services.broker_tls_renewals
         self._brokers = brokers = BrokerPorts(self._config, services.recall(FACT), address_of)
         await super().start(services)
         if self._config.route == "metadata":

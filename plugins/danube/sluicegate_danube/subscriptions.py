@@ -1,10 +1,9 @@
 """The gateway's own requests to a cluster's admin API: which subscriptions a topic has."""
 
-import ssl
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sluicegate.broker.broker_ports import shown
-from sluicegate.config.renewal import RenewableContext
 from sluicegate_danube.brokers import address_of
 from sluicegate_danube.channels import connect
 from sluicegate_danube.config import DanubeConfig
@@ -26,11 +25,11 @@ class SubscriptionLists:
 
     def __init__(self, config: DanubeConfig) -> None:
         self._config = config
-        self.tls: ssl.SSLContext | None = None
-        """What the gate speaks with the brokers; set before the first question. It tells of renewed files."""
+        self.renewals: Callable[[], int] = lambda: 0
+        """How often the TLS files were read anew; the front's."""
         self._channel: grpc.aio.Channel | None = None
         self._renewals = 0
-        """What the channel's certificates were made from, of `tls`."""
+        """`renewals` when the channel was made."""
 
     async def of(self, topic: str) -> list[str]:
         """Names of a topic's subscriptions; none if the topic does not exist yet.
@@ -56,7 +55,7 @@ class SubscriptionLists:
 
     def _outdated_channel(self) -> "grpc.aio.Channel | None":
         """Give up the channel if its files have been renewed since, as gRPC reads them only once."""
-        renewals = self.tls.renewals if isinstance(self.tls, RenewableContext) else 0
+        renewals = self.renewals()
         if renewals == self._renewals:
             return None
         self._renewals = renewals

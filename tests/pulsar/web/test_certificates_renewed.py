@@ -12,7 +12,7 @@ from tests.pulsar.web.fake_admin import FakeAdmin
 from tests.pulsar.web.lab import FakeServices, config, serving_over
 
 from sluicegate.config.models import BrokerTls, ClientTls
-from sluicegate.config.renewal import Renewal
+from sluicegate.net.renewal import Renewal
 from sluicegate_pulsar.web.site import PulsarSite
 
 

@@ -10,8 +10,8 @@ from tests.gateway.certificates import Authority
 from tests.gateway.handshakes import handshake, serial
 
 from sluicegate.config.models import BrokerTls, ClientTls
-from sluicegate.config.renewal import Look, Renewal
 from sluicegate.config.tls import TlsFileError
+from sluicegate.net.renewal import Look, Renewal
 
 
 @pytest.fixture
