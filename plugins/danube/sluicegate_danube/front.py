@@ -110,16 +110,16 @@ class DanubeFront(GrpcFront):
 
     async def _list(self, topic: str) -> None:
         shared = self._started
-        found: list[str] | None = None
+        subscriptions: list[str] | None = None
         asked_ns = time.monotonic_ns()
         try:
-            found = await self._lists.of(topic)
+            subscriptions = await self._lists.of(topic)
         except Exception as error:  # noqa: BLE001 - unknown is a state that policies handle
             log.warning(
                 "cannot list subscriptions of %s: %s; limits on subscriptions act by on_unknown", topic, error
             )
             shared.count(DanubeEvent.SUBSCRIPTION_LISTING_FAILED)
-        shared.calls.attachments.listed(topic, found, asked_ns, time.monotonic_ns())
+        shared.calls.attachments.listed(topic, subscriptions, asked_ns, time.monotonic_ns())
 
     def tick(self, now_ns: int) -> None:
         """Once a second: release clients that were silent for too long."""

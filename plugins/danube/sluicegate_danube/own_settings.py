@@ -64,17 +64,17 @@ async def _of_namespaces(
 
     from sluicegate_danube.admin.client import namespace_policies
 
-    found: list[OwnSetting] = []
+    settings: list[OwnSetting] = []
     gaps = []
     for name in namespaces:
         try:
             policies = json.loads(await namespace_policies(channel, name, token=token))
-            found += namespace_settings(name, policies)
+            settings += namespace_settings(name, policies)
         except grpc.aio.AioRpcError as error:
             gaps.append(f"namespace {name}: {error.code().name}: {error.details()}")
         except (ValueError, AttributeError):
             gaps.append(f"namespace {name}: its policies cannot be read")
-    return OwnSettings(tuple(found), tuple(gaps))
+    return OwnSettings(tuple(settings), tuple(gaps))
 
 
 def namespace_settings(name: str, policies: Mapping[str, Any]) -> Iterator[OwnSetting]:

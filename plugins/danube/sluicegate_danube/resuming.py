@@ -81,33 +81,33 @@ class ProducerResumer:
 
     def begin(self, producer: int, topic: str, name: str, authorization: str) -> Resumption:
         """Begin to create a producer; one for all who ask for it meanwhile."""
-        found = self._under_way.get(producer)
-        if found is not None:
-            return found
+        resumption = self._under_way.get(producer)
+        if resumption is not None:
+            return resumption
         if len(self._under_way) >= _MOST:
             return Resumption(done=True, refusal=_TOO_MANY)
-        told = [("authorization", authorization)] if authorization else []
-        wanted = _Wanted(topic, name, self._edits.apply(told))
-        found = self._under_way[producer] = Resumption()
-        self._spawn(self._resume(producer, wanted, found))
-        return found
+        headers = [("authorization", authorization)] if authorization else []
+        wanted = _Wanted(topic, name, self._edits.apply(headers))
+        resumption = self._under_way[producer] = Resumption()
+        self._spawn(self._resume(producer, wanted, resumption))
+        return resumption
 
     def renamed(self, message: bytes, path: Path, producer: int) -> bytes:
         """A message with another id at a path."""
         return renamed(message, path, producer)
 
-    async def _resume(self, producer: int, wanted: _Wanted, found: Resumption) -> None:
+    async def _resume(self, producer: int, wanted: _Wanted, resumption: Resumption) -> None:
         try:
             async with asyncio.timeout(self._config.max_hold / 1000), self._slots:
-                found.created = await self._created(wanted)
-            if found.created:
+                resumption.created = await self._created(wanted)
+            if resumption.created:
                 log.info("producer %s of topic %s was created at its new owner", wanted.name, wanted.topic)
         except TimeoutError:
-            found.refusal = _NO_OWNER
+            resumption.refusal = _NO_OWNER
         except Exception as error:  # noqa: BLE001 - the client gets the broker's own answer then
             log.warning("producer %s of topic %s cannot be resumed: %s", wanted.name, wanted.topic, error)
         finally:
-            found.done = True
+            resumption.done = True
             self._under_way.pop(producer, None)
 
     async def _created(self, wanted: _Wanted) -> int:

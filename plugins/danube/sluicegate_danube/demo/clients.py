@@ -104,11 +104,11 @@ async def clients(address: str) -> AsyncIterator[DanubeClient]:
     from danube import DanubeClientBuilder
 
     made = await DanubeClientBuilder().service_url(f"http://{address}").build()
-    found = DanubeClient(made)
+    client = DanubeClient(made)
     try:
-        yield found
+        yield client
     finally:
-        for consumer in found.consumers:
+        for consumer in client.consumers:
             await consumer.close()
         for connection in made.connection_manager._connections.values():  # noqa: SLF001 - it has no close
             await connection.channel.close()

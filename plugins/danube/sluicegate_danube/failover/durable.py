@@ -38,32 +38,32 @@ async def unlisted(store: MetadataStore, topics: Iterable[str]) -> set[str]:
                 listed.add(key.part.removeprefix("topics"))
     missing = sorted(wanted - listed)
     parts = await _parts(store, missing)
-    return {topic for topic, found in zip(missing, parts, strict=True) if not found}
+    return {topic for topic, entries in zip(missing, parts, strict=True) if not entries}
 
 
 async def incomplete(store: MetadataStore, topics: Iterable[str]) -> Incomplete:
     """Which of some topics have no policy, and which no schema."""
     wanted = sorted(topics)
     parts = await _parts(store, wanted)
-    found = list(zip(wanted, parts, strict=True))
+    stored = list(zip(wanted, parts, strict=True))
     return Incomplete(
-        tuple(topic for topic, has in found if "policy" not in has),
-        tuple(topic for topic, has in found if not {"schema", "schema_subject"} & has),
+        tuple(topic for topic, has in stored if "policy" not in has),
+        tuple(topic for topic, has in stored if not {"schema", "schema_subject"} & has),
     )
 
 
 async def _parts(store: MetadataStore, topics: Sequence[str]) -> list[set[str]]:
     """The entries of each topic by the first part of their names; an empty name is the topic's own."""
-    found: list[set[str]] = []
+    parts: list[set[str]] = []
     for some in _slices(topics, _AT_ONCE):
-        found += await asyncio.gather(*(_parts_of(store, topic) for topic in some))
-    return found
+        parts += await asyncio.gather(*(_parts_of(store, topic) for topic in some))
+    return parts
 
 
 async def _parts_of(store: MetadataStore, topic: str) -> set[str]:
     below = await store.list(f"{topic_key(topic)}/")
-    found = [parse(entry.key) for entry in below.entries]
-    parts = {key.part.partition("/")[0] for key in found if isinstance(key, TopicEntry)}
+    keys = [parse(entry.key) for entry in below.entries]
+    parts = {key.part.partition("/")[0] for key in keys if isinstance(key, TopicEntry)}
     if not parts and await store.get(topic_key(topic)) is not None:
         parts.add("")
     return parts

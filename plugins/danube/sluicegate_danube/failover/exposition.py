@@ -32,16 +32,18 @@ class FailoverCollector(Collector):
         """All metrics."""
         figures = self._figures
         for figure in fields(figures):
-            told, value = figure.metadata, getattr(figures, figure.name)
-            if "label" in told:
-                family = GaugeMetricFamily(_PREFIX + told["metric"], told["text"], labels=[told["label"]])
+            documented, value = figure.metadata, getattr(figures, figure.name)
+            if "label" in documented:
+                family = GaugeMetricFamily(
+                    _PREFIX + documented["metric"], documented["text"], labels=[documented["label"]]
+                )
                 for state, count in sorted(value.items()):
                     family.add_metric([state], count)
                 yield family
-            elif "metric" in told:
-                yield GaugeMetricFamily(_PREFIX + told["metric"], told["text"], value=value)
-            elif told:
-                yield CounterMetricFamily(_PREFIX + figure.name, told["text"], value=value)
+            elif "metric" in documented:
+                yield GaugeMetricFamily(_PREFIX + documented["metric"], documented["text"], value=value)
+            elif documented:
+                yield CounterMetricFamily(_PREFIX + figure.name, documented["text"], value=value)
         text = "Time since the metadata store last answered."
         age = GaugeMetricFamily(f"{_PREFIX}store_age_seconds", text)
         if figures.store_answered_ns is not None:

@@ -18,7 +18,7 @@ class ForeignWrites:
     def __init__(self, now_ns: Callable[[], int]) -> None:
         self._now_ns = now_ns
         self._own: set[str] = set()
-        self._found: str | None = None
+        self._foreign_key: str | None = None
         self._recorded_ns: int | None = None
 
     def expect(self, key: str) -> None:
@@ -46,15 +46,15 @@ class ForeignWrites:
             if event.key in self._own:
                 self._own.discard(event.key)
             elif fence is not None and event.revision > fence.modified:
-                self._found = event.key
+                self._foreign_key = event.key
                 count += 1
         return count
 
     def to_record(self) -> str | None:
         """What another wrote, if that is to be recorded now."""
-        found, now_ns = self._found, self._now_ns()
-        self._found = None
-        if found is None or (self._recorded_ns is not None and now_ns < self._recorded_ns + _RECORDED_NS):
+        foreign, now_ns = self._foreign_key, self._now_ns()
+        self._foreign_key = None
+        if foreign is None or (self._recorded_ns is not None and now_ns < self._recorded_ns + _RECORDED_NS):
             return None
         self._recorded_ns = now_ns
-        return found
+        return foreign

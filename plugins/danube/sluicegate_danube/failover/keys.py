@@ -225,9 +225,9 @@ def namespace_topic_key(topic: str) -> str:
 def parse(key: str) -> Key:
     """What a key stands for. No key is an error: one of no known shape is `Unknown`."""
     for pattern, kind in _PATTERNS:
-        found = pattern.fullmatch(key)
-        if found is not None and int(found.groupdict().get("broker") or 0) <= MAX_BROKER:
-            named = found.groupdict(default="").items()
+        match = pattern.fullmatch(key)
+        if match is not None and int(match.groupdict().get("broker") or 0) <= MAX_BROKER:
+            named = match.groupdict(default="").items()
             return kind(*(int(value) if name == "broker" else value for name, value in named))
     shapes = [shape for shape, _ in _SHAPES if key.startswith(_prefix(shape))]
     closest = max(shapes, key=lambda shape: len(_prefix(shape)), default="a key of a Danube cluster")

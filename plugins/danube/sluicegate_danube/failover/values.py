@@ -28,8 +28,8 @@ class PlacementHint:
 
 def address_of_broker(value: bytes) -> str:
     """Decode a registration: the address of the broker for clients."""
-    found = _read(value)
-    address = found.get("broker_addr") if isinstance(found, dict) else found
+    document = _read(value)
+    address = document.get("broker_addr") if isinstance(document, dict) else document
     if not isinstance(address, str) or not address:
         raise ValueShapeError("expected a broker's address, or an object with `broker_addr`")
     return address
@@ -37,8 +37,8 @@ def address_of_broker(value: bytes) -> str:
 
 def takes_topics(value: bytes) -> bool:
     """Decode a broker's state: whether topics can be assigned to it."""
-    found = _read(value)
-    mode = found.get("mode") if isinstance(found, dict) else None
+    document = _read(value)
+    mode = document.get("mode") if isinstance(document, dict) else None
     if not isinstance(mode, str):
         raise ValueShapeError("expected an object with `mode`")
     return mode == "active"
@@ -46,8 +46,8 @@ def takes_topics(value: bytes) -> bool:
 
 def usage_of_broker(value: bytes) -> float:
     """Decode a load report: the mean of its CPU and memory percentages; 0 if it has none."""
-    found = _read(value)
-    usages = found.get("resources_usage", []) if isinstance(found, dict) else None
+    document = _read(value)
+    usages = document.get("resources_usage", []) if isinstance(document, dict) else None
     if not isinstance(usages, list) or not all(isinstance(usage, dict) for usage in usages):
         raise ValueShapeError("expected a load report")
     shares = [usage.get("usage") for usage in usages if usage.get("resource") in _PERCENT]
@@ -58,24 +58,25 @@ def usage_of_broker(value: bytes) -> float:
 
 def hint_of_topic(value: bytes) -> PlacementHint:
     """Decode an unassigned entry."""
-    found = _read(value) if value else None
-    if found is None:
+    document = _read(value) if value else None
+    if document is None:
         return PlacementHint()
-    reason = found.get("reason") if isinstance(found, dict) else None
+    reason = document.get("reason") if isinstance(document, dict) else None
     if reason not in (_UNLOAD, _REBALANCE):
         raise ValueShapeError(f"expected null, or an object with `reason` {_UNLOAD!r} or {_REBALANCE!r}")
     return PlacementHint(
-        _broker(found.get("from_broker")), _broker(found.get("to_broker")) if reason == _REBALANCE else None
+        _broker(document.get("from_broker")),
+        _broker(document.get("to_broker")) if reason == _REBALANCE else None,
     )
 
 
 def hint_value(hint: PlacementHint) -> bytes:
     """Encode an unassigned entry in Danube's format."""
     if hint.target is None:
-        found = {"reason": _UNLOAD, "from_broker": hint.excluded}
+        document = {"reason": _UNLOAD, "from_broker": hint.excluded}
     else:
-        found = {"reason": _REBALANCE, "from_broker": hint.excluded, "to_broker": hint.target}
-    return json.dumps(found).encode()
+        document = {"reason": _REBALANCE, "from_broker": hint.excluded, "to_broker": hint.target}
+    return json.dumps(document).encode()
 
 
 def leader_id(value: bytes) -> int:
@@ -86,12 +87,12 @@ def leader_id(value: bytes) -> int:
     return leader
 
 
-def _broker(found: object) -> int | None:
-    if found is None:
+def _broker(number: object) -> int | None:
+    if number is None:
         return None
-    if not isinstance(found, int) or isinstance(found, bool) or not 0 <= found <= MAX_BROKER:
-        raise ValueShapeError(f"expected an id from 0 to {MAX_BROKER}, got {found!r}")
-    return found
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= MAX_BROKER:
+        raise ValueShapeError(f"expected an id from 0 to {MAX_BROKER}, got {number!r}")
+    return number
 
 
 def _read(value: bytes) -> Any:

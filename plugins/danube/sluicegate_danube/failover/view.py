@@ -64,14 +64,14 @@ class ClusterView:
 
         :param events: as for `apply`, which comes after this.
         """
-        found = []
+        brokers = []
         for event in events:
             key = keys.parse(event.key)
             if isinstance(key, keys.Registration) and event.entry is not None:
                 known = self.registrations.get(key.broker)
                 if known is not None and event.revision > self.revision and known.lease != event.entry.lease:
-                    found.append(key.broker)
-        return found
+                    brokers.append(key.broker)
+        return brokers
 
     def owner(self, topic: str) -> int | None:
         """The broker to which a topic is assigned, if it is alive and its address is known."""

@@ -56,8 +56,8 @@ class Cluster:
         topics = self.topic_names()
         if name in topics:
             return [name]
-        found = (each for each in topics if each.startswith(name))
-        return sorted(each for each in found if _PARTITION.fullmatch(each, len(name)))
+        candidates = (each for each in topics if each.startswith(name))
+        return sorted(each for each in candidates if _PARTITION.fullmatch(each, len(name)))
 
     def topic_names(self) -> Collection[str]:
         """The names of all topics of the cluster."""
@@ -107,12 +107,12 @@ class Cluster:
 
         :raises RefusedError: if there is no room for it.
         """
-        found = topic.producers.get(name)
-        if found is None:
+        number = topic.producers.get(name)
+        if number is None:
             self._check_room("producers", len(self._producers))
-            found = topic.producers[name] = secrets.randbits(63)
-            self._producers[found] = topic
-        return found
+            number = topic.producers[name] = secrets.randbits(63)
+            self._producers[number] = topic
+        return number
 
     def topic_of(self, producer_id: int, broker: int) -> Topic | None:
         """The topic of a producer that this broker knows."""
@@ -130,21 +130,21 @@ class Cluster:
         before = len(topic.subscriptions)
         subscription = topic.subscription(name, request.subscription_type, request.consumer_name)
         self._subscriptions += len(topic.subscriptions) - before
-        found = subscription.consumers.get(request.consumer_name)
-        if found is None:
+        consumer = subscription.consumers.get(request.consumer_name)
+        if consumer is None:
             self._check_room("consumers", len(self._consumers))
             filters = tuple(request.key_filters)
-            found = Consumer(secrets.randbits(63), request.consumer_name, name, filters)
-            self._consumers[found.consumer_id] = (topic, found)
-        subscription.attach(found)
-        return found
+            consumer = Consumer(secrets.randbits(63), request.consumer_name, name, filters)
+            self._consumers[consumer.consumer_id] = (topic, consumer)
+        subscription.attach(consumer)
+        return consumer
 
     def consumer(self, consumer_id: int, broker: int) -> tuple[Subscription, Consumer] | None:
         """A consumer that this broker knows, with its subscription."""
-        found = self._consumers.get(consumer_id)
-        if found is None or found[0].owner != broker:
+        entry = self._consumers.get(consumer_id)
+        if entry is None or entry[0].owner != broker:
             return None
-        topic, consumer = found
+        topic, consumer = entry
         return topic.subscriptions[consumer.subscription], consumer
 
     def forget(self, topic: Topic) -> None:

@@ -32,11 +32,11 @@ class Consuming(Service, services.ConsumerServiceServicer):  # type: ignore[misc
         self, request: pb.ReceiveRequest, context: Context
     ) -> AsyncIterator[pb.StreamMessage]:
         """Messages for a consumer, until it opens another stream."""
-        found = self._node.cluster.consumer(request.consumer_id, self._node.serving(context))
-        if found is None:
+        entry = self._node.cluster.consumer(request.consumer_id, self._node.serving(context))
+        if entry is None:
             text = f"The consumer with the id {request.consumer_id} does not exist"
             await context.abort(grpc.StatusCode.NOT_FOUND, text)
-        subscription, consumer = found
+        subscription, consumer = entry
         session = subscription.attach(consumer)
         try:
             while (message := await consumer.next(session)) is not None:
@@ -65,7 +65,7 @@ class Consuming(Service, services.ConsumerServiceServicer):  # type: ignore[misc
 
     def _subscription(self, request: pb.AckRequest | pb.NackRequest, context: Context) -> Subscription:
         topic = self._node.cluster.served(request.msg_id.topic_name, self._node.serving(context))
-        found = topic.subscriptions.get(request.subscription_name) if topic is not None else None
-        if found is None:
+        subscription = topic.subscriptions.get(request.subscription_name) if topic is not None else None
+        if subscription is None:
             raise RefusedError(StatusCode.INTERNAL, "Error acknowledging message: Subscription not found")
-        return found
+        return subscription

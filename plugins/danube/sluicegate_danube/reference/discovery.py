@@ -36,8 +36,8 @@ class Discovery(Service, services.DiscoveryServicer):  # type: ignore[misc]  # g
         self, request: pb.TopicLookupRequest, _: Context
     ) -> pb.TopicPartitionsResponse:
         """The partitions of a topic; itself if it has none."""
-        found = self._node.cluster.partitions(request.topic)
-        return pb.TopicPartitionsResponse(request_id=request.request_id, partitions=found)
+        partitions = self._node.cluster.partitions(request.topic)
+        return pb.TopicPartitionsResponse(request_id=request.request_id, partitions=partitions)
 
 
 class Health(Service, services.HealthCheckServicer):  # type: ignore[misc]  # generated without types
@@ -50,7 +50,7 @@ class Health(Service, services.HealthCheckServicer):  # type: ignore[misc]  # ge
         if request.client == pb.HealthCheckRequest.Producer:
             good = self._node.cluster.topic_of(request.id, broker) is not None
         else:
-            found = self._node.cluster.consumer(request.id, broker)
-            good = found is not None and found[1].attached
+            entry = self._node.cluster.consumer(request.id, broker)
+            good = entry is not None and entry[1].attached
         answers = pb.HealthCheckResponse
         return pb.HealthCheckResponse(status=answers.OK if good else answers.CLOSE)

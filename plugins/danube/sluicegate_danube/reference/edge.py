@@ -43,9 +43,9 @@ class Edge(Service):
         batch = ReplicateBatch.FromString(request)
         messages = [pb.StreamMessage.FromString(message) for message in batch.messages]
         if batch.last_offset > self._last.get(batch.topic, 0):
-            found = self._node.cluster.find(batch.topic) or self._node.cluster.make(batch.topic, True)
+            topic = self._node.cluster.find(batch.topic) or self._node.cluster.make(batch.topic, True)
             for message in messages:
-                found.publish(message)
+                topic.publish(message)
             self._last[batch.topic] = batch.last_offset
         return ReplicateAck(topic=batch.topic, last_offset=batch.last_offset).SerializeToString()
 

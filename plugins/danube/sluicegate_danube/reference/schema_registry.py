@@ -23,13 +23,13 @@ class Registry(services.SchemaRegistryServicer):  # type: ignore[misc]  # genera
     ) -> pb.RegisterSchemaResponse:
         """Add a version, unless the subject has the same."""
         subject = self._schemas.find(request.subject)
-        found = subject.find(request.schema_definition) if subject is not None else None
-        is_new = found is None
-        if subject is None or found is None:
+        version = subject.find(request.schema_definition) if subject is not None else None
+        is_new = version is None
+        if subject is None or version is None:
             subject = self._schemas.for_new_version(
                 request.subject, request.schema_type, request.schema_definition
             )
-            found = Version(
+            version = Version(
                 number=max(subject.versions, default=0) + 1,
                 definition=request.schema_definition,
                 description=request.description,
@@ -37,12 +37,12 @@ class Registry(services.SchemaRegistryServicer):  # type: ignore[misc]  # genera
                 created_at=time.time_ns() // 1_000_000_000,
                 tags=tuple(request.tags),
             )
-            subject.versions[found.number] = found
+            subject.versions[version.number] = version
         return pb.RegisterSchemaResponse(
             schema_id=subject.schema_id,
-            version=found.number,
+            version=version.number,
             is_new_version=is_new,
-            fingerprint=found.fingerprint,
+            fingerprint=version.fingerprint,
         )
 
     @answering
@@ -50,7 +50,7 @@ class Registry(services.SchemaRegistryServicer):  # type: ignore[misc]  # genera
         """A version of a schema, the latest if none is named."""
         subject = self._schemas.by_id(request.schema_id)
         number = request.version if request.HasField("version") else subject.latest.number
-        return _told(subject, number)
+        return _response(subject, number)
 
     @answering
     def GetLatestSchema(  # noqa: N802
@@ -58,7 +58,7 @@ class Registry(services.SchemaRegistryServicer):  # type: ignore[misc]  # genera
     ) -> pb.GetSchemaResponse:
         """The latest version of a subject."""
         subject = self._schemas.subject(request.subject)
-        return _told(subject, subject.latest.number)
+        return _response(subject, subject.latest.number)
 
     @answering
     def ListVersions(  # noqa: N802
@@ -119,7 +119,7 @@ class Registry(services.SchemaRegistryServicer):  # type: ignore[misc]  # genera
         return pb.DeleteSchemaVersionResponse(success=True, message=text)
 
 
-def _told(subject: Subject, number: int) -> pb.GetSchemaResponse:
+def _response(subject: Subject, number: int) -> pb.GetSchemaResponse:
     version = subject.versions.get(number)
     if version is None:
         raise RefusedError(StatusCode.NOT_FOUND, f"{subject.name} has no version {number}")

@@ -73,10 +73,10 @@ class Schemas:
 
         :raises RefusedError: if there is none.
         """
-        found = self._subjects.get(name)
-        if found is None:
+        subject = self._subjects.get(name)
+        if subject is None:
             raise RefusedError(StatusCode.NOT_FOUND, f"Subject not found: {name}")
-        return found
+        return subject
 
     def by_id(self, schema_id: int) -> Subject:
         """A subject by its id.
@@ -148,9 +148,9 @@ def _lacking(writer: Mapping[str, object], reader: Mapping[str, object]) -> list
 
 
 def _fields(schema: Mapping[str, object]) -> list[Mapping[str, object]]:
-    found = schema.get("fields")
+    fields = schema.get("fields")
     return (
-        [each for each in found if isinstance(each, dict) and "name" in each]
-        if isinstance(found, list)
+        [each for each in fields if isinstance(each, dict) and "name" in each]
+        if isinstance(fields, list)
         else []
     )

@@ -96,8 +96,8 @@ class ReferenceBroker:
 
         :raises KeyError: if there is no such topic or subscription.
         """
-        found = self.cluster.topics[topic].subscriptions[subscription].consumers
-        return sorted(name for name, consumer in found.items() if consumer.attached)
+        consumers = self.cluster.topics[topic].subscriptions[subscription].consumers
+        return sorted(name for name, consumer in consumers.items() if consumer.attached)
 
     def move(self, topic: str, owner: int) -> None:
         """Have another broker serve a topic: its producers and consumers are forgotten, as in Danube.

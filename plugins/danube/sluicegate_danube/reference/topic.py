@@ -54,14 +54,14 @@ class Topic:
         :param consumer: the consumer's name.
         :raises RefusedError: if the consumer cannot have it.
         """
-        found = self.subscriptions.get(name)
-        if found is None:
-            found = self.subscriptions[name] = self._made(kind)
-        others = (each for each in found.consumers.values() if each.attached and each.name != consumer)
-        if found.kind == EXCLUSIVE and any(others):
+        subscription = self.subscriptions.get(name)
+        if subscription is None:
+            subscription = self.subscriptions[name] = self._made(kind)
+        others = (each for each in subscription.consumers.values() if each.attached and each.name != consumer)
+        if subscription.kind == EXCLUSIVE and any(others):
             text = f"Not able to subscribe to the topic {self.name}: {name} is Exclusive and has a consumer"
             raise RefusedError(StatusCode.PERMISSION_DENIED, text)
-        return found
+        return subscription
 
     def _made(self, kind: int) -> Subscription:
         choose = chooser(kind)

@@ -115,10 +115,10 @@ class StoredCluster(Cluster):
     def add_producer(self, topic: Topic, name: str) -> int:
         """A producer's id, which the store keeps."""
         is_new = name not in topic.producers
-        found = super().add_producer(topic, name)
+        number = super().add_producer(topic, name)
         if is_new:
-            self._writes.add(partial(self._store.put, topic_key(topic.name, f"producers/{found}"), EMPTY))
-        return found
+            self._writes.add(partial(self._store.put, topic_key(topic.name, f"producers/{number}"), EMPTY))
+        return number
 
     def topic_of(self, producer_id: int, broker: int) -> Topic | None:
         """The topic of a producer that this broker knows."""
@@ -127,11 +127,11 @@ class StoredCluster(Cluster):
 
     def add_consumer(self, topic: Topic, request: pb.ConsumerRequest) -> Consumer:
         """A consumer of a subscription, which the store keeps."""
-        found = super().add_consumer(topic, request)
+        consumer = super().add_consumer(topic, request)
         key = topic_key(topic.name, f"subscriptions/{request.subscription}")
         if _SUBSCRIPTION.fullmatch(request.subscription) and key not in self.view.durable.entries:
             self._writes.add(partial(self._store.put, key, EMPTY))
-        return found
+        return consumer
 
     def consumer(self, consumer_id: int, broker: int) -> tuple[Subscription, Consumer] | None:
         """A consumer that this broker knows, with its subscription."""

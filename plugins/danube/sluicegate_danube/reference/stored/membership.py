@@ -45,7 +45,7 @@ class Membership:
     """How often the lease was found gone."""
     _lease: int = 0
     _valid_until_ns: int = 0
-    _told: str = ""
+    _logged: str = ""
 
     @property
     def is_valid(self) -> bool:
@@ -66,7 +66,7 @@ class Membership:
                 self._tell(f"cannot register: {error}")
                 await self.sleep(_RETRY_S)
                 continue
-            self._told = ""
+            self._logged = ""
             await self.on_registered()
             why = await self._stay()
             self._valid_until_ns = 0
@@ -85,13 +85,13 @@ class Membership:
 
     async def _register(self) -> None:
         began_ns = self.now_ns()
-        found = await self.store.get(self.key)
-        if found is not None and found.value != self.value:
+        entry = await self.store.get(self.key)
+        if entry is not None and entry.value != self.value:
             raise StoreError(
-                f"{self.key} is held by another broker: {found.value[:200]!r}", "give each its own id"
+                f"{self.key} is held by another broker: {entry.value[:200]!r}", "give each its own id"
             )
         lease = await self.store.grant(self.ttl_s)
-        held = Unchanged(self.key, found.modified if found is not None else 0)
+        held = Unchanged(self.key, entry.modified if entry is not None else 0)
         if not await self.store.transact([held], [Put(self.key, self.value, lease)]):
             await self.store.revoke(lease)
             raise StoreError(f"{self.key} has changed meanwhile", "it is tried again")
@@ -109,18 +109,18 @@ class Membership:
             try:
                 async with asyncio.timeout((self._valid_until_ns - began_ns) / _NS):
                     await self.store.keep_alive(self._lease)
-                    found = await self.store.get(self.key)
+                    entry = await self.store.get(self.key)
             except LeaseExpiredError:
                 return "the lease is gone"
             except (StoreError, TimeoutError) as error:
                 self._tell(f"cannot be renewed: {str(error) or 'the store does not answer'}")
                 continue
-            if found is None or found.lease != self._lease:
+            if entry is None or entry.lease != self._lease:
                 return "the key was deleted, or another process has taken it"
             self._valid_until_ns = began_ns + self.ttl_s * _NS
 
     def _tell(self, text: str) -> None:
         """Log each new reason once."""
-        if text != self._told:
-            self._told = text
+        if text != self._logged:
+            self._logged = text
             log.warning("%s: %s", self.key, text)

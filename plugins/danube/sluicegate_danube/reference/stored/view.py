@@ -37,8 +37,8 @@ class ClusterView:
 
     def subscriptions(self, topic: str) -> list[str]:
         """Names of the subscriptions that a topic has had."""
-        found = (part.partition("subscriptions/") for part in self._parts.get(topic, ()))
-        return sorted(name for before, _, name in found if not before and name)
+        parts = (part.partition("subscriptions/") for part in self._parts.get(topic, ()))
+        return sorted(name for before, _, name in parts if not before and name)
 
     def owner(self, topic: str) -> int | None:
         """The broker to which a topic is assigned, if it is alive."""
