@@ -1,5 +1,6 @@
 """A store whose answers go wrong at chosen steps, and what must hold of the cluster after every step."""
 
+from asyncio import Lock
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from enum import Enum
 from typing import TypeVar
@@ -92,9 +93,14 @@ class FaultyStore:
         self._controller = controller
         self._faults = faults or {}
         self._events = events or {}
+        self._one_at_a_time = Lock()
         self.steps = 0
 
     async def _step(self, call: Callable[[], Awaitable[T]]) -> T:
+        async with self._one_at_a_time:  # a look at the cluster is two reads: nothing may happen between them
+            return await self._taken(call)
+
+    async def _taken(self, call: Callable[[], Awaitable[T]]) -> T:
         number = self.steps
         self.steps += 1
         if number in self._events:
