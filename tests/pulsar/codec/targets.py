@@ -60,7 +60,7 @@ def metadata(frame: bytes, start: int, stop: int) -> None:
         new = split(rewritten, 0, len(rewritten))
         assert has_valid_checksum(rewritten, new)
         assert read_metadata(rewritten, new.metadata, new.payload).deliver_at == 1_800_000_000_000
-    assert 0 <= at_once(largest_message(frame, parts, head)) <= stop - parts.payload
+    assert 0 <= at_once(largest_message(frame, parts, head)).largest <= stop - parts.payload
 
 
 def message(frame: bytes, start: int, stop: int) -> None:

@@ -143,7 +143,7 @@ def test_the_metadata_of_real_frames() -> None:
         frame = FRAMES[kind][place]
         parts = split(frame, 0, len(frame))
         read = read_metadata(frame, parts.metadata, parts.payload)
-        largest = at_once(largest_message(frame, parts, read))
+        largest = at_once(largest_message(frame, parts, read)).largest
         return read.is_batch, read.num_messages_in_batch, read.compression, read.is_encrypted, largest
 
     assert head("single") == (False, 1, 0, False, 3)
@@ -190,7 +190,7 @@ def _batch(sizes: list[int], **fields: object) -> bytes:
 
 def _largest(frame: bytes) -> int:
     parts = split(frame, 0, len(frame))
-    return at_once(largest_message(frame, parts, read_metadata(frame, parts.metadata, parts.payload)))
+    return at_once(largest_message(frame, parts, read_metadata(frame, parts.metadata, parts.payload))).largest
 
 
 @given(st.lists(st.integers(0, 300), min_size=1, max_size=20))

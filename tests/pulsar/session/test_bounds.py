@@ -90,9 +90,9 @@ def test_a_request_to_attach_that_its_client_closes_is_no_longer_awaited(closed:
             frame(f"close_{closed}", **{**ids, "request_id": 2 * number + 1}),
         )
         wire.take_turns()
-        assert wire.session.connection.awaits_responses
+        assert wire.session.connection.requests.are_under_way
         wire.broker_sends(frame("success", request_id=2 * number + 1))
-        assert not wire.session.connection.awaits_responses
+        assert not wire.session.connection.requests.are_under_way
     assert not wire.is_paused
     assert len(wire.forwarded()) == 80
 
@@ -135,9 +135,9 @@ def test_a_close_leaves_a_later_request_with_the_same_id() -> None:
     wire.broker_sends(producer_success(7))
     wire.client_sends(producer(1, 7))
     wire.broker_sends(frame("success", request_id=8))
-    assert wire.session.connection.awaits_responses
+    assert wire.session.connection.requests.are_under_way
     wire.broker_sends(producer_success(7))
-    assert not wire.session.connection.awaits_responses
+    assert not wire.session.connection.requests.are_under_way
 
 
 def test_producers_that_wait_for_exclusive_access_do_not_stop_the_others() -> None:

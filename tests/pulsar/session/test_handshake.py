@@ -28,7 +28,7 @@ def test_a_client_that_names_no_broker_gets_the_broker_of_the_listener() -> None
     wire.client_sends(sent)
     assert dialled(wire) == [Dial((("b", 6650), ("c", 6650)))]
     assert wire.sent_up() == [sent]
-    assert not wire.session.connection.is_proxied
+    assert not wire.session.connection.client.is_proxied
 
 
 def test_a_client_that_names_a_known_broker_gets_that_broker() -> None:
@@ -77,12 +77,12 @@ def test_the_principal_counts_once_the_broker_has_accepted_it(
 ) -> None:
     wire = Wire(Bench(), is_open=False)
     wire.client_sends(connect(auth_method_name=method, auth_data=data))
-    assert wire.session.connection.principal == "ANONYMOUS"
+    assert wire.session.connection.client.principal == "ANONYMOUS"
     wire.broker_sends(frame("auth_challenge", server_version="Pulsar"))
     wire.client_sends(frame("auth_response", client_version="Pulsar-CPP"))
-    assert wire.session.connection.principal == "ANONYMOUS"
+    assert wire.session.connection.client.principal == "ANONYMOUS"
     wire.broker_sends(connected())
-    assert wire.session.connection.principal == principal
+    assert wire.session.connection.client.principal == principal
     assert len(wire.sent_up()) == len(wire.sent_down()) == 2
 
 
@@ -92,9 +92,9 @@ def test_an_exempt_principal_is_exempt_once_accepted() -> None:
     bench.set()
     wire = Wire(bench, is_open=False)
     wire.client_sends(connect(auth_method_name="token", auth_data=token(sub="anna")))
-    assert not wire.session.connection.exempt
+    assert not wire.session.connection.client.exempt
     wire.broker_sends(connected())
-    assert wire.session.connection.exempt
+    assert wire.session.connection.client.exempt
 
 
 def test_a_changed_exemption_applies_to_open_connections() -> None:

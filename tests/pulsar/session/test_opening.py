@@ -8,7 +8,7 @@ def test_the_client_is_known_once_the_broker_accepts_it() -> None:
     wire = Wire(Bench(), is_open=False)
     wire.client_sends(connect("Pulsar-Java-v4.2.4"))
     wire.broker_sends(connected())
-    assert wire.session.connection.is_ready
+    assert wire.session.connection.client.is_ready
     assert wire.session.client == "Pulsar-Java-v4.2.4@10.0.0.1:5000"
     assert [command.connected.server_version for command in wire.answered()] == ["Pulsar Server"]
 

@@ -294,14 +294,14 @@ def largest_message(data: bytes, parts: Parts, head: MetadataHead, limit: int = 
     return Measured(largest, walked)
 
 
-def at_once(slices: Measuring) -> int:
-    """Run all slices without a pause; returns the bytes of the largest message."""
+def at_once(slices: Measuring) -> Measured:
+    """Run all slices without a pause."""
     while True:
         try:
             next(slices)
         except StopIteration as ended:
             measured: Measured = ended.value
-            return measured.largest
+            return measured
 
 
 def _single_message(data: bytes, at: int, stop: int) -> tuple[int, int]:

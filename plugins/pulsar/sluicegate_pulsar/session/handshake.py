@@ -86,7 +86,7 @@ class Handshake:
         self._is_begun = True
         command = parse_command(data, start, stop)
         connect = command.connect
-        self._connection.client_version = connect.client_version[:100]
+        self._connection.client.introduced(connect.client_version[:100])
         self._claimed = _principal(connect)
         target = connect.proxy_to_broker_url
         if not target:
@@ -102,13 +102,13 @@ class Handshake:
             return False
         # The connection is direct: with this field the broker would take the gateway for a proxy to another.
         connect.ClearField("proxy_to_broker_url")
-        self._connection.is_proxied = True
+        self._connection.client.names_broker()
         self._forward(command_frame(command), (address,))
         return False
 
     def _forward(self, connect: bytes, addresses: tuple[Address, ...]) -> None:
         """Keep a CONNECT until its broker is connected."""
-        self._connection.keep(len(connect))
+        self._connection.memory.keep(len(connect))
         self._first = connect
         self._dial(addresses)
 
@@ -124,7 +124,7 @@ class Handshake:
     def dialled(self) -> None:
         """The broker is connected: forward the client's CONNECT."""
         self._connection.up.append(self._first)
-        self._connection.give(len(self._first))
+        self._connection.memory.give(len(self._first))
         self._first = b""
 
     def _auth_response(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
@@ -134,22 +134,20 @@ class Handshake:
 
     def _connected(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
         """The broker accepted the client."""
-        connection = self._connection
-        if connection.is_ready:
+        client = self._connection.client
+        if client.is_ready:
             raise ProtocolError("CONNECTED twice from the broker")
-        connection.is_ready = True
-        connection.principal = self._claimed
-        connection.exempt = self._shared.is_exempt(self._claimed)
+        client.accepted(self._claimed, exempt=self._shared.is_exempt(self._claimed))
         self._begin()
         command = parse_command(data, start, stop)
         connected = command.connected
         size = connected.max_message_size or _BROKERS_SIZE
-        told = self._shared.advertised_size(size) if is_cpp(connection.client_version) else size
-        if not _hide(connected.feature_flags) and told == size:
+        advertised = self._shared.advertised_size(size) if is_cpp(client.version) else size
+        if not _hide(connected.feature_flags) and advertised == size:
             return True
-        if told < size:
-            connected.max_message_size = told
-        connection.down.append(command_frame(command))
+        if advertised < size:
+            connected.max_message_size = advertised
+        self._connection.down.append(command_frame(command))
         return False
 
 

@@ -12,7 +12,6 @@ from sluicegate.broker import (
     Close,
     Command,
     Dial,
-    NextTurn,
     PauseReading,
     ResumeReading,
     ToClient,
@@ -22,15 +21,17 @@ from sluicegate.broker import (
 from sluicegate.broker.broker_ports import Address
 from sluicegate.model import SessionClose
 from sluicegate.sessions.pieces import NO_ROOM, NoRoomError
+from sluicegate.sessions.work import TURN
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.events import PulsarClose
 from sluicegate_pulsar.session.consumers.consuming import Consuming
 from sluicegate_pulsar.session.handshake import Handshake
 from sluicegate_pulsar.session.producers.producing import Producing
-from sluicegate_pulsar.session.requests.connection import Connection
+from sluicegate_pulsar.session.requests.connection import Connection, Handler
 from sluicegate_pulsar.session.requests.lookup import Lookup
-from sluicegate_pulsar.session.requests.stream import MESSAGE_WORK, Stream
+from sluicegate_pulsar.session.requests.reading import Reading
+from sluicegate_pulsar.session.requests.stream import MESSAGE_WORK, SEND_WORK, Bounds, Stream
 from sluicegate_pulsar.session.shared.shared import Shared
 
 _TYPES = pb.BaseCommand.Type
@@ -45,6 +46,8 @@ class PulsarSession(BaseSession):
     """
 
     __slots__ = (
+        "_broker_handlers",
+        "_broker_reading",
         "_dialling",
         "_from_broker",
         "_from_client",
@@ -68,24 +71,34 @@ class PulsarSession(BaseSession):
         self.handshake = Handshake(shared, connection, addresses, self._dial, self._begin)
         self.producing = Producing(shared, connection, lookup)
         self.consuming = Consuming(shared, connection, lookup)
-        largest = shared.max_frame_bytes
-        self._from_client = Stream(shared.budget, largest, connection.up, ToUpstream)
-        self._from_client.max_command_bytes = shared.config.max_command_bytes
-        self._from_client.checks_lists = True
-        self._from_client.handlers = self.handshake.client_handlers
-        self._from_client.default = self.handshake.too_early
-        connection.on_pause = self._stop
-        self._from_client.on_many = self._ask_for_turn
-        self._from_broker = Stream(shared.budget, largest, connection.down, ToClient)
-        self._from_broker.work = MESSAGE_WORK
-        self._from_broker.on_many = self._ask_for_another_turn
-        self._from_broker.handlers = {
-            **dict.fromkeys((_TYPES.SUCCESS, _TYPES.ERROR, _TYPES.PRODUCER_SUCCESS), connection.response),
+        largest, command = shared.max_frame_bytes, shared.config.max_command_bytes
+        self._from_client = Stream(
+            shared.budget,
+            Bounds(largest, command, checks_lists=True, work=SEND_WORK),
+            connection.up,
+            ToUpstream,
+            connection.reading,
+            connection.give_way,
+        )
+        self._from_client.handle(self.handshake.client_handlers, self.handshake.too_early)
+        self._broker_reading = Reading()
+        self._from_broker = Stream(
+            shared.budget,
+            Bounds(largest, largest, checks_lists=False, work=MESSAGE_WORK),
+            connection.down,
+            ToClient,
+            self._broker_reading,
+            self._broker_gives_way,
+        )
+        responses = (_TYPES.SUCCESS, _TYPES.ERROR, _TYPES.PRODUCER_SUCCESS)
+        self._broker_handlers: dict[int, Handler] = {
+            **dict.fromkeys(responses, connection.requests.response),
             **self.handshake.broker_handlers,
             **lookup.broker_handlers,
             **self.producing.broker_handlers,
             **self.consuming.broker_handlers,
         }
+        self._from_broker.handle(self._broker_handlers)
         self._dialling: tuple[Address, ...] = ()
         self._is_paused = False
         shared.sessions += 1
@@ -93,61 +106,53 @@ class PulsarSession(BaseSession):
     def _dial(self, addresses: tuple[Address, ...]) -> None:
         """The client's broker is known: buffer the client's bytes until it is connected."""
         self._dialling = addresses
-        self._from_client.is_stopped = True
+        self.connection.reading.stop()
 
-    def _stop(self) -> None:
-        """Stop reading the client's frames until no reason to pause is left."""
-        self._from_client.is_stopped = True
+    def _broker_gives_way(self) -> None:
+        """Handle the broker's next frames after other clients' turns."""
+        self._broker_reading.stop()
+        self.connection.wait(TURN, self._read_broker)
 
-    def _ask_for_turn(self) -> None:
-        """Many small frames arrived at once: handle the rest after other clients' turns."""
-        self.connection.ask(NextTurn(), lambda now_ns: None)
-
-    def _ask_for_another_turn(self) -> None:
-        """The same for what the broker sends."""
-        self._from_broker.is_stopped = True
-        self.connection.ask(NextTurn(), self._begin_again)
-
-    def _begin_again(self, now_ns: int) -> None:
-        self._from_broker.is_stopped = False
+    def _read_broker(self, now_ns: int, answer: object) -> None:
+        self._broker_reading.resume()
 
     def _begin(self) -> None:
         """The broker has accepted the client: switch to the handlers of its commands."""
-        self._from_client.handlers = {
+        client_handlers: dict[int, Handler] = {
             **self.handshake.later_handlers,
             **self.producing.client_handlers,
             **self.consuming.client_handlers,
         }
-        self._from_client.default = None
-        self.consuming.begin(self._from_client.handlers, self._from_broker.handlers)
+        self._from_client.handle(client_handlers)
+        self.consuming.begin(client_handlers, self._broker_handlers)
 
     @property
     def held_bytes(self) -> int:
         """Bytes kept for this connection."""
         connection = self.connection
-        rooms = connection.held_bytes + connection.request_bytes
+        rooms = connection.memory.nbytes + connection.requests.nbytes
         return self._from_client.held_bytes + self._from_broker.held_bytes + rooms
 
     @property
     def frame_began_ns(self) -> int:
         """When the current partial frame began; 0 if there is none."""
         stream = self._from_client
-        return stream.began_ns if stream.held_bytes > 0 and not stream.is_stopped else 0
+        return stream.began_ns if stream.held_bytes > 0 and not self.connection.reading.stops else 0
 
     @property
     def is_logged_in(self) -> bool:
         """True once the broker has accepted the client."""
-        return self.connection.is_ready
+        return self.connection.client.is_ready
 
     @property
     def principal(self) -> str:
         """The principal that the broker has accepted."""
-        return self.connection.principal
+        return self.connection.client.principal
 
     @property
     def client(self) -> str:
         """Client library and peer address."""
-        return self.connection.client
+        return self.connection.client.label
 
     # -- what the relay calls -----------------------------------------------------------------------
 
@@ -175,7 +180,7 @@ class PulsarSession(BaseSession):
         out: list[Command] = []
         self.handshake.dialled()
         self._from_client.flush(out)
-        self._from_client.is_stopped = False
+        self.connection.reading.resume()
         self._walk(self._from_client, b"", now_ns, out)
         return self._finish(out, now_ns)
 
@@ -208,7 +213,7 @@ class PulsarSession(BaseSession):
             self._malformed(error)
         except NoRoomError:
             self._no_room()
-        if not self._from_broker.is_stopped:
+        if not self._broker_reading.stops:
             self._from_broker.flush(out)
             self._walk(self._from_broker, b"", now_ns, out)
         return self._finish(out, now_ns)
@@ -221,9 +226,9 @@ class PulsarSession(BaseSession):
         """
         connection = self.connection
         self._from_client.drop()
-        if not connection.is_ready:
+        if not connection.client.is_ready:
             return [Close()]
-        has_rest = connection.awaits_responses or self._from_broker.is_stopped
+        has_rest = connection.requests.are_under_way or self._broker_reading.stops
         settled = self.producing.ending(now_ns) and not has_rest
         out = list(self._finish([], now_ns))
         if settled and connection.closing is None:
@@ -242,7 +247,7 @@ class PulsarSession(BaseSession):
         self._from_broker.drop()
         yield from self.producing.parting(now_ns)
         yield from self.consuming.parting(now_ns)
-        self.connection.give(self.connection.held_bytes)
+        self.connection.memory.give(self.connection.memory.nbytes)
         self._shared.sessions -= 1
 
     # -- making commands ------------------------------------------------------------------------------
@@ -259,23 +264,13 @@ class PulsarSession(BaseSession):
         """Apply the current policies if they have changed; that may release messages."""
         if self._policy_changes != self._gates.changes:
             self._policy_changes = self._gates.changes
-            if self.connection.is_ready:
-                self.connection.exempt = self._shared.is_exempt(self.connection.principal)
+            client = self.connection.client
+            if client.is_ready:
+                client.policies_changed(exempt=self._shared.is_exempt(client.principal))
             self.consuming.policies_changed(now_ns)
 
     def _no_room(self) -> None:
         self.connection.close(*NO_ROOM)
-
-    @property
-    def _may_go_on(self) -> bool:
-        """True if frames of the client were withheld, and nothing is left to wait for."""
-        connection = self.connection
-        return (
-            self._from_client.is_stopped
-            and connection.is_ready
-            and not connection.pauses
-            and connection.closing is None
-        )
 
     def _malformed(self, error: ProtocolError) -> None:
         self.connection.close(PulsarClose.MALFORMED_FRAME, f"{error} from or for {self.client}")
@@ -283,7 +278,7 @@ class PulsarSession(BaseSession):
     def _all_passed(self, data: bytes, out: list[Command]) -> bool:
         """Whether these bytes pass unchanged and there is nothing else to do, which is nearly always so."""
         # <hot> Runs for every read.
-        if len(out) != 1 or self._is_paused or self._from_client.is_stopped:
+        if len(out) != 1 or self._is_paused:
             return False
         only = out[0]
         passed = (type(only) is ToUpstream or type(only) is ToClient) and only.data is data
@@ -294,8 +289,7 @@ class PulsarSession(BaseSession):
         connection = self.connection
         if connection.up:
             self._from_client.flush(out)
-        while self._may_go_on:
-            self._from_client.is_stopped = False
+        while self._from_client.has_frames and not connection.reading.stops and connection.closing is None:
             self._walk(self._from_client, b"", now_ns, out)
             self._from_client.flush(out)
         if connection.down:
@@ -311,7 +305,8 @@ class PulsarSession(BaseSession):
             connection.questions.new.clear()
         if connection.timers and (wake_up_ns := connection.timers.wake_up_ns()) is not None:
             out.append(WakeAt(wake_up_ns))
-        if self._is_paused != (connection.pauses > 0):
+        # While the broker is dialled the relay does not read either.
+        if self._is_paused != (connection.reading.stops > 0 and connection.client.is_ready):
             self._is_paused = not self._is_paused
             out.append(PauseReading() if self._is_paused else ResumeReading())
         return out

@@ -184,7 +184,7 @@ def test_producers_of_one_connection_are_bounded(monkeypatch: pytest.MonkeyPatch
 def test_exempt_principals_are_not_counted() -> None:
     bench = Bench(max_producers_per_topic=1)
     wire = Wire(bench)
-    wire.session.connection.exempt = True
+    wire.session.connection.client.policies_changed(exempt=True)
     wire.client_sends(producer(0, 1), producer(1, 2))
     assert len(wire.sent_up()) == 2
     assert producers(bench) == 0

@@ -157,7 +157,7 @@ class TestChunks:
         wire = opened(Bench(max_message_size=100))
         wire.client_sends(*[chunk(0, 2, b"x", 2, number) for number in range(1_000)])
         (known,) = wire.session.producing._live.values()
-        assert len(known.chunk_sizes._sums) == 16
+        assert len(known.chunking.sizes._sums) == 16
 
     def test_an_observed_limit_passes_chunks(self) -> None:
         """What is only observed passes."""

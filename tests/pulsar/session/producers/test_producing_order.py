@@ -12,6 +12,7 @@ from tests.pulsar.session.messages import frame, producer, producer_success, rec
 from tests.pulsar.session.wire import Bench, Wire
 
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
+from sluicegate_pulsar.session.producer_state.lifecycle import State
 
 _PRODUCERS = 3
 _QUEUE = 5
@@ -175,7 +176,10 @@ class _Ends:
         for command in self.wire.answered():
             self._answered(command)
         live = self.wire.session.producing._live.values()
-        assert all(len(each.queue) + len(each.refusals) <= _QUEUE + each.is_closing for each in live)
+        assert all(
+            len(each.queue) + len(each.refusals) <= _QUEUE + (each.lifecycle.state is State.CLOSING)
+            for each in live
+        )
         assert not self.wire.is_paused
 
     def _forwarded(self, command: pb.BaseCommand) -> None:

@@ -8,7 +8,8 @@ from sluicegate.sessions.pieces import NoRoomError
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import command_frame
-from sluicegate_pulsar.session.requests.stream import Stream
+from sluicegate_pulsar.session.requests.reading import Reading
+from sluicegate_pulsar.session.requests.stream import SEND_WORK, Bounds, Stream
 
 PING = command_frame(pb.BaseCommand(type=pb.BaseCommand.PING, ping=pb.Ping()))
 LOOKUP = command_frame(
@@ -19,8 +20,12 @@ FLOW = command_frame(
 )
 
 
-def stream(parts: list[Buffer] | None = None, budget: int = 10_000, largest: int = 1_000) -> Stream:
-    return Stream(Budget(budget), largest, parts if parts is not None else [], ToUpstream)
+def stream(
+    parts: list[Buffer] | None = None, budget: Budget | None = None, reading: Reading | None = None
+) -> Stream:
+    budget, reading = budget or Budget(10_000), reading or Reading()
+    bounds = Bounds(1_000, 1_000, checks_lists=False, work=SEND_WORK)
+    return Stream(budget, bounds, parts if parts is not None else [], ToUpstream, reading, reading.stop)
 
 
 def sent(out: list[Command]) -> bytes:
@@ -45,7 +50,7 @@ def test_frames_pass_and_are_replaced_alike_however_they_arrive(
         return True
 
     it = stream(parts)
-    it.handlers = {pb.BaseCommand.LOOKUP: replace, pb.BaseCommand.FLOW: look}
+    it.handle({pb.BaseCommand.LOOKUP: replace, pb.BaseCommand.FLOW: look})
     whole = b"".join(frames)
     cuts = sorted(data.draw(st.sets(st.integers(0, len(whole)))))
     out: list[Command] = []
@@ -66,22 +71,41 @@ def test_an_unpoliced_run_is_forwarded_without_a_copy() -> None:
 
 
 def test_frames_behind_a_stop_wait_until_it_ends() -> None:
-    it = stream()
+    reading = Reading()
+    it = stream(reading=reading)
 
     def stop(buffer: bytes, start: int, stop_: int, now_ns: int) -> bool:
-        it.is_stopped = True
+        reading.stop()
         return False
 
-    it.handlers = {pb.BaseCommand.LOOKUP: stop}
+    it.handle({pb.BaseCommand.LOOKUP: stop})
     out: list[Command] = []
     it.walk(PING + LOOKUP + PING, 0, out)
     it.walk(FLOW, 0, out)
     assert sent(out) == PING
     assert it.held_bytes == len(PING + FLOW)
-    it.is_stopped = False
+    assert it.has_frames
+    reading.resume()
     it.walk(b"", 0, out)
     assert sent(out) == PING + PING + FLOW
     assert it.held_bytes == 0
+
+
+def test_a_small_frame_that_arrives_during_a_stop_does_not_wait_for_the_size_of_an_earlier_one() -> None:
+    reading = Reading()
+    it = stream(reading=reading)
+    it.handle(
+        {pb.BaseCommand.LOOKUP: lambda *_: True, pb.BaseCommand.FLOW: lambda *_: reading.stop() or True}
+    )
+    out: list[Command] = []
+    it.walk(LOOKUP[:-1], 0, out)
+    it.walk(LOOKUP[-1:] + FLOW, 0, out)
+    it.walk(PING, 0, out)
+    assert sent(out) == LOOKUP + FLOW
+    reading.resume()
+    assert it.has_frames
+    it.walk(b"", 0, out)
+    assert sent(out) == LOOKUP + FLOW + PING
 
 
 @pytest.mark.parametrize(
@@ -102,7 +126,7 @@ def test_malformed_frames_are_refused(data: bytes, reason: str) -> None:
 
 def test_held_bytes_are_bounded_by_the_budget_and_released() -> None:
     budget = Budget(100)
-    it = Stream(budget, 1_000, [], ToUpstream)
+    it = stream(budget=budget)
     it.walk(b"\x00\x00\x01\x00" + b"x" * 50, 0, [])
     with pytest.raises(NoRoomError):
         it.walk(b"x" * 60, 0, [])

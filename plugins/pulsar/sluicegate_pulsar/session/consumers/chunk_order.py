@@ -81,7 +81,7 @@ class ChunkOrder:
         """
         size = item.size
         too_much = self.held_bytes + size > self._shared.config.consumer_buffer
-        if too_much or not self._connection.take(size):
+        if too_much or not self._connection.memory.take(size):
             raise OverfullError
         self.held_bytes += size
         message, surplus = self._message(chunk)
@@ -147,7 +147,7 @@ class ChunkOrder:
     def _forget(self, items: Iterable[Withheld]) -> None:
         size = sum(item.size for item in items)
         self.held_bytes -= size
-        self._connection.give(size)
+        self._connection.memory.give(size)
 
 
 def _id_of(chunk: MetadataHead) -> int:

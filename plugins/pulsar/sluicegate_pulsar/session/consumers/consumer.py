@@ -5,12 +5,12 @@ the consumer has acknowledged enough. A discarded message was never delivered: t
 topic is persistent.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import count, islice
 
 from sluicegate.engine.gate import Gate
 from sluicegate.model import Action, Decision, Operation, OperationKind
-from sluicegate.sessions.timers import Timer
+from sluicegate.sessions.work import TURN, Turn, Until, Work
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import frame_of
@@ -60,9 +60,9 @@ class Consumer:
         "_queue",
         "_reliable",
         "_shared",
-        "_timer",
         "_topic",
         "_unacked",
+        "_wakes_ns",
         "attach",
         "consumer_id",
         "counts",
@@ -97,7 +97,8 @@ class Consumer:
         """True once the broker has admitted it."""
         self._queue = WithheldQueue(shared, connection)
         self._chunks = ChunkOrder(shared, connection)
-        self._timer: Timer | None = None
+        self._wakes_ns = 0
+        """When withheld messages are decided again; 0 if none wait."""
         self._unacked = Unacked(connection)
         self._numbers = count()
         self._at_limit = False
@@ -158,7 +159,7 @@ class Consumer:
         self.flow()
 
     def _current(self, now_ns: int) -> Gate:
-        return self._shared.gate(self._topic, self._connection.exempt, now_ns)
+        return self._shared.gate(self._topic, self._connection.client.exempt, now_ns)
 
     # -- messages -----------------------------------------------------------------------------------
 
@@ -339,16 +340,14 @@ class Consumer:
 
     def _wake(self, wait_ns: int, now_ns: int) -> None:
         at_ns = now_ns + min(wait_ns, _LONGEST_WAIT_NS)
-        timer = self._timer
-        if timer is not None:
-            if timer.at_ns <= at_ns:
-                return
-            timer.cancel()
-        self._timer = self._connection.timers.at(at_ns, self._woken)
+        if not 0 < self._wakes_ns <= at_ns:
+            self._wakes_ns = at_ns
+            self._connection.wait(Until(at_ns), self._woken)
 
-    def _woken(self, now_ns: int) -> None:
-        self._timer = None
-        self.pump(now_ns)
+    def _woken(self, now_ns: int, answer: object) -> None:
+        if 0 < self._wakes_ns <= now_ns:
+            self._wakes_ns = 0
+            self.pump(now_ns)
 
     def begin_anew(self, now_ns: int) -> None:
         """The broker resends what is not acknowledged: discard withheld messages, but keep their permits."""
@@ -369,9 +368,7 @@ class Consumer:
         """The consumer is closed: discard its withheld messages, and release its place."""
         self._drop(now_ns)
         self._unacked.clear()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._wakes_ns = 0
         self.gate.detach(self.attach)
         if not self.durable:
             self.subscription_gone()
@@ -414,34 +411,30 @@ class Consumer:
 
     # -- acknowledgements ---------------------------------------------------------------------------
 
-    def acknowledging(self, ack: pb.Ack, now_ns: int) -> Iterator[None]:
+    def acknowledging(self, ack: pb.Ack, turn: Turn) -> Work[None]:
         """The client acknowledges messages, in slices if there are many ids."""
         if len(ack.message_id) > _IDS_PER_SLICE:
-            yield  # parsing so many took long enough
-        yield from self._take_off(self._unacked.acknowledged(ack), now_ns)
-        if self._queue and self._at_limit:
-            self.pump(now_ns)
+            yield TURN  # parsing so many took long enough
+        yield from self._take_off(self._unacked.acknowledged(ack), turn)
 
-    def redelivering(self, ids: Sequence[pb.MessageIdData], now_ns: int) -> Iterator[None]:
+    def redelivering(self, ids: Sequence[pb.MessageIdData], turn: Turn) -> Work[None]:
         """The client requests redelivery of single messages, to any consumer; in slices, too."""
         if not self.counts:
             return
         if len(ids) > _IDS_PER_SLICE:
-            yield
+            yield TURN
         forget = self._unacked.forget
-        yield from self._take_off((forget((each.ledger_id, each.entry_id)) for each in ids), now_ns)
-        if self._queue and self._at_limit:
-            self.pump(now_ns)
+        yield from self._take_off((forget((each.ledger_id, each.entry_id)) for each in ids), turn)
 
-    def _take_off(self, counts: Iterable[int], now_ns: int) -> Iterator[None]:
-        """Count messages as acknowledged, some ids in each slice."""
+    def _take_off(self, counts: Iterable[int], turn: Turn) -> Work[None]:
+        """Count messages as acknowledged, some ids in each slice, and deliver what waited for that."""
         left = iter(counts)
-        while True:
-            some = list(islice(left, _IDS_PER_SLICE))
-            self._acknowledge(self._current(now_ns), sum(some), now_ns)
-            if len(some) < _IDS_PER_SLICE:
-                return
-            yield
+        while some := list(islice(left, _IDS_PER_SLICE)):
+            self._acknowledge(self._current(turn.now_ns), sum(some), turn.now_ns)
+            if len(some) == _IDS_PER_SLICE:
+                yield TURN
+        if self._queue and self._at_limit:
+            self.pump(turn.now_ns)
 
     def _acknowledge(self, gate: Gate, messages: int, now_ns: int) -> None:
         if messages:

@@ -95,10 +95,10 @@ class Consuming:
         attach = Operation(
             OperationKind.ATTACH_CONSUMER,
             topic,
-            connection.principal,
-            connection.client,
+            connection.client.principal,
+            connection.client.label,
             subscription=subscription,
-            consumer=f"{connection.peer}/{consumer_id}",
+            consumer=f"{connection.client.peer}/{consumer_id}",
         )
         admit, frame = partial(self._admit, subscribe), data[start:stop]
         return self._subscribing.request(
@@ -139,7 +139,7 @@ class Consuming:
                     consumer.subscription_gone()
                 return True
 
-            self._connection.expect(unsubscribe.request_id, answered)
+            self._connection.requests.expect(unsubscribe.request_id, answered)
         return True
 
     def _close(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:

@@ -4,10 +4,10 @@ Where no policy applies to delivery, messages, permits and acknowledgements pass
 taken out of both streams, and put back when policies change or a consumer attaches that needs them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
-from sluicegate.broker import NextTurn
+from sluicegate.sessions.work import TURN, Running, Task, Turn, Work
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import parse_command
@@ -36,6 +36,7 @@ class Delivering:
         "_closing",
         "_connection",
         "_entry_bytes",
+        "_following",
         "_live_handlers",
         "_shared",
         "consumers",
@@ -50,6 +51,8 @@ class Delivering:
         """Consumer ids that the broker was asked to close, and how often: what it sends for them is late."""
         self._entry_bytes: dict[str, int] = {}
         """Sizes of entries in topics whose messages once exceeded the room."""
+        self._following: Task[None] = Task(connection.wait, self._followed, 0)
+        """Applies changed policies."""
         self._live_handlers: tuple[dict[int, Handler], dict[int, Handler]] = ({}, {})
 
     def begin(self, client: dict[int, Handler], broker: dict[int, Handler]) -> None:
@@ -68,23 +71,24 @@ class Delivering:
 
     def policies_changed(self, now_ns: int) -> None:
         """Apply the current policies, those of thousands of topics in slices."""
-        self._follow(iter(list(self.consumers.values())), self._shared.gates.changes, now_ns)
+        self._following.close(now_ns)  # what an earlier change has begun
+        self._following = Task(self._connection.wait, self._followed, now_ns)
+        if not isinstance(self._following.begin(self._follow(self._following)), Running):
+            self._choose_handlers()
 
-    def _follow(self, consumers: Iterator[Consumer], changes: int, now_ns: int) -> None:
-        """Apply the policies to some consumers; the client's later frames wait for the others.
-
-        :param changes: how often the policies had changed; with a later change all begins again.
-        """
+    def _follow(self, turn: Turn) -> Work[None]:
+        """Apply the policies to all consumers; the client's later frames wait meanwhile."""
         gates = self._shared.gates
-        if gates.changes != changes:
-            return
         most = gates.compiled + _COMPILED_PER_SLICE
-        for consumer in consumers:
+        for consumer in list(self.consumers.values()):
             if self.consumers.get(consumer.consumer_id) is consumer:
-                consumer.policies_changed(now_ns)
+                consumer.policies_changed(turn.now_ns)
             if gates.compiled >= most:
-                self._connection.ask(NextTurn(), partial(self._follow, consumers, changes))
-                break
+                self._choose_handlers()
+                yield TURN
+                most = gates.compiled + _COMPILED_PER_SLICE
+
+    def _followed(self, result: None, now_ns: int) -> None:
         self._choose_handlers()
 
     def _choose_handlers(self) -> None:
@@ -142,7 +146,7 @@ class Delivering:
             self._choose_handlers()
             return passes
 
-        self._connection.expect(request_id, answered)
+        self._connection.requests.expect(request_id, answered)
         self._closing[consumer_id] = self._closing.get(consumer_id, 0) + 1
 
     def _overfull(self, consumer: Consumer, now_ns: int) -> None:
@@ -162,7 +166,7 @@ class Delivering:
         """
         if self.consumers.get(consumer.consumer_id) is not consumer:
             return
-        request_id = next(self._connection.own_ids)
+        request_id = next(self._connection.requests.own_ids)
         self.expect_closed(consumer.consumer_id, request_id, passes=False)
         self.remove(consumer, now_ns)
         self._choose_handlers()
@@ -216,22 +220,24 @@ class Delivering:
         consumer = self.consumers.get(ack.consumer_id)
         if consumer is None or not consumer.counts:
             return True
-        return self._pass_after(consumer.acknowledging(ack, now_ns), data, start, stop)
+        return self._pass_after(partial(consumer.acknowledging, ack), data, start, stop, now_ns)
 
-    def _pass_after(self, slices: Iterator[None], data: bytes, start: int, stop: int) -> bool:
+    def _pass_after(
+        self, work: Callable[[Turn], Work[None]], data: bytes, start: int, stop: int, now_ns: int
+    ) -> bool:
         """Let a frame pass after work that may take long; True if it passes unchanged."""
-        for _ in slices:
-            frame = data[start:stop]
-            self._connection.keep(len(frame))
-            self._connection.in_slices(self._forward_after(slices, frame))
-            return False
-        return True
+        frame = b""
 
-    def _forward_after(self, slices: Iterator[None], frame: bytes) -> Iterator[None]:
-        yield
-        yield from slices
-        self._connection.give(len(frame))
-        self._connection.up.append(frame)
+        def done(result: None, now_ns: int) -> None:
+            self._connection.memory.give(len(frame))
+            self._connection.up.append(frame)
+
+        task = Task(self._connection.wait, done, now_ns)
+        if not isinstance(task.begin(work(task)), Running):
+            return True
+        frame = data[start:stop]
+        self._connection.memory.keep(len(frame))
+        return False
 
     def _redeliver(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
         command = parse_command(data, start, stop).redeliver_unacknowledged_messages
@@ -239,7 +245,8 @@ class Delivering:
         if consumer is None or not consumer.watched:
             return True
         if command.message_ids and not consumer.one_by_one:
-            return self._pass_after(consumer.redelivering(command.message_ids, now_ns), data, start, stop)
+            work = partial(consumer.redelivering, command.message_ids)
+            return self._pass_after(work, data, start, stop, now_ns)
         consumer.begin_anew(now_ns)
         return True
 
@@ -254,7 +261,7 @@ class Delivering:
                     consumer.begin_anew(now_ns)
                 return True
 
-            self._connection.expect(seek.request_id, answered)
+            self._connection.requests.expect(seek.request_id, answered)
         return True
 
     def parting(self, now_ns: int) -> Iterator[None]:

@@ -98,5 +98,5 @@ class Unacked:
         """Charge the memory, which is there already, or give it back."""
         lots = len(self._entries) // _LOT
         if lots != self._lots:
-            self._connection.charge((lots - self._lots) * _LOT * _ENTRY_BYTES)
+            self._connection.memory.charge((lots - self._lots) * _LOT * _ENTRY_BYTES)
             self._lots = lots

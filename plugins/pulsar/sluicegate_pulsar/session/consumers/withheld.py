@@ -81,7 +81,7 @@ class WithheldQueue:
         """
         size = item.size
         too_much = self._items and self.held_bytes + size > self._shared.config.consumer_buffer
-        if too_much or not self._connection.take(size):
+        if too_much or not self._connection.memory.take(size):
             raise OverfullError
         return self.append_held(item)
 
@@ -124,4 +124,4 @@ class WithheldQueue:
 
     def _release(self, size: int) -> None:
         self.held_bytes -= size
-        self._connection.give(size)
+        self._connection.memory.give(size)

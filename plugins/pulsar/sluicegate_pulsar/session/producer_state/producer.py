@@ -1,16 +1,16 @@
-"""One producer of one connection: sent messages, receipts, and messages that wait for its rate."""
+"""One producer of one connection: its messages and their receipts, and what waits for its rate."""
 
 import sys
 from collections import deque
 from typing import NamedTuple
 
 from sluicegate.engine.gate import Gate
-from sluicegate.model import Operation
-from sluicegate.sessions.timers import Timer
-from sluicegate_pulsar.codec.metadata import Measuring
-from sluicegate_pulsar.session.producer_state.assembly import Assembly, Stall
-from sluicegate_pulsar.session.producer_state.chunks import ChunkSizes
+from sluicegate.model import Decision, Operation
+from sluicegate_pulsar.session.producer_state.assembly import Chunking
+from sluicegate_pulsar.session.producer_state.lifecycle import Lifecycle, State
 from sluicegate_pulsar.session.producer_state.rewritten import Rewritten
+
+_PLAIN = frozenset({State.ATTACHING, State.OPEN})
 
 
 class Queued(NamedTuple):
@@ -21,91 +21,51 @@ class Queued(NamedTuple):
     """When the gateway received it first, ms of the wall clock."""
     is_close: bool = False
     """True for the client's CLOSE_PRODUCER, which must not overtake messages."""
-    largest: int = -1
-    """Bytes of the largest message, if the batch was walked; else -1."""
-
-
-class Overflow:
-    """State of a producer whose queue has overflowed (see `reopening`)."""
-
-    __slots__ = ("began_ns", "is_closed", "timer")
-
-    def __init__(self) -> None:
-        self.began_ns = 0
-        """When its queue was first checked; 0 until then."""
-        self.is_closed = False
-        """True once its client was told to reopen it."""
-        self.timer: Timer | None = None
 
 
 class Producer:
     """One producer.
 
     :param id: as the client numbers it on this connection.
-    :param topic: full name.
     :param operation: its one operation, reused for each SEND.
+    :param gate: of its topic.
     """
 
     __slots__ = (
         "answered",
-        "assembly",
-        "chunk_sizes",
+        "chunking",
         "gate",
-        "held_bytes",
         "id",
-        "is_closing",
         "is_plain",
-        "opened",
+        "lifecycle",
         "operation",
-        "overflow",
         "queue",
-        "reads_metadata",
         "refusals",
-        "refused_chunk",
-        "refused_text",
         "rewritten",
         "sent",
         "size_limit",
-        "stall",
-        "timer",
-        "topic",
-        "walk",
     )
 
-    def __init__(self, id: int, topic: str, operation: Operation, gate: Gate) -> None:  # noqa: A002
+    def __init__(self, id: int, operation: Operation, gate: Gate) -> None:  # noqa: A002
         self.id = id
-        self.topic = topic
         self.operation = operation
+        self.lifecycle = Lifecycle()
         self.sent = 0
         """Messages forwarded so far."""
         self.answered = 0
         """How many of them the broker has answered."""
         self.refusals: deque[tuple[int, bytes]] = deque()
         """SEND_ERRORs of the gateway that are not due yet, each with the number of answers before it."""
+        self.rewritten = Rewritten()
         self.queue: deque[Queued] = deque()
         """What waits, in order; the operation is that of the first."""
-        self.held_bytes = 0
-        """Memory of the queue and of the refusals."""
-        self.overflow: Overflow | None = None
-        """Set while its messages are discarded, because too much of it waits."""
-        self.opened = b""
-        """The broker's PRODUCER_SUCCESS, a serialized command; empty until it has arrived."""
-        self.is_closing = False
-        """True once the client closes it, though that waits behind messages."""
-        self.refused_chunk = -1
-        """Sequence id of the last message with a refused chunk; its other chunks are useless."""
-        self.refused_text = ""
-        """The refusal's text."""
-        self.rewritten = Rewritten()
-        self.chunk_sizes = ChunkSizes()
-        self.assembly: Assembly | None = None
-        """Messages that left the queue, and wait for the last chunk of a message."""
-        self.stall: Stall | None = None
-        """Outlives the assembly, which is dropped when the producer is closed and reopened."""
-        self.timer: Timer | None = None
-        self.walk: Measuring | None = None
-        """Measures its last message, a batch, in slices; None again where that message is discarded."""
+        self.chunking = Chunking()
         self.use(gate)
+
+    @property
+    def topic(self) -> str:
+        """Full name."""
+        return self.operation.topic
 
     @property
     def name(self) -> str:
@@ -113,11 +73,61 @@ class Producer:
         kind, _, name = self.operation.producer.partition(" ")
         return name if kind == "name" else ""
 
+    @property
+    def reads_metadata(self) -> bool:
+        """Whether its gate decides by what the metadata of a message says."""
+        return self.gate.delay is not None or self.gate.max_delay_ms > 0
+
+    # -- messages -------------------------------------------------------------------------------------
+
+    def publish(self, messages: int, size: int, now_ns: int) -> Decision | None:
+        """Ask the gate about a message by its command alone; None if it is forwarded."""
+        # <hot> Runs for every message.
+        operation = self.operation
+        operation.messages = messages
+        operation.bytes = operation.largest = size
+        decision = self.gate.publish(operation, now_ns)
+        if decision is None:
+            self.sent += 1
+        return decision
+
+    def forwarded(self) -> None:
+        """A message is forwarded as it came."""
+        self.sent += 1
+
+    def forwarded_rewritten(self, answered_as: int, completes: bool, chunk: str) -> None:
+        """A message is forwarded with a delivery time of the gateway's.
+
+        :param answered_as: sequence id of the answer.
+        :param completes: False for a chunk that is not the last of its message.
+        :param chunk: the `key_of` a chunk; empty for another message.
+        """
+        self.sent += 1
+        self.rewritten.messages.append((self.sent, answered_as, completes, chunk))
+
+    def receipt(self) -> bool:
+        """The broker has answered a message; True if no answer of the gateway's is due with it."""
+        # <hot> Runs for every message.
+        self.answered += 1
+        return not (self.refusals or self.rewritten.messages)
+
+    def pop_refused(self) -> bytes:
+        """The client's answer to the next message, if the broker has refused it; else empty."""
+        refused = self.rewritten.pop_refused(self.answered + 1)
+        self.answered += bool(refused)
+        return refused
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the broker has answered all that was forwarded."""
+        return self.answered >= self.sent
+
+    # -- whether they are read ------------------------------------------------------------------------
+
     def use(self, gate: Gate) -> None:
         """Use a newly compiled gate."""
         self.gate = gate
         self.size_limit = int(gate.policies.number("max_message_size")) or sys.maxsize
-        self.reads_metadata = gate.delay is not None or gate.max_delay_ms > 0
         self.settle()
 
     def settle(self) -> None:
@@ -125,8 +135,6 @@ class Producer:
         self.is_plain = not (
             self.reads_metadata
             or self.queue
-            or self.is_closing
-            or self.refused_chunk >= 0
-            or self.overflow is not None
-            or self.assembly is not None
+            or self.chunking.is_under_way
+            or self.lifecycle.state not in _PLAIN
         )

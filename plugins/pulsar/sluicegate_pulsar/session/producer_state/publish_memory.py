@@ -1,6 +1,7 @@
 """Memory for messages that wait for a rate: a bound for each producer, and the gateway's budget for all."""
 
 import sys
+from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
@@ -24,18 +25,24 @@ class PublishMemory:
     :param budget: what all sessions may hold together.
     """
 
-    __slots__ = ("_budget", "_large", "_most_bytes", "_most_frames")
+    __slots__ = ("_budget", "_large", "_most_bytes", "_most_frames", "_used")
 
     def __init__(self, queue: PublishQueue, budget: Budget) -> None:
         self._most_frames = queue.messages or sys.maxsize
         self._most_bytes = queue.bytes
         self._budget = budget
+        self._used: Counter[Producer] = Counter()
+        """Memory of the queue and of the refusals of each producer that has any."""
         self._large: dict[Producer, Callable[[Producer], bool]] = {}
+
+    def of(self, producer: Producer) -> int:
+        """Memory of one producer, bytes."""
+        return self._used[producer]
 
     def is_full(self, producer: Producer) -> bool:
         """Whether a producer's queue is full."""
         frames = len(producer.queue) + len(producer.refusals)
-        return frames >= self._most_frames or producer.held_bytes >= self._most_bytes
+        return frames >= self._most_frames or self._used[producer] >= self._most_bytes
 
     def take_queued(self, producer: Producer, size: int, shed: Callable[[Producer], bool]) -> bool:
         """Take memory for one more frame of a producer's queue; False if there is none.
@@ -47,12 +54,12 @@ class PublishMemory:
             none to release.
         """
         is_first = not producer.queue and not producer.refusals
-        if not is_first and (self.is_full(producer) or producer.held_bytes + size > self._most_bytes):
+        if not is_first and (self.is_full(producer) or self._used[producer] + size > self._most_bytes):
             return False
         spare = self._budget.limit // _SPARE_PART if producer.queue else 0
         if not self._take(producer, size, spare):
             return False
-        if producer.held_bytes * _LARGE_PART > self._budget.limit:
+        if self._used[producer] * _LARGE_PART > self._budget.limit:
             self._large[producer] = shed
         return True
 
@@ -64,13 +71,13 @@ class PublishMemory:
         while not self._budget.take(size, spare):
             if not self._shed_largest(producer):
                 return False
-        producer.held_bytes += size
+        self._used[producer] += size
         return True
 
     def _shed_largest(self, asking: Producer) -> bool:
         """Make the largest user release memory; False if that is the requester, or none is large."""
         while self._large:
-            largest = max(self._large, key=lambda producer: producer.held_bytes)
+            largest = max(self._large, key=self.of)
             if largest is asking:
                 return False
             if self._large[largest](largest):
@@ -80,7 +87,11 @@ class PublishMemory:
 
     def give(self, producer: Producer, size: int) -> None:
         """Release memory."""
-        producer.held_bytes -= size
         self._budget.give(size)
-        if self._large and producer.held_bytes * _LARGE_PART <= self._budget.limit:
+        left = self._used[producer] - size
+        if left:
+            self._used[producer] = left
+        else:
+            del self._used[producer]
+        if self._large and left * _LARGE_PART <= self._budget.limit:
             self._large.pop(producer, None)

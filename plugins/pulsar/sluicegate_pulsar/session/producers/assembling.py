@@ -14,11 +14,13 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypeAlias
 
+from sluicegate.sessions.work import Task, Turn, Until, Work
 from sluicegate_pulsar.codec.metadata import MetadataHead
 from sluicegate_pulsar.codec.sends import SendHead
 from sluicegate_pulsar.events import PulsarEvent
-from sluicegate_pulsar.session.producer_state.assembly import Assembly, Kept, Refusal, Stall
-from sluicegate_pulsar.session.producer_state.chunks import ChunkSizes, key_of
+from sluicegate_pulsar.session.producer_state.assembly import Assembly, Kept, Refusal
+from sluicegate_pulsar.session.producer_state.chunks import key_of
+from sluicegate_pulsar.session.producer_state.lifecycle import State
 from sluicegate_pulsar.session.producer_state.producer import Producer
 from sluicegate_pulsar.session.producers.transactions import Txn
 from sluicegate_pulsar.session.requests.connection import Connection
@@ -88,16 +90,14 @@ class Assembling:
 
     def keep(self, producer: Producer, kept: Kept, now_ns: int) -> None:
         """Buffer an admitted message, and forward what it completes."""
-        assembly = producer.assembly or self._begin(producer)
+        assembly = producer.chunking.assembly or self._begin(producer, now_ns)
         if not self._append(assembly, kept):
             self._no_room(producer, assembly, kept, now_ns)
             return
         if kept.head.txn is not None:
             self._txn_waits(kept.head.txn)
-        chunk = kept.chunk
-        if chunk is not None:
-            (assembly.incomplete.discard if chunk.is_last_chunk else assembly.incomplete.add)(chunk.uuid)
-            self._wake_later(producer, assembly, now_ns)
+        if kept.chunk is not None:
+            assembly.chunk_came(kept.chunk, now_ns)
         self._release_complete(producer, assembly, now_ns)
 
     def refuse(self, producer: Producer, head: SendHead, refusal: Refusal, now_ns: int) -> None:
@@ -107,11 +107,11 @@ class Assembling:
 
         :raises ValueError: if nothing of this producer is buffered.
         """
-        assembly = producer.assembly
+        assembly = producer.chunking.assembly
         if assembly is None:
             raise ValueError(f"nothing is kept of producer {producer.id}")
         if head.is_chunk:
-            producer.refused_chunk, producer.refused_text = head.sequence_id, refusal.text
+            producer.chunking.refuse(head.sequence_id, refusal.text)
             same = (kept.chunk for kept in assembly.items if kept.head.sequence_id == head.sequence_id)
             uuids = {chunk.uuid for chunk in same if chunk is not None}
             self._give_up(producer, assembly, uuids, refusal, now_ns)
@@ -123,10 +123,9 @@ class Assembling:
 
     def end(self, producer: Producer, now_ns: int) -> None:
         """The producer ends: refuse incomplete messages, and forward the rest."""
-        if producer.assembly is not None:
-            self._refuse_incomplete(
-                producer, producer.assembly, _refusal(self._connection, _TOO_SLOW), now_ns
-            )
+        assembly = producer.chunking.assembly
+        if assembly is not None:
+            self._refuse_incomplete(producer, assembly, _refusal(self._connection, _TOO_SLOW), now_ns)
         self._leave(producer)
 
     def lose(self, producer: Producer, uuid: str, text: str, now_ns: int) -> None:
@@ -134,7 +133,7 @@ class Assembling:
 
         :param uuid: the message's, or its `key_of`.
         """
-        producer.chunk_sizes.refused(uuid)
+        producer.chunking.sizes.refused(uuid)
         self._shared.refused_messages.note((producer.topic, producer.name, key_of(uuid)), text, now_ns)
 
     def lost(self, producer: Producer, chunk: MetadataHead, now_ns: int) -> str:
@@ -144,8 +143,8 @@ class Assembling:
             self._shared.refused_messages.begins(key)
             return ""
         text = self._shared.refused_messages.text(key, now_ns)
-        if not text and producer.chunk_sizes.is_lost(chunk):
-            return producer.refused_text or _REFUSED
+        if not text and producer.chunking.sizes.is_lost(chunk):
+            return producer.chunking.refused_text or _REFUSED
         return text
 
     def give_up_stalled(self, producer: Producer, now_ns: int) -> None:
@@ -154,23 +153,23 @@ class Assembling:
         Its time-out starts again with each reopening. Without this it would never be refused, and what is
         behind it never stored.
         """
-        assembly, stall = producer.assembly, producer.stall
+        assembly = producer.chunking.assembly
         if assembly is None:
             return
         uuids = [kept.chunk.uuid for kept in assembly.items if kept.chunk is not None]
         key = key_of(next((uuid for uuid in uuids if uuid in assembly.incomplete), ""))
-        if stall is None or stall.key != key or len(uuids) > stall.chunks:
-            producer.stall = Stall(key, len(uuids), now_ns)
-        elif now_ns - stall.since_ns >= self._shared.max_hold_ns:
+        stalled_ns = producer.chunking.stalled_ns(key, len(uuids), now_ns)
+        if now_ns - stalled_ns >= self._shared.max_hold_ns:
             self._too_slow(producer, assembly, now_ns)
 
-    def drop(self, producer: Producer) -> None:
+    def drop(self, producer: Producer, now_ns: int) -> None:
         """Forget the buffered chunks of a producer that is closed or sends them again."""
         self._leave(producer)
-        if producer.assembly is None:
+        assembly = producer.chunking.assembly
+        if assembly is None:
             return
-        producer.chunk_sizes = ChunkSizes()  # discarded chunks were counted there
-        for kept in self._taken(producer, producer.assembly):
+        producer.chunking.start_over()  # discarded chunks were counted there
+        for kept in self._taken(producer, assembly, now_ns):
             self._left(kept)
 
     # -- how it begins and ends -------------------------------------------------------------------------
@@ -178,15 +177,20 @@ class Assembling:
     def _append(self, assembly: Assembly, kept: Kept) -> bool:
         """Buffer one more; False if there is no room."""
         size = len(kept.frame) + _KEPT_OVERHEAD
-        if assembly.nbytes + size > self._shared.config.chunk_buffer or not self._connection.take(size):
+        if assembly.nbytes + size > self._shared.config.chunk_buffer or not self._connection.memory.take(
+            size
+        ):
             return False
-        assembly.nbytes += size
-        assembly.items.append(kept)
+        assembly.append(kept, size)
         return True
 
-    @staticmethod
-    def _begin(producer: Producer) -> Assembly:
-        producer.assembly = assembly = Assembly()
+    def _begin(self, producer: Producer, now_ns: int) -> Assembly:
+        def too_slow(result: None, now_ns: int) -> None:
+            self._too_slow(producer, assembly, now_ns)
+
+        patience: Task[None] = Task(self._connection.wait, too_slow, now_ns)
+        assembly = producer.chunking.begin(patience, now_ns)
+        patience.begin(self._await_chunks(producer, assembly, patience))
         producer.settle()
         return assembly
 
@@ -199,20 +203,19 @@ class Assembling:
             return True
         due_ms, nbytes = self._stored_ms(assembly.nbytes, now_ns), assembly.nbytes
         goes_on = True
-        for kept in self._taken(producer, assembly):
+        for kept in self._taken(producer, assembly, now_ns):
             goes_on = goes_on and self._finish(producer, kept, due_ms, now_ns)
             self._left(kept)
         if not goes_on:
-            producer.chunk_sizes = ChunkSizes()  # resent chunks were counted there
+            producer.chunking.start_over()  # resent chunks were counted there
         self._released.append(_Released(producer, producer.sent, nbytes, due_ms))
         producer.settle()
         return goes_on
 
-    def _taken(self, producer: Producer, assembly: Assembly) -> deque[Kept]:
+    def _taken(self, producer: Producer, assembly: Assembly, now_ns: int) -> deque[Kept]:
         """Take everything that is buffered."""
-        producer.assembly = None
-        _cancel(assembly)
-        self._give(assembly, assembly.nbytes)
+        producer.chunking.end(now_ns)
+        self._connection.memory.give(assembly.nbytes)
         return assembly.items
 
     def _leave(self, producer: Producer) -> None:
@@ -246,21 +249,21 @@ class Assembling:
             kept = Kept(b"", kept.head, None, 0, own)
         self._finish(producer, kept, 0, now_ns)
 
-    def _wake_later(self, producer: Producer, assembly: Assembly, now_ns: int) -> None:
-        """Schedule the time-out of the next chunk."""
-        _cancel(assembly)
-        at_ns = now_ns + self._shared.max_hold_ns
-        assembly.timer = self._connection.timers.at(
-            at_ns, lambda now_ns: self._woken(producer, assembly, now_ns)
-        )
-
-    def _woken(self, producer: Producer, assembly: Assembly, now_ns: int) -> None:
-        assembly.timer = None
-        # The next chunk may have arrived: it waits here, or was discarded and is resent.
-        if self._connection.pauses or producer.queue or producer.overflow is not None:
-            self._wake_later(producer, assembly, now_ns)
-            return
-        self._too_slow(producer, assembly, now_ns)
+    def _await_chunks(self, producer: Producer, assembly: Assembly, turn: Turn) -> Work[None]:
+        """Wait until the next chunk has not come for too long."""
+        while True:
+            late_ns = assembly.came_ns + self._shared.max_hold_ns
+            if turn.now_ns < late_ns:
+                yield Until(late_ns)
+            elif (
+                self._connection.reading.stops
+                or producer.queue
+                or producer.lifecycle.state is State.OVERFLOWING
+            ):
+                # The next chunk may have arrived: it waits here, or was discarded and is resent.
+                assembly.chunk_came(None, turn.now_ns)
+            else:
+                return
 
     def _too_slow(self, producer: Producer, assembly: Assembly, now_ns: int) -> None:
         self._shared.count(PulsarEvent.CHUNKS_INCOMPLETE)
@@ -279,28 +282,14 @@ class Assembling:
         """Replace the chunks of some messages by refusals."""
         for uuid in uuids:
             self.lose(producer, uuid, refusal.text, now_ns)
-        for place, kept in enumerate(assembly.items):
-            if kept.chunk is not None and kept.chunk.uuid in uuids:
-                own = refusal._replace(completes=kept.chunk.is_last_chunk)
-                assembly.items[place] = Kept(b"", kept.head, None, 0, own)
-                self._left(kept)
-                self._give(assembly, len(kept.frame))
-        assembly.incomplete -= uuids
+        for kept in assembly.refuse(uuids, refusal):
+            self._left(kept)
+            self._connection.memory.give(len(kept.frame))
 
     def _left(self, kept: Kept) -> None:
         if kept.head.txn is not None and kept.refusal is None:
             self._txn_left(kept.head.txn)
 
-    def _give(self, assembly: Assembly, size: int) -> None:
-        assembly.nbytes -= size
-        self._connection.give(size)
-
 
 def _refusal(connection: Connection, text: str) -> Refusal:
-    return Refusal(send_code(connection.client_version), text)
-
-
-def _cancel(assembly: Assembly) -> None:
-    if assembly.timer is not None:
-        assembly.timer.cancel()
-        assembly.timer = None
+    return Refusal(send_code(connection.client.version), text)

@@ -74,8 +74,8 @@ class Attaching(Waiting):
         connection, name = self._connection, request.producer_name
         if not self.has_short_names(request_id, name, request.initial_subscription_name):
             return False
-        own = f"id {request.producer_id} of {connection.client}"
-        names = (topic, connection.principal, connection.client)
+        own = f"id {request.producer_id} of {connection.client.label}"
+        names = (topic, connection.client.principal, connection.client.label)
         attach = Operation(_ATTACH, *names, producer=f"name {name}" if name else own)
         keeps = topic.startswith("persistent:")  # the others have no subscriptions to keep
         subscription = request.initial_subscription_name if keeps else ""
@@ -91,7 +91,7 @@ class Attaching(Waiting):
             is_success = response.type == _TYPES.PRODUCER_SUCCESS
             if self._producers.live.get(producer.id) is producer:
                 if is_success:
-                    producer.opened = response.SerializeToString()
+                    producer.lifecycle.opened_by(response.SerializeToString())
                     self._producers.named(producer, response.producer_success.producer_name, now_ns)
                 else:
                     self._producers.detach(producer, now_ns)

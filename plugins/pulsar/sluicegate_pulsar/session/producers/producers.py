@@ -4,6 +4,7 @@ from collections import Counter
 
 from sluicegate.model import Operation, OperationKind
 from sluicegate_pulsar.codec.own_frames import close_producer
+from sluicegate_pulsar.session.producer_state.lifecycle import Event
 from sluicegate_pulsar.session.producer_state.producer import Producer
 from sluicegate_pulsar.session.requests.connection import Connection
 from sluicegate_pulsar.session.shared.shared import Shared
@@ -31,8 +32,8 @@ class Producers:
         :param operation: by which it was admitted; its SENDs reuse it.
         """
         operation.kind = OperationKind.PUBLISH
-        gate = self._shared.gate(operation.topic, self._connection.exempt, now_ns)
-        producer = self.live[producer_id] = Producer(producer_id, operation.topic, operation, gate)
+        gate = self._shared.gate(operation.topic, self._connection.client.exempt, now_ns)
+        producer = self.live[producer_id] = Producer(producer_id, operation, gate)
         self._refs[operation.topic, operation.producer] += 1
         return producer
 
@@ -42,7 +43,7 @@ class Producers:
         old, new = operation.producer, f"name {name}"
         if old == new:
             return
-        state = self._shared.gate(producer.topic, self._connection.exempt, now_ns).state
+        state = self._shared.gate(producer.topic, self._connection.client.exempt, now_ns).state
         with state.lock:
             state.producers.rename(old, new)
         self._drop_ref(producer)
@@ -50,16 +51,21 @@ class Producers:
         operation.producer = new
 
     def detach(self, producer: Producer, now_ns: int) -> None:
-        """Release a producer; its name still counts if another one of this connection shares it."""
+        """Release a producer, with the work that waits for it.
+
+        Its name still counts if another one of this connection shares it.
+        """
+        producer.lifecycle.stop(now_ns)
+        producer.lifecycle.happens(Event.ENDED)
         del self.live[producer.id]
         if self._drop_ref(producer):
-            gate = self._shared.gate(producer.topic, self._connection.exempt, now_ns)
+            gate = self._shared.gate(producer.topic, self._connection.client.exempt, now_ns)
             gate.detach(producer.operation)
 
     def close_at_broker(self, producer_id: int) -> None:
         """Close a producer at the broker that the client does not have, or no longer has."""
-        request_id = next(self._connection.own_ids)
-        self._connection.expect(request_id, lambda response, now_ns: False)
+        request_id = next(self._connection.requests.own_ids)
+        self._connection.requests.expect(request_id, lambda response, now_ns: False)
         self._connection.up.append(close_producer(producer_id, request_id))
 
     def _drop_ref(self, producer: Producer) -> bool:

@@ -13,6 +13,7 @@ from sluicegate_pulsar.codec.own_frames import close_producer, no_receipt, send_
 from sluicegate_pulsar.codec.receipts import producer_of
 from sluicegate_pulsar.codec.sends import head_of, send_fields
 from sluicegate_pulsar.events import PulsarClose, PulsarEvent
+from sluicegate_pulsar.session.producer_state.lifecycle import State
 from sluicegate_pulsar.session.producer_state.producer import Producer
 from sluicegate_pulsar.session.producers.attaching import Attaching
 from sluicegate_pulsar.session.producers.producers import Producers
@@ -93,24 +94,21 @@ class Producing:
         # <hot> Runs for every message.
         producer_id, _, _, _, _, size, begin, end = fields = send_fields(data, start, stop)
         producer = self._live.get(producer_id)
-        if producer is None or producer.is_closing:
+        if producer is None:
             return self._stray(producer_id)
         metadata = data[begin:end]
         messages = 1
         if BATCH_TAG in metadata or LONG_TAG in metadata:
             messages = messages_in(metadata)
-        gate = producer.gate
-        live = self._exempt_gates if self._connection.exempt else self._live_gates
-        if live.get(producer.topic) is not gate:
-            gate = self._publishing.gate(producer, now_ns)
+        live = self._exempt_gates if self._connection.client.exempt else self._live_gates
+        if live.get(producer.operation.topic) is not producer.gate:
+            self._publishing.gate(producer, now_ns)
         if not (producer.is_plain and messages) or size > producer.size_limit:
+            if producer.lifecycle.state is State.CLOSING:
+                return self._stray(producer_id)
             return self._publishing.send(producer, sent_of((data, start, stop, head_of(fields))), now_ns)
-        operation = producer.operation
-        operation.messages = messages
-        operation.bytes = operation.largest = size
-        decision = gate.publish(operation, now_ns)
+        decision = producer.publish(messages, size, now_ns)
         if decision is None:
-            producer.sent += 1
             return True
         return self._publishing.held(
             producer, decision, sent_of((data, start, stop, head_of(fields))), now_ns
@@ -121,7 +119,8 @@ class Producing:
         if producer_id in self._recent:
             self._shared.count(PulsarEvent.SEND_AFTER_CLOSE)
         else:
-            detail = f"SEND for producer id {producer_id}, which is not open, from {self._connection.client}"
+            client = self._connection.client.label
+            detail = f"SEND for producer id {producer_id}, which is not open, from {client}"
             self._connection.close(PulsarClose.SEND_WITHOUT_PRODUCER, detail)
         return False
 
@@ -132,8 +131,7 @@ class Producing:
         producer = self._live.get(producer_id) or self._leaving.get(producer_id)
         if producer is None:
             return True
-        producer.answered += 1
-        if not (producer.refusals or producer.rewritten.messages) and producer.overflow is None:
+        if producer.receipt() and producer.lifecycle.state is not State.OVERFLOWING:
             return True
         answer = producer.rewritten.answered(producer.answered) or memoryview(data)[start:stop]
         self._connection.down.extend((answer, *self._publishing.answered(producer)))
@@ -161,7 +159,7 @@ class Producing:
         found = explained(error.message, producer.gate)
         if found is None:
             return False
-        code = send_code(self._connection.client_version)
+        code = send_code(self._connection.client.version)
         key = producer.rewritten.refuse(
             error.sequence_id,
             send_error(producer.id, error.sequence_id, code, found.text),
@@ -177,7 +175,7 @@ class Producing:
 
     def _ping(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
         """Answer the broker's PING while the client is not read, so that the broker does not hang up."""
-        if self._connection.pauses:
+        if self._connection.reading.stops:
             self._connection.up.append(_PONG)
         return True
 
@@ -219,9 +217,9 @@ class Producing:
         """
         assembling = self._publishing.assembling
         assembling.give_up_stalled(producer, now_ns)
-        if producer.answered < producer.sent:
+        if not producer.is_answered:
             return False
-        assembling.drop(producer)
+        assembling.drop(producer, now_ns)
         producer.settle()
         return True
 
@@ -231,7 +229,6 @@ class Producing:
         self._connection.up.append(frame)
         if self._live.get(producer.id) is not producer:
             return  # closed a second time
-        self._reopening.forget(producer)
         self._producers.detach(producer, now_ns)
         request_id = parse_command(frame, 0, len(frame)).close_producer.request_id
         self._attaching.closing(producer.id, request_id)
@@ -246,7 +243,7 @@ class Producing:
             self._connection.down.append(command_frame(response))
             return False
 
-        self._connection.expect(request_id, on_response)
+        self._connection.requests.expect(request_id, on_response)
 
     def _closed_by_broker(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
         """The client reopens the producer, here or elsewhere, and resends what has no receipt."""
@@ -254,11 +251,11 @@ class Producing:
         producer_id = command.close_producer.producer_id
         producer = self._live.get(producer_id)
         if producer is not None:
-            is_told = self._reopening.forget(producer)
+            reopens = producer.lifecycle.state is State.REOPENING
             self._producers.detach(producer, now_ns)
             self._end(producer, now_ns)
             self._crossing(producer_id)
-            if is_told:  # the client reopens it already
+            if reopens:  # the client does so already
                 return False
         if not self._lookup.reassign(command.close_producer):
             return True
@@ -284,13 +281,13 @@ class Producing:
         """
         producers = (*self._live.values(), *self._leaving.values())
         for producer in producers:
-            if producer.queue or producer.assembly is not None or producer.walk is not None:
+            if producer.queue or producer.chunking.assembly is not None:
                 self._publishing.drop(producer, now_ns)
-        return all(one.answered >= one.sent and not one.refusals for one in producers)
+        return all(one.is_answered and not one.refusals for one in producers)
 
     def closes(self) -> list[bytes]:
         """Commands that make the client reopen its producers elsewhere."""
-        return [close_producer(producer.id) for producer in self._live.values() if producer.opened]
+        return [close_producer(producer.id) for producer in self._live.values() if producer.lifecycle.opened]
 
     def parting(self, now_ns: int) -> Iterator[None]:
         """The connection is closed: detach all its producers, in slices."""

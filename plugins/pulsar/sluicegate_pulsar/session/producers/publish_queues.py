@@ -3,6 +3,7 @@
 from sluicegate.sessions.pieces import NoRoomError
 from sluicegate_pulsar.codec.frames import parse_command
 from sluicegate_pulsar.codec.sends import read_send
+from sluicegate_pulsar.session.producer_state.lifecycle import Event, State
 from sluicegate_pulsar.session.producer_state.producer import Producer, Queued
 from sluicegate_pulsar.session.producer_state.publish_memory import FRAME_OVERHEAD
 from sluicegate_pulsar.session.producers.reopening import Reopening
@@ -30,9 +31,7 @@ class PublishQueues:
 
     # -- messages -------------------------------------------------------------------------------------
 
-    def append(
-        self, producer: Producer, frame: bytes, received_ms: int, txn: Txn | None, largest: int = -1
-    ) -> bool:
+    def append(self, producer: Producer, frame: bytes, received_ms: int, txn: Txn | None) -> bool:
         """Queue a message.
 
         :param frame: a copy, not the buffer that it was read into.
@@ -42,8 +41,8 @@ class PublishQueues:
         if not self._memory.take_queued(producer, size, self.shed):
             self._reopening.begin(producer)
             return False
-        self._connection.held_bytes += size
-        producer.queue.append(Queued(frame, received_ms, largest=largest))
+        self._connection.memory.count(size)
+        producer.queue.append(Queued(frame, received_ms))
         if txn is not None:
             self._txns.waits(txn)
         producer.settle()
@@ -57,8 +56,8 @@ class PublishQueues:
         size = len(frame) + FRAME_OVERHEAD
         if not self._memory.take(producer, size):
             raise NoRoomError
-        self._connection.held_bytes += size
-        producer.is_closing = True
+        self._connection.memory.count(size)
+        producer.lifecycle.happens(Event.IS_TO_CLOSE)
         producer.queue.append(Queued(frame, 0, is_close=True))
         producer.settle()
 
@@ -94,7 +93,7 @@ class PublishQueues:
 
         :return: False if there is nothing to discard.
         """
-        if producer.is_closing or len(producer.queue) < 2:
+        if producer.lifecycle.state is State.CLOSING or len(producer.queue) < 2:
             return False
         self._reopening.begin(producer)
         self.cut(producer, len(producer.queue) // 2)
@@ -113,7 +112,7 @@ class PublishQueues:
             self._reopening.begin(producer)
             self.cut(producer, 0)
             return False
-        self._connection.held_bytes += size
+        self._connection.memory.count(size)
         producer.refusals.append((producer.sent, frame))
         if not producer.queue and self._memory.is_full(producer):
             self._reopening.begin(producer)
@@ -127,7 +126,7 @@ class PublishQueues:
 
     def _give(self, producer: Producer, size: int) -> None:
         self._memory.give(producer, size)
-        self._connection.held_bytes -= size
+        self._connection.memory.count(-size)
 
     # -- transactions -----------------------------------------------------------------------------------
 
@@ -143,7 +142,7 @@ class PublishQueues:
         txn = (end.txnid_most_bits, end.txnid_least_bits)
         if txn not in self._txns:
             return True
-        self._connection.keep(stop - start + FRAME_OVERHEAD)
+        self._connection.memory.keep(stop - start + FRAME_OVERHEAD)
         self._txns.hold(txn, data[start:stop])
         return False
 
@@ -159,5 +158,5 @@ class PublishQueues:
         if txn is None:
             return
         for frame in self._txns.left(txn):
-            self._connection.give(len(frame) + FRAME_OVERHEAD)
+            self._connection.memory.give(len(frame) + FRAME_OVERHEAD)
             self._connection.up.append(frame)

@@ -12,13 +12,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from sluicegate.broker import NextTurn
 from sluicegate.engine.delivery_time import asked_ms, due_ms
 from sluicegate.engine.gate import Gate
 from sluicegate.model import Action, Decision
+from sluicegate.sessions.work import TURN, Running, Task, Turn, Until, Work
 from sluicegate_pulsar.codec.errors import ChecksumMismatchError
 from sluicegate_pulsar.codec.frames import parse_command
 from sluicegate_pulsar.codec.metadata import (
+    MESSAGES_PER_SLICE,
     Measured,
     Measuring,
     MetadataHead,
@@ -33,6 +34,7 @@ from sluicegate_pulsar.codec.sends import SendHead, parts_of, read_send
 from sluicegate_pulsar.events import PulsarEvent
 from sluicegate_pulsar.session.producer_state.assembly import Kept, Refusal
 from sluicegate_pulsar.session.producer_state.chunks import key_of
+from sluicegate_pulsar.session.producer_state.lifecycle import State
 from sluicegate_pulsar.session.producer_state.producer import Producer
 from sluicegate_pulsar.session.producers.assembling import Assembling
 from sluicegate_pulsar.session.producers.publish_queues import PublishQueues
@@ -42,8 +44,7 @@ from sluicegate_pulsar.session.shared.refusals import send_code, send_text
 from sluicegate_pulsar.session.shared.shared import Shared
 
 _LEAST_WAIT_NS = 1_000_000
-_UNKNOWN = -1
-"""The size of the largest message where the payload as a whole is within the limit."""
+_DISCARDING = frozenset({State.OVERFLOWING, State.REOPENING})
 _STOPPING = frozenset({Action.REJECT, Action.DROP})
 DELAY_REJECTED = "pulsar_broker_topic_messages_delayed_rejected"
 DELAY_OVERRIDDEN = "pulsar_broker_topic_messages_fixed_delay_overridden"
@@ -103,24 +104,27 @@ class Publishing:
 
         :return: True if the frame passes unchanged.
         """
-        if producer.overflow is not None:
+        if producer.lifecycle.state in _DISCARDING:
             self._shared.count(PulsarEvent.PUBLISH_DISCARDED)
             return False
-        walk = self._walk(producer, sent)
-        if walk is None:
-            return self._send(producer, sent, _UNKNOWN, now_ns)
-        try:
-            next(walk)
-        except StopIteration as ended:
-            return self._send(producer, sent, self._charged(ended.value), now_ns)
-        frame = sent.copy()
-        if not self._connection.take(len(frame)):
-            self._reopening.begin(producer)
-            self._reopening.close_if_done(producer, now_ns)
+        received_ms = self._shared.wall_ms(now_ns)
+        if producer.queue:
+            self._queues.append(producer, sent.copy(), received_ms, sent.head.txn)
             return False
-        producer.walk = walk
-        self._connection.ask(NextTurn(), partial(self._walk_on, producer, frame, walk))
-        return False
+        metadata = read_composed(*sent)
+        walk = self._walk(producer, sent, metadata)
+        if walk is not None and metadata is not None and metadata.num_messages_in_batch >= MESSAGES_PER_SLICE:
+            self._hold(producer, None, sent, received_ms, now_ns)
+            return False
+        if self._is_lost_piece(producer, sent, metadata):
+            self._refuse_piece(producer, sent, metadata, now_ns)
+            return False
+        largest = None if walk is None else self._charged(at_once(walk))
+        decision = self._decide(producer, sent, metadata, largest, received_ms, now_ns)
+        if decision is not None and decision.action is Action.DELAY:
+            self._hold(producer, decision, sent, received_ms, now_ns)
+            return False
+        return self._conclude(producer, decision, sent, metadata, received_ms, now_ns)
 
     def _charged(self, measured: Measured) -> int:
         """The size of a largest message, which was work of this turn: fewer later frames are part of it."""
@@ -128,46 +132,11 @@ class Publishing:
         return measured.largest
 
     @staticmethod
-    def _walk(producer: Producer, sent: Sent) -> Measuring | None:
+    def _walk(producer: Producer, sent: Sent, metadata: MetadataHead | None) -> Measuring | None:
         """The walk for the largest message of a batch over the limit, in slices; None if not needed."""
-        if sent.head.payload_size <= producer.size_limit:
-            return None
-        metadata = read_composed(*sent)
-        if metadata is None or metadata.is_chunk:
+        if sent.head.payload_size <= producer.size_limit or metadata is None or metadata.is_chunk:
             return None
         return largest_message(sent.data, parts_of(*sent), metadata, producer.size_limit)
-
-    def _walk_on(self, producer: Producer, frame: bytes, walk: Measuring, now_ns: int) -> None:
-        """Run the next slice; the client's later frames wait until the last one."""
-        if producer.walk is not walk:  # the client sends the message again, after those before it
-            self._connection.give(len(frame))
-            self._shared.count(PulsarEvent.PUBLISH_DISCARDED)
-            return
-        try:
-            next(walk)
-        except StopIteration as ended:
-            producer.walk = None
-            self._connection.give(len(frame))
-            self.gate(producer, now_ns)
-            if self._send(producer, Sent.whole(frame), self._charged(ended.value), now_ns):
-                self._connection.up.append(frame)
-            return
-        self._connection.ask(NextTurn(), partial(self._walk_on, producer, frame, walk))
-
-    def _send(self, producer: Producer, sent: Sent, largest: int, now_ns: int) -> bool:
-        """Decide a SEND whose largest message is measured, if that matters."""
-        received_ms = self._shared.wall_ms(now_ns)
-        if producer.queue:
-            self._queues.append(producer, sent.copy(), received_ms, sent.head.txn, largest)
-            return False
-        if self._is_lost_piece(producer, sent):
-            self._refuse_piece(producer, sent, now_ns)
-            return False
-        decision, metadata = self._decide(producer, sent, largest, received_ms, now_ns)
-        if decision is not None and decision.action is Action.DELAY:
-            self._hold(producer, decision, sent, received_ms, now_ns, largest)
-            return False
-        return self._conclude(producer, decision, sent, metadata, received_ms, now_ns)
 
     def held(self, producer: Producer, decision: Decision, sent: Sent, now_ns: int) -> bool:
         """Apply a decision that was made without the message's metadata."""
@@ -181,22 +150,28 @@ class Publishing:
 
     def gate(self, producer: Producer, now_ns: int) -> Gate:
         """The current gate of a producer's topic, which the producer uses from here on."""
-        gate = self._shared.gate(producer.topic, self._connection.exempt, now_ns)
+        gate = self._shared.gate(producer.topic, self._connection.client.exempt, now_ns)
         if gate is not producer.gate:
             producer.use(gate)
             self._connection.attaches()  # the policies changed, and it was compiled again
         return gate
 
+    @staticmethod
     def _decide(
-        self, producer: Producer, sent: Sent, largest: int, wall_ms: int, now_ns: int
-    ) -> tuple[Decision | None, MetadataHead | None]:
+        producer: Producer,
+        sent: Sent,
+        metadata: MetadataHead | None,
+        largest: int | None,
+        wall_ms: int,
+        now_ns: int,
+    ) -> Decision | None:
         """Ask the producer's gate.
 
+        :param largest: bytes of the largest message, if the batch was walked.
         :param wall_ms: the wall clock's time of `now_ns`.
         """
         gate, operation = producer.gate, producer.operation
         operation.bytes = operation.largest = payload_size = sent.head.payload_size
-        metadata = read_composed(*sent)
         operation.messages = 1 if metadata is None else metadata.num_messages_in_batch
         if producer.reads_metadata and metadata is not None:
             if gate.delay is not None:
@@ -204,12 +179,10 @@ class Publishing:
             else:
                 operation.delay_ms = asked_ms(metadata.deliver_at or 0, wall_ms)
         if metadata is not None and metadata.is_chunk:
-            operation.largest = producer.chunk_sizes.whole(metadata, payload_size)
-        elif largest != _UNKNOWN:
+            operation.largest = producer.chunking.sizes.whole(metadata, payload_size)
+        elif largest is not None:
             operation.largest = largest
-        elif (walk := self._walk(producer, sent)) is not None:
-            operation.largest = at_once(walk)  # the limit was lowered while the message waited
-        return gate.publish(operation, now_ns), metadata
+        return gate.publish(operation, now_ns)
 
     def _conclude(
         self,
@@ -234,14 +207,15 @@ class Publishing:
             if lost_text:
                 self._refuse_in_turn(producer, sent.head, metadata, lost_text, now_ns)
                 return False
-            producer.chunk_sizes.passed(metadata, sent.head.payload_size)
+            producer.chunking.sizes.passed(metadata, sent.head.payload_size)
         rule = producer.gate.delay
         # It belongs to a buffered chunked message, or follows one.
-        if producer.assembly is not None or (rule is not None and metadata is not None and metadata.is_chunk):
+        is_kept = rule is not None and metadata is not None and metadata.is_chunk
+        if producer.chunking.assembly is not None or is_kept:
             self.assembling.keep(producer, Kept(sent.copy(), sent.head, metadata, received_ms), now_ns)
             return False
         if rule is None or metadata is None:
-            producer.sent += 1
+            producer.forwarded()
             return True
         self._forward_later(producer, sent, metadata, received_ms)
         return False
@@ -272,11 +246,10 @@ class Publishing:
             )
         if metadata.deliver_at is not None:
             gate.state.count(DELAY_OVERRIDDEN, metadata.num_messages_in_batch)
-        producer.sent += 1
         completes = not metadata.is_chunk or metadata.is_last_chunk
         answered_as = max(sent.head.sequence_id, sent.head.highest_sequence_id)
         key = key_of(metadata.uuid) if metadata.is_chunk else ""
-        producer.rewritten.messages.append((producer.sent, answered_as, completes, key))
+        producer.forwarded_rewritten(answered_as, completes, key)
         self._connection.up.extend(rewritten)
         return True
 
@@ -286,7 +259,7 @@ class Publishing:
         if kept.refusal is not None:
             return self.refuse(producer, head, *kept.refusal)
         if metadata is None or self.gate(producer, now_ns).delay is None:
-            producer.sent += 1
+            producer.forwarded()
             self._connection.up.append(frame)
         else:
             least_ms = due_ms if metadata.is_chunk else 0
@@ -308,41 +281,39 @@ class Publishing:
         :return: False if there is no memory for the answer: the producer overflows.
         """
         if head.is_chunk:
-            producer.refused_chunk, producer.refused_text = head.sequence_id, text
+            producer.chunking.refuse(head.sequence_id, text)
             producer.settle()
         sequence_id = max(head.sequence_id, head.highest_sequence_id)
         if completes:
             frame = send_error(producer.id, sequence_id, code, text)
         else:
             frame = no_receipt(producer.id, sequence_id)
-        if producer.answered >= producer.sent:
+        if producer.is_answered:
             self._connection.down.append(frame)
             return True
         return self._queues.append_refusal(producer, frame)
 
     @staticmethod
-    def _is_lost_piece(producer: Producer, sent: Sent) -> bool:
+    def _is_lost_piece(producer: Producer, sent: Sent, metadata: MetadataHead | None) -> bool:
         """True for a chunk of a message whose other chunk was refused, so that it can never be complete."""
-        if producer.refused_chunk < 0:
+        if not producer.chunking.has_refused:
             return False
-        if sent.head.is_chunk and sent.head.sequence_id == producer.refused_chunk:
-            metadata = read_composed(*sent)
-            if metadata is None or metadata.chunk_id != 0:  # a first chunk starts the message again
-                return True
-        producer.refused_chunk = -1
+        is_lost = producer.chunking.is_refused(sent.head, metadata)
         producer.settle()
-        return False
+        return is_lost
 
-    def _refuse_piece(self, producer: Producer, sent: Sent, now_ns: int) -> None:
-        self._refuse_in_turn(producer, sent.head, read_composed(*sent), producer.refused_text, now_ns)
+    def _refuse_piece(
+        self, producer: Producer, sent: Sent, metadata: MetadataHead | None, now_ns: int
+    ) -> None:
+        self._refuse_in_turn(producer, sent.head, metadata, producer.chunking.refused_text, now_ns)
 
     def _refuse_in_turn(
         self, producer: Producer, head: SendHead, metadata: MetadataHead | None, text: str, now_ns: int
     ) -> None:
         """Refuse a message after those that are buffered with chunks."""
         completes = metadata is None or metadata.is_last_chunk
-        refusal = Refusal(send_code(self._connection.client_version), text, completes)
-        if producer.assembly is not None:
+        refusal = Refusal(send_code(self._connection.client.version), text, completes)
+        if producer.chunking.assembly is not None:
             self.assembling.refuse(producer, head, refusal, now_ns)
         else:
             self.refuse(producer, head, *refusal)
@@ -357,78 +328,92 @@ class Publishing:
         while True:
             while refusals and (all_of_it or refusals[0][0] <= producer.answered):
                 due.append(self._queues.popleft_refusal(producer))
-            refused = producer.rewritten.pop_refused(producer.answered + 1)
+            refused = producer.pop_refused()
             if not refused:
                 return due
-            producer.answered += 1
             due.append(refused)
 
     # -- waiting --------------------------------------------------------------------------------------
 
     def _hold(
-        self,
-        producer: Producer,
-        decision: Decision,
-        sent: Sent,
-        received_ms: int,
-        now_ns: int,
-        largest: int = _UNKNOWN,
+        self, producer: Producer, decision: Decision | None, sent: Sent, received_ms: int, now_ns: int
     ) -> None:
-        """Queue the first message of a producer that has to wait."""
-        if self._queues.append(producer, sent.copy(), received_ms, sent.head.txn, largest):
-            self._ask_again(producer, decision, now_ns)
+        """Queue the first message of a producer that has to wait.
+
+        :param decision: why; None if it is not decided yet.
+        """
+        if not self._queues.append(producer, sent.copy(), received_ms, sent.head.txn):
+            producer.gate.abandon(producer.operation, now_ns)
+            self._reopening.close_if_done(producer, now_ns)
             return
-        producer.gate.abandon(producer.operation, now_ns)
-        self._reopening.close_if_done(producer, now_ns)
 
-    def _ask_again(self, producer: Producer, decision: Decision, now_ns: int) -> None:
-        at_ns = now_ns + max(_LEAST_WAIT_NS, decision.delay_ns)
-        producer.timer = self._connection.timers.at(at_ns, lambda now_ns: self._drain(producer, now_ns))
+        def drained(result: None, now_ns: int) -> None:
+            self._drained(producer, now_ns)
 
-    def _drain(self, producer: Producer, now_ns: int) -> None:
-        """Forward the messages that need not wait any longer."""
-        producer.timer = None
+        task: Task[None] = Task(self._connection.wait, drained, now_ns)
+        producer.lifecycle.begins(task)
+        if not isinstance(task.begin(self._drain(producer, decision, task)), Running):
+            self._drained(producer, now_ns)
+
+    def _drain(self, producer: Producer, decision: Decision | None, turn: Turn) -> Work[None]:
+        """Forward a producer's waiting messages, each once its rate allows.
+
+        :param decision: about the first one; None if it is not decided yet.
+        """
         queue = producer.queue
-        if self._reopening.has_waited(producer, now_ns):
-            self._queues.cut(producer, 1)
-        while queue and not queue[0].is_close:
-            if not self._connection.may_go_on():
-                producer.timer = self._connection.timers.at(
-                    now_ns + 1, lambda now_ns: self._drain(producer, now_ns)
-                )
+        try:
+            while queue and not queue[0].is_close:
+                yield from self._forward_first(producer, decision, turn)
+                decision = None
+        finally:
+            if producer.operation.waiter is not None:
+                self.gate(producer, turn.now_ns).abandon(producer.operation, turn.now_ns)
+            self._queues.cut(producer, 0)
+
+    def _forward_first(self, producer: Producer, decision: Decision | None, turn: Turn) -> Work[None]:
+        """Forward or refuse the first message of a queue, once its rate allows (parameters as `_drain`)."""
+        frame, received_ms, _ = producer.queue[0]
+        sent = Sent.whole(frame)
+        metadata = read_composed(*sent)
+        limit, largest = -1, None
+        while True:
+            if decision is not None:
+                yield Until(turn.now_ns + max(_LEAST_WAIT_NS, decision.delay_ns))
+                if self._reopening.has_waited(producer, turn.now_ns):
+                    self._queues.cut(producer, 1)
+            while not self._connection.may_go_on():
+                yield TURN
+            self.gate(producer, turn.now_ns)
+            if producer.size_limit != limit:  # it may be lowered while the message waits
+                limit = producer.size_limit
+                walk = self._walk(producer, sent, metadata)
+                largest = None if walk is None else self._charged((yield from walk))
+            is_lost = self._is_lost_piece(producer, sent, metadata)
+            if is_lost:
                 break
-            frame, received_ms, _, largest = queue[0]
-            sent = Sent.whole(frame)
-            if self._is_lost_piece(producer, sent):
-                self._queues.popleft(producer)
-                self._refuse_piece(producer, sent, now_ns)
-            else:
-                self.gate(producer, now_ns)
-                wall_ms = self._shared.wall_ms(now_ns)
-                decision, metadata = self._decide(producer, sent, largest, wall_ms, now_ns)
-                if decision is not None and decision.action is Action.DELAY:
-                    self._ask_again(producer, decision, now_ns)
-                    break
-                self._queues.popleft(producer)
-                if self._conclude(producer, decision, sent, metadata, received_ms, now_ns):
-                    self._connection.up.append(frame)
-            self._queues.left(sent.head.txn)
-        while queue and queue[0].is_close:
-            close = self._queues.popleft(producer)
-            self._on_close(producer, close, now_ns)
+            wall_ms = self._shared.wall_ms(turn.now_ns)
+            decision = self._decide(producer, sent, metadata, largest, wall_ms, turn.now_ns)
+            if decision is None or decision.action is not Action.DELAY:
+                break
+        self._queues.popleft(producer)
+        if is_lost:
+            self._refuse_piece(producer, sent, metadata, turn.now_ns)
+        elif self._conclude(producer, decision, sent, metadata, received_ms, turn.now_ns):
+            self._connection.up.append(frame)
+        self._queues.left(sent.head.txn)
+
+    def _drained(self, producer: Producer, now_ns: int) -> None:
+        """Nothing waits any longer but the client's close."""
+        producer.lifecycle.has_done()
+        while producer.queue:
+            self._on_close(producer, self._queues.popleft(producer), now_ns)
         producer.settle()
         self._reopening.close_if_done(producer, now_ns)
 
     def drop(self, producer: Producer, now_ns: int) -> None:
         """Discard all waiting messages of a closed producer."""
-        if producer.timer is not None:
-            producer.timer.cancel()
-            producer.timer = None
-        if producer.operation.waiter is not None:
-            self.gate(producer, now_ns).abandon(producer.operation, now_ns)
-        producer.walk = None
-        self.assembling.drop(producer)
-        self._queues.cut(producer, 0)
+        producer.lifecycle.stop(now_ns)
+        self.assembling.drop(producer, now_ns)
         while producer.queue:  # the close took effect, and its client waits for an answer
             frame = self._queues.popleft(producer)
             request_id = parse_command(frame, 0, len(frame)).close_producer.request_id

@@ -19,13 +19,15 @@ operation time-out. Reading never stops: pings, acknowledgements and other produ
 
 from collections.abc import Callable
 
+from sluicegate.sessions.work import Running, Task, Turn, Until, Work
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import command_frame
 from sluicegate_pulsar.codec.own_frames import close_producer
 from sluicegate_pulsar.events import PulsarEvent
 from sluicegate_pulsar.names import topic_name
-from sluicegate_pulsar.session.producer_state.producer import Overflow, Producer
+from sluicegate_pulsar.session.producer_state.lifecycle import Event, State
+from sluicegate_pulsar.session.producer_state.producer import Producer
 from sluicegate_pulsar.session.producers.producers import Producers
 from sluicegate_pulsar.session.requests.connection import Connection
 from sluicegate_pulsar.session.shared.shared import Shared
@@ -77,92 +79,71 @@ class Reopening:
         May be called from another connection's turn, so it has no time and no commands:
         queued messages have a timer, forwarded ones a receipt, and `close_if_done` follows either.
         """
-        if producer.overflow is None:
-            producer.overflow = Overflow()
-            producer.walk = None
+        if producer.lifecycle.happens(Event.OVERFLOWS):
             producer.settle()
             self._shared.count(PulsarEvent.PUBLISH_QUEUE_FULL)
 
     @staticmethod
     def has_waited(producer: Producer, now_ns: int) -> bool:
         """Whether the queue of an overflowing producer has waited long enough."""
-        overflow = producer.overflow
-        if overflow is None or producer.is_closing:
+        if producer.lifecycle.state is not State.OVERFLOWING:
             return False
-        overflow.began_ns = overflow.began_ns or now_ns
         # Buffered chunks of an incomplete message would be sent and counted once more:
         # a message whose rate takes longer than this would never be stored.
-        return producer.assembly is None and now_ns - overflow.began_ns >= _LONGEST_NS
+        began_ns = producer.lifecycle.overflowed_ns(now_ns)
+        return producer.chunking.assembly is None and now_ns - began_ns >= _LONGEST_NS
 
     def close_if_done(self, producer: Producer, now_ns: int) -> None:
-        """Close an overflowing producer once its queue is empty and everything forwarded is answered."""
-        overflow = producer.overflow
+        """Have an overflowing producer reopened once its queue is empty and all forwarded is answered."""
+        lifecycle = producer.lifecycle
         if (
-            overflow is None
-            or overflow.is_closed
+            lifecycle.state is not State.OVERFLOWING
+            or lifecycle.waits
             or producer.queue
-            or producer.answered < producer.sent
-            or producer.is_closing
+            or not producer.is_answered
         ):
             return
-        overflow.began_ns = overflow.began_ns or now_ns
-        earliest_ns = overflow.began_ns + _SHORTEST_NS
-        if now_ns < earliest_ns:
-            self._look_again(producer, overflow, earliest_ns)
-        elif not producer.opened:  # its first PRODUCER has no answer yet
-            self._look_again(producer, overflow, now_ns + _SHORTEST_NS)
-        else:
-            self._close(producer, overflow, now_ns)
 
-    def _look_again(self, producer: Producer, overflow: Overflow, at_ns: int) -> None:
-        if overflow.timer is not None:
-            return
+        def done(is_given_up: bool, now_ns: int) -> None:
+            lifecycle.has_done()
+            if is_given_up:
+                self._forsake(producer, now_ns)
 
-        def again(now_ns: int) -> None:
-            overflow.timer = None
-            if self._is_current(producer, overflow):
-                self.close_if_done(producer, now_ns)
-
-        overflow.timer = self._connection.timers.at(at_ns, again)
-
-    def _is_current(self, producer: Producer, overflow: Overflow) -> bool:
-        return self._producers.live.get(producer.id) is producer and producer.overflow is overflow
+        task = Task(self._connection.wait, done, now_ns)
+        lifecycle.begins(task)
+        if not isinstance(task.begin(self._close(producer, task)), Running):
+            lifecycle.has_done()
 
     # -- closing --------------------------------------------------------------------------------------
 
-    def _close(self, producer: Producer, overflow: Overflow, now_ns: int) -> None:
-        if not self._on_close(producer, now_ns):
-            return
-        overflow.is_closed = True
+    def _close(self, producer: Producer, turn: Turn) -> Work[bool]:
+        """Have a producer reopened.
+
+        :return: True if its client has given it up; False if receipts have to come first.
+        """
+        lifecycle = producer.lifecycle
+        earliest_ns = lifecycle.overflowed_ns(turn.now_ns) + _SHORTEST_NS
+        if turn.now_ns < earliest_ns:
+            yield Until(earliest_ns)
+        while not lifecycle.opened:  # its first PRODUCER has no answer yet
+            yield Until(turn.now_ns + _SHORTEST_NS)
+        if not (producer.is_answered and self._on_close(producer, turn.now_ns)):
+            return False
+        lifecycle.happens(Event.TOLD_TO_REOPEN)
         self._closed[producer.id] = producer
-        self._shared.count(PulsarEvent.PUBLISH_PRODUCER_CLOSED)
-        self._connection.down.append(close_producer(producer.id))
-
-        def give_up(now_ns: int) -> None:
-            if self._is_current(producer, overflow):
-                self._forsake(producer, now_ns)
-
-        overflow.timer = self._connection.timers.at(now_ns + _PATIENCE_NS, give_up)
+        try:
+            self._shared.count(PulsarEvent.PUBLISH_PRODUCER_CLOSED)
+            self._connection.down.append(close_producer(producer.id))
+            yield Until(turn.now_ns + _PATIENCE_NS)
+        finally:
+            del self._closed[producer.id]
+        return True
 
     def _forsake(self, producer: Producer, now_ns: int) -> None:
         """The client does not reopen a producer: close it at the broker too."""
-        self.forget(producer)
         self._producers.detach(producer, now_ns)
         self._producers.close_at_broker(producer.id)
         self._on_abandoned(producer.id)
-
-    def forget(self, producer: Producer) -> bool:
-        """A producer is open again, or closed.
-
-        :return: True if its client was asked to reopen it.
-        """
-        overflow, producer.overflow = producer.overflow, None
-        if overflow is not None and overflow.timer is not None:
-            overflow.timer.cancel()
-        if self._closed.get(producer.id) is not producer:
-            return False
-        del self._closed[producer.id]
-        return True
 
     # -- reopening ---------------------------------------------------------------------------------
 
@@ -179,7 +160,7 @@ class Reopening:
             return False  # it will be refused for that
         producer = self._closed.get(request.producer_id)
         if producer is not None and producer.topic == topic and name in ("", producer.name):
-            self._open(producer, request.request_id)
+            self._open(producer, request.request_id, now_ns)
             return True
         for other in list(self._closed.values()):
             # The client has replaced it by another producer, which the broker would take for a second one.
@@ -187,9 +168,10 @@ class Reopening:
                 self._forsake(other, now_ns)
         return False
 
-    def _open(self, producer: Producer, request_id: int) -> None:
-        self.forget(producer)
+    def _open(self, producer: Producer, request_id: int, now_ns: int) -> None:
+        producer.lifecycle.stop(now_ns)
+        producer.lifecycle.happens(Event.REOPENED)
         producer.settle()
-        command = pb.BaseCommand.FromString(producer.opened)
+        command = pb.BaseCommand.FromString(producer.lifecycle.opened)
         command.producer_success.request_id = request_id
         self._connection.down.append(command_frame(command))

@@ -13,13 +13,13 @@ from sluicegate.engine.gate import Gate
 from sluicegate.engine.wait_queue import Hold
 from sluicegate.model import Action, Decision, Operation, OperationKind
 from sluicegate.sessions.admission import Admission, taking
-from sluicegate.sessions.timers import Timer
-from sluicegate.sessions.work import Running, Turn, Until, Work
+from sluicegate.sessions.work import Running, Task, Turn, Wait, Work
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.own_frames import error
 from sluicegate_pulsar.codec.pulsar_pb2 import ServerError
 from sluicegate_pulsar.events import PulsarEvent
-from sluicegate_pulsar.session.requests.connection import Awaited, Connection, OnResponse
+from sluicegate_pulsar.session.requests.awaited import Awaited, OnResponse
+from sluicegate_pulsar.session.requests.connection import Connection
 from sluicegate_pulsar.session.shared.refusals import consumer_refusal
 from sluicegate_pulsar.session.shared.shared import Shared
 from sluicegate_pulsar.session.shared.subscriptions import ListSubscriptions
@@ -42,10 +42,12 @@ class Request(Admission):
     :param admitted: called with the request, its gate and the time, right before it is forwarded to the
         broker.
     :param hold: how long it may wait.
+    :param wait: the connection's.
+    :param decided: called if it had to wait: the request, its gate (None if it was refused), the time.
     :param now_ns: monotonic time.
     """
 
-    __slots__ = ("admitted", "frame", "hold", "number", "request_id", "timer", "work")
+    __slots__ = ("admitted", "frame", "hold", "number", "request_id", "task")
 
     def __init__(
         self,
@@ -56,6 +58,8 @@ class Request(Admission):
         create: Operation | None,
         admitted: "Admitted",
         hold: Hold,
+        wait: Wait,
+        decided: "Callable[[Request, Gate | None, int], None]",
         now_ns: int,
     ) -> None:
         super().__init__(attach, create)
@@ -64,9 +68,8 @@ class Request(Admission):
         self.frame = frame
         self.admitted = admitted
         self.hold = hold
-        self.work: Running[Gate | None] = Running(now_ns)
+        self.task: Task[Gate | None] = Task(wait, partial(decided, self), now_ns)
         """Takes its places; returns the gate that admitted it, or None once it was refused."""
-        self.timer: Timer | None = None
 
     @property
     def held_bytes(self) -> int:
@@ -133,8 +136,11 @@ class Waiting:
             names = (attach.topic, attach.principal, attach.client)
             create = Operation(OperationKind.CREATE_SUBSCRIPTION, *names, subscription=subscription)
         hold = Hold(self._shared.max_hold_ns)
-        request = Request(number, request_id, frame, attach, create, admitted, hold, now_ns)
-        made = request.work.begin(self._attaching(request, request.work))
+        wait = self._connection.wait
+        request = Request(
+            number, request_id, frame, attach, create, admitted, hold, wait, self._decided, now_ns
+        )
+        made = request.task.begin(self._attaching(request, request.task))
         if isinstance(made, Running):
             return self._keep(request, now_ns)
         return self._settled(request, made, now_ns)
@@ -150,7 +156,7 @@ class Waiting:
     # -- deciding -------------------------------------------------------------------------------------
 
     def _gate(self, request: Request, now_ns: int) -> Gate:
-        return self._shared.gate(request.attach.topic, self._connection.exempt, now_ns)
+        return self._shared.gate(request.attach.topic, self._connection.client.exempt, now_ns)
 
     def _attaching(self, request: Request, turn: Turn) -> Work[Gate | None]:
         """Take the places of a request; the gate that admitted it, or None if it is refused."""
@@ -189,38 +195,21 @@ class Waiting:
 
     def _keep(self, request: Request, now_ns: int) -> bool:
         """Keep a request that waits; refuses it if memory is short. It does not pass now."""
-        if not self._connection.take(request.held_bytes):
-            request.work.close(now_ns)
+        if not self._connection.memory.take(request.held_bytes):
+            request.task.close(now_ns)
             return self.refuse(request.request_id, ServerError.SERVICE_NOT_READY, _NO_ROOM)
         self.held[request.number] = request
-        self._wait(request)
         return False
 
-    def _wait(self, request: Request) -> None:
-        def again(now_ns: int) -> None:
-            self._again(request, now_ns)
-
-        waits = request.work.waits
-        if isinstance(waits, Until):
-            request.timer = self._connection.timers.at(waits.at_ns, again)
-        elif waits is not None:
-            self._connection.ask(waits.question, again)
-
-    def _again(self, request: Request, now_ns: int) -> None:
-        """Go on with a request, unless it was given up."""
-        if self.held.get(request.number) is not request:
-            return
-        made = request.work.go_on(now_ns)
-        if isinstance(made, Running):
-            self._wait(request)
-            return
+    def _decided(self, request: Request, gate: Gate | None, now_ns: int) -> None:
+        """A request that was held is decided."""
         self._let_go(request)
         frame = request.frame
-        if self._settled(request, made, now_ns):
+        if self._settled(request, gate, now_ns):
             self._connection.up.append(frame)
 
     def _let_go(self, request: Request) -> None:
-        self._connection.give(request.held_bytes)
+        self._connection.memory.give(request.held_bytes)
         del self.held[request.number]
 
     # -- forwarded ------------------------------------------------------------------------------------
@@ -237,7 +226,7 @@ class Waiting:
             return on_response(response, now_ns)
 
         request.forget_frame()
-        awaited = self._asked[request.number] = self._connection.expect(request.request_id, answered)
+        awaited = self._asked[request.number] = self._connection.requests.expect(request.request_id, answered)
 
     def closing(self, number: int, request_id: int) -> None:
         """The client's request to close a producer or consumer is forwarded.
@@ -246,7 +235,7 @@ class Waiting:
         """
         awaited = self._asked.pop(number, None)
         if awaited is not None:
-            self._connection.expect_close(request_id, awaited)
+            self._connection.requests.expect_close(request_id, awaited)
 
     # -- giving up ------------------------------------------------------------------------------------
 
@@ -258,10 +247,8 @@ class Waiting:
         request = self.held.get(number)
         if request is None:
             return False
-        if request.timer is not None:
-            request.timer.cancel()
         self._let_go(request)
-        request.work.close(now_ns)
+        request.task.close(now_ns)
         return True
 
     def closed(self, now_ns: int) -> None:

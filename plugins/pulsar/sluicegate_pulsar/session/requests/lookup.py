@@ -93,7 +93,7 @@ class Lookup:
             return False
         url = tls if self._shared.broker_tls or not plain else plain
         address = self._shared.brokers.target(url)
-        if address is not None and self._connection.is_proxied:
+        if address is not None and self._connection.client.is_proxied:
             # Such a client names this broker in its next CONNECT.
             named.assigned_broker_service_url = f"pulsar://{shown(address)}"
             named.assigned_broker_service_url_tls = f"pulsar+ssl://{shown(address)}"

@@ -1,6 +1,7 @@
 """One direction of a connection, split into frames: unpoliced runs pass as the same bytes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from struct import Struct
 
 from sluicegate.broker import Buffer, Command
@@ -11,6 +12,7 @@ from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import any_command_type, short_head
 from sluicegate_pulsar.codec.lists import check_lists
 from sluicegate_pulsar.session.requests.connection import Handler
+from sluicegate_pulsar.session.requests.reading import Reading
 
 _read_size = Struct(">I").unpack_from
 _HEAD = 10
@@ -26,7 +28,6 @@ _FIELDS_WORK = 4
 """The same for a frame whose type is known only from all fields of its command, of 1.6 us and more."""
 _FIELDS_BYTES = 500
 """Each byte of such a command is work too, up to so many: a field takes 0.6 us, and 32 are the most."""
-_ANY = 2**62
 _SEND = bytes([8, pb.BaseCommand.Type.SEND])
 """What a command that carries a message begins with: its type is the first field that clients write."""
 _SMALL = 16_384
@@ -35,61 +36,83 @@ _TLS_HANDSHAKE = b"\x16\x03"
 _HTTP = (b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE")
 
 
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a side may send."""
+
+    max_frame_bytes: int
+    """Of the largest frame that is accepted."""
+    max_command_bytes: int
+    """Of the largest command, and of the largest frame without a message."""
+    checks_lists: bool
+    """Whether commands with long lists are refused."""
+    work: int
+    """Work of a frame with a handler, in units of a frame without one."""
+
+
 class Stream:
     """Frames of one direction, and the start of a partial one.
 
     :param budget: bytes that all sessions may hold together.
-    :param max_frame_bytes: of the largest frame that is accepted.
+    :param bounds: of what may be sent in this direction.
     :param parts: bytes that handlers send in this direction (`Connection.up` or `Connection.down`).
     :param send: makes the command that sends bytes in this direction.
+    :param reading: frames are kept and not walked while it is stopped.
+    :param give_way: called where more frames arrived at once than are handled in one turn of the event loop;
+        it stops the reading.
     """
 
     __slots__ = (
-        "_max_frame_bytes",
+        "_bounds",
+        "_default",
+        "_give_way",
+        "_handlers",
         "_need",
         "_parts",
+        "_reading",
         "_rest",
         "_send",
         "began_ns",
-        "checks_lists",
-        "default",
-        "handlers",
-        "is_stopped",
-        "max_command_bytes",
-        "on_many",
-        "work",
     )
 
     def __init__(
-        self, budget: Budget, max_frame_bytes: int, parts: list[Buffer], send: Callable[[Buffer], Command]
+        self,
+        budget: Budget,
+        bounds: Bounds,
+        parts: list[Buffer],
+        send: Callable[[Buffer], Command],
+        reading: Reading,
+        give_way: Callable[[], None],
     ) -> None:
         self._rest = Pieces(budget)
-        self._max_frame_bytes = max_frame_bytes
+        self._bounds = bounds
         self._parts = parts
         self._send = send
+        self._reading = reading
+        self._give_way = give_way
         self._need = 0
-        self.handlers: dict[int, Handler] = {}
-        """Handlers by type of command."""
-        self.default: Handler | None = None
-        """Handler of all other commands; None if they pass."""
-        self.max_command_bytes = max_frame_bytes
-        """Of the largest command, and of the largest frame without a message."""
-        self.work = SEND_WORK
-        """Work of a frame with a handler, in units of a frame without one."""
-        self.checks_lists = False
-        """Whether commands with long lists are refused."""
+        self._handlers: Mapping[int, Handler] = {}
+        self._default: Handler | None = None
         self.began_ns = 0
         """When the first byte of the current partial frame arrived."""
-        self.is_stopped = False
-        """True while frames are kept and not walked."""
-        self.on_many: Callable[[], None] | None = None
-        """Called where more frames arrived at once than are handled in one turn of the event loop; it stops
-        the stream. None for a stream that is never stopped."""
+
+    def handle(self, handlers: Mapping[int, Handler], default: Handler | None = None) -> None:
+        """Have frames handled from here on.
+
+        :param handlers: by type of command; its owner may change it.
+        :param default: of all other commands; None if they pass.
+        """
+        self._handlers, self._default = handlers, default
 
     @property
     def held_bytes(self) -> int:
-        """Bytes buffered until a frame is complete, or until the stream resumes."""
+        """Bytes buffered until a frame is complete, or until the reading goes on."""
         return self._rest.size
+
+    @property
+    def has_frames(self) -> bool:
+        """Whether enough is buffered to go on."""
+        return 0 < self._rest.size >= self._need
 
     def walk(self, data: bytes, now_ns: int, out: list[Command]) -> None:
         """Forward what passes, and give the rest to the handlers.
@@ -98,12 +121,13 @@ class Stream:
         :raises ProtocolError: if these bytes are not Pulsar.
         :raises NoRoomError: if too much is held already.
         """
-        if self._rest.size or self.is_stopped:
+        if self._rest.size or self._reading.stops:
             if data:
                 self._rest.keep(data)
-            if self._rest.size < self._need or self.is_stopped:
+            if self._rest.size < self._need or self._reading.stops:
                 return
             data = self._rest.all()
+            self._need = 0
         at = self._frames(data, now_ns, out)
         if at < len(data):
             self._rest.keep(data[at:] if at else data)
@@ -114,15 +138,16 @@ class Stream:
         self, data: bytes, now_ns: int, out: list[Command]
     ) -> int:
         """Walk the whole frames; `run` is where the bytes that pass begin. Returns where the rest begins."""
-        handlers, default, send = self.handlers, self.default, self._send
-        largest = min(self.max_command_bytes, _SMALL) if self.checks_lists else self.max_command_bytes
-        left, work = (WORK_PER_TURN if self.on_many is not None else _ANY), self.work - 1
+        handlers, default, send, reading = self._handlers, self._default, self._send, self._reading
+        bounds = self._bounds
+        largest = min(bounds.max_command_bytes, _SMALL) if bounds.checks_lists else bounds.max_command_bytes
+        left, work = WORK_PER_TURN, bounds.work - 1
         run = at = 0
         end = len(data)
         try:
             while end - at >= _HEAD:
-                if left <= 0 and self.on_many is not None:
-                    self.on_many()
+                if left <= 0:
+                    self._give_way()
                     break
                 left -= 1
                 size, kind = short_head(data, at)
@@ -143,7 +168,7 @@ class Stream:
                         run = stop
                         self.flush(out)
                 at = stop
-                if self.is_stopped:
+                if reading.stops:
                     break
         finally:  # what passed before a malformed frame is already decided and counted
             if at > run:
@@ -155,11 +180,12 @@ class Stream:
 
         :raises ProtocolError: if it may not be so large.
         """
-        if not _MIN_SIZE <= size <= self._max_frame_bytes:
+        bounds = self._bounds
+        if not _MIN_SIZE <= size <= bounds.max_frame_bytes:
             raise _bad_size(data, at, size)
-        if size > self.max_command_bytes:
-            _check_command(data, at, self.max_command_bytes)
-        if self.checks_lists and at + 4 + size <= len(data):
+        if size > bounds.max_command_bytes:
+            _check_command(data, at, bounds.max_command_bytes)
+        if bounds.checks_lists and at + 4 + size <= len(data):
             check_lists(data, at, at + 4 + size)
 
     def flush(self, out: list[Command]) -> None:
