@@ -58,7 +58,7 @@ class PulsarFront(BaseFront):
         brokers = Brokers(self._config, services.recall(FACT))
         self._shared = Shared(self._config, services, brokers)
         # While the brokers' settings are unknown: better late than early.
-        self._shared.added_delay_ms = 0 if self._config.strict == "yes" else self._config.tick
+        self._shared.delays_grow_by(0 if self._config.strict == "yes" else self._config.tick)
         if self._config.admin is not None:
             self._admin = AdminApi(self._config.admin, services.broker_tls, brokers)
         listen = self._config.listen
@@ -121,7 +121,7 @@ class PulsarFront(BaseFront):
                 level = logging.DEBUG if self._asks_again else logging.INFO
                 log.log(level, "cannot read how the brokers delay (%s)", error)
                 self._asks_again = True
-        self._started.added_delay_ms = 0 if strict == "yes" else tick_ms
+        self._started.delays_grow_by(0 if strict == "yes" else tick_ms)
 
     def session(self, listener: Listener, peer: str, now_ns: int) -> PulsarSession:
         """A session for a new client connection."""

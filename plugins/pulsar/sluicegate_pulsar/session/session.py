@@ -51,7 +51,6 @@ class PulsarSession(BaseSession):
         "_dialling",
         "_from_broker",
         "_from_client",
-        "_gates",
         "_is_paused",
         "_policy_changes",
         "_shared",
@@ -63,7 +62,6 @@ class PulsarSession(BaseSession):
 
     def __init__(self, shared: Shared, peer: str, addresses: tuple[Address, ...]) -> None:
         self._shared = shared
-        self._gates = shared.gates
         self._policy_changes = shared.gates.changes
         """The number of policy changes that this session has applied."""
         self.connection = connection = Connection(peer, shared.budget, shared.config.max_requests_in_flight)
@@ -71,7 +69,7 @@ class PulsarSession(BaseSession):
         self.handshake = Handshake(shared, connection, addresses, self._dial, self._begin)
         self.producing = Producing(shared, connection, lookup)
         self.consuming = Consuming(shared, connection, lookup)
-        largest, command = shared.max_frame_bytes, shared.config.max_command_bytes
+        largest, command = shared.config.max_frame_bytes, shared.config.max_command_bytes
         self._from_client = Stream(
             shared.budget,
             Bounds(largest, command, checks_lists=True, work=SEND_WORK),
@@ -101,7 +99,6 @@ class PulsarSession(BaseSession):
         self._from_broker.handle(self._broker_handlers)
         self._dialling: tuple[Address, ...] = ()
         self._is_paused = False
-        shared.sessions += 1
 
     def _dial(self, addresses: tuple[Address, ...]) -> None:
         """The client's broker is known: buffer the client's bytes until it is connected."""
@@ -160,7 +157,7 @@ class PulsarSession(BaseSession):
         """Bytes from the client."""
         # <hot> Runs for every read.
         out: list[Command] = []
-        if self._policy_changes != self._gates.changes:
+        if self._policy_changes != self._shared.gates.changes:
             self._follow_policies(now_ns)
         self._walk(self._from_client, data, now_ns, out)
         return PASS if self._all_passed(data, out) else self._finish(out, now_ns)
@@ -169,7 +166,7 @@ class PulsarSession(BaseSession):
         """Bytes from the broker."""
         # <hot> Runs for every read.
         out: list[Command] = []
-        if self._policy_changes != self._gates.changes:
+        if self._policy_changes != self._shared.gates.changes:
             self._follow_policies(now_ns)
             self._from_broker.flush(out)  # withheld frames precede new ones
         self._walk(self._from_broker, data, now_ns, out)
@@ -248,7 +245,6 @@ class PulsarSession(BaseSession):
         yield from self.producing.parting(now_ns)
         yield from self.consuming.parting(now_ns)
         self.connection.memory.give(self.connection.memory.nbytes)
-        self._shared.sessions -= 1
 
     # -- making commands ------------------------------------------------------------------------------
 
@@ -262,8 +258,8 @@ class PulsarSession(BaseSession):
 
     def _follow_policies(self, now_ns: int) -> None:
         """Apply the current policies if they have changed; that may release messages."""
-        if self._policy_changes != self._gates.changes:
-            self._policy_changes = self._gates.changes
+        if self._policy_changes != self._shared.gates.changes:
+            self._policy_changes = self._shared.gates.changes
             client = self.connection.client
             if client.is_ready:
                 client.policies_changed(exempt=self._shared.is_exempt(client.principal))

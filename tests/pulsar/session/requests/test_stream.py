@@ -94,9 +94,12 @@ def test_frames_behind_a_stop_wait_until_it_ends() -> None:
 def test_a_small_frame_that_arrives_during_a_stop_does_not_wait_for_the_size_of_an_earlier_one() -> None:
     reading = Reading()
     it = stream(reading=reading)
-    it.handle(
-        {pb.BaseCommand.LOOKUP: lambda *_: True, pb.BaseCommand.FLOW: lambda *_: reading.stop() or True}
-    )
+
+    def stop(buffer: bytes, start: int, stop_: int, now_ns: int) -> bool:
+        reading.stop()
+        return True
+
+    it.handle({pb.BaseCommand.FLOW: stop})
     out: list[Command] = []
     it.walk(LOOKUP[:-1], 0, out)
     it.walk(LOOKUP[-1:] + FLOW, 0, out)

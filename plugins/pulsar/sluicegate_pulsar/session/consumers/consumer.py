@@ -19,13 +19,12 @@ from sluicegate_pulsar.events import PulsarEvent
 from sluicegate_pulsar.session.consumers.chunk_order import ChunkOrder
 from sluicegate_pulsar.session.consumers.due import Dates, dates_of, due_in_ms
 from sluicegate_pulsar.session.consumers.permits import Permits
+from sluicegate_pulsar.session.consumers.subscriber import Subscriber, Watch
 from sluicegate_pulsar.session.consumers.unacked import Entry, Unacked
 from sluicegate_pulsar.session.consumers.withheld import OVERHEAD, OverfullError, Withheld, WithheldQueue
 from sluicegate_pulsar.session.requests.connection import Connection
 from sluicegate_pulsar.session.shared.shared import Shared
 
-_ONE_BY_ONE = frozenset({pb.Subscribe.EXCLUSIVE, pb.Subscribe.FAILOVER})
-"""Subscription types on which brokers redeliver all that is unacknowledged, never single messages."""
 _UNACKED = "max_unacked_messages_per_consumer"
 _NS_PER_MS = 1_000_000
 _LONGEST_WAIT_NS = 1_000_000_000
@@ -51,27 +50,18 @@ class Consumer:
     """
 
     __slots__ = (
-        "_at_limit",
         "_chunks",
         "_connection",
-        "_glances",
         "_numbers",
         "_op",
         "_queue",
-        "_reliable",
         "_shared",
-        "_topic",
         "_unacked",
         "_wakes_ns",
-        "attach",
-        "consumer_id",
-        "counts",
-        "durable",
         "gate",
-        "is_live",
-        "one_by_one",
         "permits",
-        "watched",
+        "subscriber",
+        "watch",
     )
 
     def __init__(
@@ -85,81 +75,50 @@ class Consumer:
     ) -> None:
         self._shared = shared
         self._connection = connection
-        self._topic = attach.topic
-        self._reliable = not attach.topic.startswith("non-persistent:")
+        self.subscriber = subscriber = Subscriber(attach, subscribe)
         self.gate = gate
         """The gate that admitted it, and that releases it."""
-        self.attach = attach
-        self.consumer_id = subscribe.consumer_id
-        self.durable = subscribe.durable
-        self.one_by_one = subscribe.sub_type in _ONE_BY_ONE
-        self.is_live = False
-        """True once the broker has admitted it."""
         self._queue = WithheldQueue(shared, connection)
         self._chunks = ChunkOrder(shared, connection)
         self._wakes_ns = 0
         """When withheld messages are decided again; 0 if none wait."""
         self._unacked = Unacked(connection)
         self._numbers = count()
-        self._at_limit = False
-        """True while it has to acknowledge first."""
         # Once early messages have overflowed, permits have to be counted, so everything is read.
-        self._glances = not self.one_by_one and self._reliable and not entry_bytes
-        """True where the broker applies delays: a message that is late enough passes without being read."""
-        self._op = self._operation(_DISPATCH)
-        self.watched = self.counts = False
-        self.watch(gate)
-        exact = self.watched and not self._glances
+        may_glance = not subscriber.one_by_one and subscriber.reliable and not entry_bytes
+        self._op = subscriber.operation(_DISPATCH)
+        self.watch = Watch(may_glance=may_glance)
+        self.watch.follow(gate, reliable=subscriber.reliable)
+        exact = self.watch.messages and not self.watch.glances
         self.permits = Permits(shared.config.consumer_buffer // 2, entry_bytes, exact=exact)
-
-    def _operation(self, kind: OperationKind) -> Operation:
-        attach = self.attach
-        return Operation(
-            kind,
-            attach.topic,
-            principal=attach.principal,
-            client=attach.client,
-            subscription=attach.subscription,
-            consumer=attach.consumer,
-            reliable=self._reliable,
-        )
-
-    def is_for(self, topic: str, subscription: str) -> bool:
-        """Whether it consumes this topic under this subscription."""
-        return (self._topic, self.attach.subscription) == (topic, subscription)
 
     # -- policies -----------------------------------------------------------------------------------
 
-    def watch(self, gate: Gate) -> None:
+    def _follow(self, gate: Gate) -> None:
         """Determine what has to be read under the current policies."""
-        # Brokers deliver at once on subscriptions that keep an order, on topics that are not persistent, and
-        # wherever their delayed delivery is switched off, at any time: so the gateway reads every message.
-        self.watched = gate.asks(_DISPATCH) or gate.delay is not None
-        """True if its messages have to be read."""
-        counts = self._reliable and gate.asks(_ACKNOWLEDGE)
-        if self.counts and not counts:
+        counted = self.watch.acknowledgements
+        self.watch.follow(gate, reliable=self.subscriber.reliable)
+        if counted and not self.watch.acknowledgements:
             # Its acknowledgements from here on pass unread.
             self._unacked.clear()
-            known = gate.state.subscriptions.get(self.attach.subscription)
+            attach = self.subscriber.attach
+            known = gate.state.subscriptions.get(attach.subscription)
             if known is not None:
-                known.unacked.pop(self.attach.consumer, None)
-        self.counts = counts
-        """True if its acknowledgements have to be read."""
-        self._glances = self._glances and not counts and not gate.asks(_DISPATCH)
+                known.unacked.pop(attach.consumer, None)
 
     def policies_changed(self, now_ns: int) -> None:
         """Apply changed policies."""
-        self.watch(self._current(now_ns))
+        self._follow(self._current(now_ns))
         if self._queue:
             self.pump(now_ns)
-        # What was withheld still goes first.
-        self.watched = self.watched or bool(self._queue) or bool(self._chunks)
-        if not self.watched:
-            self.permits.exact = False
+        if self._queue or self._chunks:
+            self.watch.read_on()
+        if not self.watch.messages:
+            self.permits.lose_count()
         self.flow()
 
     def _current(self, now_ns: int) -> Gate:
-        return self._shared.gate(self._topic, self._connection.client.exempt, now_ns)
+        return self._shared.gates.get(self.subscriber.topic, self._connection.client.exempt, now_ns)
 
     # -- messages -----------------------------------------------------------------------------------
 
@@ -168,7 +127,7 @@ class Consumer:
 
         :raises withheld.OverfullError: if there is no room to withhold it.
         """
-        if self._glances and not self._queue and self._is_due(data, start, stop, now_ns):
+        if self.watch.glances and not self._queue and self._is_due(data, start, stop, now_ns):
             return True
         try:
             head = read_message(data, start, stop)
@@ -182,7 +141,11 @@ class Consumer:
 
     def _orders_chunks(self, gate: Gate) -> bool:
         """Whether the broker holds back each chunk by itself, and can send it again."""
-        return self._reliable and not self.one_by_one and (gate.delay is not None or bool(self._chunks))
+        return (
+            self.subscriber.reliable
+            and not self.subscriber.one_by_one
+            and (gate.delay is not None or bool(self._chunks))
+        )
 
     def _chunk(self, gate: Gate, data: bytes, start: int, stop: int, head: MessageHead, now_ns: int) -> bool:
         """A chunk waits for those before it, and those that waited for it follow."""
@@ -217,8 +180,8 @@ class Consumer:
         """Handle a message in its turn; True if it passes unchanged."""
         messages = head.messages
         # All non-persistent messages have the id 0:0, and none is ever redelivered.
-        entry = (head.ledger_id, head.entry_id) if self._reliable else (0, next(self._numbers))
-        if self.counts:
+        entry = (head.ledger_id, head.entry_id) if self.subscriber.reliable else (0, next(self._numbers))
+        if self.watch.acknowledgements:
             self._acknowledge(gate, self._unacked.forget(entry), now_ns)
         dates = self._dates(gate, data, head, entry, now_ns)
         if not self._queue:
@@ -240,7 +203,7 @@ class Consumer:
         rule = gate.delay
         if rule is None:
             return None
-        return dates_of(data, head, rule, self._shared, (self._topic, *entry), now_ns)
+        return dates_of(data, head, rule, self._shared, (self.subscriber.topic, *entry), now_ns)
 
     def _is_due(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
         """Whether a message is certainly due; False also if it has to be parsed first."""
@@ -258,7 +221,7 @@ class Consumer:
     def _unreadable(self, data: bytes, start: int, stop: int) -> bool:
         """The client reports what is wrong with it; from here on the number of permits is unknown."""
         self._shared.count(PulsarEvent.UNREADABLE_MESSAGE_PASSED)
-        self.permits.exact = False
+        self.permits.lose_count()
         return self.in_turn(data, start, stop)
 
     def in_turn(self, data: bytes, start: int, stop: int) -> bool:
@@ -272,7 +235,7 @@ class Consumer:
         try:
             self.permits.grant(self._queue.append(item))
         except OverfullError:
-            if self._reliable:
+            if self.subscriber.reliable:
                 raise
             # The broker would have dropped it too, without permits, and cannot resend it.
             self._shared.count(PulsarEvent.DISPATCH_DROPPED)
@@ -291,7 +254,8 @@ class Consumer:
         op.messages, op.bytes = messages, payload_bytes
         decision = gate.dispatch(op, now_ns)
         if decision is None:
-            self._at_limit = False
+            if self.permits.are_withheld:
+                self.permits.release()
             return 0
         return self._wait_by(decision)
 
@@ -299,14 +263,17 @@ class Consumer:
         action = decision.action
         if action in (Action.ALLOW, Action.REWRITE):
             return 0
-        if action is Action.DROP and not self._reliable:
+        if action is Action.DROP and not self.subscriber.reliable:
             self._shared.count(PulsarEvent.DISPATCH_DROPPED)
             return _DROP
-        self._at_limit = decision.reasons[0].policy == _UNACKED
+        if decision.reasons[0].policy == _UNACKED:
+            self.permits.withhold()
+        else:
+            self.permits.release()
         return max(decision.delay_ns, _SHORTEST_WAIT_NS) if decision.delay_ns else _LONGEST_WAIT_NS
 
     def _passed(self, gate: Gate, entry: Entry, messages: int, now_ns: int) -> None:
-        if self.counts:
+        if self.watch.acknowledgements:
             again = self._unacked.forget(entry)  # a chunk that came twice while an earlier one was awaited
             self._unacked.delivered(entry, messages)
             self._acknowledge(gate, again + self._unacked.forget_surplus(), now_ns)
@@ -351,10 +318,10 @@ class Consumer:
 
     def begin_anew(self, now_ns: int) -> None:
         """The broker resends what is not acknowledged: discard withheld messages, but keep their permits."""
-        if not self._reliable:
+        if not self.subscriber.reliable:
             return  # the broker cannot resend non-persistent messages
         self._drop(now_ns)
-        if self.counts:
+        if self.watch.acknowledgements:
             self._acknowledge(self._current(now_ns), self._unacked.clear(), now_ns)
         self.flow()
 
@@ -362,31 +329,31 @@ class Consumer:
         self._chunks.clear()
         self.permits.grant(self._queue.clear())
         self.gate.abandon(self._op, now_ns)
-        self._at_limit = False
+        self.permits.release()
 
     def gone(self, now_ns: int) -> None:
         """The consumer is closed: discard its withheld messages, and release its place."""
         self._drop(now_ns)
         self._unacked.clear()
         self._wakes_ns = 0
-        self.gate.detach(self.attach)
-        if not self.durable:
+        self.gate.detach(self.subscriber.attach)
+        if not self.subscriber.durable:
             self.subscription_gone()
 
     def subscription_gone(self) -> None:
         """The subscription does not exist any more, unless it has other consumers."""
-        self.gate.detach(self._operation(OperationKind.CREATE_SUBSCRIPTION))
+        self.gate.detach(self.subscriber.operation(OperationKind.CREATE_SUBSCRIPTION))
 
     # -- permits ------------------------------------------------------------------------------------
 
     def granted(self, permits: int) -> bool:
         """The client can take more messages; True if its FLOW passes unchanged."""
-        if not self.is_live:
+        if not self.subscriber.is_live:
             # Brokers take none before they have answered; if this one does, their number is unknown.
-            self.permits.exact = False
+            self.permits.lose_count()
             return True
         self.permits.grant(permits)
-        if self._at_limit:
+        if self.permits.are_withheld:
             return False
         now = self.permits.take(self._held_bytes)
         if now == permits:
@@ -400,12 +367,12 @@ class Consumer:
 
     def flow(self) -> None:
         """Forward the permits that there is room for."""
-        if not self._at_limit:
+        if not self.permits.are_withheld:
             self._send_flow(self.permits.take(self._held_bytes))
 
     def _send_flow(self, permits: int) -> None:
         while permits > 0:
-            flow = pb.Flow(consumer_id=self.consumer_id, message_permits=min(permits, _MAX_FLOW))
+            flow = pb.Flow(consumer_id=self.subscriber.id, message_permits=min(permits, _MAX_FLOW))
             self._connection.up.append(frame_of(flow))
             permits -= _MAX_FLOW
 
@@ -419,7 +386,7 @@ class Consumer:
 
     def redelivering(self, ids: Sequence[pb.MessageIdData], turn: Turn) -> Work[None]:
         """The client requests redelivery of single messages, to any consumer; in slices, too."""
-        if not self.counts:
+        if not self.watch.acknowledgements:
             return
         if len(ids) > _IDS_PER_SLICE:
             yield TURN
@@ -433,11 +400,11 @@ class Consumer:
             self._acknowledge(self._current(turn.now_ns), sum(some), turn.now_ns)
             if len(some) == _IDS_PER_SLICE:
                 yield TURN
-        if self._queue and self._at_limit:
+        if self._queue and self.permits.are_withheld:
             self.pump(turn.now_ns)
 
     def _acknowledge(self, gate: Gate, messages: int, now_ns: int) -> None:
         if messages:
-            op = self._operation(_ACKNOWLEDGE)
+            op = self.subscriber.operation(_ACKNOWLEDGE)
             op.messages = messages
             gate.decide(op, now_ns)

@@ -64,7 +64,9 @@ class Consuming:
     def closes(self) -> list[bytes]:
         """Commands that make the client reopen its consumers elsewhere."""
         consumers = self._delivering.consumers.values()
-        return [close_consumer(consumer.consumer_id) for consumer in consumers if consumer.is_live]
+        return [
+            close_consumer(consumer.subscriber.id) for consumer in consumers if consumer.subscriber.is_live
+        ]
 
     # -- attaching and detaching ---------------------------------------------------------------------------
 
@@ -82,7 +84,7 @@ class Consuming:
         consumer_id = subscribe.consumer_id
         present = self._delivering.consumers.get(consumer_id)
         if present is not None or consumer_id in self._subscribing.held:
-            if present is not None and present.is_for(topic, subscribe.subscription):
+            if present is not None and present.subscriber.is_for(topic, subscribe.subscription):
                 return True  # the broker has its own error for that, and changes nothing
             text = f"consumer id {consumer_id} is in use on this connection"
             return refuse(ServerError.NOT_ALLOWED_ERROR, text)
@@ -118,7 +120,7 @@ class Consuming:
 
         def answered(response: pb.BaseCommand, now_ns: int) -> bool:
             if response.type == _TYPES.SUCCESS:
-                consumer.is_live = True
+                consumer.subscriber.admitted()
                 request.confirmed(gate)
                 return True
             self._delivering.shut(consumer, now_ns)
@@ -147,7 +149,7 @@ class Consuming:
         self._subscribing.give_up(close.consumer_id, now_ns)
         consumer = self._delivering.consumers.get(close.consumer_id)
         if consumer is not None:
-            if consumer.watched:
+            if consumer.watch.messages:
                 self._delivering.expect_closed(close.consumer_id, close.request_id, passes=True)
             self._subscribing.closing(close.consumer_id, close.request_id)
             self._delivering.remove(consumer, now_ns)

@@ -81,7 +81,7 @@ class Delivering:
         gates = self._shared.gates
         most = gates.compiled + _COMPILED_PER_SLICE
         for consumer in list(self.consumers.values()):
-            if self.consumers.get(consumer.consumer_id) is consumer:
+            if self.consumers.get(consumer.subscriber.id) is consumer:
                 consumer.policies_changed(turn.now_ns)
             if gates.compiled >= most:
                 self._choose_handlers()
@@ -95,7 +95,7 @@ class Delivering:
         """Install the handlers that some consumer needs; frames of others then pass at little cost."""
         client, broker = self._live_handlers
         consumers = self.consumers.values()
-        watched = any(consumer.watched for consumer in consumers)
+        watched = any(consumer.watch.messages for consumer in consumers)
         _choose(
             client,
             watched,
@@ -105,7 +105,9 @@ class Delivering:
                 _TYPES.SEEK: self._seek,
             },
         )
-        _choose(client, any(consumer.counts for consumer in consumers), {_TYPES.ACK: self._ack})
+        _choose(
+            client, any(consumer.watch.acknowledgements for consumer in consumers), {_TYPES.ACK: self._ack}
+        )
         _choose(
             broker,
             watched,
@@ -120,16 +122,16 @@ class Delivering:
 
     def add(self, consumer: Consumer) -> None:
         """The broker is asked for a consumer."""
-        self.consumers[consumer.consumer_id] = consumer
-        if consumer.watched or consumer.counts:
+        self.consumers[consumer.subscriber.id] = consumer
+        if consumer.watch:
             self._choose_handlers()
 
     def remove(self, consumer: Consumer, now_ns: int) -> None:
         """Remove a closed consumer; idempotent."""
-        if self.consumers.get(consumer.consumer_id) is consumer:
-            del self.consumers[consumer.consumer_id]
+        if self.consumers.get(consumer.subscriber.id) is consumer:
+            del self.consumers[consumer.subscriber.id]
             consumer.gone(now_ns)
-            if consumer.watched or consumer.counts:
+            if consumer.watch:
                 self._choose_handlers()
 
     def expect_closed(self, consumer_id: int, request_id: int, *, passes: bool) -> None:
@@ -154,9 +156,9 @@ class Delivering:
         self._shared.count(PulsarEvent.CONSUMER_OVERFULL)
         if len(self._entry_bytes) >= _MAX_SIZES:
             self._entry_bytes.pop(next(iter(self._entry_bytes)))
-        self._entry_bytes[consumer.attach.topic] = consumer.permits.entry_bytes
+        self._entry_bytes[consumer.subscriber.topic] = consumer.permits.entry_bytes
         self.shut(consumer, now_ns)
-        self._connection.down.append(close_consumer(consumer.consumer_id))
+        self._connection.down.append(close_consumer(consumer.subscriber.id))
 
     def shut(self, consumer: Consumer, now_ns: int) -> None:
         """Close a consumer here and at the broker; idempotent.
@@ -164,13 +166,13 @@ class Delivering:
         Clients choose the ids of responses: by using one twice they can make the broker's answer to
         one request look like that to another. A consumer that the broker has after all would pass no policy.
         """
-        if self.consumers.get(consumer.consumer_id) is not consumer:
+        if self.consumers.get(consumer.subscriber.id) is not consumer:
             return
         request_id = next(self._connection.requests.own_ids)
-        self.expect_closed(consumer.consumer_id, request_id, passes=False)
+        self.expect_closed(consumer.subscriber.id, request_id, passes=False)
         self.remove(consumer, now_ns)
         self._choose_handlers()
-        self._connection.up.append(close_consumer(consumer.consumer_id, request_id))
+        self._connection.up.append(close_consumer(consumer.subscriber.id, request_id))
 
     # -- what the broker sends ------------------------------------------------------------------------
 
@@ -179,7 +181,7 @@ class Delivering:
         if consumer_id in self._closing:
             return False
         consumer = self.consumers.get(consumer_id)
-        if consumer is None or not consumer.watched:
+        if consumer is None or not consumer.watch.messages:
             return True
         try:
             return consumer.message(data, start, stop, now_ns)
@@ -191,7 +193,7 @@ class Delivering:
         """Another consumer takes over: it gets all that is not acknowledged."""
         change = parse_command(data, start, stop).active_consumer_change
         consumer = self.consumers.get(change.consumer_id)
-        if consumer is not None and consumer.watched and not change.is_active:
+        if consumer is not None and consumer.watch.messages and not change.is_active:
             consumer.begin_anew(now_ns)
         return True
 
@@ -213,12 +215,12 @@ class Delivering:
         if not 0 < permits <= _MAX_PERMITS:
             raise ProtocolError(f"FLOW of {permits} permits, expected 1 to {_MAX_PERMITS}")
         consumer = self.consumers.get(flow.consumer_id)
-        return consumer is None or not consumer.watched or consumer.granted(permits)
+        return consumer is None or not consumer.watch.messages or consumer.granted(permits)
 
     def _ack(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
         ack = parse_command(data, start, stop).ack
         consumer = self.consumers.get(ack.consumer_id)
-        if consumer is None or not consumer.counts:
+        if consumer is None or not consumer.watch.acknowledgements:
             return True
         return self._pass_after(partial(consumer.acknowledging, ack), data, start, stop, now_ns)
 
@@ -242,9 +244,9 @@ class Delivering:
     def _redeliver(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
         command = parse_command(data, start, stop).redeliver_unacknowledged_messages
         consumer = self.consumers.get(command.consumer_id)
-        if consumer is None or not consumer.watched:
+        if consumer is None or not consumer.watch.messages:
             return True
-        if command.message_ids and not consumer.one_by_one:
+        if command.message_ids and not consumer.subscriber.one_by_one:
             work = partial(consumer.redelivering, command.message_ids)
             return self._pass_after(work, data, start, stop, now_ns)
         consumer.begin_anew(now_ns)
@@ -254,7 +256,7 @@ class Delivering:
         """After a successful seek clients drop what they have; most brokers close the consumer as well."""
         seek = parse_command(data, start, stop).seek
         consumer = self.consumers.get(seek.consumer_id)
-        if consumer is not None and consumer.watched:
+        if consumer is not None and consumer.watch.messages:
 
             def answered(response: pb.BaseCommand, now_ns: int) -> bool:
                 if response.type == _TYPES.SUCCESS and self.consumers.get(seek.consumer_id) is consumer:

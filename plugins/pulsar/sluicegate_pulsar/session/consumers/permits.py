@@ -21,18 +21,32 @@ class Permits:
         then all are passed on.
     """
 
-    __slots__ = ("_room_bytes", "entry_bytes", "exact", "outstanding", "waiting")
+    __slots__ = ("_room_bytes", "are_withheld", "entry_bytes", "exact", "outstanding", "waiting")
 
     def __init__(self, room_bytes: int, entry_bytes: int = 0, *, exact: bool = True) -> None:
         self._room_bytes = room_bytes
         self.entry_bytes = entry_bytes or _FIRST_ENTRY_BYTES
         """Size of the largest recent entries, which decays slowly."""
         self.exact = exact
+        self.are_withheld = False
+        """True while the consumer has to acknowledge first."""
         self.outstanding = 0
         """What the broker has and has not used. It is below 0 after a batch with more messages than it had
         permits for, which brokers send."""
         self.waiting = 0
         """Granted, and not passed on yet; below 0 if more was passed on."""
+
+    def lose_count(self) -> None:
+        """It is unknown from here on how many the broker has."""
+        self.exact = False
+
+    def withhold(self) -> None:
+        """Pass none on: the consumer has to acknowledge first."""
+        self.are_withheld = True
+
+    def release(self) -> None:
+        """Pass them on again."""
+        self.are_withheld = False
 
     def grant(self, messages: int) -> None:
         """Add permits of the client, or permits for messages that it never sees.

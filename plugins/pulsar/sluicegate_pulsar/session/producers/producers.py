@@ -32,7 +32,7 @@ class Producers:
         :param operation: by which it was admitted; its SENDs reuse it.
         """
         operation.kind = OperationKind.PUBLISH
-        gate = self._shared.gate(operation.topic, self._connection.client.exempt, now_ns)
+        gate = self._shared.gates.get(operation.topic, self._connection.client.exempt, now_ns)
         producer = self.live[producer_id] = Producer(producer_id, operation, gate)
         self._refs[operation.topic, operation.producer] += 1
         return producer
@@ -43,7 +43,7 @@ class Producers:
         old, new = operation.producer, f"name {name}"
         if old == new:
             return
-        state = self._shared.gate(producer.topic, self._connection.client.exempt, now_ns).state
+        state = self._shared.gates.get(producer.topic, self._connection.client.exempt, now_ns).state
         with state.lock:
             state.producers.rename(old, new)
         self._drop_ref(producer)
@@ -59,7 +59,7 @@ class Producers:
         producer.lifecycle.happens(Event.ENDED)
         del self.live[producer.id]
         if self._drop_ref(producer):
-            gate = self._shared.gate(producer.topic, self._connection.client.exempt, now_ns)
+            gate = self._shared.gates.get(producer.topic, self._connection.client.exempt, now_ns)
             gate.detach(producer.operation)
 
     def close_at_broker(self, producer_id: int) -> None:

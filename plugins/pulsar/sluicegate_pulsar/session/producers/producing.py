@@ -40,10 +40,9 @@ class Producing:
     __slots__ = (
         "_attaching",
         "_connection",
-        "_exempt_gates",
+        "_gates",
         "_leaving",
         "_live",
-        "_live_gates",
         "_lookup",
         "_producers",
         "_publishing",
@@ -55,8 +54,7 @@ class Producing:
 
     def __init__(self, shared: Shared, connection: Connection, lookup: Lookup) -> None:
         self._shared = shared
-        self._live_gates = shared.gates.live
-        self._exempt_gates = shared.gates.exempt
+        self._gates = shared.gates
         self._connection = connection
         self._lookup = lookup
         self._producers = Producers(shared, connection)
@@ -100,8 +98,8 @@ class Producing:
         messages = 1
         if BATCH_TAG in metadata or LONG_TAG in metadata:
             messages = messages_in(metadata)
-        live = self._exempt_gates if self._connection.client.exempt else self._live_gates
-        if live.get(producer.operation.topic) is not producer.gate:
+        gates = self._gates.exempt if self._connection.client.exempt else self._gates.live
+        if gates.get(producer.operation.topic) is not producer.gate:
             self._publishing.gate(producer, now_ns)
         if not (producer.is_plain and messages) or size > producer.size_limit:
             if producer.lifecycle.state is State.CLOSING:

@@ -150,7 +150,7 @@ class Publishing:
 
     def gate(self, producer: Producer, now_ns: int) -> Gate:
         """The current gate of a producer's topic, which the producer uses from here on."""
-        gate = self._shared.gate(producer.topic, self._connection.client.exempt, now_ns)
+        gate = self._shared.gates.get(producer.topic, self._connection.client.exempt, now_ns)
         if gate is not producer.gate:
             producer.use(gate)
             self._connection.attaches()  # the policies changed, and it was compiled again

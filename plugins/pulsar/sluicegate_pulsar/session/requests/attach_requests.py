@@ -156,7 +156,7 @@ class Waiting:
     # -- deciding -------------------------------------------------------------------------------------
 
     def _gate(self, request: Request, now_ns: int) -> Gate:
-        return self._shared.gate(request.attach.topic, self._connection.client.exempt, now_ns)
+        return self._shared.gates.get(request.attach.topic, self._connection.client.exempt, now_ns)
 
     def _attaching(self, request: Request, turn: Turn) -> Work[Gate | None]:
         """Take the places of a request; the gate that admitted it, or None if it is refused."""

@@ -24,29 +24,43 @@ class Shared:
         self.config = config
         self._services = services
         self.gates: GateCache = services.gates
-        self.gate = services.gates.get
-        """`(topic, exempt, now_ns)`: the gate of a topic by its full name (`names.topic_name(...).full`)."""
-        self.budget: Budget = services.budget
+        """Gates of topics by their full names (`names.topic_name(...).full`)."""
         self.publish_memory = PublishMemory(config.publish_queue, services.budget)
         self.refused_messages = RefusedMessages()
         self.brokers = brokers
         self.subscriptions = Subscriptions()
-        self.max_frame_bytes = config.max_frame_bytes
-        self.max_hold_ns = config.max_hold * 1_000_000
-        self.client_tls = config.tls.client is not None
-        """Whether clients speak TLS with the gateway."""
-        self.broker_tls = config.tls.broker is not None
-        """Whether the gateway speaks TLS with the brokers."""
         self.added_delay_ms = 0
         """What fixed delays grow by, so that brokers that are not strict about deliverAt are never early."""
         self.counts: Counter[str] = Counter()
         self.reports = Reports()
         """Refusals by the broker that are to be logged."""
-        self.sessions = 0
-        """Connections open now."""
         self.wall_ms = services.wall_ms
         """Wall-clock milliseconds since 1970 at a monotonic time."""
         self.first_seen = FirstSeen()
+
+    @property
+    def budget(self) -> Budget:
+        """Bytes that all sessions may hold together."""
+        return self._services.budget
+
+    @property
+    def max_hold_ns(self) -> int:
+        """How long a request may be held."""
+        return self.config.max_hold * 1_000_000
+
+    @property
+    def client_tls(self) -> bool:
+        """Whether clients speak TLS with the gateway."""
+        return self.config.tls.client is not None
+
+    @property
+    def broker_tls(self) -> bool:
+        """Whether the gateway speaks TLS with the brokers."""
+        return self.config.tls.broker is not None
+
+    def delays_grow_by(self, ms: int) -> None:
+        """It is known how strictly the brokers delay; see `added_delay_ms`."""
+        self.added_delay_ms = ms
 
     def is_exempt(self, principal: str) -> bool:
         """Whether an authenticated principal skips counts, rates and factors."""
