@@ -8,6 +8,7 @@ import base64
 import json
 from collections.abc import Callable
 
+from sluicegate.broker import ToClient
 from sluicegate.broker.broker_ports import Address
 from sluicegate.model import ANONYMOUS, CloseReason, ConnectionClose, written_out
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
@@ -16,7 +17,8 @@ from sluicegate_pulsar.codec.frames import command_frame, command_type, parse_co
 from sluicegate_pulsar.codec.own_frames import NO_REQUEST, error
 from sluicegate_pulsar.codec.pulsar_pb2 import ServerError
 from sluicegate_pulsar.events import PulsarClose, PulsarEvent
-from sluicegate_pulsar.session.requests.connection import Connection, Handler
+from sluicegate_pulsar.session.requests.connection import Connection
+from sluicegate_pulsar.session.requests.handling import PASS, TAKEN, Handled, Handler
 from sluicegate_pulsar.session.shared.refusals import is_cpp
 from sluicegate_pulsar.session.shared.shared import Shared
 
@@ -73,14 +75,14 @@ class Handshake:
         """Handlers of the broker's commands."""
         return {_TYPES.CONNECTED: self._connected}
 
-    def too_early(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+    def too_early(self, data: bytes, start: int, stop: int, now_ns: int) -> Handled:
         """Close a client that sends a command before CONNECT."""
         raise ProtocolError(f"command {command_type(data, start)} before CONNECTED")
 
-    def _again(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+    def _again(self, data: bytes, start: int, stop: int, now_ns: int) -> Handled:
         raise ProtocolError("CONNECT on a connection that is open already")
 
-    def _connect(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+    def _connect(self, data: bytes, start: int, stop: int, now_ns: int) -> Handled:
         if self._is_begun:
             raise ProtocolError("CONNECT twice")
         self._is_begun = True
@@ -91,7 +93,7 @@ class Handshake:
         target = connect.proxy_to_broker_url
         if not target:
             self._forward(data[start:stop], self._addresses)
-            return False
+            return TAKEN
         address = self._shared.brokers.target(target)
         if address is None:
             self._shared.count(PulsarEvent.UNKNOWN_BROKER_REFUSED)
@@ -99,12 +101,12 @@ class Handshake:
                 PulsarClose.UNKNOWN_BROKER,
                 f"broker {target[:200]} is not known to this gateway (see known_brokers)",
             )
-            return False
+            return TAKEN
         # The connection is direct: with this field the broker would take the gateway for a proxy to another.
         connect.ClearField("proxy_to_broker_url")
         self._connection.client.names_broker()
         self._forward(command_frame(command), (address,))
-        return False
+        return TAKEN
 
     def _forward(self, connect: bytes, addresses: tuple[Address, ...]) -> None:
         """Keep a CONNECT until its broker is connected."""
@@ -118,21 +120,21 @@ class Handshake:
         self._refuse(ConnectionClose.UPSTREAM_UNREACHABLE, text)
 
     def _refuse(self, counter: CloseReason, text: str) -> None:
-        self._connection.down.append(error(NO_REQUEST, ServerError.SERVICE_NOT_READY, text))
+        self._connection.send_down(error(NO_REQUEST, ServerError.SERVICE_NOT_READY, text))
         self._connection.close(counter, text)
 
     def dialled(self) -> None:
         """The broker is connected: forward the client's CONNECT."""
-        self._connection.up.append(self._first)
+        self._connection.send_up(self._first)
         self._connection.memory.give(len(self._first))
         self._first = b""
 
-    def _auth_response(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+    def _auth_response(self, data: bytes, start: int, stop: int, now_ns: int) -> Handled:
         if not self._is_begun:
             raise ProtocolError("AUTH_RESPONSE before CONNECT")
-        return True
+        return PASS
 
-    def _connected(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+    def _connected(self, data: bytes, start: int, stop: int, now_ns: int) -> Handled:
         """The broker accepted the client."""
         client = self._connection.client
         if client.is_ready:
@@ -144,11 +146,10 @@ class Handshake:
         size = connected.max_message_size or _BROKERS_SIZE
         advertised = self._shared.advertised_size(size) if is_cpp(client.version) else size
         if not _hide(connected.feature_flags) and advertised == size:
-            return True
+            return PASS
         if advertised < size:
             connected.max_message_size = advertised
-        self._connection.down.append(command_frame(command))
-        return False
+        return (ToClient(command_frame(command)),)
 
 
 def _hide(flags: pb.FeatureFlags) -> bool:

@@ -28,7 +28,8 @@ from sluicegate_pulsar.events import PulsarClose
 from sluicegate_pulsar.session.consumers.consuming import Consuming
 from sluicegate_pulsar.session.handshake import Handshake
 from sluicegate_pulsar.session.producers.producing import Producing
-from sluicegate_pulsar.session.requests.connection import Connection, Handler
+from sluicegate_pulsar.session.requests.connection import Connection
+from sluicegate_pulsar.session.requests.handling import Handler
 from sluicegate_pulsar.session.requests.lookup import Lookup
 from sluicegate_pulsar.session.requests.reading import Reading
 from sluicegate_pulsar.session.requests.stream import MESSAGE_WORK, SEND_WORK, Bounds, Stream
@@ -73,7 +74,7 @@ class PulsarSession(BaseSession):
         self._from_client = Stream(
             shared.budget,
             Bounds(largest, command, checks_lists=True, work=SEND_WORK),
-            connection.up,
+            connection.out,
             ToUpstream,
             connection.reading,
             connection.give_way,
@@ -83,7 +84,7 @@ class PulsarSession(BaseSession):
         self._from_broker = Stream(
             shared.budget,
             Bounds(largest, largest, checks_lists=False, work=MESSAGE_WORK),
-            connection.down,
+            connection.out,
             ToClient,
             self._broker_reading,
             self._broker_gives_way,
@@ -283,13 +284,10 @@ class PulsarSession(BaseSession):
     def _finish(self, out: list[Command], now_ns: int) -> Sequence[Command]:
         """Add the handlers' pending work: bytes for either side, questions, wake-ups, pauses, the end."""
         connection = self.connection
-        if connection.up:
-            self._from_client.flush(out)
+        self._from_client.flush(out)
         while self._from_client.has_frames and not connection.reading.stops and connection.closing is None:
             self._walk(self._from_client, b"", now_ns, out)
             self._from_client.flush(out)
-        if connection.down:
-            self._from_broker.flush(out)
         if connection.closing is not None:
             out.append(Close(*connection.closing))
             return out

@@ -2,12 +2,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluicegate.broker import Buffer, Command, ToClient, ToUpstream
+from sluicegate.broker import PASS, Command, ToClient, ToUpstream
 from sluicegate.engine.budget import Budget
 from sluicegate.sessions.pieces import NoRoomError
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import command_frame
+from sluicegate_pulsar.session.requests.handling import TAKEN, Handled
 from sluicegate_pulsar.session.requests.reading import Reading
 from sluicegate_pulsar.session.requests.stream import SEND_WORK, Bounds, Stream
 
@@ -21,11 +22,11 @@ FLOW = command_frame(
 
 
 def stream(
-    parts: list[Buffer] | None = None, budget: Budget | None = None, reading: Reading | None = None
+    pending: list[Command] | None = None, budget: Budget | None = None, reading: Reading | None = None
 ) -> Stream:
     budget, reading = budget or Budget(10_000), reading or Reading()
     bounds = Bounds(1_000, 1_000, checks_lists=False, work=SEND_WORK)
-    return Stream(budget, bounds, parts if parts is not None else [], ToUpstream, reading, reading.stop)
+    return Stream(budget, bounds, pending if pending is not None else [], ToUpstream, reading, reading.stop)
 
 
 def sent(out: list[Command]) -> bytes:
@@ -37,26 +38,26 @@ def sent(out: list[Command]) -> bytes:
 def test_frames_pass_and_are_replaced_alike_however_they_arrive(
     frames: list[bytes], data: st.DataObject
 ) -> None:
-    parts: list[Buffer] = []
+    pending: list[Command] = []
     seen: list[bytes] = []
 
-    def replace(buffer: bytes, start: int, stop: int, now_ns: int) -> bool:
+    def replace(buffer: bytes, start: int, stop: int, now_ns: int) -> Handled:
         seen.append(buffer[start:stop])
-        parts.append(b"<replaced>")
-        return False
+        pending.append(ToUpstream(b"<before>"))
+        return (ToUpstream(b"<replaced>"),)
 
-    def look(buffer: bytes, start: int, stop: int, now_ns: int) -> bool:
+    def look(buffer: bytes, start: int, stop: int, now_ns: int) -> Handled:
         seen.append(buffer[start:stop])
-        return True
+        return PASS
 
-    it = stream(parts)
+    it = stream(pending)
     it.handle({pb.BaseCommand.LOOKUP: replace, pb.BaseCommand.FLOW: look})
     whole = b"".join(frames)
     cuts = sorted(data.draw(st.sets(st.integers(0, len(whole)))))
     out: list[Command] = []
     for begin, end in zip([0, *cuts], [*cuts, len(whole)], strict=True):
         it.walk(whole[begin:end], 0, out)
-    assert sent(out) == b"".join(b"<replaced>" if frame == LOOKUP else frame for frame in frames)
+    assert sent(out) == b"".join(b"<before><replaced>" if frame == LOOKUP else frame for frame in frames)
     assert seen == [frame for frame in frames if frame != PING]
     assert it.held_bytes == 0
 
@@ -74,9 +75,9 @@ def test_frames_behind_a_stop_wait_until_it_ends() -> None:
     reading = Reading()
     it = stream(reading=reading)
 
-    def stop(buffer: bytes, start: int, stop_: int, now_ns: int) -> bool:
+    def stop(buffer: bytes, start: int, stop_: int, now_ns: int) -> Handled:
         reading.stop()
-        return False
+        return TAKEN
 
     it.handle({pb.BaseCommand.LOOKUP: stop})
     out: list[Command] = []
@@ -95,9 +96,9 @@ def test_a_small_frame_that_arrives_during_a_stop_does_not_wait_for_the_size_of_
     reading = Reading()
     it = stream(reading=reading)
 
-    def stop(buffer: bytes, start: int, stop_: int, now_ns: int) -> bool:
+    def stop(buffer: bytes, start: int, stop_: int, now_ns: int) -> Handled:
         reading.stop()
-        return True
+        return PASS
 
     it.handle({pb.BaseCommand.FLOW: stop})
     out: list[Command] = []

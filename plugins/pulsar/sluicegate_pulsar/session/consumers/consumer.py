@@ -23,6 +23,7 @@ from sluicegate_pulsar.session.consumers.subscriber import Subscriber, Watch
 from sluicegate_pulsar.session.consumers.unacked import Entry, Unacked
 from sluicegate_pulsar.session.consumers.withheld import OVERHEAD, OverfullError, Withheld, WithheldQueue
 from sluicegate_pulsar.session.requests.connection import Connection
+from sluicegate_pulsar.session.requests.handling import PASS, TAKEN, Handled
 from sluicegate_pulsar.session.shared.shared import Shared
 
 _UNACKED = "max_unacked_messages_per_consumer"
@@ -122,13 +123,13 @@ class Consumer:
 
     # -- messages -----------------------------------------------------------------------------------
 
-    def message(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
-        """A message from the broker; True if it passes unchanged.
+    def message(self, data: bytes, start: int, stop: int, now_ns: int) -> Handled:
+        """A message from the broker; PASS if it passes unchanged.
 
         :raises withheld.OverfullError: if there is no room to withhold it.
         """
         if self.watch.glances and not self._queue and self._is_due(data, start, stop, now_ns):
-            return True
+            return PASS
         try:
             head = read_message(data, start, stop)
         except ProtocolError:
@@ -147,7 +148,9 @@ class Consumer:
             and (gate.delay is not None or bool(self._chunks))
         )
 
-    def _chunk(self, gate: Gate, data: bytes, start: int, stop: int, head: MessageHead, now_ns: int) -> bool:
+    def _chunk(
+        self, gate: Gate, data: bytes, start: int, stop: int, head: MessageHead, now_ns: int
+    ) -> Handled:
         """A chunk waits for those before it, and those that waited for it follow."""
         chunk = head.metadata
         if self._chunks.is_early(chunk):
@@ -158,16 +161,16 @@ class Consumer:
             self.permits.grant(head.messages)
             self.flow()
             self._wake(_LONGEST_WAIT_NS, now_ns)
-            return False
-        passes = self._arrived(gate, data, start, stop, head, now_ns)
+            return TAKEN
+        handled = self._arrived(gate, data, start, stop, head, now_ns)
         followers = self._chunks.passed(chunk, now_ns)
         if not followers:
-            return passes
-        if passes:
-            self._connection.down.append(data[start:stop])
+            return handled
+        if handled is PASS:
+            self._connection.send_down(data[start:stop])
         self._append(followers)
         self.pump(now_ns)
-        return False
+        return TAKEN
 
     def _append(self, chunks: Iterable[Withheld]) -> None:
         """Withhold chunks in their turn that have waited for others."""
@@ -176,8 +179,8 @@ class Consumer:
 
     def _arrived(
         self, gate: Gate, data: bytes, start: int, stop: int, head: MessageHead, now_ns: int
-    ) -> bool:
-        """Handle a message in its turn; True if it passes unchanged."""
+    ) -> Handled:
+        """Handle a message in its turn; PASS if it passes unchanged."""
         messages = head.messages
         # All non-persistent messages have the id 0:0, and none is ever redelivered.
         entry = (head.ledger_id, head.entry_id) if self.subscriber.reliable else (0, next(self._numbers))
@@ -190,14 +193,14 @@ class Consumer:
                 self._passed(gate, entry, messages, now_ns)
                 if self.permits.waiting:
                     self.flow()
-                return True
+                return PASS
             if wait_ns == _DROP:
                 self.permits.grant(messages)
                 self.flow()
-                return False
+                return TAKEN
             self._wake(wait_ns, now_ns)
         self._withhold(Withheld.of(data, start, stop, head, entry, dates))
-        return False
+        return TAKEN
 
     def _dates(self, gate: Gate, data: bytes, head: MessageHead, entry: Entry, now_ns: int) -> Dates | None:
         rule = gate.delay
@@ -218,18 +221,18 @@ class Consumer:
         # One that lies ahead may be the gateway's own, for what came later than its producer says.
         return published_ms + rule.fixed_ms <= wall_ms and deliver_at_ms <= wall_ms
 
-    def _unreadable(self, data: bytes, start: int, stop: int) -> bool:
+    def _unreadable(self, data: bytes, start: int, stop: int) -> Handled:
         """The client reports what is wrong with it; from here on the number of permits is unknown."""
         self._shared.count(PulsarEvent.UNREADABLE_MESSAGE_PASSED)
         self.permits.lose_count()
         return self.in_turn(data, start, stop)
 
-    def in_turn(self, data: bytes, start: int, stop: int) -> bool:
-        """A frame that must not overtake messages; True if it passes unchanged."""
+    def in_turn(self, data: bytes, start: int, stop: int) -> Handled:
+        """A frame that must not overtake messages; PASS if it passes unchanged."""
         if not self._queue:
-            return True
+            return PASS
         self._withhold(Withheld(data[start:stop], None))
-        return False
+        return TAKEN
 
     def _withhold(self, item: Withheld) -> None:
         try:
@@ -300,7 +303,7 @@ class Consumer:
             if wait_ns == _DROP:
                 self.permits.grant(item.messages)
             elif item.frame:
-                self._connection.down.append(item.frame)
+                self._connection.send_down(item.frame)
                 if item.entry is not None:
                     self._passed(gate, item.entry, item.messages, now_ns)
         self.flow()
@@ -346,20 +349,20 @@ class Consumer:
 
     # -- permits ------------------------------------------------------------------------------------
 
-    def granted(self, permits: int) -> bool:
-        """The client can take more messages; True if its FLOW passes unchanged."""
+    def granted(self, permits: int) -> Handled:
+        """The client can take more messages; PASS if its FLOW passes unchanged."""
         if not self.subscriber.is_live:
             # Brokers take none before they have answered; if this one does, their number is unknown.
             self.permits.lose_count()
-            return True
+            return PASS
         self.permits.grant(permits)
         if self.permits.are_withheld:
-            return False
+            return TAKEN
         now = self.permits.take(self._held_bytes)
         if now == permits:
-            return True
+            return PASS
         self._send_flow(now)
-        return False
+        return TAKEN
 
     @property
     def _held_bytes(self) -> int:
@@ -373,7 +376,7 @@ class Consumer:
     def _send_flow(self, permits: int) -> None:
         while permits > 0:
             flow = pb.Flow(consumer_id=self.subscriber.id, message_permits=min(permits, _MAX_FLOW))
-            self._connection.up.append(frame_of(flow))
+            self._connection.send_up(frame_of(flow))
             permits -= _MAX_FLOW
 
     # -- acknowledgements ---------------------------------------------------------------------------

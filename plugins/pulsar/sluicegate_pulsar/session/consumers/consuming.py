@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from functools import partial
 
+from sluicegate.broker import ToClient
 from sluicegate.engine.gate import Gate
 from sluicegate.model import Operation, OperationKind
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
@@ -15,7 +16,8 @@ from sluicegate_pulsar.names import topic_name
 from sluicegate_pulsar.session.consumers.consumer import Consumer
 from sluicegate_pulsar.session.consumers.delivering import Delivering
 from sluicegate_pulsar.session.requests.attach_requests import Request, Waiting
-from sluicegate_pulsar.session.requests.connection import Connection, Handler
+from sluicegate_pulsar.session.requests.connection import Connection
+from sluicegate_pulsar.session.requests.handling import PASS, TAKEN, Handled, Handler
 from sluicegate_pulsar.session.requests.lookup import Lookup
 from sluicegate_pulsar.session.shared.refusals import consumer_refusal
 from sluicegate_pulsar.session.shared.shared import Shared
@@ -70,7 +72,7 @@ class Consuming:
 
     # -- attaching and detaching ---------------------------------------------------------------------------
 
-    def _subscribe(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+    def _subscribe(self, data: bytes, start: int, stop: int, now_ns: int) -> Handled:
         subscribe = parse_command(data, start, stop).subscribe
         self._connection.attaches()
         refuse = partial(self._subscribing.refuse, subscribe.request_id)
@@ -85,7 +87,7 @@ class Consuming:
         present = self._delivering.consumers.get(consumer_id)
         if present is not None or consumer_id in self._subscribing.held:
             if present is not None and present.subscriber.is_for(topic, subscribe.subscription):
-                return True  # the broker has its own error for that, and changes nothing
+                return PASS  # the broker has its own error for that, and changes nothing
             text = f"consumer id {consumer_id} is in use on this connection"
             return refuse(ServerError.NOT_ALLOWED_ERROR, text)
         if len(self._delivering.consumers) + len(self._subscribing.held) >= _MAX_CONSUMERS:
@@ -93,7 +95,7 @@ class Consuming:
             return refuse(ServerError.TOO_MANY_REQUESTS, text)
         connection, subscription = self._connection, subscribe.subscription
         if not self._subscribing.has_short_names(subscribe.request_id, subscription):
-            return False
+            return TAKEN
         attach = Operation(
             OperationKind.ATTACH_CONSUMER,
             topic,
@@ -118,33 +120,33 @@ class Consuming:
             self._delivering.entry_bytes(request.attach.topic),
         )
 
-        def answered(response: pb.BaseCommand, now_ns: int) -> bool:
+        def answered(response: pb.BaseCommand, now_ns: int) -> Handled:
             if response.type == _TYPES.SUCCESS:
                 consumer.subscriber.admitted()
                 request.confirmed(gate)
-                return True
+                return PASS
             self._delivering.shut(consumer, now_ns)
             request.take_back(gate)
-            return True
+            return PASS
 
         self._delivering.add(consumer)
         self._subscribing.forwarded(request, answered)
 
-    def _unsubscribe(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+    def _unsubscribe(self, data: bytes, start: int, stop: int, now_ns: int) -> Handled:
         unsubscribe = parse_command(data, start, stop).unsubscribe
         consumer = self._delivering.consumers.get(unsubscribe.consumer_id)
         if consumer is not None:
 
-            def answered(response: pb.BaseCommand, now_ns: int) -> bool:
+            def answered(response: pb.BaseCommand, now_ns: int) -> Handled:
                 if response.type == _TYPES.SUCCESS:
                     self._delivering.shut(consumer, now_ns)
                     consumer.subscription_gone()
-                return True
+                return PASS
 
             self._connection.requests.expect(unsubscribe.request_id, answered)
-        return True
+        return PASS
 
-    def _close(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+    def _close(self, data: bytes, start: int, stop: int, now_ns: int) -> Handled:
         close = parse_command(data, start, stop).close_consumer
         self._subscribing.give_up(close.consumer_id, now_ns)
         consumer = self._delivering.consumers.get(close.consumer_id)
@@ -153,17 +155,16 @@ class Consuming:
                 self._delivering.expect_closed(close.consumer_id, close.request_id, passes=True)
             self._subscribing.closing(close.consumer_id, close.request_id)
             self._delivering.remove(consumer, now_ns)
-        return True
+        return PASS
 
-    def _closed_by_broker(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+    def _closed_by_broker(self, data: bytes, start: int, stop: int, now_ns: int) -> Handled:
         command = parse_command(data, start, stop)
         consumer = self._delivering.consumers.get(command.close_consumer.consumer_id)
         if consumer is not None:
             self._delivering.remove(consumer, now_ns)
         if not self._lookup.reassign(command.close_consumer):
-            return True
-        self._connection.down.append(command_frame(command))
-        return False
+            return PASS
+        return (ToClient(command_frame(command)),)
 
     def parting(self, now_ns: int) -> Iterator[None]:
         """The connection is closed: detach all its consumers, in slices."""

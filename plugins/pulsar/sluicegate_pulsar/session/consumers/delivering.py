@@ -16,7 +16,8 @@ from sluicegate_pulsar.codec.own_frames import close_consumer
 from sluicegate_pulsar.events import PulsarEvent
 from sluicegate_pulsar.session.consumers.consumer import Consumer
 from sluicegate_pulsar.session.consumers.withheld import OverfullError
-from sluicegate_pulsar.session.requests.connection import Connection, Handler
+from sluicegate_pulsar.session.requests.connection import Connection
+from sluicegate_pulsar.session.requests.handling import PASS, TAKEN, Handled, Handler
 from sluicegate_pulsar.session.shared.shared import Shared
 
 _TYPES = pb.BaseCommand.Type
@@ -141,12 +142,12 @@ class Delivering:
         :param passes: whether the broker's answer is for the client.
         """
 
-        def answered(response: pb.BaseCommand, now_ns: int) -> bool:
+        def answered(response: pb.BaseCommand, now_ns: int) -> Handled:
             left = self._closing.pop(consumer_id, 1) - 1
             if left:
                 self._closing[consumer_id] = left
             self._choose_handlers()
-            return passes
+            return PASS if passes else TAKEN
 
         self._connection.requests.expect(request_id, answered)
         self._closing[consumer_id] = self._closing.get(consumer_id, 0) + 1
@@ -158,7 +159,7 @@ class Delivering:
             self._entry_bytes.pop(next(iter(self._entry_bytes)))
         self._entry_bytes[consumer.subscriber.topic] = consumer.permits.entry_bytes
         self.shut(consumer, now_ns)
-        self._connection.down.append(close_consumer(consumer.subscriber.id))
+        self._connection.send_down(close_consumer(consumer.subscriber.id))
 
     def shut(self, consumer: Consumer, now_ns: int) -> None:
         """Close a consumer here and at the broker; idempotent.
@@ -172,99 +173,101 @@ class Delivering:
         self.expect_closed(consumer.subscriber.id, request_id, passes=False)
         self.remove(consumer, now_ns)
         self._choose_handlers()
-        self._connection.up.append(close_consumer(consumer.subscriber.id, request_id))
+        self._connection.send_up(close_consumer(consumer.subscriber.id, request_id))
 
     # -- what the broker sends ------------------------------------------------------------------------
 
-    def _message(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+    def _message(self, data: bytes, start: int, stop: int, now_ns: int) -> Handled:
         consumer_id = consumer_of(data, start, stop)
         if consumer_id in self._closing:
-            return False
+            return TAKEN
         consumer = self.consumers.get(consumer_id)
         if consumer is None or not consumer.watch.messages:
-            return True
+            return PASS
         try:
             return consumer.message(data, start, stop, now_ns)
         except OverfullError:
             self._overfull(consumer, now_ns)
-            return False
+            return TAKEN
 
-    def _active_changed(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+    def _active_changed(self, data: bytes, start: int, stop: int, now_ns: int) -> Handled:
         """Another consumer takes over: it gets all that is not acknowledged."""
         change = parse_command(data, start, stop).active_consumer_change
         consumer = self.consumers.get(change.consumer_id)
         if consumer is not None and consumer.watch.messages and not change.is_active:
             consumer.begin_anew(now_ns)
-        return True
+        return PASS
 
-    def _reached_end(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+    def _reached_end(self, data: bytes, start: int, stop: int, now_ns: int) -> Handled:
         consumer = self.consumers.get(parse_command(data, start, stop).reached_end_of_topic.consumer_id)
         if consumer is None:
-            return True
+            return PASS
         try:
             return consumer.in_turn(data, start, stop)
         except OverfullError:
             self._overfull(consumer, now_ns)
-            return False
+            return TAKEN
 
     # -- what the client sends --------------------------------------------------------------------------
 
-    def _flow(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+    def _flow(self, data: bytes, start: int, stop: int, now_ns: int) -> Handled:
         flow = parse_command(data, start, stop).flow
         permits = flow.message_permits
         if not 0 < permits <= _MAX_PERMITS:
             raise ProtocolError(f"FLOW of {permits} permits, expected 1 to {_MAX_PERMITS}")
         consumer = self.consumers.get(flow.consumer_id)
-        return consumer is None or not consumer.watch.messages or consumer.granted(permits)
+        if consumer is None or not consumer.watch.messages:
+            return PASS
+        return consumer.granted(permits)
 
-    def _ack(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+    def _ack(self, data: bytes, start: int, stop: int, now_ns: int) -> Handled:
         ack = parse_command(data, start, stop).ack
         consumer = self.consumers.get(ack.consumer_id)
         if consumer is None or not consumer.watch.acknowledgements:
-            return True
+            return PASS
         return self._pass_after(partial(consumer.acknowledging, ack), data, start, stop, now_ns)
 
     def _pass_after(
         self, work: Callable[[Turn], Work[None]], data: bytes, start: int, stop: int, now_ns: int
-    ) -> bool:
-        """Let a frame pass after work that may take long; True if it passes unchanged."""
+    ) -> Handled:
+        """Let a frame pass after work that may take long; PASS if it passes unchanged."""
         frame = b""
 
         def done(result: None, now_ns: int) -> None:
             self._connection.memory.give(len(frame))
-            self._connection.up.append(frame)
+            self._connection.send_up(frame)
 
         task = Task(self._connection.wait, done, now_ns)
         if not isinstance(task.begin(work(task)), Running):
-            return True
+            return PASS
         frame = data[start:stop]
         self._connection.memory.keep(len(frame))
-        return False
+        return TAKEN
 
-    def _redeliver(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+    def _redeliver(self, data: bytes, start: int, stop: int, now_ns: int) -> Handled:
         command = parse_command(data, start, stop).redeliver_unacknowledged_messages
         consumer = self.consumers.get(command.consumer_id)
         if consumer is None or not consumer.watch.messages:
-            return True
+            return PASS
         if command.message_ids and not consumer.subscriber.one_by_one:
             work = partial(consumer.redelivering, command.message_ids)
             return self._pass_after(work, data, start, stop, now_ns)
         consumer.begin_anew(now_ns)
-        return True
+        return PASS
 
-    def _seek(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+    def _seek(self, data: bytes, start: int, stop: int, now_ns: int) -> Handled:
         """After a successful seek clients drop what they have; most brokers close the consumer as well."""
         seek = parse_command(data, start, stop).seek
         consumer = self.consumers.get(seek.consumer_id)
         if consumer is not None and consumer.watch.messages:
 
-            def answered(response: pb.BaseCommand, now_ns: int) -> bool:
+            def answered(response: pb.BaseCommand, now_ns: int) -> Handled:
                 if response.type == _TYPES.SUCCESS and self.consumers.get(seek.consumer_id) is consumer:
                     consumer.begin_anew(now_ns)
-                return True
+                return PASS
 
             self._connection.requests.expect(seek.request_id, answered)
-        return True
+        return PASS
 
     def parting(self, now_ns: int) -> Iterator[None]:
         """The connection is closed: detach all its consumers, in slices."""

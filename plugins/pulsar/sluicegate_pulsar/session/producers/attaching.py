@@ -17,6 +17,7 @@ from sluicegate_pulsar.session.producer_state.producer import Producer
 from sluicegate_pulsar.session.producers.producers import Producers
 from sluicegate_pulsar.session.requests.attach_requests import Request, Waiting
 from sluicegate_pulsar.session.requests.connection import Connection
+from sluicegate_pulsar.session.requests.handling import PASS, TAKEN, Handled
 from sluicegate_pulsar.session.shared.refusals import producer_refusal
 from sluicegate_pulsar.session.shared.shared import Shared
 
@@ -48,17 +49,17 @@ class Attaching(Waiting):
         self._producers = producers
         self._on_refused = on_refused
 
-    def attach(self, request: "pb.Producer", frame: bytes, now_ns: int) -> bool:
+    def attach(self, request: "pb.Producer", frame: bytes, now_ns: int) -> Handled:
         """Decide a PRODUCER.
 
         :param request: the command.
         :param frame: the whole frame, which is kept if it has to wait.
-        :return: True if it passes unchanged.
+        :return: PASS if it passes unchanged.
         """
         request_id = request.request_id
         if request.producer_id in self._producers.live:
             # The broker decides, and the open producer stays in any case.
-            return True
+            return PASS
         if request.producer_id in self.held:
             return self.refuse(
                 request_id, ServerError.SERVICE_NOT_READY, "Producer is already waiting to attach"
@@ -73,7 +74,7 @@ class Attaching(Waiting):
             return self.refuse(request_id, ServerError.INVALID_TOPIC_NAME, text)
         connection, name = self._connection, request.producer_name
         if not self.has_short_names(request_id, name, request.initial_subscription_name):
-            return False
+            return TAKEN
         own = f"id {request.producer_id} of {connection.client.label}"
         names = (topic, connection.client.principal, connection.client.label)
         attach = Operation(_ATTACH, *names, producer=f"name {name}" if name else own)
@@ -87,7 +88,7 @@ class Attaching(Waiting):
         """A request is forwarded; the broker's response may undo it."""
         producer = self._producers.attach(request.number, request.attach, now_ns)
 
-        def on_response(response: pb.BaseCommand, now_ns: int) -> bool:
+        def on_response(response: pb.BaseCommand, now_ns: int) -> Handled:
             is_success = response.type == _TYPES.PRODUCER_SUCCESS
             if self._producers.live.get(producer.id) is producer:
                 if is_success:
@@ -105,6 +106,6 @@ class Attaching(Waiting):
                 request.confirmed(self._gate(request, now_ns))
             else:
                 request.take_back(self._gate(request, now_ns))
-            return True
+            return PASS
 
         self.forwarded(request, on_response)

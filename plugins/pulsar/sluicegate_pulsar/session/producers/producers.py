@@ -7,6 +7,7 @@ from sluicegate_pulsar.codec.own_frames import close_producer
 from sluicegate_pulsar.session.producer_state.lifecycle import Event
 from sluicegate_pulsar.session.producer_state.producer import Producer
 from sluicegate_pulsar.session.requests.connection import Connection
+from sluicegate_pulsar.session.requests.handling import TAKEN
 from sluicegate_pulsar.session.shared.shared import Shared
 
 
@@ -65,8 +66,8 @@ class Producers:
     def close_at_broker(self, producer_id: int) -> None:
         """Close a producer at the broker that the client does not have, or no longer has."""
         request_id = next(self._connection.requests.own_ids)
-        self._connection.requests.expect(request_id, lambda response, now_ns: False)
-        self._connection.up.append(close_producer(producer_id, request_id))
+        self._connection.requests.expect(request_id, lambda response, now_ns: TAKEN)
+        self._connection.send_up(close_producer(producer_id, request_id))
 
     def _drop_ref(self, producer: Producer) -> bool:
         """Forget one use of a producer's name on this connection; True if it was the last."""

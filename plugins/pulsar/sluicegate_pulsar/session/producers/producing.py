@@ -6,6 +6,7 @@ producers.
 
 from collections.abc import Iterator
 
+from sluicegate.broker import ToClient, ToUpstream
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.entries import BATCH_TAG, LONG_TAG, messages_in
 from sluicegate_pulsar.codec.frames import command_frame, frame_of, parse_command
@@ -20,7 +21,8 @@ from sluicegate_pulsar.session.producers.producers import Producers
 from sluicegate_pulsar.session.producers.publish_queues import PublishQueues
 from sluicegate_pulsar.session.producers.publishing import Publishing, sent_of
 from sluicegate_pulsar.session.producers.reopening import Reopening
-from sluicegate_pulsar.session.requests.connection import Connection, Handler
+from sluicegate_pulsar.session.requests.connection import Connection
+from sluicegate_pulsar.session.requests.handling import PASS, TAKEN, Handled, Handler
 from sluicegate_pulsar.session.requests.lookup import Lookup
 from sluicegate_pulsar.session.shared.broker_refusals import explained
 from sluicegate_pulsar.session.shared.refusals import send_code
@@ -88,7 +90,7 @@ class Producing:
 
     # -- messages -------------------------------------------------------------------------------------
 
-    def _send(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+    def _send(self, data: bytes, start: int, stop: int, now_ns: int) -> Handled:
         # <hot> Runs for every message.
         producer_id, _, _, _, _, size, begin, end = fields = send_fields(data, start, stop)
         producer = self._live.get(producer_id)
@@ -107,12 +109,12 @@ class Producing:
             return self._publishing.send(producer, sent_of((data, start, stop, head_of(fields))), now_ns)
         decision = producer.publish(messages, size, now_ns)
         if decision is None:
-            return True
+            return PASS
         return self._publishing.held(
             producer, decision, sent_of((data, start, stop, head_of(fields))), now_ns
         )
 
-    def _stray(self, producer_id: int) -> bool:
+    def _stray(self, producer_id: int) -> Handled:
         """Close the connection for a message of an unknown producer, unless it crossed a close."""
         if producer_id in self._recent:
             self._shared.count(PulsarEvent.SEND_AFTER_CLOSE)
@@ -120,31 +122,31 @@ class Producing:
             client = self._connection.client.label
             detail = f"SEND for producer id {producer_id}, which is not open, from {client}"
             self._connection.close(PulsarClose.SEND_WITHOUT_PRODUCER, detail)
-        return False
+        return TAKEN
 
-    def _answer(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+    def _answer(self, data: bytes, start: int, stop: int, now_ns: int) -> Handled:
         """The broker has answered a message; refusals queued after it may be due now."""
         # <hot> Runs for every message.
         producer_id = producer_of(data, start, stop)
         producer = self._live.get(producer_id) or self._leaving.get(producer_id)
         if producer is None:
-            return True
+            return PASS
         if producer.receipt() and producer.lifecycle.state is not State.OVERFLOWING:
-            return True
+            return PASS
         answer = producer.rewritten.answered(producer.answered) or memoryview(data)[start:stop]
-        self._connection.down.extend((answer, *self._publishing.answered(producer)))
+        self._connection.send_down(answer, *self._publishing.answered(producer))
         self._reopening.close_if_done(producer, now_ns)
-        return False
+        return TAKEN
 
-    def _refused(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+    def _refused(self, data: bytes, start: int, stop: int, now_ns: int) -> Handled:
         """The broker has refused a message."""
         producer_id = producer_of(data, start, stop)
         producer = self._live.get(producer_id) or self._leaving.get(producer_id)
         if producer is None or not self._explain(producer, data, start, stop, now_ns):
             return self._answer(data, start, stop, now_ns)
-        self._connection.down.extend(self._publishing.answered(producer))
+        self._connection.send_down(*self._publishing.answered(producer))
         self._reopening.close_if_done(producer, now_ns)
-        return False
+        return TAKEN
 
     def _explain(self, producer: Producer, data: bytes, start: int, stop: int, now_ns: int) -> bool:
         """Answer in its turn a message that the broker refuses for what the gateway did to it.
@@ -171,42 +173,39 @@ class Producing:
         self._shared.reports.add((producer.topic, found.text))
         return True
 
-    def _ping(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+    def _ping(self, data: bytes, start: int, stop: int, now_ns: int) -> Handled:
         """Answer the broker's PING while the client is not read, so that the broker does not hang up."""
         if self._connection.reading.stops:
-            self._connection.up.append(_PONG)
-        return True
+            self._connection.send_up(_PONG)
+        return PASS
 
     # -- producers ------------------------------------------------------------------------------------
 
-    def _producer(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+    def _producer(self, data: bytes, start: int, stop: int, now_ns: int) -> Handled:
         request = parse_command(data, start, stop).producer
         self._connection.attaches()
         # Even if it has to wait: no frame of an earlier producer with this id follows.
         self._recent.pop(request.producer_id, None)
         self._end(self._leaving.pop(request.producer_id, None), now_ns)
         if self._reopening.reopen(request, now_ns):
-            return False
-        if not self._attaching.attach(request, data[start:stop], now_ns):
-            return False
-        if not self._connection.up:
-            return True
-        self._connection.up.append(data[start:stop])  # after the close of another one that it replaces
-        return False
+            return TAKEN
+        handled = self._attaching.attach(request, data[start:stop], now_ns)
+        if handled is PASS and self._connection.out:
+            return (ToUpstream(data[start:stop]),)  # after the close of another one that it replaces
+        return handled
 
-    def _closed_by_client(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+    def _closed_by_client(self, data: bytes, start: int, stop: int, now_ns: int) -> Handled:
         request = parse_command(data, start, stop).close_producer
         if self._attaching.give_up(request.producer_id, now_ns):
-            self._connection.down.append(success(request.request_id))
-            return False
+            return (ToClient(success(request.request_id)),)
         producer = self._live.get(request.producer_id)
         if producer is None:
-            return True
+            return PASS
         if not producer.queue:
             self._close(producer, data[start:stop], now_ns)
         else:
             self._queues.append_close(producer, data[start:stop])
-        return False
+        return TAKEN
 
     def _start_over(self, producer: Producer, now_ns: int) -> bool:
         """The client is about to reopen a producer, and resends all that has no receipt.
@@ -224,7 +223,7 @@ class Producing:
     def _close(self, producer: Producer, frame: bytes, now_ns: int) -> None:
         """Forward the client's close of a producer without waiting messages."""
         self._publishing.assembling.end(producer, now_ns)
-        self._connection.up.append(frame)
+        self._connection.send_up(frame)
         if self._live.get(producer.id) is not producer:
             return  # closed a second time
         self._producers.detach(producer, now_ns)
@@ -234,16 +233,15 @@ class Producing:
             return
         self._leaving[producer.id] = producer
 
-        def on_response(response: pb.BaseCommand, now_ns: int) -> bool:
+        def on_response(response: pb.BaseCommand, now_ns: int) -> Handled:
             # The broker answers after all receipts, so refusals that wait for them are due.
             self._leaving.pop(producer.id, None)
-            self._connection.down.extend(self._publishing.answered(producer, all_of_it=True))
-            self._connection.down.append(command_frame(response))
-            return False
+            due = self._publishing.answered(producer, all_of_it=True)
+            return [ToClient(frame) for frame in (*due, command_frame(response))]
 
         self._connection.requests.expect(request_id, on_response)
 
-    def _closed_by_broker(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+    def _closed_by_broker(self, data: bytes, start: int, stop: int, now_ns: int) -> Handled:
         """The client reopens the producer, here or elsewhere, and resends what has no receipt."""
         command = parse_command(data, start, stop)
         producer_id = command.close_producer.producer_id
@@ -254,11 +252,10 @@ class Producing:
             self._end(producer, now_ns)
             self._crossing(producer_id)
             if reopens:  # the client does so already
-                return False
+                return TAKEN
         if not self._lookup.reassign(command.close_producer):
-            return True
-        self._connection.down.append(command_frame(command))
-        return False
+            return PASS
+        return (ToClient(command_frame(command)),)
 
     def _crossing(self, producer_id: int) -> None:
         """Accept messages that the client sent before it learned of the close."""

@@ -9,6 +9,7 @@ from sluicegate_pulsar.session.producer_state.publish_memory import FRAME_OVERHE
 from sluicegate_pulsar.session.producers.reopening import Reopening
 from sluicegate_pulsar.session.producers.transactions import Transactions, Txn
 from sluicegate_pulsar.session.requests.connection import Connection
+from sluicegate_pulsar.session.requests.handling import PASS, TAKEN, Handled
 from sluicegate_pulsar.session.shared.shared import Shared
 
 
@@ -130,21 +131,21 @@ class PublishQueues:
 
     # -- transactions -----------------------------------------------------------------------------------
 
-    def end_txn(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+    def end_txn(self, data: bytes, start: int, stop: int, now_ns: int) -> Handled:
         """Hold the end of a transaction until its waiting messages are forwarded (`Handler`).
 
-        :return: True if none waits, and it passes.
+        :return: PASS if none waits.
         :raises NoRoomError: if too much is held already.
         """
         if not self._txns:
-            return True
+            return PASS
         end = parse_command(data, start, stop).end_txn
         txn = (end.txnid_most_bits, end.txnid_least_bits)
         if txn not in self._txns:
-            return True
+            return PASS
         self._connection.memory.keep(stop - start + FRAME_OVERHEAD)
         self._txns.hold(txn, data[start:stop])
-        return False
+        return TAKEN
 
     def waits(self, txn: Txn) -> None:
         """Count one more waiting message of a transaction, here or elsewhere in the gateway."""
@@ -159,4 +160,4 @@ class PublishQueues:
             return
         for frame in self._txns.left(txn):
             self._connection.memory.give(len(frame) + FRAME_OVERHEAD)
-            self._connection.up.append(frame)
+            self._connection.send_up(frame)

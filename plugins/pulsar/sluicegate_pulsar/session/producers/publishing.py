@@ -40,6 +40,7 @@ from sluicegate_pulsar.session.producers.assembling import Assembling
 from sluicegate_pulsar.session.producers.publish_queues import PublishQueues
 from sluicegate_pulsar.session.producers.reopening import Reopening
 from sluicegate_pulsar.session.requests.connection import Connection
+from sluicegate_pulsar.session.requests.handling import PASS, TAKEN, Handled
 from sluicegate_pulsar.session.shared.refusals import send_code, send_text
 from sluicegate_pulsar.session.shared.shared import Shared
 
@@ -99,31 +100,31 @@ class Publishing:
         self._on_close = on_close
         self.assembling = Assembling(shared, connection, self._finish, queues.waits, queues.left)
 
-    def send(self, producer: Producer, sent: Sent, now_ns: int) -> bool:
+    def send(self, producer: Producer, sent: Sent, now_ns: int) -> Handled:
         """Decide a SEND in its turn.
 
-        :return: True if the frame passes unchanged.
+        :return: PASS if the frame passes unchanged.
         """
         if producer.lifecycle.state in _DISCARDING:
             self._shared.count(PulsarEvent.PUBLISH_DISCARDED)
-            return False
+            return TAKEN
         received_ms = self._shared.wall_ms(now_ns)
         if producer.queue:
             self._queues.append(producer, sent.copy(), received_ms, sent.head.txn)
-            return False
+            return TAKEN
         metadata = read_composed(*sent)
         walk = self._walk(producer, sent, metadata)
         if walk is not None and metadata is not None and metadata.num_messages_in_batch >= MESSAGES_PER_SLICE:
             self._hold(producer, None, sent, received_ms, now_ns)
-            return False
+            return TAKEN
         if self._is_lost_piece(producer, sent, metadata):
             self._refuse_piece(producer, sent, metadata, now_ns)
-            return False
+            return TAKEN
         largest = None if walk is None else self._charged(at_once(walk))
         decision = self._decide(producer, sent, metadata, largest, received_ms, now_ns)
         if decision is not None and decision.action is Action.DELAY:
             self._hold(producer, decision, sent, received_ms, now_ns)
-            return False
+            return TAKEN
         return self._conclude(producer, decision, sent, metadata, received_ms, now_ns)
 
     def _charged(self, measured: Measured) -> int:
@@ -138,12 +139,12 @@ class Publishing:
             return None
         return largest_message(sent.data, parts_of(*sent), metadata, producer.size_limit)
 
-    def held(self, producer: Producer, decision: Decision, sent: Sent, now_ns: int) -> bool:
+    def held(self, producer: Producer, decision: Decision, sent: Sent, now_ns: int) -> Handled:
         """Apply a decision that was made without the message's metadata."""
         received_ms = self._shared.wall_ms(now_ns)
         if decision.action is Action.DELAY:
             self._hold(producer, decision, sent, received_ms, now_ns)
-            return False
+            return TAKEN
         return self._conclude(producer, decision, sent, None, received_ms, now_ns)
 
     # -- deciding -------------------------------------------------------------------------------------
@@ -192,8 +193,8 @@ class Publishing:
         metadata: MetadataHead | None,
         received_ms: int,
         now_ns: int,
-    ) -> bool:
-        """Forward or refuse a message; True if the frame passes unchanged."""
+    ) -> Handled:
+        """Forward or refuse a message; PASS if the frame passes unchanged."""
         if decision is not None and decision.action in _STOPPING:
             text = send_text(decision)
             if decision.reasons[0].policy == "max_delivery_delay":
@@ -201,24 +202,24 @@ class Publishing:
             if metadata is not None and metadata.is_chunk:
                 self.assembling.lose(producer, metadata.uuid, text, now_ns)
             self._refuse_in_turn(producer, sent.head, metadata, text, now_ns)
-            return False
+            return TAKEN
         if metadata is not None and metadata.is_chunk:
             lost_text = self.assembling.lost(producer, metadata, now_ns)
             if lost_text:
                 self._refuse_in_turn(producer, sent.head, metadata, lost_text, now_ns)
-                return False
+                return TAKEN
             producer.chunking.sizes.passed(metadata, sent.head.payload_size)
         rule = producer.gate.delay
         # It belongs to a buffered chunked message, or follows one.
         is_kept = rule is not None and metadata is not None and metadata.is_chunk
         if producer.chunking.assembly is not None or is_kept:
             self.assembling.keep(producer, Kept(sent.copy(), sent.head, metadata, received_ms), now_ns)
-            return False
+            return TAKEN
         if rule is None or metadata is None:
             producer.forwarded()
-            return True
+            return PASS
         self._forward_later(producer, sent, metadata, received_ms)
-        return False
+        return TAKEN
 
     def _forward_later(
         self, producer: Producer, sent: Sent, metadata: MetadataHead, received_ms: int, least_ms: int = 0
@@ -250,7 +251,7 @@ class Publishing:
         answered_as = max(sent.head.sequence_id, sent.head.highest_sequence_id)
         key = key_of(metadata.uuid) if metadata.is_chunk else ""
         producer.forwarded_rewritten(answered_as, completes, key)
-        self._connection.up.extend(rewritten)
+        self._connection.send_up(*rewritten)
         return True
 
     def _finish(self, producer: Producer, kept: Kept, due_ms: int, now_ns: int) -> bool:
@@ -260,7 +261,7 @@ class Publishing:
             return self.refuse(producer, head, *kept.refusal)
         if metadata is None or self.gate(producer, now_ns).delay is None:
             producer.forwarded()
-            self._connection.up.append(frame)
+            self._connection.send_up(frame)
         else:
             least_ms = due_ms if metadata.is_chunk else 0
             sent = Sent(frame, 0, len(frame), head)
@@ -289,7 +290,7 @@ class Publishing:
         else:
             frame = no_receipt(producer.id, sequence_id)
         if producer.is_answered:
-            self._connection.down.append(frame)
+            self._connection.send_down(frame)
             return True
         return self._queues.append_refusal(producer, frame)
 
@@ -398,8 +399,8 @@ class Publishing:
         self._queues.popleft(producer)
         if is_lost:
             self._refuse_piece(producer, sent, metadata, turn.now_ns)
-        elif self._conclude(producer, decision, sent, metadata, received_ms, turn.now_ns):
-            self._connection.up.append(frame)
+        elif self._conclude(producer, decision, sent, metadata, received_ms, turn.now_ns) is PASS:
+            self._connection.send_up(frame)
         self._queues.left(sent.head.txn)
 
     def _drained(self, producer: Producer, now_ns: int) -> None:
@@ -417,4 +418,4 @@ class Publishing:
         while producer.queue:  # the close took effect, and its client waits for an answer
             frame = self._queues.popleft(producer)
             request_id = parse_command(frame, 0, len(frame)).close_producer.request_id
-            self._connection.down.append(success(request_id))
+            self._connection.send_down(success(request_id))

@@ -133,7 +133,7 @@ class Reopening:
         self._closed[producer.id] = producer
         try:
             self._shared.count(PulsarEvent.PUBLISH_PRODUCER_CLOSED)
-            self._connection.down.append(close_producer(producer.id))
+            self._connection.send_down(close_producer(producer.id))
             yield Until(turn.now_ns + _PATIENCE_NS)
         finally:
             del self._closed[producer.id]
@@ -174,4 +174,4 @@ class Reopening:
         producer.settle()
         command = pb.BaseCommand.FromString(producer.lifecycle.opened)
         command.producer_success.request_id = request_id
-        self._connection.down.append(command_frame(command))
+        self._connection.send_down(command_frame(command))

@@ -18,8 +18,9 @@ from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.own_frames import error
 from sluicegate_pulsar.codec.pulsar_pb2 import ServerError
 from sluicegate_pulsar.events import PulsarEvent
-from sluicegate_pulsar.session.requests.awaited import Awaited, OnResponse
+from sluicegate_pulsar.session.requests.awaited import Awaited
 from sluicegate_pulsar.session.requests.connection import Connection
+from sluicegate_pulsar.session.requests.handling import PASS, TAKEN, Handled, OnResponse
 from sluicegate_pulsar.session.shared.refusals import consumer_refusal
 from sluicegate_pulsar.session.shared.shared import Shared
 from sluicegate_pulsar.session.shared.subscriptions import ListSubscriptions
@@ -125,11 +126,11 @@ class Waiting:
         subscription: str | None,
         admitted: Admitted,
         now_ns: int,
-    ) -> bool:
+    ) -> Handled:
         """Decide a new request; parameters as for `Request`.
 
         :param subscription: what it creates if it does not exist; None if none is asked for.
-        :return: True if its frame passes unchanged, False if it was answered or is held.
+        :return: PASS if its frame passes unchanged, TAKEN if it was answered or is held.
         """
         create = None
         if subscription is not None:
@@ -143,7 +144,7 @@ class Waiting:
         made = request.task.begin(self._attaching(request, request.task))
         if isinstance(made, Running):
             return self._keep(request, now_ns)
-        return self._settled(request, made, now_ns)
+        return PASS if self._settled(request, made, now_ns) else TAKEN
 
     def has_short_names(self, request_id: int, *names: str) -> bool:
         """Whether names that clients choose are short enough to be kept; refuses the request if not."""
@@ -151,7 +152,8 @@ class Waiting:
         if longest <= _MAX_NAME:
             return True
         text = f"a name of {longest} characters, expected at most {_MAX_NAME}"
-        return self.refuse(request_id, ServerError.NOT_ALLOWED_ERROR, text)
+        self.refuse(request_id, ServerError.NOT_ALLOWED_ERROR, text)
+        return False
 
     # -- deciding -------------------------------------------------------------------------------------
 
@@ -186,27 +188,27 @@ class Waiting:
             request.admitted(request, gate, now_ns)
         return gate is not None
 
-    def refuse(self, request_id: int, code: ServerError, text: str) -> bool:
-        """Answer a request with an error; returns False, as it does not pass."""
-        self._connection.down.append(error(request_id, code, text))
-        return False
+    def refuse(self, request_id: int, code: ServerError, text: str) -> Handled:
+        """Answer a request with an error; it does not pass."""
+        self._connection.send_down(error(request_id, code, text))
+        return TAKEN
 
     # -- holding --------------------------------------------------------------------------------------
 
-    def _keep(self, request: Request, now_ns: int) -> bool:
+    def _keep(self, request: Request, now_ns: int) -> Handled:
         """Keep a request that waits; refuses it if memory is short. It does not pass now."""
         if not self._connection.memory.take(request.held_bytes):
             request.task.close(now_ns)
             return self.refuse(request.request_id, ServerError.SERVICE_NOT_READY, _NO_ROOM)
         self.held[request.number] = request
-        return False
+        return TAKEN
 
     def _decided(self, request: Request, gate: Gate | None, now_ns: int) -> None:
         """A request that was held is decided."""
         self._let_go(request)
         frame = request.frame
         if self._settled(request, gate, now_ns):
-            self._connection.up.append(frame)
+            self._connection.send_up(frame)
 
     def _let_go(self, request: Request) -> None:
         self._connection.memory.give(request.held_bytes)
@@ -220,7 +222,7 @@ class Waiting:
         :param on_response: called with the broker's response.
         """
 
-        def answered(response: pb.BaseCommand, now_ns: int) -> bool:
+        def answered(response: pb.BaseCommand, now_ns: int) -> Handled:
             if self._asked.get(request.number) is awaited:
                 del self._asked[request.number]
             return on_response(response, now_ns)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from itertools import count
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from sluicegate.model import CloseReason
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
@@ -10,10 +10,8 @@ from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import parse_command
 from sluicegate_pulsar.events import PulsarClose
 from sluicegate_pulsar.session.requests.client import Client
+from sluicegate_pulsar.session.requests.handling import PASS, Handled, OnResponse
 from sluicegate_pulsar.session.requests.reading import Reading
-
-OnResponse: TypeAlias = Callable[[pb.BaseCommand, int], bool]
-"""`(response, now_ns)` -> True if it passes unchanged, False if it was dealt with."""
 
 
 class Awaited(NamedTuple):
@@ -116,10 +114,10 @@ class Requests:
         if self._pending(attach) is not None:
             self._closed_by[request_id] = attach
 
-    def response(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+    def response(self, data: bytes, start: int, stop: int, now_ns: int) -> Handled:
         """The broker has responded: call the handler that waits for this request id (`Handler`)."""
         if not len(self):
-            return True
+            return PASS
         command = parse_command(data, start, stop)
         if command.type == _TYPES.SUCCESS:
             request_id = command.success.request_id
@@ -129,16 +127,16 @@ class Requests:
             request_id = command.producer_success.request_id
             if not command.producer_success.producer_ready:
                 self._queue(request_id)
-                return True  # another response follows
+                return PASS  # another response follows
         on_response = self._requests.pop(request_id, None) or self._queued.pop(request_id, None)
         if (attach := self._closed_by.pop(request_id, None)) is not None:
             self._forget(attach)
         self._check_room()
         if on_response is None and (cancelled := self._cancelled.pop(request_id, None)) is not None:
             return self._answered_late(command, cancelled, now_ns)
-        return on_response is None or on_response(command, now_ns)
+        return PASS if on_response is None else on_response(command, now_ns)
 
-    def _answered_late(self, response: pb.BaseCommand, on_response: OnResponse, now_ns: int) -> bool:
+    def _answered_late(self, response: pb.BaseCommand, on_response: OnResponse, now_ns: int) -> Handled:
         """The broker has answered a request to attach after the close.
 
         Where it checks the client's rights first, it does not know yet what it is asked to close, and opens

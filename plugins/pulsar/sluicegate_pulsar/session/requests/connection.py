@@ -1,13 +1,10 @@
 """State of one connection that its handlers share, and their pending work.
 
-Work that goes on later appends what it sends to `up` or `down`. The session turns that into commands, in
-order with the frames that pass unread.
+A handler returns the commands that take the place of its frame. Work that goes on later sends by the
+connection; the session keeps all of it in order with the frames that pass unread.
 """
 
-from collections.abc import Callable
-from typing import TypeAlias
-
-from sluicegate.broker import Buffer, NextTurn
+from sluicegate.broker import Buffer, Command, NextTurn, ToClient, ToUpstream
 from sluicegate.engine.budget import Budget
 from sluicegate.model import CloseReason
 from sluicegate.sessions.questions import Questions
@@ -18,10 +15,6 @@ from sluicegate_pulsar.session.requests.awaited import Requests
 from sluicegate_pulsar.session.requests.client import Client
 from sluicegate_pulsar.session.requests.memory import Memory
 from sluicegate_pulsar.session.requests.reading import Reading
-
-Handler: TypeAlias = Callable[[bytes, int, int, int], bool]
-"""`(buffer, start, stop, now_ns)` of one whole frame, its total size included: True if it passes
-unchanged, False if its handler has dealt with it."""
 
 _PER_SLICE = 250
 """Waiting messages that are forwarded in one turn of the event loop: some 2 ms."""
@@ -42,13 +35,12 @@ class Connection:
         "_work",
         "client",
         "closing",
-        "down",
         "memory",
+        "out",
         "questions",
         "reading",
         "requests",
         "timers",
-        "up",
     )
 
     def __init__(self, peer: str, budget: Budget, most_requests: int) -> None:
@@ -57,10 +49,8 @@ class Connection:
         self.reading = Reading()
         """Of the client's frames."""
         self.requests = Requests(self.client, self.reading, most_requests, self.close)
-        self.up: list[Buffer] = []
-        """What handlers send to the broker, in order."""
-        self.down: list[Buffer] = []
-        """What handlers send to the client, in order."""
+        self.out: list[Command] = []
+        """What is sent, in order; the session takes it."""
         self.questions: Questions[Resume] = Questions()
         """Questions to the front."""
         self.timers = Timers()
@@ -75,12 +65,18 @@ class Connection:
         """End the connection once everything is sent."""
         self.closing = self.closing or (counter, detail)
 
+    def send_up(self, *frames: Buffer) -> None:
+        """Send frames to the broker."""
+        self.out.extend(map(ToUpstream, frames))
+
+    def send_down(self, *frames: Buffer) -> None:
+        """Send frames to the client."""
+        self.out.extend(map(ToClient, frames))
+
     @property
     def has_work(self) -> bool:
         """Whether handlers have, or may have, left work for the session."""
-        return bool(
-            self.up or self.down or self.closing or self.questions.new or self.timers or self.reading.stops
-        )
+        return bool(self.out or self.closing or self.questions.new or self.timers or self.reading.stops)
 
     # -- waiting ------------------------------------------------------------------------------------
 

@@ -5,12 +5,14 @@ and names the broker in CONNECT. Commands that send a client elsewhere later nam
 broker, or nothing if it is not known: the client then looks the topic up again.
 """
 
+from sluicegate.broker import ToClient
 from sluicegate.broker.broker_ports import shown
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.frames import command_frame, parse_command
 from sluicegate_pulsar.codec.pulsar_pb2 import ServerError
 from sluicegate_pulsar.events import PulsarEvent
-from sluicegate_pulsar.session.requests.connection import Connection, Handler
+from sluicegate_pulsar.session.requests.connection import Connection
+from sluicegate_pulsar.session.requests.handling import PASS, TAKEN, Handled, Handler
 from sluicegate_pulsar.session.shared.shared import Shared
 
 _TYPES = pb.BaseCommand.Type
@@ -36,11 +38,11 @@ class Lookup:
             _TYPES.WATCH_TC_ASSIGNMENTS_UPDATE: self._withhold,
         }
 
-    def _response(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+    def _response(self, data: bytes, start: int, stop: int, now_ns: int) -> Handled:
         command = parse_command(data, start, stop)
         response = command.lookup_response
         if response.response == _RESULTS.FAILED:
-            return True
+            return PASS
         plain, tls = response.broker_service_url, response.broker_service_url_tls
         url = tls if self._shared.broker_tls or not plain else plain
         address = self._shared.brokers.target(url)
@@ -56,8 +58,7 @@ class Lookup:
             response.broker_service_url = f"pulsar://{name}"
             response.broker_service_url_tls = f"pulsar+ssl://{name}"
             response.proxy_through_service_url = True
-        self._connection.down.append(command_frame(command))
-        return False
+        return (ToClient(command_frame(command)),)
 
     def _fail(self, command: pb.BaseCommand, url: str) -> None:
         self._shared.count(PulsarEvent.UNKNOWN_BROKER_REFUSED)
@@ -101,12 +102,12 @@ class Lookup:
             self._translate(named, url)
         return True
 
-    def _migrated(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+    def _migrated(self, data: bytes, start: int, stop: int, now_ns: int) -> Handled:
         """Another cluster is not behind this gateway: its clients would bypass every policy."""
         self._shared.count(PulsarEvent.TOPIC_MIGRATION_WITHHELD)
-        return False
+        return TAKEN
 
-    def _withhold(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+    def _withhold(self, data: bytes, start: int, stop: int, now_ns: int) -> Handled:
         """Drop commands of features that were not offered (see `Handshake`)."""
         self._shared.count(PulsarEvent.UNKNOWN_ASSIGNMENT_WITHHELD)
-        return False
+        return TAKEN

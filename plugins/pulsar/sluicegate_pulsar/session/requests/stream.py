@@ -11,7 +11,7 @@ from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import any_command_type, short_head
 from sluicegate_pulsar.codec.lists import check_lists
-from sluicegate_pulsar.session.requests.connection import Handler
+from sluicegate_pulsar.session.requests.handling import PASS, Handler
 from sluicegate_pulsar.session.requests.reading import Reading
 
 _read_size = Struct(">I").unpack_from
@@ -55,7 +55,7 @@ class Stream:
 
     :param budget: bytes that all sessions may hold together.
     :param bounds: of what may be sent in this direction.
-    :param parts: bytes that handlers send in this direction (`Connection.up` or `Connection.down`).
+    :param pending: what is sent besides, by handlers and work (`Connection.out`).
     :param send: makes the command that sends bytes in this direction.
     :param reading: frames are kept and not walked while it is stopped.
     :param give_way: called where more frames arrived at once than are handled in one turn of the event loop;
@@ -68,7 +68,7 @@ class Stream:
         "_give_way",
         "_handlers",
         "_need",
-        "_parts",
+        "_pending",
         "_reading",
         "_rest",
         "_send",
@@ -79,14 +79,14 @@ class Stream:
         self,
         budget: Budget,
         bounds: Bounds,
-        parts: list[Buffer],
+        pending: list[Command],
         send: Callable[[Buffer], Command],
         reading: Reading,
         give_way: Callable[[], None],
     ) -> None:
         self._rest = Pieces(budget)
         self._bounds = bounds
-        self._parts = parts
+        self._pending = pending
         self._send = send
         self._reading = reading
         self._give_way = give_way
@@ -162,11 +162,13 @@ class Stream:
                 handler = handlers.get(kind, default)
                 if handler is not None:
                     left -= work
-                    if not handler(data, at, stop, now_ns):
+                    commands = handler(data, at, stop, now_ns)
+                    if commands is not PASS:
                         if at > run:
                             out.append(send(memoryview(data)[run:at]))
                         run = stop
                         self.flush(out)
+                        out.extend(commands)
                 at = stop
                 if reading.stops:
                     break
@@ -189,10 +191,10 @@ class Stream:
             check_lists(data, at, at + 4 + size)
 
     def flush(self, out: list[Command]) -> None:
-        """Send what handlers have left."""
-        if self._parts:
-            out.extend(map(self._send, self._parts))
-            self._parts.clear()
+        """Send what is pending."""
+        if self._pending:
+            out.extend(self._pending)
+            self._pending.clear()
 
     def drop(self) -> None:
         """Discard the buffered bytes."""
