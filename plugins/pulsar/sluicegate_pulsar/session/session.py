@@ -3,7 +3,8 @@
 Rules of this file: no IO, no clock, no policy; the handlers know what a frame means.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from sluicegate.broker import (
     PASS,
@@ -47,11 +48,11 @@ class PulsarSession(BaseSession):
     """
 
     __slots__ = (
-        "_broker_handlers",
         "_broker_reading",
         "_dialling",
         "_from_broker",
         "_from_client",
+        "_gates",
         "_is_paused",
         "_policy_changes",
         "_shared",
@@ -63,11 +64,14 @@ class PulsarSession(BaseSession):
 
     def __init__(self, shared: Shared, peer: str, addresses: tuple[Address, ...]) -> None:
         self._shared = shared
+        self._gates = shared.gates
         self._policy_changes = shared.gates.changes
         """The number of policy changes that this session has applied."""
         self.connection = connection = Connection(peer, shared.budget, shared.config.max_requests_in_flight)
         lookup = Lookup(shared, connection)
-        self.handshake = Handshake(shared, connection, addresses, self._dial, self._begin)
+        broker_handlers: dict[int, Handler] = {}
+        begin = partial(self._begin, broker_handlers)
+        self.handshake = Handshake(shared, connection, addresses, self._dial, begin)
         self.producing = Producing(shared, connection, lookup)
         self.consuming = Consuming(shared, connection, lookup)
         largest, command = shared.config.max_frame_bytes, shared.config.max_command_bytes
@@ -90,14 +94,10 @@ class PulsarSession(BaseSession):
             self._broker_gives_way,
         )
         responses = (_TYPES.SUCCESS, _TYPES.ERROR, _TYPES.PRODUCER_SUCCESS)
-        self._broker_handlers: dict[int, Handler] = {
-            **dict.fromkeys(responses, connection.requests.response),
-            **self.handshake.broker_handlers,
-            **lookup.broker_handlers,
-            **self.producing.broker_handlers,
-            **self.consuming.broker_handlers,
-        }
-        self._from_broker.handle(self._broker_handlers)
+        broker_handlers |= dict.fromkeys(responses, connection.requests.response)
+        for room in (self.handshake, lookup, self.producing, self.consuming):
+            broker_handlers |= room.broker_handlers
+        self._from_broker.handle(broker_handlers)
         self._dialling: tuple[Address, ...] = ()
         self._is_paused = False
 
@@ -114,7 +114,7 @@ class PulsarSession(BaseSession):
     def _read_broker(self, now_ns: int, answer: object) -> None:
         self._broker_reading.resume()
 
-    def _begin(self) -> None:
+    def _begin(self, broker_handlers: dict[int, Handler]) -> None:
         """The broker has accepted the client: switch to the handlers of its commands."""
         client_handlers: dict[int, Handler] = {
             **self.handshake.later_handlers,
@@ -122,7 +122,7 @@ class PulsarSession(BaseSession):
             **self.consuming.client_handlers,
         }
         self._from_client.handle(client_handlers)
-        self.consuming.begin(client_handlers, self._broker_handlers)
+        self.consuming.begin(client_handlers, broker_handlers)
 
     @property
     def held_bytes(self) -> int:
@@ -158,19 +158,19 @@ class PulsarSession(BaseSession):
         """Bytes from the client."""
         # <hot> Runs for every read.
         out: list[Command] = []
-        if self._policy_changes != self._shared.gates.changes:
+        if self._policy_changes != self._gates.changes:
             self._follow_policies(now_ns)
-        self._walk(self._from_client, data, now_ns, out)
+        self._try(self._from_client.walk, data, now_ns, out)
         return PASS if self._all_passed(data, out) else self._finish(out, now_ns)
 
     def receive_upstream(self, data: bytes, now_ns: int) -> Sequence[Command]:
         """Bytes from the broker."""
         # <hot> Runs for every read.
         out: list[Command] = []
-        if self._policy_changes != self._shared.gates.changes:
+        if self._policy_changes != self._gates.changes:
             self._follow_policies(now_ns)
             self._from_broker.flush(out)  # withheld frames precede new ones
-        self._walk(self._from_broker, data, now_ns, out)
+        self._try(self._from_broker.walk, data, now_ns, out)
         return PASS if self._all_passed(data, out) else self._finish(out, now_ns)
 
     def dialled(self, now_ns: int) -> Sequence[Command]:
@@ -179,7 +179,7 @@ class PulsarSession(BaseSession):
         self.handshake.dialled()
         self._from_client.flush(out)
         self.connection.reading.resume()
-        self._walk(self._from_client, b"", now_ns, out)
+        self._try(self._from_client.walk, b"", now_ns, out)
         return self._finish(out, now_ns)
 
     def undialled(self, reason: str, now_ns: int) -> Sequence[Command]:
@@ -192,12 +192,7 @@ class PulsarSession(BaseSession):
         if client_gone:
             return [Close(SessionClose.CLIENT_GONE)]
         self._follow_policies(now_ns)
-        try:
-            self.connection.run_due(now_ns)
-        except ProtocolError as error:
-            self._malformed(error)
-        except NoRoomError:
-            self._no_room()
+        self._try(self.connection.run_due, now_ns)
         return self._finish([], now_ns)
 
     def answered(self, question: object, answer: object, now_ns: int) -> Sequence[Command]:
@@ -205,15 +200,10 @@ class PulsarSession(BaseSession):
         out: list[Command] = []
         self._follow_policies(now_ns)
         self._from_broker.flush(out)
-        try:
-            self.connection.answered(question, now_ns)
-        except ProtocolError as error:
-            self._malformed(error)
-        except NoRoomError:
-            self._no_room()
+        self._try(self.connection.answered, question, now_ns)
         if not self._broker_reading.stops:
             self._from_broker.flush(out)
-            self._walk(self._from_broker, b"", now_ns, out)
+            self._try(self._from_broker.walk, b"", now_ns, out)
         return self._finish(out, now_ns)
 
     def ending(self, now_ns: int) -> Sequence[Command]:
@@ -249,28 +239,23 @@ class PulsarSession(BaseSession):
 
     # -- making commands ------------------------------------------------------------------------------
 
-    def _walk(self, stream: Stream, data: bytes, now_ns: int, out: list[Command]) -> None:
+    def _try(self, call: Callable[..., None], *arguments: object) -> None:
+        """Call what may find that the client, or the memory for it, has come to its end."""
         try:
-            stream.walk(data, now_ns, out)
+            call(*arguments)
         except ProtocolError as error:
-            self._malformed(error)
+            self.connection.close(PulsarClose.MALFORMED_FRAME, f"{error} from or for {self.client}")
         except NoRoomError:
-            self._no_room()
+            self.connection.close(*NO_ROOM)
 
     def _follow_policies(self, now_ns: int) -> None:
         """Apply the current policies if they have changed; that may release messages."""
-        if self._policy_changes != self._shared.gates.changes:
-            self._policy_changes = self._shared.gates.changes
+        if self._policy_changes != self._gates.changes:
+            self._policy_changes = self._gates.changes
             client = self.connection.client
             if client.is_ready:
                 client.policies_changed(exempt=self._shared.is_exempt(client.principal))
             self.consuming.policies_changed(now_ns)
-
-    def _no_room(self) -> None:
-        self.connection.close(*NO_ROOM)
-
-    def _malformed(self, error: ProtocolError) -> None:
-        self.connection.close(PulsarClose.MALFORMED_FRAME, f"{error} from or for {self.client}")
 
     def _all_passed(self, data: bytes, out: list[Command]) -> bool:
         """Whether these bytes pass unchanged and there is nothing else to do, which is nearly always so."""
@@ -286,7 +271,7 @@ class PulsarSession(BaseSession):
         connection = self.connection
         self._from_client.flush(out)
         while self._from_client.has_frames and not connection.reading.stops and connection.closing is None:
-            self._walk(self._from_client, b"", now_ns, out)
+            self._try(self._from_client.walk, b"", now_ns, out)
             self._from_client.flush(out)
         if connection.closing is not None:
             out.append(Close(*connection.closing))

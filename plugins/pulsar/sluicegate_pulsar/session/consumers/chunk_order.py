@@ -40,11 +40,11 @@ class _Incomplete:
 
     def take(self) -> list[Withheld]:
         """The chunks that wait, in order; they wait no longer."""
-        found = [item for chunk_id in sorted(self.waiting) for item in self.waiting[chunk_id]]
+        chunks = [item for chunk_id in sorted(self.waiting) for item in self.waiting[chunk_id]]
         if self.waiting:
             self.expected = max(self.waiting) + 1
             self.waiting.clear()
-        return found
+        return chunks
 
 
 class ChunkOrder:
@@ -114,12 +114,12 @@ class ChunkOrder:
 
     def overdue(self, now_ns: int) -> list[Withheld]:
         """Chunks that have waited for too long, and are forwarded as they are."""
-        found: list[Withheld] = []
+        chunks: list[Withheld] = []
         for message in self._messages.values():
             if message.waiting and now_ns >= message.until_ns:
                 self._shared.count(PulsarEvent.CHUNKS_OUT_OF_ORDER)
-                found += message.take()
-        return self._released(found)
+                chunks += message.take()
+        return self._released(chunks)
 
     def clear(self) -> None:
         """Forget all: the broker sends it again, from the first chunk on."""

@@ -1,10 +1,12 @@
 """The states of one producer, and the events that lead from one to another."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from sluicegate.sessions.work import Task
+from sluicegate.sessions.work import Running, Task, Turn, Wait, Work
+
+R = TypeVar("R")
 
 
 class State(Enum):
@@ -96,13 +98,23 @@ class Lifecycle:
         """Whether work is under way for it."""
         return self._work is not None
 
-    def begins(self, work: Task[Any]) -> None:
-        """Work begins for it: it has no other."""
-        self._work = work
+    def run(
+        self, wait: Wait, work: Callable[[Turn], Work[R]], done: Callable[[R, int], None], now_ns: int
+    ) -> None:
+        """Do work for it: it has no other.
 
-    def has_done(self) -> None:
-        """Its work is done."""
-        self._work = None
+        :param wait: the connection's.
+        :param done: called with the result and the time, also if the work ends at once.
+        """
+
+        def ended(result: R, now_ns: int) -> None:
+            self._work = None
+            done(result, now_ns)
+
+        self._work = task = Task(wait, ended, now_ns)
+        made = task.begin(work(task))
+        if not isinstance(made, Running):
+            ended(made, now_ns)
 
     def stop(self, now_ns: int) -> None:
         """End its work, which gives back what it has taken; idempotent."""

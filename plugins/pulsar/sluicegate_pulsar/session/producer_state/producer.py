@@ -5,12 +5,12 @@ from collections import deque
 from typing import NamedTuple
 
 from sluicegate.engine.gate import Gate
-from sluicegate.model import Decision, Operation
+from sluicegate.model import Operation
 from sluicegate_pulsar.session.producer_state.assembly import Chunking
 from sluicegate_pulsar.session.producer_state.lifecycle import Lifecycle, State
 from sluicegate_pulsar.session.producer_state.rewritten import Rewritten
 
-_PLAIN = frozenset({State.ATTACHING, State.OPEN})
+_PLAIN = (State.OPEN, State.ATTACHING)
 
 
 class Queued(NamedTuple):
@@ -51,9 +51,9 @@ class Producer:
         self.operation = operation
         self.lifecycle = Lifecycle()
         self.sent = 0
-        """Messages forwarded so far."""
+        """Messages forwarded so far; `Producing` counts most of them itself, as a call takes too long."""
         self.answered = 0
-        """How many of them the broker has answered."""
+        """How many of them the broker has answered; counted there too."""
         self.refusals: deque[tuple[int, bytes]] = deque()
         """SEND_ERRORs of the gateway that are not due yet, each with the number of answers before it."""
         self.rewritten = Rewritten()
@@ -80,17 +80,6 @@ class Producer:
 
     # -- messages -------------------------------------------------------------------------------------
 
-    def publish(self, messages: int, size: int, now_ns: int) -> Decision | None:
-        """Ask the gate about a message by its command alone; None if it is forwarded."""
-        # <hot> Runs for every message.
-        operation = self.operation
-        operation.messages = messages
-        operation.bytes = operation.largest = size
-        decision = self.gate.publish(operation, now_ns)
-        if decision is None:
-            self.sent += 1
-        return decision
-
     def forwarded(self) -> None:
         """A message is forwarded as it came."""
         self.sent += 1
@@ -104,12 +93,6 @@ class Producer:
         """
         self.sent += 1
         self.rewritten.messages.append((self.sent, answered_as, completes, chunk))
-
-    def receipt(self) -> bool:
-        """The broker has answered a message; True if no answer of the gateway's is due with it."""
-        # <hot> Runs for every message.
-        self.answered += 1
-        return not (self.refusals or self.rewritten.messages)
 
     def pop_refused(self) -> bytes:
         """The client's answer to the next message, if the broker has refused it; else empty."""

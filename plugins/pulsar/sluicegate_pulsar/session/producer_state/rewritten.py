@@ -30,10 +30,10 @@ class Rewritten:
         :return: the `key_of` a chunk, empty for another message; None if there is no such message.
         """
         same = (one for one in self.messages if one[1] == sequence_id)
-        found = next((one for one in same if one[0] not in self._refused), None)
-        if found is None:
+        refused = next((one for one in same if one[0] not in self._refused), None)
+        if refused is None:
             return None
-        number, _, completes, key = found
+        number, _, completes, key = refused
         self._refused.add(number)
         self._answers[number] = error if completes else no_receipt
         if not completes:

@@ -18,7 +18,6 @@ from sluicegate_pulsar.session.producer_state.lifecycle import State
 from sluicegate_pulsar.session.producer_state.producer import Producer
 from sluicegate_pulsar.session.producers.attaching import Attaching
 from sluicegate_pulsar.session.producers.producers import Producers
-from sluicegate_pulsar.session.producers.publish_queues import PublishQueues
 from sluicegate_pulsar.session.producers.publishing import Publishing, sent_of
 from sluicegate_pulsar.session.producers.reopening import Reopening
 from sluicegate_pulsar.session.requests.connection import Connection
@@ -41,6 +40,7 @@ class Producing:
 
     __slots__ = (
         "_attaching",
+        "_client",
         "_connection",
         "_gates",
         "_leaving",
@@ -48,7 +48,6 @@ class Producing:
         "_lookup",
         "_producers",
         "_publishing",
-        "_queues",
         "_recent",
         "_reopening",
         "_shared",
@@ -58,13 +57,13 @@ class Producing:
         self._shared = shared
         self._gates = shared.gates
         self._connection = connection
+        self._client = connection.client
         self._lookup = lookup
         self._producers = Producers(shared, connection)
         self._live = self._producers.live
         self._attaching = Attaching(shared, connection, self._producers, self._end)
         self._reopening = Reopening(shared, connection, self._producers, self._start_over, self._crossing)
-        self._queues = PublishQueues(shared, connection, self._reopening)
-        self._publishing = Publishing(shared, connection, self._queues, self._reopening, self._close)
+        self._publishing = Publishing(shared, connection, self._reopening, self._close)
         self._leaving: dict[int, Producer] = {}
         self._recent: dict[int, None] = {}
 
@@ -75,7 +74,7 @@ class Producing:
             _TYPES.PRODUCER: self._producer,
             _TYPES.SEND: self._send,
             _TYPES.CLOSE_PRODUCER: self._closed_by_client,
-            _TYPES.END_TXN: self._queues.end_txn,
+            _TYPES.END_TXN: self._publishing.queues.end_txn,
         }
 
     @property
@@ -100,15 +99,20 @@ class Producing:
         messages = 1
         if BATCH_TAG in metadata or LONG_TAG in metadata:
             messages = messages_in(metadata)
-        gates = self._gates.exempt if self._connection.client.exempt else self._gates.live
-        if gates.get(producer.operation.topic) is not producer.gate:
-            self._publishing.gate(producer, now_ns)
+        operation = producer.operation
+        gate = producer.gate
+        gates = self._gates.exempt if self._client.exempt else self._gates.live
+        if gates.get(operation.topic) is not gate:
+            gate = self._publishing.gate(producer, now_ns)
         if not (producer.is_plain and messages) or size > producer.size_limit:
             if producer.lifecycle.state is State.CLOSING:
                 return self._stray(producer_id)
             return self._publishing.send(producer, sent_of((data, start, stop, head_of(fields))), now_ns)
-        decision = producer.publish(messages, size, now_ns)
+        operation.messages = messages
+        operation.bytes = operation.largest = size
+        decision = gate.publish(operation, now_ns)
         if decision is None:
+            producer.sent += 1
             return PASS
         return self._publishing.held(
             producer, decision, sent_of((data, start, stop, head_of(fields))), now_ns
@@ -131,7 +135,10 @@ class Producing:
         producer = self._live.get(producer_id) or self._leaving.get(producer_id)
         if producer is None:
             return PASS
-        if producer.receipt() and producer.lifecycle.state is not State.OVERFLOWING:
+        producer.answered += 1
+        if not (producer.refusals or producer.rewritten.messages) and (
+            producer.is_plain or producer.lifecycle.state is not State.OVERFLOWING
+        ):
             return PASS
         answer = producer.rewritten.answered(producer.answered) or memoryview(data)[start:stop]
         self._connection.send_down(answer, *self._publishing.answered(producer))
@@ -156,21 +163,21 @@ class Producing:
         if not producer.rewritten.messages:
             return False
         error = parse_command(data, start, stop).send_error
-        found = explained(error.message, producer.gate)
-        if found is None:
+        explanation = explained(error.message, producer.gate)
+        if explanation is None:
             return False
         code = send_code(self._connection.client.version)
         key = producer.rewritten.refuse(
             error.sequence_id,
-            send_error(producer.id, error.sequence_id, code, found.text),
+            send_error(producer.id, error.sequence_id, code, explanation.text),
             no_receipt(producer.id, error.sequence_id),
         )
         if key is None:
             return False
         if key:
-            self._publishing.assembling.lose(producer, key, found.text, now_ns)
-        self._shared.count(found.event)
-        self._shared.reports.add((producer.topic, found.text))
+            self._publishing.assembling.lose(producer, key, explanation.text, now_ns)
+        self._shared.count(explanation.event)
+        self._shared.reports.add((producer.topic, explanation.text))
         return True
 
     def _ping(self, data: bytes, start: int, stop: int, now_ns: int) -> Handled:
@@ -204,7 +211,7 @@ class Producing:
         if not producer.queue:
             self._close(producer, data[start:stop], now_ns)
         else:
-            self._queues.append_close(producer, data[start:stop])
+            self._publishing.queues.append_close(producer, data[start:stop])
         return TAKEN
 
     def _start_over(self, producer: Producer, now_ns: int) -> bool:

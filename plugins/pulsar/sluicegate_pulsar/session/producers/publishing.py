@@ -15,7 +15,7 @@ from typing import NamedTuple
 from sluicegate.engine.delivery_time import asked_ms, due_ms
 from sluicegate.engine.gate import Gate
 from sluicegate.model import Action, Decision
-from sluicegate.sessions.work import TURN, Running, Task, Turn, Until, Work
+from sluicegate.sessions.work import TURN, Turn, Until, Work
 from sluicegate_pulsar.codec.errors import ChecksumMismatchError
 from sluicegate_pulsar.codec.frames import parse_command
 from sluicegate_pulsar.codec.metadata import (
@@ -45,7 +45,7 @@ from sluicegate_pulsar.session.shared.refusals import send_code, send_text
 from sluicegate_pulsar.session.shared.shared import Shared
 
 _LEAST_WAIT_NS = 1_000_000
-_DISCARDING = frozenset({State.OVERFLOWING, State.REOPENING})
+_DISCARDING = (State.OVERFLOWING, State.REOPENING)  # a set would take longer: hashes of enums are slow
 _STOPPING = frozenset({Action.REJECT, Action.DROP})
 DELAY_REJECTED = "pulsar_broker_topic_messages_delayed_rejected"
 DELAY_OVERRIDDEN = "pulsar_broker_topic_messages_fixed_delay_overridden"
@@ -77,28 +77,26 @@ class Publishing:
 
     :param shared: the front's state.
     :param connection: where they come from.
-    :param queues: of the connection's producers.
     :param reopening: handles producers whose queues overflow.
     :param on_close: called with a producer, the client's CLOSE_PRODUCER and the time, once that producer has
         no waiting messages.
     """
 
-    __slots__ = ("_connection", "_on_close", "_queues", "_reopening", "_shared", "assembling")
+    __slots__ = ("_connection", "_on_close", "_reopening", "_shared", "assembling", "queues")
 
     def __init__(
         self,
         shared: Shared,
         connection: Connection,
-        queues: PublishQueues,
         reopening: Reopening,
         on_close: Callable[[Producer, bytes, int], None],
     ) -> None:
         self._shared = shared
         self._connection = connection
-        self._queues = queues
+        self.queues = PublishQueues(shared, connection, reopening)
         self._reopening = reopening
         self._on_close = on_close
-        self.assembling = Assembling(shared, connection, self._finish, queues.waits, queues.left)
+        self.assembling = Assembling(shared, connection, self._finish, self.queues.waits, self.queues.left)
 
     def send(self, producer: Producer, sent: Sent, now_ns: int) -> Handled:
         """Decide a SEND in its turn.
@@ -110,7 +108,7 @@ class Publishing:
             return TAKEN
         received_ms = self._shared.wall_ms(now_ns)
         if producer.queue:
-            self._queues.append(producer, sent.copy(), received_ms, sent.head.txn)
+            self.queues.append(producer, sent.copy(), received_ms, sent.head.txn)
             return TAKEN
         metadata = read_composed(*sent)
         walk = self._walk(producer, sent, metadata)
@@ -292,7 +290,7 @@ class Publishing:
         if producer.is_answered:
             self._connection.send_down(frame)
             return True
-        return self._queues.append_refusal(producer, frame)
+        return self.queues.append_refusal(producer, frame)
 
     @staticmethod
     def _is_lost_piece(producer: Producer, sent: Sent, metadata: MetadataHead | None) -> bool:
@@ -328,7 +326,7 @@ class Publishing:
         refusals = producer.refusals
         while True:
             while refusals and (all_of_it or refusals[0][0] <= producer.answered):
-                due.append(self._queues.popleft_refusal(producer))
+                due.append(self.queues.popleft_refusal(producer))
             refused = producer.pop_refused()
             if not refused:
                 return due
@@ -343,18 +341,12 @@ class Publishing:
 
         :param decision: why; None if it is not decided yet.
         """
-        if not self._queues.append(producer, sent.copy(), received_ms, sent.head.txn):
+        if not self.queues.append(producer, sent.copy(), received_ms, sent.head.txn):
             producer.gate.abandon(producer.operation, now_ns)
             self._reopening.close_if_done(producer, now_ns)
             return
-
-        def drained(result: None, now_ns: int) -> None:
-            self._drained(producer, now_ns)
-
-        task: Task[None] = Task(self._connection.wait, drained, now_ns)
-        producer.lifecycle.begins(task)
-        if not isinstance(task.begin(self._drain(producer, decision, task)), Running):
-            self._drained(producer, now_ns)
+        drain, drained = partial(self._drain, producer, decision), partial(self._drained, producer)
+        producer.lifecycle.run(self._connection.wait, drain, drained, now_ns)
 
     def _drain(self, producer: Producer, decision: Decision | None, turn: Turn) -> Work[None]:
         """Forward a producer's waiting messages, each once its rate allows.
@@ -369,7 +361,7 @@ class Publishing:
         finally:
             if producer.operation.waiter is not None:
                 self.gate(producer, turn.now_ns).abandon(producer.operation, turn.now_ns)
-            self._queues.cut(producer, 0)
+            self.queues.cut(producer, 0)
 
     def _forward_first(self, producer: Producer, decision: Decision | None, turn: Turn) -> Work[None]:
         """Forward or refuse the first message of a queue, once its rate allows (parameters as `_drain`)."""
@@ -381,7 +373,7 @@ class Publishing:
             if decision is not None:
                 yield Until(turn.now_ns + max(_LEAST_WAIT_NS, decision.delay_ns))
                 if self._reopening.has_waited(producer, turn.now_ns):
-                    self._queues.cut(producer, 1)
+                    self.queues.cut(producer, 1)
             while not self._connection.may_go_on():
                 yield TURN
             self.gate(producer, turn.now_ns)
@@ -396,18 +388,17 @@ class Publishing:
             decision = self._decide(producer, sent, metadata, largest, wall_ms, turn.now_ns)
             if decision is None or decision.action is not Action.DELAY:
                 break
-        self._queues.popleft(producer)
+        self.queues.popleft(producer)
         if is_lost:
             self._refuse_piece(producer, sent, metadata, turn.now_ns)
         elif self._conclude(producer, decision, sent, metadata, received_ms, turn.now_ns) is PASS:
             self._connection.send_up(frame)
-        self._queues.left(sent.head.txn)
+        self.queues.left(sent.head.txn)
 
-    def _drained(self, producer: Producer, now_ns: int) -> None:
+    def _drained(self, producer: Producer, result: None, now_ns: int) -> None:
         """Nothing waits any longer but the client's close."""
-        producer.lifecycle.has_done()
         while producer.queue:
-            self._on_close(producer, self._queues.popleft(producer), now_ns)
+            self._on_close(producer, self.queues.popleft(producer), now_ns)
         producer.settle()
         self._reopening.close_if_done(producer, now_ns)
 
@@ -416,6 +407,6 @@ class Publishing:
         producer.lifecycle.stop(now_ns)
         self.assembling.drop(producer, now_ns)
         while producer.queue:  # the close took effect, and its client waits for an answer
-            frame = self._queues.popleft(producer)
+            frame = self.queues.popleft(producer)
             request_id = parse_command(frame, 0, len(frame)).close_producer.request_id
             self._connection.send_down(success(request_id))

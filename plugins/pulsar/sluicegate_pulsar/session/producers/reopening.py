@@ -18,8 +18,9 @@ operation time-out. Reading never stops: pings, acknowledgements and other produ
 """
 
 from collections.abc import Callable
+from functools import partial
 
-from sluicegate.sessions.work import Running, Task, Turn, Until, Work
+from sluicegate.sessions.work import Turn, Until, Work
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import command_frame
@@ -105,14 +106,10 @@ class Reopening:
             return
 
         def done(is_given_up: bool, now_ns: int) -> None:
-            lifecycle.has_done()
             if is_given_up:
                 self._forsake(producer, now_ns)
 
-        task = Task(self._connection.wait, done, now_ns)
-        lifecycle.begins(task)
-        if not isinstance(task.begin(self._close(producer, task)), Running):
-            lifecycle.has_done()
+        lifecycle.run(self._connection.wait, partial(self._close, producer), done, now_ns)
 
     # -- closing --------------------------------------------------------------------------------------
 

@@ -22,11 +22,13 @@ _RESULTS = pb.LookupResponse.Result
 class Lookup:
     """Broker addresses on one connection."""
 
-    __slots__ = ("_connection", "_shared")
+    __slots__ = ("_connection", "_shared", "_tls")
 
     def __init__(self, shared: Shared, connection: Connection) -> None:
         self._shared = shared
         self._connection = connection
+        self._tls = shared.config.tls
+        """Which of clients and brokers speak TLS with the gateway."""
 
     @property
     def broker_handlers(self) -> dict[int, Handler]:
@@ -44,7 +46,7 @@ class Lookup:
         if response.response == _RESULTS.FAILED:
             return PASS
         plain, tls = response.broker_service_url, response.broker_service_url_tls
-        url = tls if self._shared.broker_tls or not plain else plain
+        url = tls if self._tls.broker or not plain else plain
         address = self._shared.brokers.target(url)
         if address is None:
             self._fail(command, url)
@@ -75,14 +77,14 @@ class Lookup:
 
     def _translate(self, named: pb.LookupResponse | pb.CloseProducer | pb.CloseConsumer, url: str) -> None:
         """Put the gateway's port for a broker in place of its own."""
-        own = self._shared.brokers.translate(url, tls=self._shared.client_tls) or ""
+        own = self._shared.brokers.translate(url, tls=self._tls.client is not None) or ""
         field = (
             "broker_service_url" if isinstance(named, pb.LookupResponse) else "assigned_broker_service_url"
         )
         for name in (field, f"{field}_tls"):
             named.ClearField(name)
         if own:
-            setattr(named, f"{field}_tls" if self._shared.client_tls else field, own)
+            setattr(named, f"{field}_tls" if self._tls.client else field, own)
 
     def reassign(self, named: pb.CloseProducer | pb.CloseConsumer) -> bool:
         """Rewrite the broker address for a closed producer or consumer.
@@ -92,7 +94,7 @@ class Lookup:
         plain, tls = named.assigned_broker_service_url, named.assigned_broker_service_url_tls
         if not plain and not tls:
             return False
-        url = tls if self._shared.broker_tls or not plain else plain
+        url = tls if self._tls.broker or not plain else plain
         address = self._shared.brokers.target(url)
         if address is not None and self._connection.client.is_proxied:
             # Such a client names this broker in its next CONNECT.

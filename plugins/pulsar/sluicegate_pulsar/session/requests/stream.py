@@ -67,11 +67,13 @@ class Stream:
         "_default",
         "_give_way",
         "_handlers",
+        "_largest",
         "_need",
         "_pending",
         "_reading",
         "_rest",
         "_send",
+        "_work",
         "began_ns",
     )
 
@@ -86,6 +88,11 @@ class Stream:
     ) -> None:
         self._rest = Pieces(budget)
         self._bounds = bounds
+        self._largest = (
+            min(bounds.max_command_bytes, _SMALL) if bounds.checks_lists else bounds.max_command_bytes
+        )
+        """Bytes of a frame that needs no closer look."""
+        self._work = bounds.work - 1
         self._pending = pending
         self._send = send
         self._reading = reading
@@ -139,9 +146,7 @@ class Stream:
     ) -> int:
         """Walk the whole frames; `run` is where the bytes that pass begin. Returns where the rest begins."""
         handlers, default, send, reading = self._handlers, self._default, self._send, self._reading
-        bounds = self._bounds
-        largest = min(bounds.max_command_bytes, _SMALL) if bounds.checks_lists else bounds.max_command_bytes
-        left, work = WORK_PER_TURN, bounds.work - 1
+        left, largest, work = WORK_PER_TURN, self._largest, self._work
         run = at = 0
         end = len(data)
         try:

@@ -48,16 +48,6 @@ class Shared:
         """How long a request may be held."""
         return self.config.max_hold * 1_000_000
 
-    @property
-    def client_tls(self) -> bool:
-        """Whether clients speak TLS with the gateway."""
-        return self.config.tls.client is not None
-
-    @property
-    def broker_tls(self) -> bool:
-        """Whether the gateway speaks TLS with the brokers."""
-        return self.config.tls.broker is not None
-
     def delays_grow_by(self, ms: int) -> None:
         """It is known how strictly the brokers delay; see `added_delay_ms`."""
         self.added_delay_ms = ms

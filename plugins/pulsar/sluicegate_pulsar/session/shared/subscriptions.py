@@ -20,14 +20,14 @@ class Subscriptions(Listings):
 
     __slots__ = ()
 
-    def learned(self, state: TopicState, found: Collection[str] | None, asked_ns: int, now_ns: int) -> None:
+    def learned(self, state: TopicState, names: Collection[str] | None, asked_ns: int, now_ns: int) -> None:
         """Store a listing; None if the API failed, which keeps the last one.
 
         :param state: the topic's.
-        :param found: all its subscriptions.
+        :param names: all its subscriptions.
         :param asked_ns: when the API was asked; subscriptions admitted since then are added.
         :param now_ns: now.
         """
         self.answered(state.topic.full, now_ns)
-        if found is not None:
-            state.learn_subscriptions(found, asked_ns)
+        if names is not None:
+            state.learn_subscriptions(names, asked_ns)
