@@ -111,11 +111,12 @@ class PulsarFront(BaseFront):
             strict = "no"
         if self._admin is not None:
             try:
-                told = await self._admin.configuration()
+                configuration = await self._admin.configuration()
                 if self._config.strict == "auto":
-                    strict = "yes" if told.get("isDelayedDeliveryDeliverAtTimeStrict") == "true" else "no"
-                    tick_ms = int(told.get("delayedDeliveryTickTimeMillis", tick_ms))
-                self._long_delays.longest_ms = int(told.get(LONGEST_DELAY, 0))
+                    is_strict = configuration.get("isDelayedDeliveryDeliverAtTimeStrict") == "true"
+                    strict = "yes" if is_strict else "no"
+                    tick_ms = int(configuration.get("delayedDeliveryTickTimeMillis", tick_ms))
+                self._long_delays.longest_ms = int(configuration.get(LONGEST_DELAY, 0))
                 self._asks_again = False
             except Exception as error:  # noqa: BLE001 - unknown means: take care
                 level = logging.DEBUG if self._asks_again else logging.INFO
@@ -140,19 +141,19 @@ class PulsarFront(BaseFront):
         asked_ns = time.monotonic_ns()
         if self._backoff.wait_ns(asked_ns):  # the failure is logged already
             shared.count(PulsarEvent.SUBSCRIPTION_LISTING_PUT_OFF)
-            found = None
+            names = None
         else:
-            found = await self._listed(topic)
+            names = await self._listed(topic)
         now_ns = time.monotonic_ns()
         state = shared.gates.state(topic_name(topic), now_ns)
-        shared.subscriptions.learned(state, found, asked_ns, now_ns)
+        shared.subscriptions.learned(state, names, asked_ns, now_ns)
 
     async def _listed(self, topic: str) -> set[str] | None:
         """A topic's subscriptions; None if the admin API fails."""
         try:
             if self._admin is None:
                 raise LookupError("no `admin` is configured")
-            found = await self._admin.subscriptions(topic)
+            names = await self._admin.subscriptions(topic)
         except Exception as error:  # noqa: BLE001 - unknown is a state that policies handle
             log.warning(
                 "cannot list subscriptions of %s: %s; limits on subscriptions act by on_unknown", topic, error
@@ -164,7 +165,7 @@ class PulsarFront(BaseFront):
                 self._backoff.failed(now_ns)
             return None
         self._backoff.reset()
-        return found
+        return names
 
     def tick(self, now_ns: int) -> None:
         """Once a second: log what brokers refuse, or will; list the brokers now and then."""

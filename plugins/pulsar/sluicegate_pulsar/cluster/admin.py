@@ -105,8 +105,8 @@ class AdminApi:
 
         :raises AdminApiError: if the request fails, such as without superuser rights.
         """
-        found = await self._get("/admin/v2/brokers/configuration/runtime")
-        return {str(name): str(value) for name, value in found.items()}
+        values = await self._get("/admin/v2/brokers/configuration/runtime")
+        return {str(name): str(value) for name, value in values.items()}
 
     async def topic_stats(self, topic: str) -> dict[str, Any]:
         """A topic's statistics, its backlog in bytes (`backlogSize`) among them.
@@ -139,11 +139,11 @@ class AdminApi:
 
         :raises AdminApiError: if a request fails, such as without superuser rights.
         """
-        found: list[tuple[str, str]] = []
+        listed: list[tuple[str, str]] = []
         for tenant in sorted(map(str, await self._get("/admin/v2/tenants"))):
             namespaces = sorted(map(str, await self._get("/admin/v2/namespaces", tenant)))
-            found.extend((tenant, namespace.partition("/")[2]) for namespace in namespaces)
-        return found
+            listed.extend((tenant, namespace.partition("/")[2]) for namespace in namespaces)
+        return listed
 
     async def namespace_policies(self, tenant: str, namespace: str) -> dict[str, Any]:
         """All policies that are set for a namespace.

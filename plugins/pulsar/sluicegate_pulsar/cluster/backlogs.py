@@ -89,15 +89,15 @@ class PulsarBacklogs:
         self._asked[topic] = self._rounds
         try:
             async with asyncio.timeout(self._timeout_s):
-                found = await self._backlog(topic)
+                backlog = await self._backlog(topic)
         except TimeoutError:
             return AdminApiError(f"no answer about {topic} within {self._timeout_s:g} s")
         except (KeyError, TypeError, ValueError) as error:
             return AdminApiError(f"statistics of {topic} cannot be read: {error!r}")
         except AdminApiError as error:
             return error
-        if found is not None:
-            self._last[topic] = found
+        if backlog is not None:
+            self._last[topic] = backlog
         else:
             self._last.pop(topic, None)
         return None
@@ -113,8 +113,8 @@ class PulsarBacklogs:
         return Backlog(float(stats["backlogSize"]), await self._quota(topic, stats))
 
     async def _quota(self, topic: str, stats: Mapping[str, Any]) -> float:
-        told = stats.get("backlogQuotaLimitSize")
-        limit = int(told) if told is not None else await self._asked_quota(topic)
+        stated = stats.get("backlogQuotaLimitSize")
+        limit = int(stated) if stated is not None else await self._asked_quota(topic)
         return float(limit if limit > 0 else self._own_quota)
 
     async def _asked_quota(self, topic: str) -> int:

@@ -101,14 +101,14 @@ async def own_settings(config: PulsarConfig, tls: BrokerTlsFiles) -> OwnSettings
     try:
         api = AdminApi(config.admin, tls.broker_tls, Brokers(config, {}), _warned)
         configuration = await api.configuration()
-        found = list(broker_settings(configuration))
+        settings = list(broker_settings(configuration))
         reading = _Reading(api, configuration.get("clusterName", ""))
         if configuration.get("topicLevelPoliciesEnabled", "true") == "true":
             reading.ends_s = asyncio.get_running_loop().time() + _READING_S
-        found += await reading.namespaces()
+        settings += await reading.namespaces()
     except (AdminApiError, OSError, ValueError, TypeError, AttributeError) as error:
         raise OwnSettingsError(str(error), _REMEDY) from error
-    return OwnSettings(tuple(found), tuple(reading.gaps))
+    return OwnSettings(tuple(settings), tuple(reading.gaps))
 
 
 class _Reading:
@@ -128,18 +128,18 @@ class _Reading:
 
     async def namespaces(self) -> list[OwnSetting]:
         """All of them, each followed by its topics."""
-        found: list[OwnSetting] = []
+        settings: list[OwnSetting] = []
         for tenant, name in await self._api.namespaces():
             try:
                 policies = await self._api.namespace_policies(tenant, name)
-                found += namespace_settings(f"{tenant}/{name}", policies, self._cluster)
+                settings += namespace_settings(f"{tenant}/{name}", policies, self._cluster)
                 if self.ends_s:
-                    found += await self._topics(tenant, name)
+                    settings += await self._topics(tenant, name)
             except AdminApiError as error:
                 self.gaps.append(f"namespace {tenant}/{name}: {error}")
         if self._left_out:
             self.gaps.append(f"{self._left_out} topics were not asked about, as that takes too long")
-        return found
+        return settings
 
     async def _topics(self, tenant: str, namespace: str) -> list[OwnSetting]:
         topics = [each for each in await self._api.topics(tenant, namespace) if not _is_internal(each)]
@@ -162,15 +162,15 @@ class _Reading:
         return [one for each in await asyncio.gather(*map(ask, topics)) for one in each]
 
     async def _topic(self, topic: str) -> list[OwnSetting]:
-        found: list[OwnSetting] = []
+        settings: list[OwnSetting] = []
         missing = list(_OF_TOPICS)
         for is_global in (False, True):
             policies = {
                 name: await self._api.topic_policy(topic, name, is_global=is_global) for name in missing
             }
-            found += topic_settings(topic, policies, is_global=is_global)
+            settings += topic_settings(topic, policies, is_global=is_global)
             missing = [name for name, policy in policies.items() if policy is None]
-        return found
+        return settings
 
 
 def _is_internal(topic: str) -> bool:
@@ -250,19 +250,19 @@ def _rate(
     period = max(int(rate.get("ratePeriodInSecond") or 1), 1)
     for suffix, unit in (("", "Msg"), ("_bytes", "Byte")):
         value = int(rate.get(f"{prefix}{unit}", -1))
-        found = _number(origin, f"{field}{suffix}", f"{key}.{prefix}{unit}", value)
+        setting = _number(origin, f"{field}{suffix}", f"{key}.{prefix}{unit}", value)
         if value > 0 and period > 1:
             yield OwnSetting(
-                level=found.level,
-                name=found.name,
-                field=found.field,
+                level=setting.level,
+                name=setting.name,
+                field=setting.field,
                 value=value // period if value % period == 0 else round(value / period, _DECIMALS),
-                origin=found.origin,
+                origin=setting.origin,
                 text=f"{value} in {period} s",
                 notes=("The gateway's rates are per second.",),
             )
         else:
-            yield found
+            yield setting
 
 
 def _delays(origin: _Origin, key: str, policy: Mapping[str, Any] | None) -> Iterator[OwnSetting]:
@@ -288,14 +288,14 @@ def _active(origin: _Origin, key: str, is_active: bool) -> OwnSetting:
 
 
 def _without_policy(
-    origin: _Origin, told: Mapping[str, Any], reasons: Mapping[str, str]
+    origin: _Origin, stated: Mapping[str, Any], reasons: Mapping[str, str]
 ) -> Iterable[OwnSetting]:
     for key, why in reasons.items():
-        if int(told.get(key) or 0) > 0:
+        if int(stated.get(key) or 0) > 0:
             yield OwnSetting(
                 level=origin.level,
                 name=origin.name,
                 origin=f"{origin.noun} {key}",
-                text=str(told[key]),
+                text=str(stated[key]),
                 notes=(why,),
             )

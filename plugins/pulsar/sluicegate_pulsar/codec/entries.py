@@ -44,8 +44,8 @@ def messages_in(metadata: bytes) -> int:
         return 1
     # protobuf's C code reads all fields in the time in which Python reads one.
     try:
-        found = _parse(metadata)
+        parsed = _parse(metadata)
     except DecodeError:
         return 0
-    messages = found.num_messages_in_batch
-    return 0 if found.num_chunks_from_msg > 1 or messages > MANY else max(messages, 1)
+    messages = parsed.num_messages_in_batch
+    return 0 if parsed.num_chunks_from_msg > 1 or messages > MANY else max(messages, 1)

@@ -152,10 +152,10 @@ def read_composed(data: bytes, start: int, stop: int, head: SendHead) -> Metadat
     """
     try:
         metadata = _read(data[head.metadata : head.payload])
-        found = MetadataHead(metadata)
+        read = MetadataHead(metadata)
         if metadata.num_messages_in_batch > MANY:
-            found.check_count(head.payload_size)
-        return found
+            read.check_count(head.payload_size)
+        return read
     except ProtocolError:
         if has_valid_checksum(data, parts_of(data, start, stop, head)):
             raise
@@ -204,21 +204,21 @@ def with_deliver_at(
     if parts.checksum == ABSENT:
         first = b"".join((total, data[start + 4 : parts.metadata - 4], size, metadata))
         return first, memoryview(data)[parts.payload : stop]
-    told = _u32(data, parts.checksum)[0]
+    stated = _u32(data, parts.checksum)[0]
     if stop - parts.payload <= _JOINED:
-        if _crc(data[parts.metadata - 4 : stop]) != told:
-            raise _mismatch(told)
+        if _crc(data[parts.metadata - 4 : stop]) != stated:
+            raise _mismatch(stated)
         checked = b"".join((size, metadata, data[parts.payload : stop]))
         return (b"".join((total, data[start + 4 : parts.checksum], _pack_u32(_crc(checked)), checked)),)
     payload = data[parts.payload : stop]  # google-crc32c accepts no memory views
-    if _extend_crc(_crc(data[parts.metadata - 4 : parts.payload]), payload) != told:
-        raise _mismatch(told)
+    if _extend_crc(_crc(data[parts.metadata - 4 : parts.payload]), payload) != stated:
+        raise _mismatch(stated)
     checksum = _pack_u32(_extend_crc(_crc(size + metadata), payload))
     return b"".join((total, data[start + 4 : parts.checksum], checksum, size, metadata)), payload
 
 
-def _mismatch(told: int) -> ChecksumMismatchError:
-    return ChecksumMismatchError(f"a checksum of {told:#010x} that does not hold")
+def _mismatch(stated: int) -> ChecksumMismatchError:
+    return ChecksumMismatchError(f"a checksum of {stated:#010x} that does not hold")
 
 
 def _deliver_at_field(deliver_at_ms: int) -> bytes:

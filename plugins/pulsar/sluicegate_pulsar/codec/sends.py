@@ -136,20 +136,20 @@ def _long_varint(data: bytes, at: int, first: int) -> tuple[int, int]:
 
 def _rest(data: bytes, at: int, end: int) -> _Rest | None:
     """The fields after the sequence id, in any order; None if there are unknown ones."""
-    found: dict[int, int] = {}
+    varints: dict[int, int] = {}
     while at < end:
         tag, value = data[at], data[at + 1]
         at += 2
         if value >= _FLAG:
             value, at = _long_varint(data, at, value)
-        found[tag] = value
+        varints[tag] = value
     # The command only claims the number of messages; the metadata decides.
-    if at != end or found.get(_NUM_MESSAGES, 0) > _MAX_I32 or not found.keys() <= _REST:
+    if at != end or varints.get(_NUM_MESSAGES, 0) > _MAX_I32 or not varints.keys() <= _REST:
         return None
     txn = None
-    if _TXN_MOST in found and _TXN_LEAST in found:
-        txn = (found[_TXN_MOST], found[_TXN_LEAST])
-    return found.get(_HIGHEST, 0), bool(found.get(_IS_CHUNK)), txn
+    if _TXN_MOST in varints and _TXN_LEAST in varints:
+        txn = (varints[_TXN_MOST], varints[_TXN_LEAST])
+    return varints.get(_HIGHEST, 0), bool(varints.get(_IS_CHUNK)), txn
 
 
 def _any_send(data: bytes, start: int, stop: int) -> SendHead:

@@ -187,14 +187,14 @@ def _get(kind: _Kind, open_policies: OpenPolicies) -> click.Command:
         topic = kind.read(subject)
         desk = open_policies(file)
         resolver = desk.resolver(_brokers(desk, broker)[0])
-        found = _applied(kind, topic, resolver) if applied else _set_here(kind, topic, resolver)
+        policies = _applied(kind, topic, resolver) if applied else _set_here(kind, topic, resolver)
         if as_json:
-            said = {_JSON_NAMES[field]: value for field, (value, _) in found.items()}
+            said = {_JSON_NAMES[field]: value for field, (value, _) in policies.items()}
             echo_json(said)
             return
-        for field, (value, where) in found.items():
+        for field, (value, where) in policies.items():
             echo(f"{_FIELDS[field]}: {desk.text(field, value)} ({where})")
-        if not found:
+        if not policies:
             hint = "" if applied else "; --applied shows what is inherited"
             echo(f"{kind.name(topic)}: nothing set{hint}")
 
@@ -210,14 +210,14 @@ def _set_here(kind: _Kind, topic: TopicName, resolver: Resolver) -> _Found:
 
 def _applied(kind: _Kind, topic: TopicName, resolver: Resolver) -> _Found:
     effective = resolver.resolve(topic, kind.level)
-    found: _Found = {}
+    policies: _Found = {}
     for field in _FIELDS:
         if field in effective.values:
             provenance = effective.provenance[field]
             ceiling = f"tightened by {provenance.ceiling}" if provenance.ceiling else ""
             where = (effective.level(field), provenance.location, ceiling)
-            found[field] = (effective.values[field], ", ".join(part for part in where if part))
-    return found
+            policies[field] = (effective.values[field], ", ".join(part for part in where if part))
+    return policies
 
 
 def _remove(kind: _Kind, open_policies: OpenPolicies) -> click.Command:

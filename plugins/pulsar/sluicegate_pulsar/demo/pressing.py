@@ -122,10 +122,10 @@ def _judge(seen: Seen, log: TopicLog) -> Observation:
     drawn = chart(_TITLE, log, seen.facts["began"], seen.facts["ended"], free, _state_of, _FREE_AFTER_S)
     if not seen.met:
         return Observation(Verdict.DIFFERENT, seen.text, seen.error, drawn)
-    floor, released = (Segment(log, found, _BURST_S, _AT_ONCE) for found in seen.facts["segments"])
-    found = [floor.judge(), _free(released)]
-    text = "; ".join([*(each.text for each in found), seen.text])
-    return Observation(worst(found).verdict, text, chart=drawn)
+    floor, released = (Segment(log, segment, _BURST_S, _AT_ONCE) for segment in seen.facts["segments"])
+    judged = [floor.judge(), _free(released)]
+    text = "; ".join([*(each.text for each in judged), seen.text])
+    return Observation(worst(judged).verdict, text, chart=drawn)
 
 
 def _free(segment: Segment) -> Observation:

@@ -76,8 +76,8 @@ class _Topics:
     async def listed(self, request: Request) -> Response:
         """Names of the topics of a namespace."""
         prefix = f"{request.path_params['domain']}://"
-        found = self._broker.topics_of(_namespace_of(request))
-        return JSONResponse([topic.name.full for topic in found if topic.name.full.startswith(prefix)])
+        matching = self._broker.topics_of(_namespace_of(request))
+        return JSONResponse([topic.name.full for topic in matching if topic.name.full.startswith(prefix)])
 
     async def made(self, request: Request) -> Response:
         """Create a topic without partitions."""
@@ -109,7 +109,9 @@ class _Topics:
         topic = self._broker.topics.get(_existing(self._broker, request).full)
         if topic is None:
             return _failed(404, "Topic is partitioned: expected one of its partitions")
-        backlogs = {name: {"msgBacklog": found.backlog} for name, found in topic.subscriptions.items()}
+        backlogs = {
+            name: {"msgBacklog": subscription.backlog} for name, subscription in topic.subscriptions.items()
+        }
         return JSONResponse(
             {"backlogSize": topic.backlog_bytes, "backlogQuotaLimitSize": -1, "subscriptions": backlogs}
         )
@@ -123,13 +125,13 @@ class _Topics:
         """The owner of a topic: always this broker."""
         _name_of(request)
         service = self._broker.service_url
-        found = {
+        lookup = {
             "brokerUrl": service,
             "brokerUrlSsl": "",  # the C++ client crashes if there is no TLS address at all
             "httpUrl": self._broker.admin_url,
             "nativeUrl": service,
         }
-        return JSONResponse(found)
+        return JSONResponse(lookup)
 
 
 class _Delays:

@@ -66,9 +66,9 @@ class Broker:
         :raises RefusedError: if the name is invalid, or names a partitioned topic or a missing partition.
         """
         name = parse_name(text)
-        found = self.topics.get(name.full)
-        if found is not None:
-            return found
+        topic = self.topics.get(name.full)
+        if topic is not None:
+            return topic
         if name.full in self.partitions:
             text = f"{name.full} is a partitioned topic: expected one of its partitions"
             raise RefusedError(pb.NOT_ALLOWED_ERROR, text)
@@ -82,8 +82,8 @@ class Broker:
 
     def topics_of(self, namespace: str) -> list[Topic]:
         """The topics of a namespace, by name."""
-        found = (topic for topic in self.topics.values() if topic.name.namespace == namespace)
-        return sorted(found, key=lambda topic: topic.name.full)
+        matching = (topic for topic in self.topics.values() if topic.name.namespace == namespace)
+        return sorted(matching, key=lambda topic: topic.name.full)
 
     def subscriptions_of(self, name: Name) -> list[str]:
         """Names of the subscriptions of a topic, or of all its partitions."""
@@ -102,10 +102,10 @@ class Broker:
 
     def delay_of(self, name: Name) -> DelayedDelivery:
         """Settings of delayed delivery on a topic, which need not exist yet."""
-        found = self.topic_delays.get(name.parent) or self.namespace_delays.get(name.namespace)
-        if found is None:
+        delays = self.topic_delays.get(name.parent) or self.namespace_delays.get(name.namespace)
+        if delays is None:
             return self.default_delay
-        return found if found.tick_ms > 0 else replace(found, tick_ms=self.settings.tick_ms)
+        return delays if delays.tick_ms > 0 else replace(delays, tick_ms=self.settings.tick_ms)
 
     def delays_changed(self) -> None:
         """Apply the policies to the topics that exist."""

@@ -66,8 +66,8 @@ class ReferenceBroker:
     @property
     def principals(self) -> list[str]:
         """Connections by token; "" for those without one."""
-        found = (connection.speaker.principal for connection in self._connections)
-        return sorted(principal for principal in found if principal is not None)
+        principals = (connection.speaker.principal for connection in self._connections)
+        return sorted(principal for principal in principals if principal is not None)
 
     def disconnect_all(self) -> None:
         """Cut all connections, as a crash would. Clients reconnect."""

@@ -114,17 +114,17 @@ class Topic:
     def subscription(self, request: "pb.Subscribe") -> Subscription:
         """The subscription with a name, created if it does not exist."""
         name = request.subscription
-        found = self.subscriptions.get(name)
-        if found is None:
+        subscription = self.subscriptions.get(name)
+        if subscription is None:
             first = self._first_of(request)
-            found = Subscription(
+            subscription = Subscription(
                 name, self.log, self.delay, first, self.name.partition, durable=request.durable
             )
-            self.subscriptions[name] = found
-        elif found.durable != request.durable:
-            text = f"Subscription {name!r} is {'durable' if found.durable else 'of a reader'}"
+            self.subscriptions[name] = subscription
+        elif subscription.durable != request.durable:
+            text = f"Subscription {name!r} is {'durable' if subscription.durable else 'of a reader'}"
             raise RefusedError(pb.NOT_ALLOWED_ERROR, text)
-        return found
+        return subscription
 
     def drop(self, subscription: Subscription) -> None:
         """Remove a subscription."""

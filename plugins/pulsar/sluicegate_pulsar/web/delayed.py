@@ -180,7 +180,7 @@ class DelayedDelivery:
     ) -> AsyncIterator[None]:
         """Restore broker and store, if a later step fails."""
         settings = self._services.resolver.settings(place.topic, place.level)
-        stored = {field: found.value for field, found in settings.items() if found.source is Source.STORE}
+        stored = {name: each.value for name, each in settings.items() if each.source is Source.STORE}
         try:
             yield
         except BaseException:

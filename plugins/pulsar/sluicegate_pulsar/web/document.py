@@ -56,14 +56,14 @@ def parse(body: bytes) -> Wanted | None:
     if not body.strip():
         return None
     try:
-        found = json.loads(body, parse_constant=_no_constant)
+        document = json.loads(body, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise WebError(400, f"malformed JSON: {error}") from None
-    if found is None:
+    if document is None:
         return None
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise WebError(400, "expected a JSON object such as " + '{"active": true, "tickTime": 1000}')
-    native = dict(found)
+    native = dict(document)
     # Pulsar replaces the whole document: a longest delay that is left out is 0 there.
     fixed_ms = _milliseconds(_FIXED_KEY, native.pop(_FIXED_KEY, 0))
     for key in (_MAX_KEY, "tickTime"):
@@ -91,8 +91,8 @@ def with_max(native: Mapping[str, Any], max_ms: int) -> dict[str, Any]:
 
 def max_of(native: Mapping[str, Any]) -> int:
     """The longest delay that a broker allows, in ms; 0 for any."""
-    found = native.get(_MAX_KEY)
-    return found if isinstance(found, int) and not isinstance(found, bool) else 0
+    longest = native.get(_MAX_KEY)
+    return longest if isinstance(longest, int) and not isinstance(longest, bool) else 0
 
 
 def merged(native: Mapping[str, Any] | None, own: Mapping[str, PolicyValue]) -> dict[str, Any] | None:
@@ -127,12 +127,12 @@ def read_native(content: bytes) -> dict[str, Any] | None:
     if not content.strip():
         return None
     try:
-        found = json.loads(content)
+        document = json.loads(content)
     except (ValueError, RecursionError):
-        found = content
-    if found is not None and not isinstance(found, dict):
+        document = content
+    if document is not None and not isinstance(document, dict):
         raise WebError(502, "the broker's answer is no delayed-delivery policy")
-    return found
+    return document
 
 
 def _milliseconds(key: str, value: object) -> int | None:

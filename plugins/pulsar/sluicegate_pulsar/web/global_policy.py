@@ -21,10 +21,10 @@ def is_global(request: Asked, place: Delayed) -> bool:
 
     :raises WebError: if it says so more than once, as brokers and gateways could read that differently.
     """
-    told = [value for name, value in parse_qsl(request.query, keep_blank_values=True) if name == _PARAMETER]
-    if len(told) > 1:
+    values = [value for name, value in parse_qsl(request.query, keep_blank_values=True) if name == _PARAMETER]
+    if len(values) > 1:
         raise WebError(400, f"{_PARAMETER} is given more than once")
-    return place.level is Level.TOPIC and told != [] and told[0].lower() == "true"
+    return place.level is Level.TOPIC and values != [] and values[0].lower() == "true"
 
 
 def given(body: bytes, place: Delayed, fixed_ms: int) -> bytes:

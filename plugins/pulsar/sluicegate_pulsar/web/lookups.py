@@ -24,12 +24,12 @@ def rewritten(content: bytes, translate: Translate, web: Callable[[str], str | N
     :raises WebError: if it names only brokers that are not known.
     """
     try:
-        found = json.loads(content)
+        answer = json.loads(content)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(found, dict):
+    if not isinstance(answer, dict):
         return None
-    brokers = [found[key] for key in (*_PLAIN, *_SECURE) if found.get(key)]
+    brokers = [answer[key] for key in (*_PLAIN, *_SECURE) if answer.get(key)]
     if not brokers:
         return None
     place = next((url for each in brokers if (url := translate(str(each))) is not None), None)
@@ -39,13 +39,13 @@ def rewritten(content: bytes, translate: Translate, web: Callable[[str], str | N
             "the topic is served by a broker for which the gateway has no port",
             f"{brokers[0]}: name it in `bootstrap`",
         )
-    return json.dumps(_answer(found, place, web)).encode()
+    return json.dumps(_answer(answer, place, web)).encode()
 
 
-def _answer(found: dict[str, Any], place: str, web: Callable[[str], str | None]) -> dict[str, Any]:
+def _answer(answer: dict[str, Any], place: str, web: Callable[[str], str | None]) -> dict[str, Any]:
     secure = place.startswith("pulsar+ssl:")
     said: dict[str, Any] = {}
-    for key, value in found.items():
+    for key, value in answer.items():
         if key in _SECURE:
             said[key] = place if secure else ("" if value else value)
         elif key in _PLAIN:

@@ -80,7 +80,7 @@ def asked(scope: Scope, advertised: str | None, first: str) -> tuple[Asked, str 
     query = "&".join(part for part in parts if not part.startswith(f"{MARK}="))
     raw: bytes = scope.get("raw_path") or scope["path"].encode()
     peer, (host, port) = scope.get("client"), scope["server"]
-    found = Asked(
+    asked = Asked(
         method=scope["method"],
         path=raw.decode("latin-1"),
         query=query,
@@ -89,7 +89,7 @@ def asked(scope: Scope, advertised: str | None, first: str) -> tuple[Asked, str 
         gateway=f"{scope['scheme']}://{shown((advertised or host, port))}",
         client=peer[0] if peer else "",
     )
-    return found, marks[0] if marks else None
+    return asked, marks[0] if marks else None
 
 
 async def pass_on(request: Asked, upstream: Upstream, idle_s: float, receive: Receive, send: Send) -> None:

@@ -83,8 +83,8 @@ class PulsarSite:
         except ClientGone:
             pass
         except WebError as error:
-            told = f"{error.reason} ({error.detail})" if error.detail else error.reason
-            log.info("%s %s: %d %s", scope["method"], scope["path"], error.status, told)
+            reason = f"{error.reason} ({error.detail})" if error.detail else error.reason
+            log.info("%s %s: %d %s", scope["method"], scope["path"], error.status, reason)
             if not began:
                 # What follows a request that cannot be understood may be anything.
                 headers = {"connection": "close"} if error.status == 400 else None

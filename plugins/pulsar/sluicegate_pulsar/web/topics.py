@@ -83,19 +83,19 @@ class TopicsOfNamespace:
 
     async def _listed(self) -> list[TopicName]:
         path = f"/admin/v2/persistent/{quote(self._namespace)}"
-        found: set[str] = set()
+        topics: set[str] = set()
         for each in (path, f"{path}/partitioned"):
             answer = await self._call("GET", each, most=LARGEST_LIST)
             names = json.loads(answer.content) if answer.accepted else []
-            found.update(whole_topic(name).full for name in names)
-        if len(found) > _MOST:
+            topics.update(whole_topic(name).full for name in names)
+        if len(topics) > _MOST:
             log.warning(
                 "%s has %d topics; only %d were checked for longest delays of their own",
                 self._namespace,
-                len(found),
+                len(topics),
                 _MOST,
             )
-        return [whole_topic(name) for name in sorted(found)[:_MOST]]
+        return [whole_topic(name) for name in sorted(topics)[:_MOST]]
 
     async def _call(self, method: str, path: str, body: bytes | None = None, most: int = MAX_ANSWER) -> Any:
         request = self._request

@@ -75,24 +75,24 @@ class RefusedMessages:
     rest, which would be stored and acknowledged without its start.
     """
 
-    __slots__ = ("_found",)
+    __slots__ = ("_texts",)
 
     def __init__(self) -> None:
-        self._found: dict[Key, tuple[str, int]] = {}
+        self._texts: dict[Key, tuple[str, int]] = {}
         """Text of the refusal, and until when it holds."""
 
     def note(self, key: Key, text: str, now_ns: int) -> None:
         """A chunk of a message was refused."""
-        self._found.pop(key, None)
-        if len(self._found) >= _MOST_REFUSED:
-            del self._found[next(iter(self._found))]
-        self._found[key] = text, now_ns + _REMEMBERED_NS
+        self._texts.pop(key, None)
+        if len(self._texts) >= _MOST_REFUSED:
+            del self._texts[next(iter(self._texts))]
+        self._texts[key] = text, now_ns + _REMEMBERED_NS
 
     def begins(self, key: Key) -> None:
         """A first chunk has arrived: the message starts again."""
-        self._found.pop(key, None)
+        self._texts.pop(key, None)
 
     def text(self, key: Key, now_ns: int) -> str:
         """Why another chunk of the message was refused; empty if none was."""
-        text, until_ns = self._found.get(key, ("", 0))
+        text, until_ns = self._texts.get(key, ("", 0))
         return text if now_ns < until_ns else ""
