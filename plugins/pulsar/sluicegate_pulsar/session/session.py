@@ -32,7 +32,7 @@ from sluicegate_pulsar.session.producers.producing import Producing
 from sluicegate_pulsar.session.requests.connection import Connection
 from sluicegate_pulsar.session.requests.handling import Handler
 from sluicegate_pulsar.session.requests.lookup import Lookup
-from sluicegate_pulsar.session.requests.reading import Reading
+from sluicegate_pulsar.session.requests.reading_stops import Reading
 from sluicegate_pulsar.session.requests.stream import MESSAGE_WORK, SEND_WORK, Bounds, Stream
 from sluicegate_pulsar.session.shared.shared import Shared
 
@@ -161,7 +161,7 @@ class PulsarSession(BaseSession):
         if self._policy_changes != self._gates.changes:
             self._follow_policies(now_ns)
         self._try(self._from_client.walk, data, now_ns, out)
-        return PASS if self._all_passed(data, out) else self._finish(out, now_ns)
+        return PASS if self._all_passed(data, out) else self._finish(out)
 
     def receive_upstream(self, data: bytes, now_ns: int) -> Sequence[Command]:
         """Bytes from the broker."""
@@ -171,7 +171,10 @@ class PulsarSession(BaseSession):
             self._follow_policies(now_ns)
             self._from_broker.flush(out)  # withheld frames precede new ones
         self._try(self._from_broker.walk, data, now_ns, out)
-        return PASS if self._all_passed(data, out) else self._finish(out, now_ns)
+        if self._all_passed(data, out):
+            return PASS
+        self._read_on(out, now_ns)  # fewer responses are awaited
+        return self._finish(out)
 
     def dialled(self, now_ns: int) -> Sequence[Command]:
         """The client's broker is connected: forward the client's first frame and the bytes after it."""
@@ -180,12 +183,12 @@ class PulsarSession(BaseSession):
         self._from_client.flush(out)
         self.connection.reading.resume()
         self._try(self._from_client.walk, b"", now_ns, out)
-        return self._finish(out, now_ns)
+        return self._finish(out)
 
     def undialled(self, reason: str, now_ns: int) -> Sequence[Command]:
         """The client's broker is unreachable: send the protocol's error, then close."""
         self.handshake.undialled(reason)
-        return self._finish([], now_ns)
+        return self._finish([])
 
     def wake(self, now_ns: int, client_gone: bool) -> Sequence[Command]:
         """Process what is due."""
@@ -193,7 +196,7 @@ class PulsarSession(BaseSession):
             return [Close(SessionClose.CLIENT_GONE)]
         self._follow_policies(now_ns)
         self._try(self.connection.run_due, now_ns)
-        return self._finish([], now_ns)
+        return self._finish([])
 
     def answered(self, question: object, answer: object, now_ns: int) -> Sequence[Command]:
         """The front has answered, or cannot: resume what waits for it."""
@@ -204,7 +207,8 @@ class PulsarSession(BaseSession):
         if not self._broker_reading.stops:
             self._from_broker.flush(out)
             self._try(self._from_broker.walk, b"", now_ns, out)
-        return self._finish(out, now_ns)
+        self._read_on(out, now_ns)
+        return self._finish(out)
 
     def ending(self, now_ns: int) -> Sequence[Command]:
         """Tell the client to reopen everything, elsewhere, then close.
@@ -218,7 +222,7 @@ class PulsarSession(BaseSession):
             return [Close()]
         has_rest = connection.requests.are_under_way or self._broker_reading.stops
         settled = self.producing.ending(now_ns) and not has_rest
-        out = list(self._finish([], now_ns))
+        out = list(self._finish([]))
         if settled and connection.closing is None:
             out.extend(map(ToClient, (*self.producing.closes(), *self.consuming.closes())))
             out.append(Close())
@@ -266,12 +270,18 @@ class PulsarSession(BaseSession):
         passed = (type(only) is ToUpstream or type(only) is ToClient) and only.data is data
         return passed and not self.connection.has_work
 
-    def _finish(self, out: list[Command], now_ns: int) -> Sequence[Command]:
+    def _read_on(self, out: list[Command], now_ns: int) -> None:
+        """Handle what the client sent while it was not read, if nothing is left to wait for."""
+        connection, stream = self.connection, self._from_client
+        stream.flush(out)
+        while stream.has_frames and not connection.reading.stops and connection.closing is None:
+            self._try(stream.walk, b"", now_ns, out)
+            stream.flush(out)
+
+    def _finish(self, out: list[Command]) -> Sequence[Command]:
         """Add the handlers' pending work: bytes for either side, questions, wake-ups, pauses, the end."""
         connection = self.connection
-        self._from_client.flush(out)
-        while self._from_client.has_frames and not connection.reading.stops and connection.closing is None:
-            self._try(self._from_client.walk, b"", now_ns, out)
+        if connection.out:
             self._from_client.flush(out)
         if connection.closing is not None:
             out.append(Close(*connection.closing))

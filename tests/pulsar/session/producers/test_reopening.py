@@ -235,6 +235,18 @@ def test_a_producer_is_reopened_at_most_once_a_second() -> None:
     assert bench.budget.used == 0
 
 
+def test_a_receipt_too_many_does_not_close_the_producer_twice() -> None:
+    bench = slow_and_fast()
+    bench.budget.limit = 100
+    wire = opened(bench)
+    wire.client_sends(*sent(5))
+    acknowledge(wire, 0, 0)
+    wire.wait(3)
+    assert closes(wire) == [0]
+    wire.close()
+    assert bench.budget.used == 0
+
+
 def test_closing_waits_for_the_response_to_the_first_producer_command() -> None:
     bench = slow_and_fast()
     bench.budget.limit = 100

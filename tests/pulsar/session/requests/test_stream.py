@@ -9,7 +9,7 @@ from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import command_frame
 from sluicegate_pulsar.session.requests.handling import TAKEN, Handled
-from sluicegate_pulsar.session.requests.reading import Reading
+from sluicegate_pulsar.session.requests.reading_stops import Reading
 from sluicegate_pulsar.session.requests.stream import SEND_WORK, Bounds, Stream
 
 PING = command_frame(pb.BaseCommand(type=pb.BaseCommand.PING, ping=pb.Ping()))

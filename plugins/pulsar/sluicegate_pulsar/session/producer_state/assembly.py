@@ -94,7 +94,7 @@ class Assembly:
 class Chunking:
     """Chunked messages of one producer."""
 
-    __slots__ = ("_refused_id", "_stall", "assembly", "refused_text", "sizes")
+    __slots__ = ("_stall", "assembly", "refused_id", "refused_text", "sizes")
 
     def __init__(self) -> None:
         self.assembly: Assembly | None = None
@@ -102,20 +102,15 @@ class Chunking:
         self.sizes = ChunkSizes()
         self.refused_text = ""
         """Why a chunk was refused last."""
-        self._refused_id = -1
-        """Sequence id of the last message with a refused chunk; its other chunks are useless."""
+        self.refused_id = -1
+        """Sequence id of the last message with a refused chunk, whose other chunks are useless; else -1."""
         self._stall: Stall | None = None
         """Outlives the assembly, which is dropped when the producer is closed and reopened."""
 
     @property
     def is_under_way(self) -> bool:
         """Whether the next message may belong to a chunked one that is buffered or was refused."""
-        return self.assembly is not None or self.has_refused
-
-    @property
-    def has_refused(self) -> bool:
-        """Whether more chunks of a refused message may come."""
-        return self._refused_id >= 0
+        return self.assembly is not None or self.refused_id >= 0
 
     def begin(self, patience: Task[None], now_ns: int) -> Assembly:
         """Buffer from here on; parameters as for `Assembly`."""
@@ -134,7 +129,7 @@ class Chunking:
 
     def refuse(self, sequence_id: int, text: str) -> None:
         """A chunk of a message is refused."""
-        self._refused_id, self.refused_text = sequence_id, text
+        self.refused_id, self.refused_text = sequence_id, text
 
     def is_refused(self, head: SendHead, metadata: MetadataHead | None) -> bool:
         """Whether another chunk of the same message was refused, so that it can never be complete.
@@ -143,9 +138,9 @@ class Chunking:
         """
         # A first chunk starts the message again.
         starts = metadata is not None and metadata.chunk_id == 0
-        if head.is_chunk and head.sequence_id == self._refused_id and not starts:
+        if head.is_chunk and head.sequence_id == self.refused_id and not starts:
             return True
-        self._refused_id = -1
+        self.refused_id = -1
         return False
 
     def stalled_ns(self, key: str, chunks: int, now_ns: int) -> int:

@@ -73,26 +73,7 @@ class Producer:
         kind, _, name = self.operation.producer.partition(" ")
         return name if kind == "name" else ""
 
-    @property
-    def reads_metadata(self) -> bool:
-        """Whether its gate decides by what the metadata of a message says."""
-        return self.gate.delay is not None or self.gate.max_delay_ms > 0
-
     # -- messages -------------------------------------------------------------------------------------
-
-    def forwarded(self) -> None:
-        """A message is forwarded as it came."""
-        self.sent += 1
-
-    def forwarded_rewritten(self, answered_as: int, completes: bool, chunk: str) -> None:
-        """A message is forwarded with a delivery time of the gateway's.
-
-        :param answered_as: sequence id of the answer.
-        :param completes: False for a chunk that is not the last of its message.
-        :param chunk: the `key_of` a chunk; empty for another message.
-        """
-        self.sent += 1
-        self.rewritten.messages.append((self.sent, answered_as, completes, chunk))
 
     def pop_refused(self) -> bytes:
         """The client's answer to the next message, if the broker has refused it; else empty."""
@@ -116,7 +97,8 @@ class Producer:
     def settle(self) -> None:
         """Determine whether the next message can be decided by its command alone."""
         self.is_plain = not (
-            self.reads_metadata
+            self.gate.delay is not None
+            or self.gate.max_delay_ms > 0
             or self.queue
             or self.chunking.is_under_way
             or self.lifecycle.state not in _PLAIN

@@ -8,10 +8,11 @@ is discarded. A producer that sends more than may wait is closed alone and reope
 connection is still read.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from sluicegate.broker import Buffer, ToUpstream
 from sluicegate.engine.delivery_time import asked_ms, due_ms
 from sluicegate.engine.gate import Gate
 from sluicegate.model import Action, Decision
@@ -172,10 +173,10 @@ class Publishing:
         gate, operation = producer.gate, producer.operation
         operation.bytes = operation.largest = payload_size = sent.head.payload_size
         operation.messages = 1 if metadata is None else metadata.num_messages_in_batch
-        if producer.reads_metadata and metadata is not None:
+        if metadata is not None:
             if gate.delay is not None:
                 operation.ahead_ms = metadata.publish_time - wall_ms
-            else:
+            elif gate.max_delay_ms > 0:
                 operation.delay_ms = asked_ms(metadata.deliver_at or 0, wall_ms)
         if metadata is not None and metadata.is_chunk:
             operation.largest = producer.chunking.sizes.whole(metadata, payload_size)
@@ -214,18 +215,20 @@ class Publishing:
             self.assembling.keep(producer, Kept(sent.copy(), sent.head, metadata, received_ms), now_ns)
             return TAKEN
         if rule is None or metadata is None:
-            producer.forwarded()
+            producer.sent += 1
             return PASS
-        self._forward_later(producer, sent, metadata, received_ms)
-        return TAKEN
+        frames = self._delayed(producer, sent, metadata, received_ms)
+        if frames is None:
+            self._refuse_damaged(producer, sent.head)
+            return TAKEN
+        return [ToUpstream(frame) for frame in frames]
 
-    def _forward_later(
+    def _delayed(
         self, producer: Producer, sent: Sent, metadata: MetadataHead, received_ms: int, least_ms: int = 0
-    ) -> bool:
-        """Forward a message with the topic's delivery time in place of its own, or refuse a damaged one.
+    ) -> Sequence[Buffer] | None:
+        """A message with the topic's delivery time in place of its own; None if it is damaged.
 
         :param least_ms: the earliest delivery time that it may get, ms of the wall clock.
-        :return: False if it was neither forwarded nor answered.
         """
         gate = producer.gate
         rule = gate.delay
@@ -236,21 +239,23 @@ class Publishing:
         due = max(least_ms, due_ms(rule, metadata.publish_time, received_ms, received_ms)) + added_ms
         try:
             data, start, stop, _ = sent
-            rewritten = with_deliver_at(data, start, stop, parts_of(*sent), due, metadata)
+            frames = with_deliver_at(data, start, stop, parts_of(*sent), due, metadata)
         except ChecksumMismatchError:
             # A new checksum would hide the damage.
             self._shared.count(PulsarEvent.PUBLISH_CHECKSUM_FAILED)
-            return self.refuse(
-                producer, sent.head, ServerError.CHECKSUM_ERROR, "Checksum failed on the broker"
-            )
+            return None
         if metadata.deliver_at is not None:
             gate.state.count(DELAY_OVERRIDDEN, metadata.num_messages_in_batch)
+        producer.sent += 1
         completes = not metadata.is_chunk or metadata.is_last_chunk
         answered_as = max(sent.head.sequence_id, sent.head.highest_sequence_id)
         key = key_of(metadata.uuid) if metadata.is_chunk else ""
-        producer.forwarded_rewritten(answered_as, completes, key)
-        self._connection.send_up(*rewritten)
-        return True
+        producer.rewritten.messages.append((producer.sent, answered_as, completes, key))
+        return frames
+
+    def _refuse_damaged(self, producer: Producer, head: SendHead) -> bool:
+        """Refuse a message whose checksum is wrong; returns as `refuse`."""
+        return self.refuse(producer, head, ServerError.CHECKSUM_ERROR, "Checksum failed on the broker")
 
     def _finish(self, producer: Producer, kept: Kept, due_ms: int, now_ns: int) -> bool:
         """Forward or answer a message that was buffered with chunks (`assembling.Finish`)."""
@@ -258,12 +263,15 @@ class Publishing:
         if kept.refusal is not None:
             return self.refuse(producer, head, *kept.refusal)
         if metadata is None or self.gate(producer, now_ns).delay is None:
-            producer.forwarded()
+            producer.sent += 1
             self._connection.send_up(frame)
-        else:
-            least_ms = due_ms if metadata.is_chunk else 0
-            sent = Sent(frame, 0, len(frame), head)
-            return self._forward_later(producer, sent, metadata, kept.received_ms, least_ms)
+            return True
+        least_ms = due_ms if metadata.is_chunk else 0
+        sent = Sent(frame, 0, len(frame), head)
+        frames = self._delayed(producer, sent, metadata, kept.received_ms, least_ms)
+        if frames is None:
+            return self._refuse_damaged(producer, head)
+        self._connection.send_up(*frames)
         return True
 
     # -- answering ------------------------------------------------------------------------------------
@@ -295,7 +303,7 @@ class Publishing:
     @staticmethod
     def _is_lost_piece(producer: Producer, sent: Sent, metadata: MetadataHead | None) -> bool:
         """True for a chunk of a message whose other chunk was refused, so that it can never be complete."""
-        if not producer.chunking.has_refused:
+        if producer.chunking.refused_id < 0:
             return False
         is_lost = producer.chunking.is_refused(sent.head, metadata)
         producer.settle()
@@ -391,8 +399,9 @@ class Publishing:
         self.queues.popleft(producer)
         if is_lost:
             self._refuse_piece(producer, sent, metadata, turn.now_ns)
-        elif self._conclude(producer, decision, sent, metadata, received_ms, turn.now_ns) is PASS:
-            self._connection.send_up(frame)
+        else:
+            handled = self._conclude(producer, decision, sent, metadata, received_ms, turn.now_ns)
+            self._connection.out.extend([ToUpstream(frame)] if handled is PASS else handled)
         self.queues.left(sent.head.txn)
 
     def _drained(self, producer: Producer, result: None, now_ns: int) -> None:

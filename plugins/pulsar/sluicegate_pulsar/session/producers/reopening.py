@@ -124,7 +124,7 @@ class Reopening:
             yield Until(earliest_ns)
         while not lifecycle.opened:  # its first PRODUCER has no answer yet
             yield Until(turn.now_ns + _SHORTEST_NS)
-        if not (producer.is_answered and self._on_close(producer, turn.now_ns)):
+        if not self._on_close(producer, turn.now_ns):
             return False
         lifecycle.happens(Event.TOLD_TO_REOPEN)
         self._closed[producer.id] = producer

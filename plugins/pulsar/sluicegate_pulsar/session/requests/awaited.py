@@ -9,9 +9,9 @@ from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import parse_command
 from sluicegate_pulsar.events import PulsarClose
-from sluicegate_pulsar.session.requests.client import Client
+from sluicegate_pulsar.session.requests.client_identity import Client
 from sluicegate_pulsar.session.requests.handling import PASS, Handled, OnResponse
-from sluicegate_pulsar.session.requests.reading import Reading
+from sluicegate_pulsar.session.requests.reading_stops import Reading
 
 
 class Awaited(NamedTuple):

@@ -12,9 +12,9 @@ from sluicegate.sessions.timers import Timers
 from sluicegate.sessions.work import TURN, Resume, Until, Waits
 from sluicegate_pulsar.codec.metadata import MESSAGES_PER_SLICE
 from sluicegate_pulsar.session.requests.awaited import Requests
-from sluicegate_pulsar.session.requests.client import Client
-from sluicegate_pulsar.session.requests.memory import Memory
-from sluicegate_pulsar.session.requests.reading import Reading
+from sluicegate_pulsar.session.requests.client_identity import Client
+from sluicegate_pulsar.session.requests.reading_stops import Reading
+from sluicegate_pulsar.session.requests.session_memory import Memory
 
 _PER_SLICE = 250
 """Waiting messages that are forwarded in one turn of the event loop: some 2 ms."""

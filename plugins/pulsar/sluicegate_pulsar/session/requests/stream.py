@@ -12,7 +12,7 @@ from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import any_command_type, short_head
 from sluicegate_pulsar.codec.lists import check_lists
 from sluicegate_pulsar.session.requests.handling import PASS, Handler
-from sluicegate_pulsar.session.requests.reading import Reading
+from sluicegate_pulsar.session.requests.reading_stops import Reading
 
 _read_size = Struct(">I").unpack_from
 _HEAD = 10
