@@ -95,14 +95,9 @@ class Reopening:
         return producer.chunking.assembly is None and now_ns - began_ns >= _LONGEST_NS
 
     def close_if_done(self, producer: Producer, now_ns: int) -> None:
-        """Have an overflowing producer reopened once its queue is empty and all forwarded is answered."""
+        """Have an overflowing producer reopened, if its queue is empty and it is not about to be."""
         lifecycle = producer.lifecycle
-        if (
-            lifecycle.state is not State.OVERFLOWING
-            or lifecycle.waits
-            or producer.queue
-            or not producer.is_answered
-        ):
+        if lifecycle.state is not State.OVERFLOWING or lifecycle.waits or producer.queue:
             return
 
         def done(is_given_up: bool, now_ns: int) -> None:
@@ -125,7 +120,7 @@ class Reopening:
         while not lifecycle.opened:  # its first PRODUCER has no answer yet
             yield Until(turn.now_ns + _SHORTEST_NS)
         if not self._on_close(producer, turn.now_ns):
-            return False
+            return False  # each receipt has it looked at again
         lifecycle.happens(Event.TOLD_TO_REOPEN)
         self._closed[producer.id] = producer
         try:
