@@ -377,3 +377,14 @@ def test_observed_limits_hold_nothing() -> None:
     wire.broker_sends(*[message(number) for number in range(10)])
     assert delivered(wire) == list(range(10))
     assert state_of(wire).observed > 0
+
+
+def test_no_permits_are_granted_for_a_consumer_that_is_closed() -> None:
+    wire = Wire(Bench(max_dispatch_rate=1))
+    attach(wire)
+    wire.client_sends(flow(5))
+    wire.broker_sends(*[message(number) for number in range(5)])
+    wire.client_sends(frame("close_consumer", consumer_id=0, request_id=2))
+    wire.sent_up()
+    wire.wait(5)
+    assert wire.sent_up() == []
