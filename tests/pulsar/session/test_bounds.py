@@ -152,6 +152,18 @@ def test_producers_that_wait_for_exclusive_access_do_not_stop_the_others() -> No
     assert wire.closed is not None, "an id that is still awaited"
 
 
+def test_reading_goes_on_once_enough_producers_wait_for_exclusive_access() -> None:
+    wire = Wire(Bench(), max_requests_in_flight=10)
+    several = [producer(n, n, producer_access_mode=pb.Producer.WAIT_FOR_EXCLUSIVE) for n in range(12)]
+    wire.client_sends(*several)
+    wire.take_turns()
+    assert len(wire.forwarded()) == 10
+    for number in range(5):
+        wire.broker_sends(producer_success(number, producer_ready=False))
+    wire.take_turns()
+    assert len(wire.forwarded()) == 2
+
+
 def test_a_producer_that_waits_for_exclusive_access_keeps_its_request() -> None:
     bench = Bench()
     wire = Wire(bench)

@@ -97,6 +97,18 @@ def test_a_message_over_the_limit_is_found_in_a_later_slice() -> None:
     assert answer.HasField("send_error")
 
 
+def test_nothing_behind_a_batch_that_turns_out_malformed_is_forwarded() -> None:
+    wire = publishing(Bench(max_message_size=100))
+    broken = batch(4_000) + b"\xff" * 500
+    wire.client_sends(send(0, broken, num_messages_in_batch=4_500), send(4_500, b"behind"))
+    wire.take_turns()
+    assert sequences(wire) == []
+    assert wire.closed is not None
+    assert wire.shared.budget.used == len(send(4_500, b"behind"))
+    wire.close()
+    assert (wire.shared.budget.used, wire.session.held_bytes) == (0, 0)
+
+
 def test_batches_that_cannot_exceed_the_limit_are_not_walked() -> None:
     payload = batch(10_000)
     wire = publishing(Bench(max_message_size=len(payload) - 100))

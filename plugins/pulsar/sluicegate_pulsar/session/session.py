@@ -223,7 +223,7 @@ class PulsarSession(BaseSession):
         has_rest = connection.requests.are_under_way or self._broker_reading.stops
         settled = self.producing.ending(now_ns) and not has_rest
         out = list(self._finish([]))
-        if settled and connection.closing is None:
+        if settled:
             out.extend(map(ToClient, (*self.producing.closes(), *self.consuming.closes())))
             out.append(Close())
         return out

@@ -2,6 +2,8 @@
 
 import pytest
 from tests.pulsar.session.messages import producer, producer_success, send
+from tests.pulsar.session.producers.test_producing_rates import opened
+from tests.pulsar.session.test_slices import batch
 from tests.pulsar.session.wire import Bench, Wire
 
 from sluicegate.engine.factors import Factor
@@ -56,3 +58,19 @@ def test_a_new_producer_gets_the_quota_error(wire: Wire, disk: Factor) -> None:
     disk.set(0.5, "")
     wire.client_sends(producer(1, request_id=8))
     assert wire.sent_up() == [producer(1, request_id=8)]
+
+
+def test_a_batch_is_measured_again_if_the_limit_is_lowered_while_it_waits(disk: Factor) -> None:
+    bench = Bench(max_message_size=5_000)
+    bench.context = ManualContext(config=PulsarConfig)
+    bench.context.add([disk])
+    wire = opened(bench, "slow")
+    disk.set(0.0, "volume 1 is full")
+    wire.client_sends(send(0, batch(100, bytes(20), largest=4_000), num_messages_in_batch=100))
+    wire.wait(3)
+    bench.set(max_message_size=500)
+    disk.set(1.0, "")
+    wire.wait(1)
+    assert wire.sent_up() == []
+    (answer,) = wire.answered()
+    assert answer.HasField("send_error")

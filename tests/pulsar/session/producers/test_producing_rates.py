@@ -216,3 +216,13 @@ def test_the_gateway_answers_keepalives_while_reading_is_paused() -> None:
     assert paused
     assert [parse(sent).type for sent in wire.sent_up()] == [TYPES.PONG]
     assert [answer.type for answer in wire.answered()] == [TYPES.PING]
+
+
+def test_a_producer_with_nothing_waiting_is_decided_by_its_commands_alone_again() -> None:
+    wire = opened(slow_and_fast(), "slow")
+    wire.client_sends(send(0), send(1))
+    (known,) = wire.session.producing._live.values()
+    assert not known.is_plain
+    wire.wait(2)
+    assert [number for _, number in sequences(wire)] == [0, 1]
+    assert known.is_plain

@@ -224,7 +224,6 @@ class Producing:
         if not producer.is_answered:
             return False
         assembling.drop(producer, now_ns)
-        producer.settle()
         return True
 
     def _close(self, producer: Producer, frame: bytes, now_ns: int) -> None:
