@@ -114,7 +114,7 @@ class Producing:
         if decision is None:
             producer.sent += 1
             return PASS
-        return self._publishing.held(
+        return self._publishing.apply(
             producer, decision, sent_of((data, start, stop, head_of(fields))), now_ns
         )
 

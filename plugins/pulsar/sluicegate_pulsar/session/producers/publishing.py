@@ -138,7 +138,7 @@ class Publishing:
             return None
         return largest_message(sent.data, parts_of(*sent), metadata, producer.size_limit)
 
-    def held(self, producer: Producer, decision: Decision, sent: Sent, now_ns: int) -> Handled:
+    def apply(self, producer: Producer, decision: Decision, sent: Sent, now_ns: int) -> Handled:
         """Apply a decision that was made without the message's metadata."""
         received_ms = self._shared.wall_ms(now_ns)
         if decision.action is Action.DELAY:
