@@ -3,7 +3,7 @@
 Rules of this file: no IO, no clock, no policy; the handlers know what a frame means.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from sluicegate.broker import (
@@ -160,7 +160,7 @@ class PulsarSession(BaseSession):
         out: list[Command] = []
         if self._policy_changes != self._gates.changes:
             self._follow_policies(now_ns)
-        self._try(self._from_client.walk, data, now_ns, out)
+        self._walk(self._from_client, data, now_ns, out)
         return PASS if self._all_passed(data, out) else self._finish(out)
 
     def receive_upstream(self, data: bytes, now_ns: int) -> Sequence[Command]:
@@ -170,7 +170,7 @@ class PulsarSession(BaseSession):
         if self._policy_changes != self._gates.changes:
             self._follow_policies(now_ns)
             self._from_broker.flush(out)  # withheld frames precede new ones
-        self._try(self._from_broker.walk, data, now_ns, out)
+        self._walk(self._from_broker, data, now_ns, out)
         if self._all_passed(data, out):
             return PASS
         self._read_on(out, now_ns)  # fewer responses are awaited
@@ -182,7 +182,7 @@ class PulsarSession(BaseSession):
         self.handshake.dialled()
         self._from_client.flush(out)
         self.connection.reading.resume()
-        self._try(self._from_client.walk, b"", now_ns, out)
+        self._walk(self._from_client, b"", now_ns, out)
         return self._finish(out)
 
     def undialled(self, reason: str, now_ns: int) -> Sequence[Command]:
@@ -195,7 +195,10 @@ class PulsarSession(BaseSession):
         if client_gone:
             return [Close(SessionClose.CLIENT_GONE)]
         self._follow_policies(now_ns)
-        self._try(self.connection.run_due, now_ns)
+        try:
+            self.connection.run_due(now_ns)
+        except (ProtocolError, NoRoomError) as error:
+            self._failed(error)
         return self._finish([])
 
     def answered(self, question: object, answer: object, now_ns: int) -> Sequence[Command]:
@@ -203,10 +206,13 @@ class PulsarSession(BaseSession):
         out: list[Command] = []
         self._follow_policies(now_ns)
         self._from_broker.flush(out)
-        self._try(self.connection.answered, question, now_ns)
+        try:
+            self.connection.answered(question, now_ns)
+        except (ProtocolError, NoRoomError) as error:
+            self._failed(error)
         if not self._broker_reading.stops:
             self._from_broker.flush(out)
-            self._try(self._from_broker.walk, b"", now_ns, out)
+            self._walk(self._from_broker, b"", now_ns, out)
         self._read_on(out, now_ns)
         return self._finish(out)
 
@@ -243,14 +249,19 @@ class PulsarSession(BaseSession):
 
     # -- making commands ------------------------------------------------------------------------------
 
-    def _try(self, call: Callable[..., None], *arguments: object) -> None:
-        """Call what may find that the client, or the memory for it, has come to its end."""
+    def _walk(self, stream: Stream, data: bytes, now_ns: int, out: list[Command]) -> None:
+        # <hot> Runs for every read.
         try:
-            call(*arguments)
-        except ProtocolError as error:
-            self.connection.close(PulsarClose.MALFORMED_FRAME, f"{error} from or for {self.client}")
-        except NoRoomError:
+            stream.walk(data, now_ns, out)
+        except (ProtocolError, NoRoomError) as error:
+            self._failed(error)
+
+    def _failed(self, error: ProtocolError | NoRoomError) -> None:
+        """End the connection of a client that breaks the protocol, or for which there is no memory."""
+        if isinstance(error, NoRoomError):
             self.connection.close(*NO_ROOM)
+        else:
+            self.connection.close(PulsarClose.MALFORMED_FRAME, f"{error} from or for {self.client}")
 
     def _follow_policies(self, now_ns: int) -> None:
         """Apply the current policies if they have changed; that may release messages."""
@@ -275,7 +286,7 @@ class PulsarSession(BaseSession):
         connection, stream = self.connection, self._from_client
         stream.flush(out)
         while stream.has_frames and not connection.reading.stops and connection.closing is None:
-            self._try(stream.walk, b"", now_ns, out)
+            self._walk(stream, b"", now_ns, out)
             stream.flush(out)
 
     def _finish(self, out: list[Command]) -> Sequence[Command]:
