@@ -45,7 +45,6 @@ from sluicegate.config import (
     Size,
 )
 from sluicegate.decisions import explain_last
-from sluicegate.engine.answers import InvalidAnswerError
 from sluicegate.engine.check import Check, CheckCall, Stage
 from sluicegate.engine.delivery_time import DelayRule
 from sluicegate.engine.factors import Factor, Factors
@@ -177,7 +176,6 @@ __all__ = [
     "HostPort",
     "HttpError",
     "InterfaceError",
-    "InvalidAnswerError",
     "Level",
     "Listen",
     "Listener",

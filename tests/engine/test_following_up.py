@@ -18,7 +18,13 @@ COUNTED = ("alone_wire_bytes", *COUNTERS)
 
 def operation(kind: OperationKind = OperationKind.PUBLISH, messages: int = 1, nbytes: int = 100) -> Operation:
     return Operation(
-        kind, TOPIC.full, client="a", messages=messages, bytes=nbytes, largest=nbytes // messages
+        kind,
+        TOPIC.full,
+        client="a",
+        messages=messages,
+        bytes=nbytes,
+        largest=nbytes // messages,
+        reliable=False,
     )
 
 

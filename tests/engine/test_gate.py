@@ -30,14 +30,15 @@ ALL_KINDS = tuple(OperationKind)
 
 
 def operation(kind: OperationKind = Kind.PUBLISH, **fields: object) -> Operation:
-    op = Operation(kind, "/default/orders", client="a", messages=1, bytes=100, largest=100)
+    op = Operation(kind, "/default/orders", client="a", messages=1, bytes=100, largest=100, reliable=False)
     for name, value in fields.items():
         setattr(op, name, value)
     return op
 
 
 def decision(action: Action = Action.REJECT, policy: str = "mine", delay_ns: int = 0) -> Decision:
-    return Decision(action, (Reason(policy, Outcome.LIMIT_REACHED, "no"),), delay_ns=delay_ns)
+    least_ns = int(action is Action.DELAY)
+    return Decision(action, (Reason(policy, Outcome.LIMIT_REACHED, "no"),), delay_ns=max(least_ns, delay_ns))
 
 
 def answering(*answers: Decision | None) -> CheckCall:

@@ -7,13 +7,15 @@ from tests.engine.test_wait_queue import MS, drained, publish
 
 from sluicegate.engine.check import Check, Stage
 from sluicegate.engine.wait_queue import Waiter, WaitQueue
-from sluicegate.model import Action, Decision, Operation, OperationKind
+from sluicegate.model import Action, Decision, Operation, OperationKind, Outcome, Reason
+
+REASON = Reason("rate", Outcome.LIMIT_REACHED, "no")
 
 
 def waiting_in(queue: WaitQueue) -> Check:
     def check(op: Operation, now_ns: int) -> Decision | None:
         wait = queue.ready(op, now_ns)
-        return Decision(Action.DELAY, (), delay_ns=wait) if wait else None
+        return Decision(Action.DELAY, (REASON,), delay_ns=wait) if wait else None
 
     return Check("rate", (OperationKind.PUBLISH,), check, Stage.RATE)
 
@@ -36,7 +38,7 @@ def test_others_pass_a_place_only_while_another_policy_holds_its_operation(make_
 
     assert gate.publish(op, 0) is not None
     assert list(places(op)) == [(line, False, False)]
-    pauses.append(Decision(Action.DELAY, (), delay_ns=MS))
+    pauses.append(Decision(Action.DELAY, (REASON,), delay_ns=MS))
     assert gate.publish(op, 100 * MS + 1) is not None
     assert list(places(op)) == [(line, True, False)]
     assert line.wait_turn(behind, 100 * MS + 1) == 0

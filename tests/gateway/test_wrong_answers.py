@@ -85,7 +85,7 @@ def operation(kind: OperationKind = OperationKind.PUBLISH) -> Operation:
     return Operation(kind, "t", producer="p", client="c", messages=1, bytes=1, largest=1)
 
 
-def check(call: Callable[..., Any], /, **fields: Any) -> Check:
+def check(call: Any, **fields: Any) -> Check:
     values: dict[str, Any] = {"policy": "mine", "kinds": KINDS, "call": call, **fields}
     return Check(**values)
 
@@ -101,47 +101,49 @@ class Hostile:
         raise RuntimeError("no")
 
 
-def unset_decision() -> Decision:
-    return object.__new__(Decision)
+def reason(*fields: Any) -> Reason:
+    return Reason(*("mine", Outcome.INVALID, "no", *fields))
 
 
-WRONG_ANSWERS: list[Any] = [
-    True, False, 0, 1.5, "reject", (), {}, object(), Hostile(), Decision, Action.REJECT, unset_decision(),
-    Decision("reject", (REASON,)),  # type: ignore[arg-type]
-    Decision(Action.REJECT, ()),
-    Decision(Action.REJECT, REASON),  # type: ignore[arg-type]
-    Decision(Action.REJECT, ("no",)),  # type: ignore[arg-type]
-    Decision(Action.DELAY, (REASON,)),
-    Decision(Action.DELAY, (REASON,), delay_ns=-1),
-    Decision(Action.DELAY, (REASON,), delay_ns=math.nan),  # type: ignore[arg-type]
-    Decision(Action.DELAY, (REASON,), delay_ns=0.5),  # type: ignore[arg-type]
-    Decision(Action.DELAY, (REASON,), delay_ns=True),
-    Decision(Action.DELAY, (REASON,), delay_ns=1 << 80),
-    Decision(Action.DROP, (REASON,)),
-    Decision(Action.REJECT, (REASON,), factor=math.nan),
-    Decision(Action.REJECT, (REASON,), observed=True),
-    Decision(Action.REJECT, (Reason("", Outcome.INVALID, "no"),)),
-    Decision(Action.REJECT, (Reason("mine", "invalid", "no"),)),  # type: ignore[arg-type]
-    Decision(Action.REJECT, (Reason("mine", Outcome.INVALID, b"no"),)),  # type: ignore[arg-type]
-    Decision(Action.REJECT, (Reason("mine", Outcome.INVALID, "\ud800"),)),
-    Decision(Action.REJECT, (Reason("mine", Outcome.INVALID, "x" * 5_000),)),
-    Decision(Action.REJECT, (Reason("mine", Outcome.INVALID, "no", math.nan),)),
-    Decision(Action.REJECT, (Reason("mine", Outcome.INVALID, "no", 0, 10**400),)),
-    Decision(Action.REJECT, (Reason("mine", Outcome.INVALID, "no", 0, Decimal(1)),)),  # type: ignore[arg-type]
-]  # fmt: skip
+WRONG_ANSWERS: list[Callable[[], Any]] = [
+    *(
+        lambda value=value: value
+        for value in (True, False, 0, 1.5, "reject", (), {}, object(), Hostile(), Decision)
+    ),
+    lambda: Action.REJECT,
+    lambda: Decision("reject", (REASON,)),  # type: ignore[arg-type]
+    lambda: Decision(Action.REJECT, ()),
+    lambda: Decision(Action.REJECT, REASON),  # type: ignore[arg-type]
+    lambda: Decision(Action.REJECT, ("no",)),  # type: ignore[arg-type]
+    lambda: Decision(Action.DELAY, (REASON,)),
+    *(
+        lambda delay_ns=delay_ns: Decision(Action.DELAY, (REASON,), delay_ns=delay_ns)
+        for delay_ns in (-1, math.nan, 0.5, True)
+    ),
+    lambda: Decision(Action.DROP, (REASON,)),
+    lambda: Decision(Action.REJECT, (REASON,), factor=math.nan),
+    lambda: Decision(Action.REJECT, (REASON,), factor="1"),  # type: ignore[arg-type]
+    lambda: Decision(Action.REJECT, (REASON,), observed=True),
+    lambda: Decision(Action.REJECT, (Reason("mine", "invalid", "no"),)),  # type: ignore[arg-type]
+    lambda: Decision(Action.REJECT, (Reason("mine", Outcome.INVALID, b"no"),)),  # type: ignore[arg-type]
+    *(
+        lambda numbers=numbers: Decision(Action.REJECT, (reason(*numbers),))
+        for numbers in ((math.nan,), (0, 10**400), (0, Decimal(1)), ("5",))
+    ),
+]
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 @pytest.mark.parametrize("fail_open", [True, False])
 @pytest.mark.parametrize("answer", WRONG_ANSWERS, ids=range(len(WRONG_ANSWERS)))
 def test_a_check_that_returns_no_decision_is_a_fault(
-    answer: Any, fail_open: bool, kind: OperationKind
+    answer: Callable[[], Any], fail_open: bool, kind: OperationKind
 ) -> None:
     calls = []
 
     def call(op: Operation, now_ns: int) -> Any:
         calls.append(now_ns)
-        return answer
+        return answer()
 
     lab = Lab(Plugin([check(call, fail_open=fail_open)]))
     gate = lab.gate()
@@ -156,7 +158,7 @@ def test_a_check_that_returns_no_decision_is_a_fault(
     assert len(calls) == FAULTS_TO_OPEN, "it is skipped from then on"
     assert lab.faults.counts == {NAME: FAULTS_TO_OPEN}
     fault = lab.faults.last[NAME]
-    assert fault.error.startswith("InvalidAnswerError: ")
+    assert fault.error.startswith(("TypeError: ", "ValueError: "))
     assert (fault.policy, fault.topic, fault.opened) == ("mine", "t", True)
 
 
@@ -216,11 +218,10 @@ GARBAGE = st.one_of(
 
 
 @given(
-    st.builds(
-        Decision,
+    st.tuples(
         st.one_of(st.sampled_from(Action), GARBAGE),
         st.one_of(
-            st.tuples(st.builds(Reason, GARBAGE, GARBAGE, GARBAGE, GARBAGE, GARBAGE, GARBAGE)),
+            st.tuples(GARBAGE, GARBAGE, GARBAGE, GARBAGE, GARBAGE, GARBAGE).map(lambda fields: [fields]),
             st.just((REASON,)),
             GARBAGE,
         ),
@@ -230,8 +231,14 @@ GARBAGE = st.one_of(
     ),
     st.sampled_from(KINDS),
 )
-def test_only_valid_decisions_leave_the_gate(decision: Decision, kind: OperationKind) -> None:
-    lab = Lab(Plugin([check(lambda op, now_ns: decision)]))
+def test_only_valid_decisions_leave_the_gate(fields: tuple[Any, ...], kind: OperationKind) -> None:
+    def decide(op: Operation, now_ns: int) -> Decision:
+        action, reasons, *rest = fields
+        if isinstance(reasons, list) and reasons and isinstance(reasons[0], tuple):
+            reasons = tuple(Reason(*values) for values in reasons)
+        return Decision(action, reasons, *rest)
+
+    lab = Lab(Plugin([check(decide)]))
     found = lab.gate().decide(operation(kind), NOW)
     if lab.faults.counts:
         assert found is None
@@ -243,26 +250,19 @@ def test_only_valid_decisions_leave_the_gate(decision: Decision, kind: Operation
 
 
 WRONG_CHECKS: list[Any] = [
-    {"policy": ""}, {"policy": 5}, {"policy": "\ud800"}, {"call": None}, {"call": "mine"}, {"kinds": None},
-    {"kinds": OperationKind.PUBLISH}, {"kinds": ("publish",)}, {"kinds": (4,)}, {"stage": None}, {"stage": 2},
-    {"largest": "10MiB"}, {"largest": math.nan}, {"largest": True}, {"switch": True}, {"takes": 1},
-    {"plugin": None},
+    {"policy": ""}, {"policy": 5}, {"call": None}, {"call": "mine"}, {"kinds": None}, {"kinds": ("publish",)},
+    {"kinds": OperationKind.PUBLISH}, {"kinds": (4,)}, {"stage": None}, {"stage": 2}, {"largest": "10MiB"},
+    {"largest": math.nan}, {"largest": True}, {"largest": -1},
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("fields", WRONG_CHECKS, ids=str)
-@pytest.mark.parametrize("fail_open", [True, False])
-def test_a_check_that_cannot_be_compiled_fails_open_or_closed(
-    fields: dict[str, Any], fail_open: bool
-) -> None:
-    asked = []
-    good = check(lambda op, now_ns: asked.append(now_ns), policy="good")
-    wrong = check(lambda op, now_ns: None, **{"fail_open": fail_open, **fields})
-    lab = Lab(Plugin([wrong, good]))
-    decision = lab.gate().decide(operation(), NOW)
-    assert (decision is None) == fail_open
-    assert bool(asked) == fail_open, "the sound check goes on"
-    assert lab.faults.last[NAME].error.startswith("InvalidAnswerError: ")
+def test_a_check_that_cannot_be_compiled_raises_in_its_plugin(fields: dict[str, Any]) -> None:
+    with pytest.raises(TypeError):
+        check(**{"call": lambda op, now_ns: None, **fields})
+    lab = Lab(Plugin(lambda: [check(**{"call": lambda op, now_ns: None, **fields})]))
+    assert lab.gate().decide(operation(), NOW) is None
+    assert lab.faults.counts == {NAME: 1}
 
 
 @pytest.mark.parametrize(
@@ -283,9 +283,15 @@ def test_an_invalid_list_of_checks_is_a_fault_and_the_last_good_checks_stay(chec
 
 
 RULES: list[Any] = [
-    5, 30_000.0, True, "30s", coroutine, DelayRule(-1), DelayRule(1.5), DelayRule(math.nan),  # type: ignore[arg-type]
-    DelayRule(True), DelayRule("30s"), DelayRule(1, None), DelayRule(1, 1, "now"), DelayRule(1 << 62),  # type: ignore[arg-type]
-    DelayRule(0, max_ms=-5), DelayRule(5, max_behind_ms=-1),
+    5, 30_000.0, True, "30s", coroutine,
+    *(
+        lambda fields=fields: DelayRule(**{"fixed_ms": 1, **fields})
+        for fields in (
+            {"fixed_ms": -1}, {"fixed_ms": 1.5}, {"fixed_ms": math.nan}, {"fixed_ms": True},
+            {"max_ahead_ms": None}, {"clock": "now"}, {"fixed_ms": 1 << 62}, {"max_ms": -5}, {"tick_ms": -1},
+            {"max_behind_ms": -1},
+        )
+    ),
 ]  # fmt: skip
 
 
@@ -295,7 +301,6 @@ def test_an_invalid_delay_rule_is_a_fault_and_the_last_good_rule_stays(rule: Any
     lab = Lab(plugin)
     assert lab.gate().delay is None
     assert lab.faults.counts == {NAME: 1}
-    assert lab.faults.last[NAME].error.startswith("InvalidAnswerError: ")
     plugin.rule = good = DelayRule(60_000)
     assert lab.again().delay is good
     plugin.rule = rule
@@ -305,8 +310,11 @@ def test_an_invalid_delay_rule_is_a_fault_and_the_last_good_rule_stays(rule: Any
 
 
 QUOTAS: list[Any] = [
-    5, True, "10/s", coroutine, Quota(-1), Quota(math.nan), Quota(math.inf), Quota("5"), Quota(True),  # type: ignore[arg-type]
-    Quota(0, 10**400), Quota(1, 1, None),  # type: ignore[arg-type]
+    5, True, "10/s", coroutine,
+    *(
+        lambda fields=fields: Quota(*fields)
+        for fields in ((-1,), (math.nan,), (math.inf,), ("5",), (True,), (0, 10**400), (1, 1, None))
+    ),
 ]  # fmt: skip
 
 
@@ -316,7 +324,7 @@ def test_an_invalid_quota_is_a_fault_and_the_policies_stay(quota: Any) -> None:
         found = engine.context.quota("User:a")
         assert found is not None
         assert found.messages_per_s == 1
-        assert engine.faults.last[NAME].error.startswith("InvalidAnswerError: ")
+        assert engine.faults.counts[NAME] == 1
 
 
 CLOCK = "sluicegate.runtime.slow_calls.perf_counter_ns"
@@ -384,6 +392,4 @@ def test_built_in_checks_are_not_wrapped() -> None:
     found = [entry.check for entries in gate._entries for entry in entries]
     assert found
     assert {each.call.__module__.partition(".")[0:1] for each in found} == {("sluicegate",)}
-    assert not any(
-        "slow_calls" in each.call.__module__ or "answers" in each.call.__module__ for each in found
-    )
+    assert not any("slow_calls" in each.call.__module__ for each in found)

@@ -46,3 +46,22 @@ class Check:
     takes: bool = False
     """True for a check of Stage.RATE that charges its bucket as it allows: it is called after all others of
     the stage. Those only look whether they would allow, and charge by a second check in Stage.ACCOUNT."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be compiled into a gate.
+
+        :raises TypeError: if a field is of another type than declared.
+        """
+        # A gate is compiled at each first use of a topic, so this is one condition and a bare loop.
+        largest, kinds = self.largest, self.kinds
+        if (
+            type(self.policy) is not str
+            or not self.policy
+            or not callable(self.call)
+            or type(self.stage) is not Stage
+            or (largest is not None and (type(largest) is not int or largest < 0))
+        ):
+            raise TypeError(f"no usable check, see its fields: {self!r}")
+        for kind in kinds:
+            if type(kind) is not OperationKind:
+                raise TypeError(f"check {self.policy!r} has kind {kind!r}, expected an OperationKind")

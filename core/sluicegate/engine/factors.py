@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from numbers import Real
 from typing import Any
 
-from sluicegate.engine.answers import CAUGHT, is_name, shown
+from sluicegate.engine.faults import CAUGHT, shown
 from sluicegate.engine.switch import Switch
 from sluicegate.model import EffectivePolicies
 
@@ -49,10 +49,10 @@ class Factor:
         if isinstance(self._text, str):
             return self._text
         try:
-            found = self._text()
+            advice = self._text()
         except CAUGHT as error:  # a check that raised would let pass what must be held
             return f"There is no advice ({type(error).__name__})."
-        return found if isinstance(found, str) else f"There is no advice ({shown(found)})."
+        return advice if isinstance(advice, str) else f"There is no advice ({shown(advice)})."
 
     def set(self, value: float, why: str, *, known: bool = True) -> None:
         """Set the value; gates are not recompiled.
@@ -104,7 +104,7 @@ class Factors:
 
         :raises ValueError: if there is one of its name, or if it has none.
         """
-        if not is_name(factor.name):
+        if not (factor.name and isinstance(factor.name, str)):
             raise ValueError(f"a factor has name {shown(factor.name)}, expected text such as 'my_factor'")
         if factor.name in self._by_name:
             raise ValueError(f"there is a factor {factor.name!r} already, expected another name")

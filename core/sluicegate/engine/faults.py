@@ -1,19 +1,35 @@
-"""Checks that raise: counted under their plugin's name, skipped when they keep raising."""
+"""Faults of plugins: counted under their name; a check that keeps raising is skipped."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from inspect import iscoroutine
+from reprlib import Repr
+from typing import TypeVar
 
 from sluicegate.engine.bucket import SECOND_NS
 from sluicegate.engine.check import Check, CheckCall
-from sluicegate.model import Mode
+from sluicegate.model import Action, Decision, Mode, Operation, Reason
 
+CAUGHT = BaseException
+"""Exceptions of a plugin's function that do not end the gateway: all.
+
+`CancelledError` or `KeyboardInterrupt` would end the event loop or a task of others, and nothing cancels a
+function that does not wait. A gateway handles Ctrl-C as a signal; in an embedded engine, one that comes
+within a plugin's call counts as the plugin's.
+"""
+_LONGEST_ERROR = 500
+_MOST_OBJECTS = 1_000
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
 _KIND_LENGTH = 100
 FAULTS_TO_OPEN = 5
 """Consecutive faults after which a check is skipped."""
 OPEN_NS = 30 * SECOND_NS
 """How long it is skipped before it is tried again."""
+
+_repr = Repr()
+_repr.maxother = _repr.maxstring = 80
+Each = TypeVar("Each")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,3 +105,63 @@ class GuardedCheck:
             return False
         self.open_until_ns = now_ns + OPEN_NS
         return True
+
+
+def shown(value: object) -> str:
+    """A short text for a value, even if its own representation fails; a coroutine is closed."""
+    if iscoroutine(value):
+        value.close()
+        return "a coroutine (the function must not be async)"
+    try:
+        return _repr.repr(value)
+    except CAUGHT:  # it is a plugin's
+        return f"an object of type {type(value).__name__}"
+
+
+def error_text(error: BaseException) -> str:
+    """An exception of a plugin, as `TypeName: message`."""
+    try:
+        text = str(error)
+    except CAUGHT:  # it is a plugin's
+        text = "(its text cannot be had)"
+    return f"{type(error).__name__}: {text[:_LONGEST_ERROR]}"
+
+
+def several(answer: object, hook: str, kind: type[Each]) -> list[Each]:
+    """The list that a hook returned; None counts as an empty one.
+
+    :param hook: its name, for the error.
+    :param kind: what each of them must be.
+    :raises TypeError: if it is no list, has an item of another kind, or too many.
+    """
+    if answer is None:
+        return []
+    expected = f"expected a list of at most {_MOST_OBJECTS} {kind.__name__} objects"
+    if isinstance(answer, str | bytes) or not isinstance(answer, Iterable):
+        raise TypeError(f"{hook} gave {shown(answer)}, {expected}")
+    given: list[Each] = []
+    for each in answer:  # a generator may have no end
+        if not isinstance(each, kind) or len(given) == _MOST_OBJECTS:
+            raise TypeError(f"{hook} gave {shown(each)} in its list, {expected}")
+        given.append(each)
+    return given
+
+
+def misfit(decision: object, op: Operation) -> str:
+    """Why what a check gave is no decision about its operation; empty if it is one."""
+    if not isinstance(decision, Decision):
+        return f"a check gave {shown(decision)}, expected None or a Decision"
+    action = decision.action
+    if not (decision.reasons or action is Action.ALLOW) or not {Reason}.issuperset(
+        map(type, decision.reasons)
+    ):
+        return f"a decision to {action} has reasons {shown(decision.reasons)}, expected at least one Reason"
+    if action is Action.DELAY and not decision.delay_ns:  # a session would ask again in a busy loop
+        return "a decision to delay has delay_ns 0, expected at least 1"
+    if action is Action.DROP and op.reliable:
+        return "a decision drops an operation that its client was promised; only unreliable ones may be"
+    return (
+        "a decision says that it is observed, which the policy's 'mode' alone may say"
+        if decision.observed
+        else ""
+    )

@@ -7,10 +7,17 @@ from functools import partial
 from typing import Protocol
 
 from sluicegate.engine import texts
-from sluicegate.engine.answers import CAUGHT, error_text
 from sluicegate.engine.check import Check
 from sluicegate.engine.delivery_time import DelayRule
-from sluicegate.engine.faults import Fault, GateFaults, GuardedCheck, plugin_of
+from sluicegate.engine.faults import (
+    CAUGHT,
+    Fault,
+    GateFaults,
+    GuardedCheck,
+    error_text,
+    misfit,
+    plugin_of,
+)
 from sluicegate.engine.state import TopicState
 from sluicegate.engine.wait_queue import Waiter
 from sluicegate.model import (
@@ -125,21 +132,21 @@ class Gate:
         size = op.largest
         if size > self._largest:
             return self.judge(op, now_ns)
-        place = 0
+        index = 0
         decision = None
         try:
             if (call := self._first) is not None:
                 decision = call(op, now_ns)
                 if decision is None and (call := self._second) is not None:
-                    place += 1
+                    index += 1
                     decision = call(op, now_ns)
                     if decision is None and (call := self._third) is not None:
-                        place += 1
+                        index += 1
                         decision = call(op, now_ns)
         except CAUGHT as error:  # an exception of a plugin must not stop traffic
-            return self._faulted(op, error, self._start + place, now_ns)
+            return self._faulted(op, error, self._start + index, now_ns)
         if decision is not None:
-            return self._settle(op, decision, self._start + place, now_ns)
+            return self._settle(op, decision, self._start + index, now_ns)
         if self._has_more:
             return self.judge(op, now_ns, self._start + 3)
         if op.held_ns:  # only an operation that was held has a waiter here
@@ -177,18 +184,18 @@ class Gate:
     def dispatch(self, op: Operation, now_ns: int) -> Decision | None:
         """Decide a dispatch operation; parameters and result as for `decide`."""
         # <hot> As for publishing.
-        place = -1
+        index = -1
         decision = None
         try:
             for call in self._dispatch_calls:
-                place += 1
+                index += 1
                 decision = call(op, now_ns)
                 if decision is not None:
                     break
         except CAUGHT as error:  # an exception of a plugin must not stop traffic
-            return self._faulted(op, error, place, now_ns)
+            return self._faulted(op, error, index, now_ns)
         if decision is not None:
-            return self._settle(op, decision, place, now_ns)
+            return self._settle(op, decision, index, now_ns)
         if op.held_ns:
             self.abandon(op, now_ns)
         state = self.state
@@ -251,7 +258,7 @@ class Gate:
 
         :param op: the operation.
         :param now_ns: monotonic time.
-        :param start: place of the first check to run.
+        :param start: index of the first check to run.
         :param rewrite: what an earlier check wants rewritten if the others allow.
         """
         for entry in self._checks[op.kind][start:]:
@@ -270,24 +277,26 @@ class Gate:
         self._sink.allowed(self, op, now_ns)
         return None
 
-    def _settle(self, op: Operation, decision: Decision, place: int, now_ns: int) -> Decision | None:
-        """Complete the first decision of a hot path, by the check at `place`."""
+    def _settle(self, op: Operation, decision: Decision, index: int, now_ns: int) -> Decision | None:
+        """Complete the first decision of a hot path, by the check at `index`."""
+        if wrong := misfit(decision, op):
+            return self._faulted(op, TypeError(wrong), index, now_ns)
         if decision.action is Action.ALLOW:
-            return self.judge(op, now_ns, place + 1)
-        if _is_observed(self._checks[op.kind][place], op):
+            return self.judge(op, now_ns, index + 1)
+        if _is_observed(self._checks[op.kind][index], op):
             self._observe(op, decision, now_ns)
-            return self.judge(op, now_ns, place + 1)
+            return self.judge(op, now_ns, index + 1)
         if decision.action is Action.REWRITE:
-            return self.judge(op, now_ns, place + 1, decision)
+            return self.judge(op, now_ns, index + 1, decision)
         return self._refuse(op, decision, now_ns)
 
-    def _faulted(self, op: Operation, error: BaseException, place: int, now_ns: int) -> Decision | None:
-        """Handle an exception on a hot path, in the check at `place`."""
-        decision = self._fault(self._checks[op.kind][place], error, now_ns)
+    def _faulted(self, op: Operation, error: BaseException, index: int, now_ns: int) -> Decision | None:
+        """Handle an exception on a hot path, in the check at `index`."""
+        decision = self._fault(self._checks[op.kind][index], error, now_ns)
         self.recompute_checks()
         if decision is not None:
-            return self._settle(op, decision, place, now_ns)
-        return self.judge(op, now_ns, place + 1)
+            return self._settle(op, decision, index, now_ns)
+        return self.judge(op, now_ns, index + 1)
 
     def _refuse(self, op: Operation, decision: Decision, now_ns: int) -> Decision:
         """Record a decision that stops an operation; a held one is recorded when it is first held."""
@@ -344,6 +353,8 @@ class Gate:
             return None if entry.check.fail_open else self._closed(entry.check)
         try:
             decision = entry.call(op, now_ns)
+            if decision is not None and (wrong := misfit(decision, op)):
+                raise TypeError(wrong)
         except CAUGHT as error:  # an exception of a plugin must not stop traffic
             return self._fault(entry, error, now_ns)
         entry.faults = 0

@@ -1,7 +1,15 @@
-"""What the engine answers, and why."""
+"""What the engine decides about an operation, and why."""
 
 from dataclasses import dataclass
 from enum import StrEnum
+
+from sluicegate.model.identifiers import written_out
+
+_LONGEST_TEXT = 4_096
+"""Most characters of a reason: client libraries and protocols bound the length of errors."""
+_MOST = 1e300
+_MOST_NS = 1 << 62
+"""Nanoseconds that clocks, timers and the decision log can hold."""
 
 
 class Action(StrEnum):
@@ -39,10 +47,30 @@ class Reason:
     level: str = ""
     """Level that supplied the limit: broker, namespace or topic; empty if built in."""
 
+    def __post_init__(self) -> None:
+        """Bound the text, which has names of clients in it, and refuse what is of another type.
+
+        :raises ValueError: if a field is of another type, or a number is not finite.
+        """
+        # Each refusal comes here: one condition, as a call would cost as much as all of it.
+        text, current, limit = self.text, self.current, self.limit
+        if not (
+            isinstance(self.outcome, Outcome)
+            and isinstance(text, str)
+            and isinstance(self.policy, str)
+            and isinstance(current, int | float)
+            and isinstance(limit, int | float)
+            and -_MOST <= current <= _MOST  # NaN fails, too
+            and -_MOST <= limit <= _MOST
+        ):
+            raise ValueError(f"no usable Reason: {self!r}")
+        if not text.isascii() or len(text) > _LONGEST_TEXT:
+            object.__setattr__(self, "text", written_out(text)[:_LONGEST_TEXT])
+
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The engine's answer other than a plain allow, which is None."""
+    """A decision other than a plain allow, which is None."""
 
     action: Action
     reasons: tuple[Reason, ...]
@@ -55,6 +83,22 @@ class Decision:
     policy_version: int = 0
     id: str = ""
     """Short id that a refusal carries to the client; `sluicegate explain ID` resolves it."""
+
+    def __post_init__(self) -> None:
+        """Bound the delay, and refuse what no session could carry out.
+
+        :raises ValueError: if a field is of another type, or out of its bounds.
+        """
+        if not (
+            isinstance(self.action, Action)
+            and isinstance(self.reasons, tuple | list)
+            and type(self.delay_ns) is int
+            and self.delay_ns >= 0
+            and 0 <= self.factor <= 1
+        ):
+            raise ValueError(f"no usable Decision: {self!r}")
+        if self.delay_ns > _MOST_NS:  # a low rate and a large batch make for centuries
+            object.__setattr__(self, "delay_ns", _MOST_NS)
 
     @property
     def text(self) -> str:

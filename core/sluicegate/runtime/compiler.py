@@ -7,11 +7,10 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from sluicegate.config.fields import PolicyFields
-from sluicegate.engine.answers import CAUGHT, InvalidAnswerError, error_text, usable_checks, usable_rule
 from sluicegate.engine.check import Check
 from sluicegate.engine.compiling import compile_gate
 from sluicegate.engine.delivery_time import DelayRule
-from sluicegate.engine.faults import Fault, GateFaults
+from sluicegate.engine.faults import CAUGHT, Fault, GateFaults, error_text, several, shown
 from sluicegate.engine.gate import DecisionSink, Gate
 from sluicegate.engine.gates import MAX_GATES, GateCache
 from sluicegate.engine.hierarchy import Resolver
@@ -64,12 +63,12 @@ class GateCompiler:
         self._sink = sink
         self._faults = faults
         self._ask_checks = [
-            (found.plugin, found.fields, found.by_position("topic", "policies", "context"))
-            for found in plugins.implementations("sluicegate_policy_checks")
+            (each.plugin, each.fields, each.by_position("topic", "policies", "context"))
+            for each in plugins.implementations("sluicegate_policy_checks")
         ]
         self._ask_delay = [
-            (found.plugin, found.fields, found.by_position("topic", "policies"))
-            for found in reversed(plugins.implementations("sluicegate_delay_rule"))
+            (each.plugin, each.fields, each.by_position("topic", "policies"))
+            for each in reversed(plugins.implementations("sluicegate_delay_rule"))
         ]
         self._own = frozenset(info.name for info in plugins.overview() if info.origin == "built in")
         self.policies = policies
@@ -125,7 +124,7 @@ class GateCompiler:
         self, topic: TopicName, policies: EffectivePolicies, state: TopicState
     ) -> list[Sequence[Check]]:
         """The checks of all plugins; the last valid ones of a plugin that fails."""
-        found: list[Sequence[Check]] = []
+        of_plugins: list[Sequence[Check]] = []
         for plugin, ask in _asked(self._ask_checks, policies):
             checks: Sequence[Check]
             try:
@@ -135,10 +134,9 @@ class GateCompiler:
                     checks = self._checks_of(plugin, ask, topic, policies, state)
             except CAUGHT as error:
                 self._fault(plugin, topic, error)
-                usable = error.usable if isinstance(error, InvalidAnswerError) else ()
-                checks = _last(state, _LAST_GOOD, plugin, usable)
-            found.append(checks)
-        return found
+                checks = _last(state, _LAST_GOOD, plugin, ())
+            of_plugins.append(checks)
+        return of_plugins
 
     def _checks_of(
         self,
@@ -148,21 +146,14 @@ class GateCompiler:
         policies: EffectivePolicies,
         state: TopicState,
     ) -> Sequence[Check]:
-        """The checks of a plugin that is not built in, validated, named and timed."""
-        with self.slow.watching(plugin, "sluicegate_policy_checks", topic.full):
-            answer = ask(topic, policies, state)
-            try:
-                checks = self._prepared(usable_checks(answer), plugin, topic)
-            except InvalidAnswerError as error:
-                usable = self._prepared(error.usable, plugin, topic)
-                raise InvalidAnswerError(str(error), usable) from None
+        """The checks of a plugin that is not built in, under its name and timed."""
+        hook = "sluicegate_policy_checks"
+        with self.slow.watching(plugin, hook, topic.full):
+            given = several(ask(topic, policies, state), hook, Check)
+        named = (check if check.plugin else replace(check, plugin=plugin) for check in given)
+        checks = [self.slow.timed(check, topic.full) for check in named]
         _keep(state, _LAST_GOOD, plugin, checks)
         return checks
-
-    def _prepared(self, checks: Sequence[Check], plugin: str, topic: TopicName) -> Sequence[Check]:
-        """Checks of a plugin that is not built in, under its name, and timed."""
-        named = (check if check.plugin else replace(check, plugin=plugin) for check in checks)
-        return [self.slow.timed(check, topic.full) for check in named]
 
     def _delay(self, topic: TopicName, policies: EffectivePolicies, state: TopicState) -> DelayRule | None:
         """The first rule of a plugin; the last valid one of a plugin that fails."""
@@ -173,7 +164,11 @@ class GateCompiler:
                     rule = ask(topic, policies)
                 else:
                     with self.slow.watching(plugin, "sluicegate_delay_rule", topic.full):
-                        rule = usable_rule(ask(topic, policies))
+                        rule = ask(topic, policies)
+                    if rule is not None and not isinstance(rule, DelayRule):
+                        raise TypeError(
+                            f"sluicegate_delay_rule gave {shown(rule)}, expected None or a DelayRule"
+                        )
                     _keep(state, _LAST_RULES, plugin, rule)
             except CAUGHT as error:
                 self._fault(plugin, topic, error)

@@ -8,9 +8,8 @@ from collections.abc import Callable, Mapping
 
 from sluicegate.broker import BaseDriver
 from sluicegate.config.models import BrokerConfig, BrokerTls
-from sluicegate.engine.answers import CAUGHT, error_text, usable_quota
 from sluicegate.engine.factors import Factors
-from sluicegate.engine.faults import Fault, GateFaults
+from sluicegate.engine.faults import CAUGHT, Fault, GateFaults, error_text, shown
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.engine.pressure import PressureSource
 from sluicegate.engine.quota import Quota
@@ -75,11 +74,11 @@ class GatewayContext:
 
     def view(self, plugin: str) -> "GatewayContext":
         """The view of a plugin, the same one each time."""
-        found = self._views.get(plugin)
-        if found is None:
-            found = self._views[plugin] = copy.copy(self)
-            found.plugin = plugin
-        return found
+        view = self._views.get(plugin)
+        if view is None:
+            view = self._views[plugin] = copy.copy(self)
+            view.plugin = plugin
+        return view
 
     @property
     def broker_tls(self) -> ssl.SSLContext | None:
@@ -109,12 +108,13 @@ class GatewayContext:
         for ask in self._ask_quota:
             try:
                 with self._compiler.slow.watching(ask.plugin, "sluicegate_quota"):
-                    found = usable_quota(ask(principal=principal, context=self.view(ask.plugin)))
+                    quota = ask(principal=principal, context=self.view(ask.plugin))
+                    if isinstance(quota, Quota):
+                        return quota
+                    if quota is not None:
+                        raise TypeError(f"sluicegate_quota gave {shown(quota)}, expected None or a Quota")
             except CAUGHT as error:
                 self.fault(ask.plugin, error)
-                continue
-            if found is not None:
-                return found
         return None
 
     def apply(self, call: Callable[[], None]) -> None:

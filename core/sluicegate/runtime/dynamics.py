@@ -5,8 +5,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-from sluicegate.engine.answers import CAUGHT, InvalidAnswerError, several
 from sluicegate.engine.factors import Factor
+from sluicegate.engine.faults import CAUGHT, several
 from sluicegate.engine.pressure import PressureSource
 from sluicegate.engine.task import Task
 from sluicegate.runtime.context import GatewayContext
@@ -21,7 +21,7 @@ _RETELL_NS = 60 * _SECOND_NS
 _BETWEEN_NS = 5 * _SECOND_NS
 """How often the fact of a changing factor is stored, unless it starts or stops restricting or pausing."""
 
-Found = TypeVar("Found")
+Offered = TypeVar("Offered")
 
 
 class Dynamics:
@@ -122,13 +122,13 @@ class Dynamics:
             if self.context.factors.get(key.removeprefix(FACT)) is None:
                 self.context.remember(key, "null")
 
-    def _each(self, hook: str, kind: type[Found], take: Callable[[str, Found], None]) -> None:
+    def _each(self, hook: str, kind: type[Offered], take: Callable[[str, Offered], None]) -> None:
         """Take what all plugins offer by their hooks, then what the broker's driver does."""
         for ask in self._plugins.implementations(hook):
             self._ask(ask.plugin, hook, partial(_by_name, ask), kind, take)
-        found = self._plugins.driver_of(self.context.system)
-        if found is not None:
-            plugin, driver = found
+        driven = self._plugins.driver_of(self.context.system)
+        if driven is not None:
+            plugin, driver = driven
             asks = {
                 "sluicegate_quota_factors": driver.quota_factors,
                 "sluicegate_pressure_sources": driver.pressure_sources,
@@ -141,19 +141,14 @@ class Dynamics:
         plugin: str,
         name: str,
         ask: Callable[[GatewayContext], object],
-        kind: type[Found],
-        take: Callable[[str, Found], None],
+        kind: type[Offered],
+        take: Callable[[str, Offered], None],
     ) -> None:
         try:
-            found = several(ask(self.context.view(plugin)), name, kind)
-        except CAUGHT as error:
-            self.context.fault(plugin, error)
-            found = list(error.usable) if isinstance(error, InvalidAnswerError) else []
-        for each in found:
-            try:
+            for each in several(ask(self.context.view(plugin)), name, kind):
                 take(plugin, each)
-            except CAUGHT as error:  # whatever a plugin raises must not stop traffic
-                self.context.fault(plugin, error)
+        except CAUGHT as error:  # whatever a plugin raises must not stop traffic
+            self.context.fault(plugin, error)
 
 
 def _by_name(ask: Implementation, view: GatewayContext) -> object:

@@ -7,8 +7,7 @@ from time import monotonic_ns
 from sluicegate.broker import BaseDriver
 from sluicegate.config.fields import PolicyFields
 from sluicegate.config.models import BrokerConfig
-from sluicegate.engine.answers import CAUGHT, error_text
-from sluicegate.engine.faults import Fault, GateFaults
+from sluicegate.engine.faults import CAUGHT, Fault, GateFaults, error_text
 from sluicegate.engine.gate import DecisionSink
 from sluicegate.engine.gates import BYTES_PER_GATE
 from sluicegate.host.wall_clock import WallClock

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from sluicegate.config.models import BrokerConfig, GatewayConfig
 from sluicegate.decisions import DecisionLog, RefusalJournal, Retention
-from sluicegate.engine.answers import CAUGHT, error_text
+from sluicegate.engine.faults import CAUGHT, error_text
 from sluicegate.engine.gate import DecisionSink
 from sluicegate.runtime.compacting import log_directory
 from sluicegate.runtime.plugins import Plugins

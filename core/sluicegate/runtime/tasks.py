@@ -7,7 +7,7 @@ from math import isfinite
 from threading import Event, Thread
 from time import monotonic_ns
 
-from sluicegate.engine.answers import CAUGHT, InvalidAnswerError, error_text, shown
+from sluicegate.engine.faults import CAUGHT, error_text, shown
 from sluicegate.engine.plugin_metrics import Metrics
 from sluicegate.engine.task import Task
 from sluicegate.pacing.log_throttle import LineLimiter
@@ -169,7 +169,7 @@ class TaskThread:
         try:
             interval_ms = supervised.task.interval_ms()
             if not (isinstance(interval_ms, int | float) and isfinite(interval_ms)):
-                raise InvalidAnswerError(f"it is {shown(interval_ms)}, expected milliseconds")
+                raise TypeError(f"it is {shown(interval_ms)}, expected milliseconds")
             return max(_LEAST_INTERVAL_S, interval_ms / 1000)
         except CAUGHT as error:
             self._fail(supervised, f"interval: {error_text(error)}", error)

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from sluicegate.config.tls import context_for_broker
-from sluicegate.engine.answers import several, usable_quota
 from sluicegate.engine.factors import Factor, Factors
+from sluicegate.engine.faults import several
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.engine.pressure import PressureSource
 from sluicegate.engine.quota import Quota
@@ -101,16 +101,13 @@ class ManualContext:
         return bool(self.quotas)
 
     def quota(self, principal: str) -> Quota | None:
-        """The quota of a principal from plugins, or else from the policies.
-
-        :raises InvalidAnswerError: if it is no quota that a gateway could use.
-        """
-        return usable_quota(self.quotas.get(principal)) or quota_of_each(principal, self.policies)
+        """The quota of a principal from plugins, or else from the policies."""
+        return self.quotas.get(principal) or quota_of_each(principal, self.policies)
 
     def add(self, factors: Iterable[Factor]) -> None:
         """Take over what a plugin's `sluicegate_quota_factors` gave.
 
-        :raises InvalidAnswerError: if it is no list of factors.
+        :raises TypeError: if it is no list of factors.
         :raises ValueError: if two have one name, or one has none.
         """
         for factor in several(factors, "sluicegate_quota_factors", Factor):

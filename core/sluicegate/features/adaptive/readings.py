@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any
 
-from sluicegate.engine.answers import error_text
 from sluicegate.engine.bucket import SECOND_NS
+from sluicegate.engine.faults import error_text
 from sluicegate.engine.pressure import Backlog, PressureSource
 from sluicegate.features.adaptive.logs import EVERY_NS
 from sluicegate.pacing.log_throttle import LineLimiter
