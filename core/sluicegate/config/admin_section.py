@@ -16,24 +16,15 @@ Scope: TypeAlias = Literal["read", "write", "metrics"]
 class AdminCaller(Strict):
     """Who may use the admin API, with a bearer token or with a TLS certificate."""
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$", description="Who it is, for the history.")
-    sha256: str | None = Field(
-        default=None,
-        pattern=r"^[0-9a-f]{64}$",
-        description="SHA-256 of the token in hex, such as of `openssl rand -hex 32`, so that the file holds "
-        "no secret.",
-    )
-    certificate: str | None = Field(
-        default=None,
-        pattern=r"^[^=\s]+=",
-        max_length=1_000,
-        description="Instead of sha256: subject of the client certificate, as `openssl x509 -noout -subject "
-        "-nameopt RFC2253` prints it, such as `CN=ops,O=Example`.",
-    )
-    scope: Scope = Field(
-        default="read",
-        description="read: see policies and state; write: change them, too; metrics: only /metrics.",
-    )
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")
+    """Who it is, for the history."""
+    sha256: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
+    """SHA-256 of the token in hex, such as of `openssl rand -hex 32`, so that the file holds no secret."""
+    certificate: str | None = Field(default=None, pattern=r"^[^=\s]+=", max_length=1_000)
+    """Instead of sha256: subject of the client certificate, as `openssl x509 -noout -subject -nameopt
+    RFC2253` prints it, such as `CN=ops,O=Example`."""
+    scope: Scope = "read"
+    """read: see policies and state; write: change them, too; metrics: only /metrics."""
 
     @model_validator(mode="after")
     def _one_of_both(self) -> "AdminCaller":
@@ -46,19 +37,18 @@ class AdminCaller(Strict):
 class Admin(Strict):
     """The administrative HTTP endpoint: /metrics, /livez, /readyz, and the admin API under /api."""
 
-    host: Host = Field(default="127.0.0.1", description="Address to listen on.")
-    port: ListenPort = Field(default=9095, description="Port to listen on; 0 takes a free one.")
-    allowed_hosts: tuple[Host, ...] = Field(
-        default=(),
-        description="Names by which clients may ask, besides localhost, `host` and all IP addresses. A "
-        "request by another name gets 421, which keeps foreign web pages out (DNS rebinding).",
-    )
-    tls: AdminTls | None = Field(default=None, description="TLS of the endpoint; plain HTTP if unset.")
-    callers: tuple[AdminCaller, ...] = Field(
-        default=(),
-        description="Who may use the admin API, by bearer token or client certificate. Without "
-        "one, processes of this host may read; only commands of the gateway's own user may write.",
-    )
+    host: Host = "127.0.0.1"
+    """Address to listen on."""
+    port: ListenPort = 9095
+    """Port to listen on; 0 takes a free one."""
+    allowed_hosts: tuple[Host, ...] = ()
+    """Names by which clients may ask, besides localhost, `host` and all IP addresses. A request by another
+    name gets 421, which keeps foreign web pages out (DNS rebinding)."""
+    tls: AdminTls | None = None
+    """TLS of the endpoint; plain HTTP if unset."""
+    callers: tuple[AdminCaller, ...] = ()
+    """Who may use the admin API, by bearer token or client certificate. Without one, processes of this host
+    may read; only commands of the gateway's own user may write."""
 
     @field_validator("callers")
     @classmethod

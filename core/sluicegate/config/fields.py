@@ -207,11 +207,9 @@ class PolicyFields:
             "Ceiling",
             __base__=PolicyModel,
             __doc__="Limits that lower levels can tighten but not loosen.",
-            **{
-                name: (info.rebuild_annotation(), Field(default=None, description=info.description))
-                for name, info in ceilings.items()
-            },
+            **{name: (info.rebuild_annotation(), Field(default=None)) for name, info in ceilings.items()},
         )
+        ceiling.described_by = self.models
         ceiling.aliases = {alias: name for alias, name in self.aliases.items() if name in ceilings}
         on_limit = _map("OnLimit", Strict, actions, "What happens at the limit, by policy.")
         mode: Any = _map("Modes", _ModeMap, modes, "How far policies are rolled out: all, or by policy.")

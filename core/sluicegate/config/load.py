@@ -291,7 +291,7 @@ def _file_model(
         __doc__="Sluicegate's configuration file.",
         brokers=(
             tuple[broker, ...],
-            Field(min_length=1, description=GatewayConfig.model_fields["brokers"].description),
+            Field(min_length=1),
         ),
         policies=(
             policies,

@@ -70,6 +70,8 @@ class PolicyModel(Strict):
     `on_unknown`."""
     defaults: ClassVar[Mapping[str, int | float | str | bool]] = {}
     """Values of fields that no level sets; other fields are then unlimited."""
+    described_by: ClassVar[tuple[type["PolicyModel"], ...]] = ()
+    """Models with fields of the same names, for a model that is made at run time."""
 
     @classmethod
     def contradictions(cls, values: Mapping[str, int | float | str | bool]) -> Iterable[Contradiction]:
@@ -100,28 +102,30 @@ class PolicyModel(Strict):
 class Listen(Strict):
     """Where clients connect."""
 
-    host: Host = Field(default="127.0.0.1", description="Address to listen on; 0.0.0.0 for all.")
-    port: ListenPort = Field(description="Port that clients know; 0 takes a free one.")
+    host: Host = "127.0.0.1"
+    """Address to listen on; 0.0.0.0 for all."""
+    port: ListenPort
+    """Port that clients know; 0 takes a free one."""
 
 
 class Exempt(Strict):
     """Principals that are exempt from counts, rates and factors."""
 
-    principals: tuple[str, ...] = Field(
-        default=(),
-        description="Authenticated principals, exactly as the broker names them; never a client id.",
-    )
-    policies: tuple[str, ...] = Field(
-        default=(), description="Further policies that they skip: max_message_size, fixed_delivery_delay."
-    )
+    principals: tuple[str, ...] = ()
+    """Authenticated principals, exactly as the broker names them; never a client id."""
+    policies: tuple[str, ...] = ()
+    """Further policies that they skip: max_message_size, fixed_delivery_delay."""
 
 
 class NamedQuota(Strict):
     """The publish quota of one principal over all topics of a broker."""
 
-    principal: str = Field(min_length=1, description="Principal, exactly as the broker names it.")
-    messages: MessageRate = Field(default=0, description="Messages per second; 0 is unlimited.")
-    bytes: ByteRate = Field(default=0, description="Bytes per second; 0 is unlimited.")
+    principal: str = Field(min_length=1)
+    """Principal, exactly as the broker names it."""
+    messages: MessageRate = 0
+    """Messages per second; 0 is unlimited."""
+    bytes: ByteRate = 0
+    """Bytes per second; 0 is unlimited."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,87 +157,58 @@ class BrokerConfig(Strict):
     publishes_snapshots: ClassVar[bool] = False
     """True for kinds of broker that support `storage.publish_snapshots`."""
 
-    name: str = Field(
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$",
-        description="Name of this broker in metrics and logs: letters, digits, `.`, `_` and `-`.",
-    )
-    system: str = Field(description="Kind of broker, as its plugin names it: kafka.")
-    bootstrap: tuple[HostPort, ...] = Field(
-        min_length=1, description="Brokers to connect to, host:port, tried in turn."
-    )
-    listen: Listen = Field(description="Where clients connect.")
-    advertised_host: Host | None = Field(
-        default=None,
-        description="Host that the gateway advertises to clients; the listening host if unset.",
-    )
-    tls: Tls = Field(default=Tls(), description="TLS towards clients and towards the broker.")
-    max_connections: Count = Field(
-        default=0, description="Client connections at once; 0 for as many as file descriptors allow."
-    )
-    address_share: Share = Field(
-        default=0.9, description="Share of `max_connections` that clients of one address may take together."
-    )
-    principal_share: Share = Field(
-        default=0.9, description="Share of `max_connections` that one authenticated principal may take."
-    )
-    login_timeout: Duration = Field(
-        default=30_000,
-        description="A client must have sent its first request, and be logged in, within this time after "
-        "connecting; 0 for no limit.",
-    )
-    max_hold: Duration = Field(
-        default=10_000,
-        description="Longest time a request is held back; keep it below your clients' time-outs.",
-    )
-    idle_timeout: Duration = Field(
-        default=600_000,
-        description="Connections without any traffic are closed after this time; 0 for never.",
-    )
-    frame_timeout: Duration = Field(
-        default=30_000,
-        description="A client that began a frame must finish it within this time; 0 for no limit.",
-    )
-    max_frame_bytes: Size = Field(
-        default=104_857_600,
-        gt=0,
-        description="Largest frame accepted from a client; larger ones end its connection.",
-    )
-    buffer_budget: Size = Field(
-        default=268_435_456,
-        gt=0,
-        description="Bytes that all connections of this broker may hold back together.",
-    )
-    gate_memory: Size = Field(
-        default=268_435_456,
-        ge=1_048_576,
-        description="Memory for the compiled policies of topics in use, 8 KiB for each; policies of further "
-        "topics are compiled again at each use.",
-    )
-    loop_hold_warning: Duration = Field(
-        default=100,
-        description="A callback that blocks the worker's event loop for this long is reported in the log "
-        "and in a metric; 0 for never.",
-    )
-    overload: OverloadConfig = Field(
-        default=OverloadConfig(), description="What the worker does when its own memory runs short."
-    )
-    exempt: Exempt = Field(default=Exempt(), description="Principals that skip counts, rates and factors.")
-    pressure: PressureConfig = Field(default=PressureConfig(), description="Where the broker's load is read.")
-    storage: StorageConfig | None = Field(
-        default=None, description="Where the usage of the broker's volumes is read, for storage quotas."
-    )
-    drift_interval: Duration = Field(
-        default=300_000,
-        description="How often a worker asks the broker for its own limits, for the metric "
-        "`sluicegate_drift`; 0 for never.",
-    )
-    quotas: tuple[NamedQuota, ...] = Field(
-        default=(),
-        description="Quotas of single principals, instead of `principal_publish_quota`.",
-    )
-    observe_only: bool = Field(
-        default=False, strict=True, description="Compute and record everything, apply nothing."
-    )
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")
+    """Name of this broker in metrics and logs: letters, digits, `.`, `_` and `-`."""
+    system: str
+    """Kind of broker, as its plugin names it: kafka."""
+    bootstrap: tuple[HostPort, ...] = Field(min_length=1)
+    """Brokers to connect to, host:port, tried in turn."""
+    listen: Listen
+    """Where clients connect."""
+    advertised_host: Host | None = None
+    """Host that the gateway advertises to clients; the listening host if unset."""
+    tls: Tls = Tls()
+    """TLS towards clients and towards the broker."""
+    max_connections: Count = 0
+    """Client connections at once; 0 for as many as file descriptors allow."""
+    address_share: Share = 0.9
+    """Share of `max_connections` that clients of one address may take together."""
+    principal_share: Share = 0.9
+    """Share of `max_connections` that one authenticated principal may take."""
+    login_timeout: Duration = 30_000
+    """A client must have sent its first request, and be logged in, within this time after connecting; 0 for
+    no limit."""
+    max_hold: Duration = 10_000
+    """Longest time a request is held back; keep it below your clients' time-outs."""
+    idle_timeout: Duration = 600_000
+    """Connections without any traffic are closed after this time; 0 for never."""
+    frame_timeout: Duration = 30_000
+    """A client that began a frame must finish it within this time; 0 for no limit."""
+    max_frame_bytes: Size = Field(default=104_857_600, gt=0)
+    """Largest frame accepted from a client; larger ones end its connection."""
+    buffer_budget: Size = Field(default=268_435_456, gt=0)
+    """Bytes that all connections of this broker may hold back together."""
+    gate_memory: Size = Field(default=268_435_456, ge=1_048_576)
+    """Memory for the compiled policies of topics in use, 8 KiB for each; policies of further topics are
+    compiled again at each use."""
+    loop_hold_warning: Duration = 100
+    """A callback that blocks the worker's event loop for this long is reported in the log and in a metric; 0
+    for never."""
+    overload: OverloadConfig = OverloadConfig()
+    """What the worker does when its own memory runs short."""
+    exempt: Exempt = Exempt()
+    """Principals that skip counts, rates and factors."""
+    pressure: PressureConfig = PressureConfig()
+    """Where the broker's load is read."""
+    storage: StorageConfig | None = None
+    """Where the usage of the broker's volumes is read, for storage quotas."""
+    drift_interval: Duration = 300_000
+    """How often a worker asks the broker for its own limits, for the metric `sluicegate_drift`; 0 for
+    never."""
+    quotas: tuple[NamedQuota, ...] = ()
+    """Quotas of single principals, instead of `principal_publish_quota`."""
+    observe_only: bool = Field(default=False, strict=True)
+    """Compute and record everything, apply nothing."""
 
     @field_validator("quotas")
     @classmethod
@@ -292,15 +267,10 @@ class BrokerConfig(Strict):
 class NodePortsConfig(BrokerConfig):
     """An entry whose broker nodes each have a gateway port of their own, besides the bootstrap port."""
 
-    node_port_base: FirstPort | None = Field(
-        default=None,
-        description="First of the ports for single broker nodes; the listening port + 1 if unset.",
-    )
-    known_brokers: tuple[str, ...] = Field(
-        default=(),
-        description="Brokers that clients may be sent to besides `bootstrap`: host:port, `*` for any part of "
-        "a name.",
-    )
+    node_port_base: FirstPort | None = None
+    """First of the ports for single broker nodes; the listening port + 1 if unset."""
+    known_brokers: tuple[str, ...] = ()
+    """Brokers that clients may be sent to besides `bootstrap`: host:port, `*` for any part of a name."""
 
     def writes_out(self, host: str, port: int) -> bool:
         """The same; `known_brokers` may name its host without `*`."""
@@ -331,90 +301,66 @@ class NodePortsConfig(BrokerConfig):
 class Decisions(Strict):
     """The decision log."""
 
-    directory: str | None = Field(
-        default=None, description="Where Parquet files go; `<state_dir>/decisions` if unset."
-    )
-    enabled: bool = Field(default=True, strict=True, description="False writes no files; counters continue.")
-    detail: Literal["summary", "full"] = Field(
-        default="summary",
-        description="full: a row for every allow too; summary: allows in windows of 100 ms.",
-    )
-    retention_size: StorageSize = Field(
-        default=4 << 30,
-        description="Total size of the kept Parquet files; the oldest are deleted first. 0 for no bound.",
-    )
-    retention_age: Duration = Field(
-        default=30 * 86_400_000, description="How long a Parquet file is kept; 0 for ever."
-    )
-    max_rows_queued: Count = Field(
-        default=65_536,
-        gt=0,
-        description="Rows that can wait to be written; further rows are dropped and counted.",
-    )
+    directory: str | None = None
+    """Where Parquet files go; `<state_dir>/decisions` if unset."""
+    enabled: bool = Field(default=True, strict=True)
+    """False writes no files; counters continue."""
+    detail: Literal["summary", "full"] = "summary"
+    """full: a row for every allow too; summary: allows in windows of 100 ms."""
+    retention_size: StorageSize = 4 << 30
+    """Total size of the kept Parquet files; the oldest are deleted first. 0 for no bound."""
+    retention_age: Duration = 30 * 86_400_000
+    """How long a Parquet file is kept; 0 for ever."""
+    max_rows_queued: Count = Field(default=65_536, gt=0)
+    """Rows that can wait to be written; further rows are dropped and counted."""
 
 
 class Log(Strict):
     """The gateway's own log on standard error."""
 
-    level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="Lowest severity that is logged."
-    )
-    format: Literal["text", "json"] = Field(default="text", description="json: one object a line.")
-    sustained_after: Duration = Field(
-        default=10_000, description="Rate limiting that lasts this long is a warning."
-    )
-    slow_plugin_call: Duration = Field(
-        default=5,
-        description="A plugin call that blocks all clients for this long is a warning; 0 for never.",
-    )
-    repeats: Count = Field(
-        default=10,
-        description="How often a line of the same text is written in one repeat_window; further ones are "
-        "only counted. 0 writes all.",
-    )
-    repeat_window: Duration = Field(
-        default=60_000,
-        gt=0,
-        description="After this time the number of suppressed lines is logged.",
-    )
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    """Lowest severity that is logged."""
+    format: Literal["text", "json"] = "text"
+    """json: one object a line."""
+    sustained_after: Duration = 10_000
+    """Rate limiting that lasts this long is a warning."""
+    slow_plugin_call: Duration = 5
+    """A plugin call that blocks all clients for this long is a warning; 0 for never."""
+    repeats: Count = 10
+    """How often a line of the same text is written in one repeat_window; further ones are only counted. 0
+    writes all."""
+    repeat_window: Duration = Field(default=60_000, gt=0)
+    """After this time the number of suppressed lines is logged."""
 
 
 class GatewayConfig(Strict):
     """The whole file except its policies, which are loaded into policy layers."""
 
-    brokers: tuple[BrokerConfig, ...] = Field(min_length=1, description="Brokers behind the gateway.")
-    plugins: tuple[str, ...] = Field(
-        default=(), description="Importable modules to load as plugins, in this order."
-    )
-    state_dir: str = Field(
-        default="var/sluicegate",
-        min_length=1,
-        description="Directory for everything that the gateway stores.",
-    )
-    store: str | None = Field(
-        default=None,
-        description="URL of the policy store: sqlite:///PATH, etcd://HOST:2379/PREFIX, etcds:// for TLS, or "
-        "memory:; `sqlite:///<state_dir>/policies.db` if unset.",
-    )
-    rollout: Rollout = Field(default=Rollout(), description="How policies are rolled out.")
-    decisions: Decisions = Field(default=Decisions(), description="The decision log.")
-    admin: Admin = Field(default=Admin(), description="The administrative HTTP endpoint.")
-    log: Log = Field(default=Log(), description="The gateway's own log.")
-    orphan_timeout: Duration = Field(
-        default=300_000,
-        description="How long a worker continues to serve after its supervisor was killed, unless another "
-        "worker replaces it; then it drains and exits. 0 for ever.",
-    )
-    worker_timeout: Duration = Field(
-        default=30_000,
-        description="A worker whose event loop does not respond for this long, 1s or more, is ended and "
-        "started again; 0 for never.",
-    )
-    decision_id_in_errors: bool = Field(
-        default=True,
-        strict=True,
-        description="Append ` [sluicegate ID]` to refusals, for `sluicegate explain ID`.",
-    )
+    brokers: tuple[BrokerConfig, ...] = Field(min_length=1)
+    """Brokers behind the gateway."""
+    plugins: tuple[str, ...] = ()
+    """Importable modules to load as plugins, in this order."""
+    state_dir: str = Field(default="var/sluicegate", min_length=1)
+    """Directory for everything that the gateway stores."""
+    store: str | None = None
+    """URL of the policy store: sqlite:///PATH, etcd://HOST:2379/PREFIX, etcds:// for TLS, or memory:;
+    `sqlite:///<state_dir>/policies.db` if unset."""
+    rollout: Rollout = Rollout()
+    """How policies are rolled out."""
+    decisions: Decisions = Decisions()
+    """The decision log."""
+    admin: Admin = Admin()
+    """The administrative HTTP endpoint."""
+    log: Log = Log()
+    """The gateway's own log."""
+    orphan_timeout: Duration = 300_000
+    """How long a worker continues to serve after its supervisor was killed, unless another worker replaces
+    it; then it drains and exits. 0 for ever."""
+    worker_timeout: Duration = 30_000
+    """A worker whose event loop does not respond for this long, 1s or more, is ended and started again; 0 for
+    never."""
+    decision_id_in_errors: bool = Field(default=True, strict=True)
+    """Append ` [sluicegate ID]` to refusals, for `sluicegate explain ID`."""
 
     @field_validator("worker_timeout")
     @classmethod

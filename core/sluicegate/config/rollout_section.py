@@ -28,18 +28,15 @@ Percent: TypeAlias = Annotated[float, BeforeValidator(_percent, json_schema_inpu
 class Rollout(Strict):
     """How policies are rolled out by `policies promote`."""
 
-    budget: Percent = Field(
-        default=0.01,
-        description="Share of operations that a policy may refuse or hold, or would, to be promoted. A "
-        "canary, or what was promoted less than `window` ago, is only observed again when it exceeds this.",
-    )
-    window: Duration = Field(
-        default=600_000, gt=0, description="How long a mode is watched before the policy may be promoted."
-    )
-    steps: tuple[Percent, ...] = Field(
-        default=(0.01, 0.1, 0.5), max_length=20, description="Shares of the canaries, in this order."
-    )
-    group: Group = Field(default=Group.PRINCIPALS, description="What the steps are shares of.")
+    budget: Percent = 0.01
+    """Share of operations that a policy may refuse or hold, or would, to be promoted. A canary, or what was
+    promoted less than `window` ago, is only observed again when it exceeds this."""
+    window: Duration = Field(default=600_000, gt=0)
+    """How long a mode is watched before the policy may be promoted."""
+    steps: tuple[Percent, ...] = Field(default=(0.01, 0.1, 0.5), max_length=20)
+    """Shares of the canaries, in this order."""
+    group: Group = Group.PRINCIPALS
+    """What the steps are shares of."""
 
     @field_validator("steps")
     @classmethod

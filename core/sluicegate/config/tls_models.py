@@ -34,14 +34,11 @@ Cipher: TypeAlias = Annotated[str, AfterValidator(check_cipher)]
 class _Handshake(Strict):
     """Options of the handshake that both directions share."""
 
-    min_version: Literal["TLSv1.2", "TLSv1.3"] = Field(
-        default="TLSv1.2", description="Lowest TLS version that is accepted."
-    )
-    ciphers: tuple[Cipher, ...] = Field(
-        default=(),
-        description="Cipher suites of TLS 1.2 that may be used, best first, as OpenSSL names them; "
-        "Python's own choice if empty. Those of TLS 1.3 are always on.",
-    )
+    min_version: Literal["TLSv1.2", "TLSv1.3"] = "TLSv1.2"
+    """Lowest TLS version that is accepted."""
+    ciphers: tuple[Cipher, ...] = ()
+    """Cipher suites of TLS 1.2 that may be used, best first, as OpenSSL names them; Python's own choice if
+    empty. Those of TLS 1.3 are always on."""
 
     @model_validator(mode="after")
     def _ciphers_need_tls_1_2(self) -> "_Handshake":
@@ -53,11 +50,12 @@ class _Handshake(Strict):
 class NamedCertificate(Strict):
     """A certificate for clients that ask for one of its names (SNI)."""
 
-    names: tuple[ServerName, ...] = Field(
-        min_length=1, description="Server names; `*.example` stands for all names one label below it."
-    )
-    cert: str = Field(min_length=1, description="PEM file with the certificate chain.")
-    key: str = Field(min_length=1, description="PEM file with its private key.")
+    names: tuple[ServerName, ...] = Field(min_length=1)
+    """Server names; `*.example` stands for all names one label below it."""
+    cert: str = Field(min_length=1)
+    """PEM file with the certificate chain."""
+    key: str = Field(min_length=1)
+    """PEM file with its private key."""
 
 
 class ClientTls(_Handshake):
@@ -66,16 +64,14 @@ class ClientTls(_Handshake):
     needs_client_certificates: ClassVar[bool] = True
     """Whether a client must show a certificate if there is a `client_ca`."""
 
-    cert: str = Field(min_length=1, description="PEM file with the gateway's certificate chain.")
-    key: str = Field(min_length=1, description="PEM file with its private key.")
-    client_ca: str | None = Field(
-        default=None, description="PEM file; when set, clients must show a certificate that it signed."
-    )
-    certificates: tuple[NamedCertificate, ...] = Field(
-        default=(),
-        description="Further certificates, for clients that ask for other server names (SNI); "
-        "'cert' is for all others.",
-    )
+    cert: str = Field(min_length=1)
+    """PEM file with the gateway's certificate chain."""
+    key: str = Field(min_length=1)
+    """PEM file with its private key."""
+    client_ca: str | None = None
+    """PEM file; when set, clients must show a certificate that it signed."""
+    certificates: tuple[NamedCertificate, ...] = ()
+    """Further certificates, for clients that ask for other server names (SNI); 'cert' is for all others."""
 
     @field_validator("certificates")
     @classmethod
@@ -98,26 +94,22 @@ class AdminTls(ClientTls):
 
     needs_client_certificates: ClassVar[bool] = False
 
-    client_ca: str | None = Field(
-        default=None,
-        description="PEM file; clients may show a certificate that it signed, see 'callers'. One of another "
-        "authority ends the handshake.",
-    )
+    client_ca: str | None = None
+    """PEM file; clients may show a certificate that it signed, see 'callers'. One of another authority ends
+    the handshake."""
 
 
 class BrokerTls(_Handshake):
     """TLS towards the broker."""
 
-    ca: str | None = Field(
-        default=None, description="PEM file with the authority of the broker; the system's store if unset."
-    )
-    cert: str | None = Field(default=None, description="PEM file with the gateway's client certificate.")
-    key: str | None = Field(default=None, description="PEM file with its private key.")
-    server_name: str | None = Field(
-        default=None,
-        min_length=1,
-        description="Name to request (SNI) and to verify instead of the host.",
-    )
+    ca: str | None = None
+    """PEM file with the authority of the broker; the system's store if unset."""
+    cert: str | None = None
+    """PEM file with the gateway's client certificate."""
+    key: str | None = None
+    """PEM file with its private key."""
+    server_name: str | None = Field(default=None, min_length=1)
+    """Name to request (SNI) and to verify instead of the host."""
 
     @model_validator(mode="after")
     def _pair(self) -> "BrokerTls":
@@ -135,9 +127,9 @@ class BrokerTls(_Handshake):
 class Tls(Strict):
     """TLS on either side; a side that is not set uses plain text."""
 
-    client: ClientTls | None = Field(default=None, description="TLS between clients and the gateway.")
-    broker: BrokerTls | None = Field(default=None, description="TLS between the gateway and the broker.")
-    warn_before: tuple[Duration, ...] = Field(
-        default=(30 * _DAY_MS, 7 * _DAY_MS),
-        description="How long before a certificate's expiry the log warns; empty for no warnings.",
-    )
+    client: ClientTls | None = None
+    """TLS between clients and the gateway."""
+    broker: BrokerTls | None = None
+    """TLS between the gateway and the broker."""
+    warn_before: tuple[Duration, ...] = (30 * _DAY_MS, 7 * _DAY_MS)
+    """How long before a certificate's expiry the log warns; empty for no warnings."""

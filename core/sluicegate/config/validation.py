@@ -8,6 +8,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from sluicegate.config.descriptions import descriptions
 from sluicegate.config.errors import Finding
 from sluicegate.config.fields import models_in
 from sluicegate.config.models import PolicyModel
@@ -189,9 +190,8 @@ def _description(model: type[BaseModel], path: Path, root: Node) -> str:
     """The schema's description of the closest described field."""
     for end in range(len(path), 0, -1):
         for found in models_at(model, path[: end - 1], root):
-            info = found.model_fields.get(str(path[end - 1]))
-            if info is not None and info.description:
-                return f"expected here: {info.description}"
+            if text := descriptions(found).get(str(path[end - 1])):
+                return f"expected here: {text}"
     return "'sluicegate schema' prints what is valid here"
 
 

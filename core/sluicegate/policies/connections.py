@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from pydantic import Field
-
 from sluicegate.config import MessageRate, PolicyModel
 from sluicegate.config.asking import only_with
 from sluicegate.config.models import OnLimit
@@ -27,11 +25,9 @@ class ConnectionPolicies(PolicyModel):
     on_limit_actions: ClassVar[Mapping[str, tuple[OnLimit, ...]]] = {CONNECTION_RATE: ("delay",)}
     broker_only: ClassVar[frozenset[str]] = frozenset({CONNECTION_RATE})
 
-    connection_rate_limit: MessageRate | None = Field(
-        default=None,
-        description="Producers and consumers that can attach per second, over all topics of the broker; "
-        "further ones wait. 0 is unlimited.",
-    )
+    connection_rate_limit: MessageRate | None = None
+    """Producers and consumers that can attach per second, over all topics of the broker; further ones wait. 0
+    is unlimited."""
 
 
 class ConnectionRate:

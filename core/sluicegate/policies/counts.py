@@ -7,8 +7,6 @@ runs these checks and registers the attachment in one step, under the topic's lo
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from pydantic import Field
-
 from sluicegate.config import Count, PolicyModel
 from sluicegate.config.asking import only_with
 from sluicegate.config.models import OnLimit
@@ -33,25 +31,17 @@ class CountPolicies(PolicyModel):
     on_limit_actions: ClassVar[Mapping[str, tuple[OnLimit, ...]]] = dict.fromkeys(_LIMITS, ("reject",))
     on_unknown_policies: ClassVar[frozenset[str]] = frozenset({SUBSCRIPTIONS})
 
-    max_producers_per_topic: Count | None = Field(
-        default=None,
-        description="Producers attached to one topic at the same time; 0 is unlimited. A few times the "
-        "usual number of producers is a good value.",
-    )
-    max_subscriptions_per_topic: Count | None = Field(
-        default=None,
-        description="Subscriptions (consumer groups) that exist on one topic; 0 is unlimited. Protects "
-        "against clients that create a new subscription at every start.",
-    )
-    max_consumers_per_topic: Count | None = Field(
-        default=None,
-        description="Consumers attached to one topic, over all subscriptions; 0 is unlimited.",
-    )
-    max_consumers_per_subscription: Count | None = Field(
-        default=None,
-        description="Consumers attached to one subscription; 0 is unlimited. On Kafka, consumers beyond "
-        "the number of partitions are idle.",
-    )
+    max_producers_per_topic: Count | None = None
+    """Producers attached to one topic at the same time; 0 is unlimited. A few times the usual number of
+    producers is a good value."""
+    max_subscriptions_per_topic: Count | None = None
+    """Subscriptions (consumer groups) that exist on one topic; 0 is unlimited. Protects against clients that
+    create a new subscription at every start."""
+    max_consumers_per_topic: Count | None = None
+    """Consumers attached to one topic, over all subscriptions; 0 is unlimited."""
+    max_consumers_per_subscription: Count | None = None
+    """Consumers attached to one subscription; 0 is unlimited. On Kafka, consumers beyond the number of
+    partitions are idle."""
 
 
 @hookimpl

@@ -45,38 +45,25 @@ class DelayPolicies(PolicyModel):
         TIMESTAMP_BEHIND: DEFAULT_BEHIND_MS,
     }
 
-    fixed_delivery_delay: Delay | None = Field(
-        default=None,
-        description="Time between publishing and delivery of every message; 0 leaves it to the producer. "
-        "It takes precedence over clients' delays and over max_delivery_delay.",
-    )
-    max_delivery_delay: Delay | None = Field(
-        default=None,
-        description="Longest delay that a producer can request; messages with a longer one are refused. "
-        "0 is unlimited. Without effect while a fixed delay is set.",
-    )
-    delayed_delivery_active: Annotated[bool, Field(strict=True)] | None = Field(
-        default=None,
-        description="Whether the broker itself can delay deliveries; true if unset. If false, the gateway "
-        "holds back messages with a fixed delay.",
-    )
-    delayed_delivery_tick_time: Duration | None = Field(
-        default=None, description="Precision of the broker's delivery times; its own setting if unset."
-    )
-    delay_clock: Literal["publish_time", "receive_time"] | None = Field(
-        default=None,
-        description="Whether the delay counts from the message's timestamp or its arrival at the gateway.",
-    )
-    max_timestamp_ahead: Duration | None = Field(
-        default=None,
-        description="How far in the future timestamps can be on topics with a fixed delay; 1h if unset. "
-        "Messages with later timestamps are refused.",
-    )
-    max_timestamp_behind: Duration | None = Field(
-        default=None,
-        description="How far before arrival timestamps can be on topics with a fixed delay; 5s if unset. "
-        "The delay of a message with an earlier timestamp counts from its arrival.",
-    )
+    fixed_delivery_delay: Delay | None = None
+    """Time between publishing and delivery of every message; 0 leaves it to the producer. It takes precedence
+    over clients' delays and over max_delivery_delay."""
+    max_delivery_delay: Delay | None = None
+    """Longest delay that a producer can request; messages with a longer one are refused. 0 is unlimited.
+    Without effect while a fixed delay is set."""
+    delayed_delivery_active: Annotated[bool, Field(strict=True)] | None = None
+    """Whether the broker itself can delay deliveries; true if unset. If false, the gateway holds back
+    messages with a fixed delay."""
+    delayed_delivery_tick_time: Duration | None = None
+    """Precision of the broker's delivery times; its own setting if unset."""
+    delay_clock: Literal["publish_time", "receive_time"] | None = None
+    """Whether the delay counts from the message's timestamp or its arrival at the gateway."""
+    max_timestamp_ahead: Duration | None = None
+    """How far in the future timestamps can be on topics with a fixed delay; 1h if unset. Messages with later
+    timestamps are refused."""
+    max_timestamp_behind: Duration | None = None
+    """How far before arrival timestamps can be on topics with a fixed delay; 5s if unset. The delay of a
+    message with an earlier timestamp counts from its arrival."""
 
 
 @hookimpl

@@ -10,8 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import ClassVar, NamedTuple
 
-from pydantic import Field
-
 from sluicegate.broker import BrokerContext
 from sluicegate.config import ByteRate, MessageRate, PolicyModel
 from sluicegate.config.models import OnLimit
@@ -38,25 +36,17 @@ class QuotaPolicies(PolicyModel):
     on_limit_actions: ClassVar[Mapping[str, tuple[OnLimit, ...]]] = dict.fromkeys(_EVERY, ("delay", "reject"))
     broker_only: ClassVar[frozenset[str]] = frozenset(_EVERY)
 
-    publish_quota: MessageRate | None = Field(
-        default=None,
-        description="Messages per second that all principals together can publish to this broker through "
-        "this gateway; 0 is unlimited. Exempt principals neither count nor wait.",
-    )
-    publish_quota_bytes: ByteRate | None = Field(
-        default=None,
-        description="Bytes per second that all principals together can publish to this broker through this "
-        "gateway; 0 is unlimited.",
-    )
-    principal_publish_quota: MessageRate | None = Field(
-        default=None,
-        description="Messages per second that each principal can publish over all topics; 0 is unlimited. "
-        "Entries in `quotas` of the broker override it for single principals.",
-    )
-    principal_publish_quota_bytes: ByteRate | None = Field(
-        default=None,
-        description="Bytes per second that each principal can publish over all topics; 0 is unlimited.",
-    )
+    publish_quota: MessageRate | None = None
+    """Messages per second that all principals together can publish to this broker through this gateway; 0 is
+    unlimited. Exempt principals neither count nor wait."""
+    publish_quota_bytes: ByteRate | None = None
+    """Bytes per second that all principals together can publish to this broker through this gateway; 0 is
+    unlimited."""
+    principal_publish_quota: MessageRate | None = None
+    """Messages per second that each principal can publish over all topics; 0 is unlimited. Entries in
+    `quotas` of the broker override it for single principals."""
+    principal_publish_quota_bytes: ByteRate | None = None
+    """Bytes per second that each principal can publish over all topics; 0 is unlimited."""
 
 
 class _Part(NamedTuple):

@@ -8,8 +8,6 @@ a delivery guarantee). Reliable dispatch is only ever delayed.
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from pydantic import Field
-
 from sluicegate.config import ByteRate, MessageRate, PolicyModel, Seconds
 from sluicegate.config.asking import only_with
 from sluicegate.config.models import OnLimit
@@ -42,37 +40,23 @@ class RatePolicies(PolicyModel):
     parameters: ClassVar[frozenset[str]] = frozenset({BURST_SECONDS})
     defaults: ClassVar[Mapping[str, int | float | str | bool]] = {BURST_SECONDS: DEFAULT_BURST_SECONDS}
 
-    max_publish_rate: MessageRate | None = Field(
-        default=None,
-        description="Messages per second that all producers together can publish to one topic; 0 is "
-        "unlimited. Twice the usual peak leaves headroom and still stops a runaway producer.",
-    )
-    max_publish_rate_bytes: ByteRate | None = Field(
-        default=None,
-        description="Bytes per second that all producers together can publish to one topic; 0 is unlimited.",
-    )
-    max_dispatch_rate: MessageRate | None = Field(
-        default=None,
-        description="Messages per second delivered from one topic to all subscriptions; 0 is unlimited.",
-    )
-    max_dispatch_rate_bytes: ByteRate | None = Field(
-        default=None,
-        description="Bytes per second delivered from one topic to all subscriptions; 0 is unlimited.",
-    )
-    max_subscription_dispatch_rate: MessageRate | None = Field(
-        default=None,
-        description="Messages per second delivered to each subscription of a topic; 0 is unlimited. Prevents "
-        "a subscription that catches up from starving the others.",
-    )
-    max_subscription_dispatch_rate_bytes: ByteRate | None = Field(
-        default=None,
-        description="Bytes per second delivered to each subscription of a topic; 0 is unlimited.",
-    )
-    burst_seconds: Seconds | None = Field(
-        default=None,
-        description="Size of the burst that can pass after idle time, in seconds of the rate; 1 if unset. In "
-        "every window of T seconds at most rate x T plus this burst passes.",
-    )
+    max_publish_rate: MessageRate | None = None
+    """Messages per second that all producers together can publish to one topic; 0 is unlimited. Twice the
+    usual peak leaves headroom and still stops a runaway producer."""
+    max_publish_rate_bytes: ByteRate | None = None
+    """Bytes per second that all producers together can publish to one topic; 0 is unlimited."""
+    max_dispatch_rate: MessageRate | None = None
+    """Messages per second delivered from one topic to all subscriptions; 0 is unlimited."""
+    max_dispatch_rate_bytes: ByteRate | None = None
+    """Bytes per second delivered from one topic to all subscriptions; 0 is unlimited."""
+    max_subscription_dispatch_rate: MessageRate | None = None
+    """Messages per second delivered to each subscription of a topic; 0 is unlimited. Prevents a subscription
+    that catches up from starving the others."""
+    max_subscription_dispatch_rate_bytes: ByteRate | None = None
+    """Bytes per second delivered to each subscription of a topic; 0 is unlimited."""
+    burst_seconds: Seconds | None = None
+    """Size of the burst that can pass after idle time, in seconds of the rate; 1 if unset. In every window of
+    T seconds at most rate x T plus this burst passes."""
 
 
 @hookimpl

@@ -26,17 +26,12 @@ class SizePolicies(PolicyModel):
     on_limit_actions: ClassVar[Mapping[str, tuple[OnLimit, ...]]] = {MESSAGE_SIZE: ("reject",)}
     defaults: ClassVar[Mapping[str, int | float | str | bool]] = {MESSAGE_SIZE: DEFAULT_SIZE, INSPECT: False}
 
-    max_message_size: Size | None = Field(
-        default=None,
-        description="Payload of one message; 10MiB if no level sets it, 0 is unlimited. Keep it at or below "
-        "the broker's own limit, so that only one limit affects producers.",
-    )
-    inspect: Annotated[bool, Field(strict=True)] | None = Field(
-        default=None,
-        description="Whether compressed batches are unpacked to determine the size and number of their "
-        "messages. By default a compressed batch counts as one message. Batches that cannot be unpacked are "
-        "refused.",
-    )
+    max_message_size: Size | None = None
+    """Payload of one message; 10MiB if no level sets it, 0 is unlimited. Keep it at or below the broker's own
+    limit, so that only one limit affects producers."""
+    inspect: Annotated[bool, Field(strict=True)] | None = None
+    """Whether compressed batches are unpacked to determine the size and number of their messages. By default
+    a compressed batch counts as one message. Batches that cannot be unpacked are refused."""
 
 
 @hookimpl

@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from pydantic import Field
-
 from sluicegate.config import Count, PolicyModel
 from sluicegate.config.asking import only_with
 from sluicegate.config.models import OnLimit
@@ -24,11 +22,9 @@ class UnackedPolicies(PolicyModel):
 
     on_limit_actions: ClassVar[Mapping[str, tuple[OnLimit, ...]]] = {UNACKED: ("delay",)}
 
-    max_unacked_messages_per_consumer: Count | None = Field(
-        default=None,
-        description="Messages delivered to one consumer and not acknowledged yet; at the limit delivery "
-        "to it pauses until it acknowledges. 0 is unlimited. Only for brokers with acknowledgements.",
-    )
+    max_unacked_messages_per_consumer: Count | None = None
+    """Messages delivered to one consumer and not acknowledged yet; at the limit delivery to it pauses until
+    it acknowledges. 0 is unlimited. Only for brokers with acknowledgements."""
 
 
 @hookimpl

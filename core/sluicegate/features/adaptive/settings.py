@@ -68,52 +68,32 @@ class AdaptivePolicies(PolicyModel):
     broker_only: ClassVar[frozenset[str]] = frozenset(NAMES)
     defaults: ClassVar[Mapping[str, int | float | str | bool]] = DEFAULTS
 
-    adaptive_publish_throttling_enabled: bool | None = Field(
-        default=None,
-        strict=True,
-        description="Experimental. True lowers publish rates while memory usage or a backlog is high. A "
-        "change needs a restart; false costs nothing.",
-    )
-    adaptive_publish_throttling_observe_only: bool | None = Field(
-        default=None,
-        strict=True,
-        description="Compute, log and count everything without throttling. Enabling it at run time releases "
-        "all topics at once.",
-    )
-    adaptive_publish_throttling_interval_ms: Annotated[Duration, Field(gt=0)] | None = Field(
-        default=None, description="Time between two evaluations: milliseconds, or text such as 1s."
-    )
-    adaptive_publish_throttling_memory_high_watermark_pct: Fraction | None = Field(
-        default=None, description="Fraction of memory in use, 0 to 1, from which the pressure is 1."
-    )
-    adaptive_publish_throttling_memory_low_watermark_pct: Fraction | None = Field(
-        default=None,
-        description="Fraction of memory in use up to which the pressure is 0; below the high watermark.",
-    )
-    adaptive_publish_throttling_backlog_high_watermark_pct: Fraction | None = Field(
-        default=None,
-        description="Fraction of a topic's backlog quota from which the pressure is 1; topics without a "
-        "quota have no backlog pressure.",
-    )
-    adaptive_publish_throttling_backlog_low_watermark_pct: Fraction | None = Field(
-        default=None,
-        description="Fraction of a topic's backlog quota up to which the pressure is 0; below the high one.",
-    )
-    adaptive_publish_throttling_min_rate_factor: Fraction | None = Field(
-        default=None, description="Fraction of its natural rate that a topic keeps at full pressure."
-    )
-    adaptive_publish_throttling_max_rate_change_factor: Fraction | None = Field(
-        default=None,
-        description="Largest change of a rate in one evaluation, as a fraction of the natural rate.",
-    )
-    adaptive_publish_throttling_per_topic_metrics_enabled: bool | None = Field(
-        default=None, strict=True, description="Six more series for each topic."
-    )
-    adaptive_publish_throttling_release: Literal["immediate", "ramp"] | None = Field(
-        default=None,
-        description="What happens once there is no pressure: immediate lifts the limit at once, ramp raises "
-        "it by the largest change in each evaluation.",
-    )
+    adaptive_publish_throttling_enabled: bool | None = Field(default=None, strict=True)
+    """Experimental. True lowers publish rates while memory usage or a backlog is high. A change needs a
+    restart; false costs nothing."""
+    adaptive_publish_throttling_observe_only: bool | None = Field(default=None, strict=True)
+    """Compute, log and count everything without throttling. Enabling it at run time releases all topics at
+    once."""
+    adaptive_publish_throttling_interval_ms: Annotated[Duration, Field(gt=0)] | None = None
+    """Time between two evaluations: milliseconds, or text such as 1s."""
+    adaptive_publish_throttling_memory_high_watermark_pct: Fraction | None = None
+    """Fraction of memory in use, 0 to 1, from which the pressure is 1."""
+    adaptive_publish_throttling_memory_low_watermark_pct: Fraction | None = None
+    """Fraction of memory in use up to which the pressure is 0; below the high watermark."""
+    adaptive_publish_throttling_backlog_high_watermark_pct: Fraction | None = None
+    """Fraction of a topic's backlog quota from which the pressure is 1; topics without a quota have no
+    backlog pressure."""
+    adaptive_publish_throttling_backlog_low_watermark_pct: Fraction | None = None
+    """Fraction of a topic's backlog quota up to which the pressure is 0; below the high one."""
+    adaptive_publish_throttling_min_rate_factor: Fraction | None = None
+    """Fraction of its natural rate that a topic keeps at full pressure."""
+    adaptive_publish_throttling_max_rate_change_factor: Fraction | None = None
+    """Largest change of a rate in one evaluation, as a fraction of the natural rate."""
+    adaptive_publish_throttling_per_topic_metrics_enabled: bool | None = Field(default=None, strict=True)
+    """Six more series for each topic."""
+    adaptive_publish_throttling_release: Literal["immediate", "ramp"] | None = None
+    """What happens once there is no pressure: immediate lifts the limit at once, ramp raises it by the
+    largest change in each evaluation."""
 
     @classmethod
     @only_with(name for pair in WATERMARKS for name in pair)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar, TypeAlias
+from typing import Annotated, ClassVar, TypeAlias
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
@@ -68,10 +68,6 @@ Ratio: TypeAlias = Annotated[
 """A share of the capacity: `0.05`, `5%`."""
 
 
-def _soft_field(description: str) -> Any:
-    return Field(default=None, description=description)
-
-
 class StoragePolicies(PolicyModel):
     """Limits on the volumes of a broker's nodes; each volume of each node is evaluated separately."""
 
@@ -91,41 +87,26 @@ class StoragePolicies(PolicyModel):
         STALE_AFTER: DEFAULT_STALE_MS,
     }
 
-    storage_quota: bool | None = Field(
-        default=None,
-        strict=True,
-        description="False disables storage quotas and keeps their limits. They are enabled if there is a "
-        "limit, here or in the snapshots that are read.",
-    )
-    storage_hard_consumed_bytes: StorageSize | None = Field(
-        default=None,
-        description="Publishing pauses once this many bytes of a volume are in use; 0 for no limit.",
-    )
-    storage_hard_min_free_bytes: StorageSize | None = Field(
-        default=None,
-        description="Publishing pauses once at most this many bytes of a volume are free; 0 for no limit.",
-    )
-    storage_hard_min_free_ratio: Ratio | None = Field(
-        default=None,
-        description="Publishing pauses once no more than this share of a volume is free, 0.0 to 1.0 or '5%'; "
-        "0 for no limit.",
-    )
-    storage_soft_consumed_bytes: StorageSize | None = _soft_field(
-        "Above this many used bytes publishing slows down until it pauses at the hard limit; 0 for no limit."
-    )
-    storage_soft_min_free_bytes: StorageSize | None = _soft_field(
-        "Below this many free bytes publishing slows down until it pauses at the hard limit; 0 for no limit."
-    )
-    storage_soft_min_free_ratio: Ratio | None = _soft_field(
-        "Below this free share of a volume publishing slows down, until it pauses at the hard limit; 0.0 to "
-        "1.0 or '15%'; 0 for no limit."
-    )
-    storage_stale_after: Duration | None = Field(
-        default=None,
-        gt=0,
-        description="How long the measured usage of a volume is valid; 5min if unset, and at least two "
-        "intervals of the source.",
-    )
+    storage_quota: bool | None = Field(default=None, strict=True)
+    """False disables storage quotas and keeps their limits. They are enabled if there is a limit, here or in
+    the snapshots that are read."""
+    storage_hard_consumed_bytes: StorageSize | None = None
+    """Publishing pauses once this many bytes of a volume are in use; 0 for no limit."""
+    storage_hard_min_free_bytes: StorageSize | None = None
+    """Publishing pauses once at most this many bytes of a volume are free; 0 for no limit."""
+    storage_hard_min_free_ratio: Ratio | None = None
+    """Publishing pauses once no more than this share of a volume is free, 0.0 to 1.0 or '5%'; 0 for no
+    limit."""
+    storage_soft_consumed_bytes: StorageSize | None = None
+    """Above this many used bytes publishing slows down until it pauses at the hard limit; 0 for no limit."""
+    storage_soft_min_free_bytes: StorageSize | None = None
+    """Below this many free bytes publishing slows down until it pauses at the hard limit; 0 for no limit."""
+    storage_soft_min_free_ratio: Ratio | None = None
+    """Below this free share of a volume publishing slows down, until it pauses at the hard limit; 0.0 to 1.0
+    or '15%'; 0 for no limit."""
+    storage_stale_after: Duration | None = Field(default=None, gt=0)
+    """How long the measured usage of a volume is valid; 5min if unset, and at least two intervals of the
+    source."""
 
     @classmethod
     @only_with(LIMITS)
