@@ -61,7 +61,7 @@ def test_a_fact_without_a_value_is_removed_and_can_be_claimed_again(store: Polic
     store.claim_fact("b/broker.1", "x:1")
     for _ in range(2):
         store.put_fact("b/broker.1", "")
-        assert store.get_fact("b/broker.1") is None
+        assert store.facts("b/broker.1").get("b/broker.1") is None
         assert store.facts("b/") == {}
     assert store.claim_fact("b/broker.1", "y:1") == "y:1"
 
@@ -172,8 +172,8 @@ def test_facts_are_found_by_their_beginning_and_have_no_part_in_the_version(stor
     store.put_fact("main/node/1", "a:2")
     store.put_fact("main/node/2", "b:1")
     store.put_fact("main%node", "c")
-    assert store.get_fact("main/node/1") == "a:2"
-    assert store.get_fact("main/node/3") is None
+    assert store.facts("main/node/1").get("main/node/1") == "a:2"
+    assert store.facts("main/node/3").get("main/node/3") is None
     assert store.facts("main/node/") == {"main/node/1": "a:2", "main/node/2": "b:1"}
     assert store.version() == 0
 
@@ -280,7 +280,7 @@ def test_everything_is_still_there_after_a_restart(tmp_path: Path) -> None:
     first.close()
     again = SqliteStore(tmp_path / "p.db")
     assert again.layers() == before
-    assert again.get_fact("k") == "v"
+    assert again.facts("k").get("k") == "v"
     again.close()
 
 

@@ -13,9 +13,9 @@ import click
 
 from sluicegate.cli.asking import look_for
 from sluicegate.cli.file_door import FileDoor
-from sluicegate.cli.opening import Opened, open_file
+from sluicegate.cli.opening import Opened, choose, open_file
 from sluicegate.cli.options import config_file
-from sluicegate.cli.own_limits import choose, differences, exiting_with
+from sluicegate.cli.own_limits import differences, exiting_with
 from sluicegate.cli.policy_doors import Door, GatewayDoor
 from sluicegate.config.fields import PolicyFields
 from sluicegate.config.load import entry_policies

@@ -19,7 +19,6 @@ from sluicegate.output import echo, echo_document, echo_json
 
 if TYPE_CHECKING:
     from sluicegate.cli.opening import Opened
-    from sluicegate.config.models import BrokerConfig
 
 _DECISION_ID = re.compile(r"[0-9a-z]{4,}-[0-9a-z]+")
 
@@ -107,8 +106,10 @@ class _Source:
                 return self._asked(gateway, topic, broker)
             except GatewayError as error:
                 reason = error.message
+        from sluicegate.cli.opening import choose
+
         opened = self._opened
-        explained = opened.policies(_choose(opened, broker)).explain(topic)
+        explained = opened.policies(choose(opened, broker)).explain(topic)
         return explained, _Origin(f"read from {self._file} and its store: {reason}")
 
     def _asked(
@@ -160,13 +161,3 @@ def _refusal(source: _Source, subject: str) -> str | None:
             raise click.ClickException(str(error)) from None
         echo(f"note: {error}; explaining it as a topic", err=True)
         return None
-
-
-def _choose(opened: "Opened", name: str | None) -> "BrokerConfig":
-    brokers = opened.loaded.config.brokers
-    if name is None and len(brokers) == 1:
-        return brokers[0]
-    for broker in brokers:
-        if broker.name == name:
-            return broker
-    raise which_broker(name, [broker.name for broker in brokers])

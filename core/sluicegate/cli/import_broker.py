@@ -9,8 +9,8 @@ import click
 
 from sluicegate.broker import BaseDriver
 from sluicegate.cli.imported import ImportedFile
-from sluicegate.cli.opening import open_file, plugins_for
-from sluicegate.cli.own_limits import choose, exiting_with, own_settings
+from sluicegate.cli.opening import choose, open_file, plugins_for
+from sluicegate.cli.own_limits import exiting_with, own_settings
 from sluicegate.cli.policy_output import BAD_SOURCE, refusing, write_policies
 from sluicegate.config.errors import ConfigErrors, Finding
 from sluicegate.config.fields import PolicyFields

@@ -11,6 +11,7 @@ from typing import NoReturn
 import click
 
 from sluicegate.broker import PolicyRefusedError, PolicyUnavailableError
+from sluicegate.cli.asking import which_broker
 from sluicegate.cli.command_user import command_user
 from sluicegate.config.errors import ConfigErrors, Finding, render
 from sluicegate.config.load import Loaded, load, parse_file
@@ -174,6 +175,23 @@ class Desk:
     def text(self, field: str, value: PolicyValue) -> str:
         """Format a value with its unit."""
         return self._opened.loaded.fields.text(field, value)
+
+
+def choose(opened: Opened, name: str | None, system: str = "") -> BrokerConfig:
+    """The entry of a name, or the only one.
+
+    :param system: only entries of this kind; all if empty.
+    :raises click.UsageError: if there is none, or there are several.
+    """
+    brokers = [each for each in opened.loaded.config.brokers if system in ("", each.system)]
+    if not brokers:
+        raise click.UsageError(f"the file has no broker of kind {system!r}")
+    if name is None and len(brokers) == 1:
+        return brokers[0]
+    for broker in brokers:
+        if broker.name == name:
+            return broker
+    raise which_broker(name, [broker.name for broker in brokers])
 
 
 def open_desk(file: str) -> Desk:

@@ -13,3 +13,13 @@ config_file = click.option(
     help="Configuration file.",
 )
 """The option of all commands that need a file."""
+
+plugins_file = click.option(
+    "-c",
+    "--config",
+    "file",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Also load the plugins that this file lists.",
+)
+"""The option of commands that need of a file only its plugins."""

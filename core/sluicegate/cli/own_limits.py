@@ -9,7 +9,6 @@ from contextlib import contextmanager
 import click
 
 from sluicegate.broker import BaseDriver
-from sluicegate.cli.asking import which_broker
 from sluicegate.cli.opening import Desk, Opened
 from sluicegate.config.models import BrokerConfig
 from sluicegate.engine.hierarchy import Resolver
@@ -43,23 +42,6 @@ def own_settings(driver: BaseDriver, config: BrokerConfig) -> OwnSettings:
             raise OwnSettingsError(f"no answer within {_TIMEOUT_S:g} s", "try again") from None
         except OSError as error:  # a TLS file
             raise OwnSettingsError(str(error), "correct `tls` of the entry") from error
-
-
-def choose(opened: Opened, name: str | None, system: str = "") -> BrokerConfig:
-    """The entry of a name, or the only one.
-
-    :param system: only entries of this kind; all if empty.
-    :raises click.UsageError: if there is none, or there are several.
-    """
-    brokers = [each for each in opened.loaded.config.brokers if system in ("", each.system)]
-    if not brokers:
-        raise click.UsageError(f"the file has no broker of kind {system!r}")
-    if name is None and len(brokers) == 1:
-        return brokers[0]
-    for broker in brokers:
-        if broker.name == name:
-            return broker
-    raise which_broker(name, [broker.name for broker in brokers])
 
 
 @contextmanager

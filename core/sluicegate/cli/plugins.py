@@ -6,6 +6,7 @@ import click
 
 from sluicegate.cli.aligning import aligned
 from sluicegate.cli.opening import plugins_for
+from sluicegate.cli.options import plugins_file
 from sluicegate.output import echo
 from sluicegate.runtime.plugins import PluginInfo
 
@@ -16,14 +17,7 @@ def plugins() -> None:
 
 
 @plugins.command(name="list")
-@click.option(
-    "-c",
-    "--config",
-    "file",
-    type=click.Path(exists=True, dir_okay=False),
-    metavar="FILE",
-    help="Also load the plugins that this file lists.",
-)
+@plugins_file
 def list_(file: str | None) -> None:
     """List the plugins: name, version, origin, and the hooks that each implements.
 

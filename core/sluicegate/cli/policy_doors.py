@@ -1,44 +1,20 @@
 """Where `sluicegate policies` reads and changes: the running gateway, or else the file and its store."""
 
 import os
-from typing import Protocol
+from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urlencode
 
 from sluicegate.admin import POLICIES
 from sluicegate.cli.asking import Found, RunningGateway, look_for
 
+if TYPE_CHECKING:
+    from sluicegate.cli.file_door import FileDoor
+
 _PAGE = 1_000
 
 
-class Door(Protocol):
-    """What the commands ask; answers are as from `runtime.policy_desk`."""
-
-    origin: str
-    """Where the answers come from."""
-
-    def settings(self) -> Found:
-        """Everything that file and store set."""
-
-    def change(self, edits: list[Found], reason: str, seen: str | None, *, dry_run: bool) -> Found:
-        """Set and unset policies, or plan it."""
-
-    def export(self) -> str:
-        """The store's policies as a document."""
-
-    def apply(self, text: str, reason: str, *, prune: bool, dry_run: bool) -> Found:
-        """Make the store agree with a document, or plan it."""
-
-    def history(self, limit: int) -> list[Found]:
-        """The last revisions."""
-
-    def undo(self, number: int, reason: str, *, dry_run: bool) -> Found:
-        """Take back a revision, or plan it."""
-
-    def rollouts(self) -> list[Found]:
-        """The policies that do not apply to everybody yet."""
-
-    def promote(self, asked: Found, *, dry_run: bool) -> Found:
-        """Have a policy apply to more, or plan it."""
+Door: TypeAlias = "GatewayDoor | FileDoor"
+"""What the commands ask; answers are as from `runtime.policy_desk`."""
 
 
 def open_door(file: str) -> Door:

@@ -3,6 +3,7 @@
 import importlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
@@ -113,13 +114,9 @@ class Plugins:
 
     def _policy_models(self) -> Iterator[type[PolicyModel]]:
         for ask in self.implementations("sluicegate_policy_model"):
-            try:
-                found = ask()
-                models = (found,) if isinstance(found, type) else tuple(found)
-            except Exception as error:
-                raise PluginError(
-                    f"plugin {ask.plugin!r}: sluicegate_policy_model raised {error!r}"
-                ) from error
+            with _named(ask.plugin, "sluicegate_policy_model"):
+                declared = ask()
+                models = (declared,) if isinstance(declared, type) else tuple(declared)
             for model in models:
                 if not (isinstance(model, type) and issubclass(model, PolicyModel)):
                     raise PluginError(
@@ -171,11 +168,9 @@ class Plugins:
     def _every_driver(self) -> Mapping[str, tuple[str, BaseDriver]]:
         found: dict[str, tuple[str, BaseDriver]] = {}
         for ask in self.implementations("sluicegate_broker"):
-            try:
+            with _named(ask.plugin, "sluicegate_broker"):
                 driver = _driver(ask())
                 system = driver.system
-            except Exception as error:
-                raise PluginError(f"plugin {ask.plugin!r}: sluicegate_broker raised {error!r}") from error
             if system in found:
                 raise PluginError(
                     f"plugin {ask.plugin!r} drives {system!r}, which another plugin does already"
@@ -195,10 +190,8 @@ class Plugins:
         """
         found: dict[str, MethodMap] = {}
         for ask in self.implementations("sluicegate_method_map"):
-            try:
+            with _named(ask.plugin, "sluicegate_method_map"):
                 methods = ask()
-            except Exception as error:
-                raise PluginError(f"plugin {ask.plugin!r}: sluicegate_method_map raised {error!r}") from error
             if not isinstance(methods, MethodMap):
                 raise PluginError(
                     f"plugin {ask.plugin!r}: sluicegate_method_map gave {methods!r}, expected a MethodMap"
@@ -209,13 +202,9 @@ class Plugins:
     def _driver_of(self, methods: MethodMap) -> tuple[str, BaseDriver] | None:
         """Plugin and driver for a method map; None if no plugin makes one."""
         for ask in reversed(self.implementations("sluicegate_grpc_driver")):
-            try:
+            with _named(ask.plugin, "sluicegate_grpc_driver", of=f" for {methods.system!r}"):
                 answer = ask(methods=methods)
                 driver = _driver(answer) if answer is not None else None
-            except Exception as error:
-                raise PluginError(
-                    f"plugin {ask.plugin!r}: sluicegate_grpc_driver raised {error!r} for {methods.system!r}"
-                ) from error
             if driver is not None:
                 return ask.plugin, driver
         return None
@@ -266,6 +255,15 @@ class Plugins:
             for name, plugin in self.manager.list_name_plugin()
             if plugin is not None
         ]
+
+
+@contextmanager
+def _named(plugin: str, hook: str, of: str = "") -> Iterator[None]:
+    """Name the plugin and its hook in the error of what it raises."""
+    try:
+        yield
+    except Exception as error:
+        raise PluginError(f"plugin {plugin!r}: {hook} raised {error!r}{of}") from error
 
 
 def _driver(answer: object) -> BaseDriver:

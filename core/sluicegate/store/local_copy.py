@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from sluicegate.host.private_files import make_folder
-from sluicegate.model import LEVELS, Level, PolicyLayer, Setting, Source
+from sluicegate.model import LEVELS, PolicyLayer, Setting, Source
+from sluicegate.store.policy_store import CEILING, Key, flattened, grouped
 
 NAME = "store-copy.json"
 """Name of the file in the state directory."""
@@ -98,11 +99,9 @@ class LocalCopy:
 
 def _settings(layers: Sequence[PolicyLayer]) -> Iterator[list[object]]:
     """Flatten layers into rows: level, name, broker, whether it is a ceiling, field, value, location."""
-    for layer in layers:
-        for is_ceiling, settings in enumerate((layer.settings, layer.ceilings)):
-            for field, setting in settings.items():
-                own = [field, setting.value, setting.location]
-                yield [layer.level.label, layer.name, layer.broker, bool(is_ceiling), *own]
+    for (level, name, field, broker), setting in flattened(layers):
+        place = [level.label, name, broker, field.startswith(CEILING), field.removeprefix(CEILING)]
+        yield [*place, setting.value, setting.location]
 
 
 def _layers(settings: Sequence[Sequence[Any]]) -> tuple[PolicyLayer, ...]:
@@ -110,10 +109,20 @@ def _layers(settings: Sequence[Sequence[Any]]) -> tuple[PolicyLayer, ...]:
 
     :raises ValueError: if a row is malformed.
     """
-    found: dict[tuple[Level, str, str], tuple[dict[str, Setting], dict[str, Setting]]] = {}
-    for label, name, broker, is_ceiling, field, value, location in settings:
-        if not isinstance(value, int | float | str) or not isinstance(field, str):
-            raise ValueError(f"it is damaged ({field!r} is not a setting)")
-        own = found.setdefault((LEVELS[label], str(name), str(broker)), ({}, {}))
-        own[bool(is_ceiling)][field] = Setting(value, Source.STORE, str(location))
-    return tuple(PolicyLayer(level, name, *parts, broker) for (level, name, broker), parts in found.items())
+    return grouped(_setting(*row) for row in settings)
+
+
+def _setting(
+    label: str,
+    name: object,
+    broker: object,
+    is_ceiling: object,
+    field: object,
+    value: object,
+    location: object,
+) -> tuple[Key, Setting]:
+    if not isinstance(value, int | float | str) or not isinstance(field, str):
+        raise ValueError(f"it is damaged ({field!r} is not a setting)")
+    field = f"{CEILING}{field}" if is_ceiling else field
+    key = Key(LEVELS[label], str(name), field, str(broker))
+    return key, Setting(value, Source.STORE, str(location))

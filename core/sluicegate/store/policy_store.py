@@ -164,12 +164,6 @@ class PolicyStore(Protocol):
         :raises StoreError: if the store cannot be read.
         """
 
-    def get_fact(self, key: str) -> str | None:
-        """Read a fact; None if there is none.
-
-        :raises StoreError: if the store cannot be read.
-        """
-
     def put_fact(self, key: str, value: str) -> None:
         """Store a fact, such as a node's address, or remove it if the value is empty.
 

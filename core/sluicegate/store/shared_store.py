@@ -112,11 +112,6 @@ class SharedStore(PolicyStore):
 
         return self._run(read()) if limit > 0 else []
 
-    def get_fact(self, key: str) -> str | None:
-        """Read a fact."""
-        entry = self._run(self._keys.get(self._fact(key)))
-        return None if entry is None else entry.value.decode(errors="replace")
-
     def put_fact(self, key: str, value: str) -> None:
         """Store or remove a fact, unless another gateway has already done the same."""
 

@@ -110,12 +110,6 @@ class SqliteStore(PolicyStore):
         rows = self._file.do(lambda connection: connection.execute(query, arguments).fetchall())
         return [decoded_revision(content) for (content,) in rows]
 
-    def get_fact(self, key: str) -> str | None:
-        """Read a fact."""
-        query = "SELECT value FROM fact WHERE key = ?"
-        row = self._file.do(lambda connection: connection.execute(query, (key,)).fetchone())
-        return None if row is None else str(row[0])
-
     def put_fact(self, key: str, value: str) -> None:
         """Store a fact, or remove it."""
         statement = "INSERT OR REPLACE INTO fact VALUES (?, ?)" if value else "DELETE FROM fact WHERE key = ?"

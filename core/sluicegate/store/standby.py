@@ -106,10 +106,6 @@ class StandbyStore(PolicyStore):
         """The last revisions, newest first."""
         return self._opened().history(limit, before)
 
-    def get_fact(self, key: str) -> str | None:
-        """Read a fact."""
-        return self._opened().get_fact(key)
-
     def put_fact(self, key: str, value: str) -> None:
         """Store a fact, or remove it."""
         self._opened().put_fact(key, value)

@@ -97,7 +97,7 @@ class _Minute:
 
     async def _start(self, stack: AsyncExitStack, system: str) -> None:
         log = self._wanted.directory / f"backend-{system}.log"
-        child = Child(f"{system}'s broker", "sluicegate.demo.first_minute.slow_broker", [system], log)
+        child = Child(f"{system}'s broker", "sluicegate.demo.backend", [system, "slow"], log)
         self._brokers[system] = await stack.enter_async_context(child)
         up = (await child.hear("up", _START_S))["up"]
         listen = {"host": "127.0.0.1", "port": free_ports(up["gateway_ports"])}
