@@ -105,8 +105,8 @@ class PolicyEngine:
         name_of: NameOf | None = None,
         sink: DecisionSink | None = None,
     ) -> None:
-        found = load_plugins(config.plugins, (*plugins, _ServicePlugin()))
-        self._begin(config, tuple(layers), broker, found, name_of, sink, None)
+        loaded = load_plugins(config.plugins, (*plugins, _ServicePlugin()))
+        self._begin(config, tuple(layers), broker, loaded, name_of, sink, None)
 
     @classmethod
     def from_file(
@@ -128,14 +128,14 @@ class PolicyEngine:
         :raises KeyError: if there is no such broker.
         """
         parsed = parse_file(path, environ)
-        found = load_plugins(parsed.plugin_modules, (*plugins, _ServicePlugin()))
-        loaded = load(path, found.policy_models, found.broker_models, environ, parsed=parsed)
+        installed = load_plugins(parsed.plugin_modules, (*plugins, _ServicePlugin()))
+        loaded = load(path, installed.policy_models, installed.broker_models, environ, parsed=parsed)
         make_folder(Path(loaded.config.state_dir))
-        watch = PolicyWatch(path, loaded, found, environ)
+        watch = PolicyWatch(path, loaded, installed, environ)
         engine = cls.__new__(cls)
         try:
             begin = engine._begin  # noqa: SLF001 - shared with the constructor
-            begin(loaded.config, (), broker, found, name_of, sink, watch)
+            begin(loaded.config, (), broker, installed, name_of, sink, watch)
         except BaseException:
             watch.close()
             raise

@@ -96,12 +96,12 @@ class Access:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         headers = Headers(scope=scope)
-        found = self._caller(scope, headers)
-        if isinstance(found, Caller):
-            scope["caller"] = found
+        caller = self._caller(scope, headers)
+        if isinstance(caller, Caller):
+            scope["caller"] = caller
             await self._app(scope, receive, send)
         else:
-            await found(scope, receive, send)
+            await caller(scope, receive, send)
 
     def _caller(self, scope: Scope, headers: Headers) -> Caller | Response:
         host, origin = headers.get("host", ""), headers.get("origin")

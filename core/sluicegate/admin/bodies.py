@@ -61,9 +61,9 @@ async def read_text(request: Request, content_type: str) -> str:
 
     :raises BadRequestError: if it is too large, of another type, or not UTF-8.
     """
-    found = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if found != content_type:
-        detail = f"the body is {found or 'of no type'}"
+    sent_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if sent_type != content_type:
+        detail = f"the body is {sent_type or 'of no type'}"
         remedy = f"send it with `Content-Type: {content_type}`"
         raise BadRequestError(problem("wrong-type", HTTPStatus.UNSUPPORTED_MEDIA_TYPE, detail, remedy))
     body = bytearray()

@@ -52,12 +52,12 @@ class DecisionResources:
         query = request.query_params
         limit = query_limit(query, _PAGE)
         before = query_number(query, "before", _NO_BOUND, 1, _NO_BOUND)
-        found = await self._read(lambda: newest(self._state_dir, limit, before))
+        refusals = await self._read(lambda: newest(self._state_dir, limit, before))
         shown: dict[str, Any] = {
-            "decisions": [_row(*each) for each in found if _is_asked_for(each[1], query)]
+            "decisions": [_row(*each) for each in refusals if _is_asked_for(each[1], query)]
         }
-        if len(found) == limit:
-            shown["next_before"] = found[-1][0]
+        if len(refusals) == limit:
+            shown["next_before"] = refusals[-1][0]
         return json_response(shown)
 
     async def one(self, request: Request) -> Response:
@@ -90,11 +90,11 @@ class DecisionResources:
             yield b": refusals and holds\n\n"
             while True:
                 await asyncio.sleep(_LOOK_S)
-                found = await self._read(lambda: later(self._state_dir, seen, _AT_ONCE))  # noqa: B023
-                idle = 0 if found else idle + 1
+                refusals = await self._read(lambda: later(self._state_dir, seen, _AT_ONCE))  # noqa: B023
+                idle = 0 if refusals else idle + 1
                 if idle and idle % _IDLE_LOOKS == 0:
                     yield b": nothing new\n\n"
-                for number, refusal in found:
+                for number, refusal in refusals:
                     seen = number
                     if _is_asked_for(refusal, query):
                         text = visible_json(json.dumps(_row(number, refusal), ensure_ascii=False))
@@ -117,6 +117,6 @@ def _is_asked_for(refusal: Refusal, query: Mapping[str, str]) -> bool:
 def _row(number: int, refusal: Refusal) -> dict[str, Any]:
     row = asdict(refusal)
     time_ns, version, broker = (row.pop(key) for key in ("time_ns", "policy_version", "gateway"))
-    told = {"number": number, "broker": broker, **row, "time_ms": time_ns // 1_000_000}
+    shown = {"number": number, "broker": broker, **row, "time_ms": time_ns // 1_000_000}
     reasons = [{**asdict(reason), "outcome": reason.outcome.name.lower()} for reason in refusal.reasons]
-    return {**told, "policies": version_text(version), "reasons": reasons}
+    return {**shown, "policies": version_text(version), "reasons": reasons}

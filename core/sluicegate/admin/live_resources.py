@@ -129,7 +129,7 @@ class LiveResources:
         """Whether clients are served."""
         reasons = list(self._observed.not_ready())
         status = self._observed.status()
-        told = {
+        body = {
             "ready": not reasons,
             "reasons": reasons,
             "process": os.getpid(),
@@ -137,7 +137,7 @@ class LiveResources:
             "last_reload_successful": status["config_last_reload_successful"],
             "store_age_s": round(status["store_age_seconds"], 3),
         }
-        return json_response(told)
+        return json_response(body)
 
     async def drain(self, request: Request) -> Response:
         """End the gateway as SIGTERM does: it accepts no more clients, and finishes held requests."""

@@ -200,7 +200,7 @@ def described() -> dict[str, Any]:
 
 
 def _operation(each: Described, models: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    operation: dict[str, Any] = {
         "summary": each.summary,
         "operationId": f"{each.method} {each.path}",
         "parameters": list(_parameters(each)),
@@ -208,31 +208,32 @@ def _operation(each: Described, models: dict[str, Any]) -> dict[str, Any]:
     }
     for status, text in {**_ALWAYS, **each.problems}.items():
         content = {} if status == 304 else {_PROBLEM: {"schema": {"$ref": "#/components/schemas/Problem"}}}
-        found["responses"][str(status)] = {"description": text, **({"content": content} if content else {})}
+        described = {"description": text, **({"content": content} if content else {})}
+        operation["responses"][str(status)] = described
     if isinstance(each.body, str):
-        found["requestBody"] = {"required": True, "content": {each.body: {"schema": {"type": "object"}}}}
+        operation["requestBody"] = {"required": True, "content": {each.body: {"schema": {"type": "object"}}}}
     elif each.body is not None:
         schema = each.body.model_json_schema(ref_template="#/components/schemas/{model}")
         models.update(schema.pop("$defs", {}))
         models[each.body.__name__] = schema
         reference = {"$ref": f"#/components/schemas/{each.body.__name__}"}
-        found["requestBody"] = {"required": True, "content": {JSON_TYPE: {"schema": reference}}}
-    return found
+        operation["requestBody"] = {"required": True, "content": {JSON_TYPE: {"schema": reference}}}
+    return operation
 
 
 def _parameters(each: Described) -> Sequence[dict[str, Any]]:
-    found = [
+    parameters = [
         {"name": name, "in": "query", "required": name in each.required, "schema": schema}
         for name, schema in each.query.items()
     ]
     if "{number}" in each.path:
-        found.append({"name": "number", "in": "path", "required": True, "schema": _NUMBER})
+        parameters.append({"name": "number", "in": "path", "required": True, "schema": _NUMBER})
     if "{id}" in each.path:
         schema = {"type": "string", "minLength": 1, "maxLength": 200}
-        found.append({"name": "id", "in": "path", "required": True, "schema": schema})
+        parameters.append({"name": "id", "in": "path", "required": True, "schema": schema})
     if each.problems.get(412) is not None:
-        found.append({"name": "If-Match", "in": "header", "required": False, "schema": _TEXT})
-    return found
+        parameters.append({"name": "If-Match", "in": "header", "required": False, "schema": _TEXT})
+    return parameters
 
 
 def _answer(each: Described) -> dict[str, Any]:

@@ -52,8 +52,8 @@ class OwnNote:
 
     def remove(self) -> None:
         """Remove it, unless another gateway has left its own in its place."""
-        found = read_note(self._path)
-        if found is not None and found.pid == os.getpid():
+        note = read_note(self._path)
+        if note is not None and note.pid == os.getpid():
             with suppress(OSError):
                 self._path.unlink()
 

@@ -71,13 +71,13 @@ class PolicyResources:
         query = request.query_params
         offset, limit = query_page(query)
         wanted = {key: query[key] for key in _FILTERS if key in query}
-        found = await self._owner.at_desk(lambda desk: desk.settings(wanted, offset, limit))
-        etag = _etag(found["version"])
+        page = await self._owner.at_desk(lambda desk: desk.settings(wanted, offset, limit))
+        etag = _etag(page["version"])
         if request.headers.get("if-none-match") == etag:
             return Response(status_code=HTTPStatus.NOT_MODIFIED, headers={"etag": etag})
-        if offset + limit < found["total"]:
-            found["next_offset"] = offset + limit
-        return _with_etag(json_response(found), etag)
+        if offset + limit < page["total"]:
+            page["next_offset"] = offset + limit
+        return _with_etag(json_response(page), etag)
 
     async def change(self, request: Request) -> Response:
         """Set and unset policies, or plan it."""
@@ -134,10 +134,10 @@ class PolicyResources:
         def work(desk: PolicyDesk) -> tuple[dict[str, Any], Hindsight | None]:
             return desk.carry_out(find(desk), Author(caller.name, reason), seen, dry_run=dry_run)
 
-        found, hindsight = await self._owner.at_desk(work)
+        change, hindsight = await self._owner.at_desk(work)
         if hindsight is not None:
-            found["last_hour"] = await self._look_back(hindsight)
-        return _with_etag(json_response(found), _etag(found["version"]))
+            change["last_hour"] = await self._look_back(hindsight)
+        return _with_etag(json_response(change), _etag(change["version"]))
 
     async def _look_back(self, hindsight: Hindsight) -> dict[str, Any]:
         """Replay the last hour in a thread of its own, one at a time: it takes memory and seconds."""

@@ -36,7 +36,7 @@ def problem(
     :param headers: further headers of the answer.
     :param more: further members, such as the names that would be right.
     """
-    told = {"type": f"/problems/{name}", "title": name.replace("-", " "), "status": status, "detail": detail}
-    response = json_response({**told, "remedy": remedy, **more}, status, "application/problem+json")
+    body = {"type": f"/problems/{name}", "title": name.replace("-", " "), "status": status, "detail": detail}
+    response = json_response({**body, "remedy": remedy, **more}, status, "application/problem+json")
     response.headers.update(headers or {})
     return response

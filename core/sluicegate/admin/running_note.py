@@ -71,8 +71,8 @@ def find_note(text: bytes, file: str, environ: Mapping[str, str]) -> tuple[str, 
 
 def environment_mark(environ: Mapping[str, str]) -> str:
     """Equal iff the variables that override the file are; empty without any."""
-    found = {name: environ[name] for name in sorted(environ) if name.startswith(OVERRIDES)}
-    return hashlib.sha256(repr(found).encode(errors="surrogateescape")).hexdigest() if found else ""
+    overrides = {name: environ[name] for name in sorted(environ) if name.startswith(OVERRIDES)}
+    return hashlib.sha256(repr(overrides).encode(errors="surrogateescape")).hexdigest() if overrides else ""
 
 
 def digest_of(text: bytes) -> str:
@@ -101,9 +101,9 @@ def _state_dir(text: bytes, environ: Mapping[str, str]) -> str | None:
     with suppress(ValueError, AttributeError):
         if text.startswith(b"{"):  # JSON, or YAML that only parsing tells from it
             return str(json.loads(text).get("state_dir", DEFAULT_STATE_DIR))
-        found = _STATE_DIR.search(text)
-        if found is not None:
-            return next(part for part in found.groups() if part is not None).decode()
+        match = _STATE_DIR.search(text)
+        if match is not None:
+            return next(part for part in match.groups() if part is not None).decode()
         return None if _STATE_DIR_KEY.search(text) else DEFAULT_STATE_DIR
     return None
 
@@ -113,9 +113,9 @@ def read_note(path: Path) -> RunningNote | None:
     with suppress(OSError, ValueError, TypeError, KeyError):
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb") as file:
-            found = os.fstat(descriptor)
-            is_private = stat.S_ISREG(found.st_mode) and not found.st_mode & 0o077
-            if not is_private or os.geteuid() not in (0, found.st_uid):
+            status = os.fstat(descriptor)
+            is_private = stat.S_ISREG(status.st_mode) and not status.st_mode & 0o077
+            if not is_private or os.geteuid() not in (0, status.st_uid):
                 return None
             noted = json.loads(file.read(_LONGEST))
         if noted.pop("format") == FORMAT:

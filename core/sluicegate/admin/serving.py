@@ -73,11 +73,11 @@ def _guarded(handler: Handler) -> Handler:
         except PolicyRefusedError as error:
             return problem("refused", HTTPStatus.UNPROCESSABLE_ENTITY, *_parts(error))
         except ConfigErrors as error:
-            found = [finding.as_json() for finding in error.errors]
-            remedy = found[0]["remedy"]
+            findings = [finding.as_json() for finding in error.errors]
+            remedy = findings[0]["remedy"]
             status = HTTPStatus.UNPROCESSABLE_ENTITY
             detail = "the document cannot be used"
-            return problem("invalid-document", status, detail, str(remedy), findings=found)
+            return problem("invalid-document", status, detail, str(remedy), findings=findings)
         except StoreConflictError as error:
             return problem("conflict", HTTPStatus.PRECONDITION_FAILED, error.message, error.remedy)
         except (StoreError, PolicyUnavailableError) as error:

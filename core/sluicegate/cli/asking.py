@@ -24,7 +24,7 @@ _TRIES = 20
 _RETRY_S = 0.1
 """A certificate is in its file up to a second before the gateway shows it."""
 
-Found = dict[str, Any]
+Answer = dict[str, Any]
 
 
 class GatewayError(click.ClickException):
@@ -56,10 +56,10 @@ def look_for(file: str) -> Looked:
         text = Path(file).read_bytes()
     except OSError:
         text = b""
-    found = find_note(text, file, os.environ) if text else None
-    if found is None:
+    noted = find_note(text, file, os.environ) if text else None
+    if noted is None:
         return Looked(text, "", None, "no gateway on this host runs with this file")
-    state_dir, note = found
+    state_dir, note = noted
     if environment_mark(os.environ) not in ("", note.environment):
         other = "was started with other SLUICEGATE__ variables than this command"
         return Looked(text, state_dir, None, f"the gateway (process {note.pid}) {other}")
@@ -77,35 +77,35 @@ class RunningGateway:
 
     def ask_json(
         self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None
-    ) -> Found:
+    ) -> Answer:
         """Make a request that must be answered well.
 
         :raises GatewayError: if the gateway does not answer.
         :raises click.ClickException: with detail and remedy, if it answers with a problem.
         """
-        status, found = self.answer(method, path, body, headers)
+        status, answer = self.answer(method, path, body, headers)
         if status != HTTPStatus.OK:
-            for finding in found.get("findings", ()):
+            for finding in answer.get("findings", ()):
                 where = f"{finding['file']}:{finding['line']}:{finding['column']}"
                 echo(f"{where}: {finding['message']}: {finding['remedy']}", err=True)
-            raise click.ClickException(f"{found.get('detail', 'refused')}: {found.get('remedy', '')}")
-        return found
+            raise click.ClickException(f"{answer.get('detail', 'refused')}: {answer.get('remedy', '')}")
+        return answer
 
     def answer(
         self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None
-    ) -> tuple[int, Found]:
+    ) -> tuple[int, Answer]:
         """Make a request; status and content of the answer.
 
         :raises GatewayError: if the gateway does not answer with a JSON object.
         """
         status, content = self.ask(method, path, body, headers)
         try:
-            found = json.loads(content)
+            parsed = json.loads(content)
         except ValueError:
-            found = None
-        if not isinstance(found, dict):
+            parsed = None
+        if not isinstance(parsed, dict):
             raise GatewayError(self.note, f"answers {status} without a JSON object")
-        return status, found
+        return status, parsed
 
     def ask(
         self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None

@@ -71,11 +71,11 @@ def _read(file: str, *, with_files: bool, live: bool) -> tuple[Reading, list[Fin
 def _left_out(reading: Reading, plugins: Plugins) -> Iterator[Finding]:
     """Warn of brokers that this installation cannot serve; `run` refuses them."""
     for index, broker in reading.brokers:
-        found = plugins.left_out.get(broker.system)
-        if found is not None and reading.root is not None:
+        absent = plugins.left_out.get(broker.system)
+        if absent is not None and reading.root is not None:
             path = ("brokers", index, "system")
-            message = f"cannot serve system {broker.system!r} here: {found.problem}"
-            yield reading.root.nearest(path).error(path, message, found.remedy, "warning")
+            message = f"cannot serve system {broker.system!r} here: {absent.problem}"
+            yield reading.root.nearest(path).error(path, message, absent.remedy, "warning")
 
 
 def _print(file: str, findings: Sequence[Finding], loaded: Loaded | None) -> None:

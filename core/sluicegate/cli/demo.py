@@ -173,7 +173,7 @@ def _demos(plugins: Plugins, only: frozenset[str]) -> Mapping[str, BrokerDemo]:
     offered: dict[str, BrokerDemo] = {
         system: demo for system, driver in plugins.drivers.items() if (demo := driver.demo()) is not None
     }
-    usable = {system: found for system, found in offered.items() if not found.extra.missing()}
+    usable = {system: demo for system, demo in offered.items() if not demo.extra.missing()}
     for system in offered.keys() - usable.keys():
         extra = offered[system].extra
         libraries = " and ".join(extra.missing())
@@ -182,13 +182,13 @@ def _demos(plugins: Plugins, only: frozenset[str]) -> Mapping[str, BrokerDemo]:
         echo(f"{system} is not shown: {absent.explanation}", err=True)
     if not usable:
         raise click.ClickException("nothing to show: no installed broker plugin has a demo that can run")
-    names = {scene.name for found in usable.values() for scene in found.scenes}
+    names = {scene.name for demo in usable.values() for scene in demo.scenes}
     if unknown := only - names:
         raise click.UsageError(f"unknown scene {min(unknown)!r}; known scenes: {', '.join(sorted(names))}")
     return {
-        system: found
-        for system, found in usable.items()
-        if not only or any(scene.name in only for scene in found.scenes)
+        system: demo
+        for system, demo in usable.items()
+        if not only or any(scene.name in only for scene in demo.scenes)
     }
 
 

@@ -37,17 +37,17 @@ _ROW = "{:<8}  {:<36}  {:<13}  {}"
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _Asked:
     """What became of one broker."""
 
     config: BrokerConfig
-    found: Sequence[Difference] = ()
+    differences: Sequence[Difference] = ()
     gaps: Sequence[str] = ()
     error: OwnSettingsError | None = None
 
     @property
     def exit_code(self) -> int:
-        if any(each.kind is Kind.STRICTER for each in self.found):
+        if any(each.kind is Kind.STRICTER for each in self.differences):
             return _STRICTER
         return _UNKNOWN if self.error is not None or self.gaps else 0
 
@@ -73,15 +73,15 @@ def drift(file: str, broker: str | None, shows_all: bool, is_json: bool) -> None
         opened = open_file(file, os.environ)
         wanted = opened.loaded.config.brokers if broker is None else [choose(opened, broker)]
         compared = _Compared(file, opened)
-        told = [compared.ask(config) for config in wanted]
+        asked = [compared.ask(config) for config in wanted]
     fields = opened.loaded.fields
     if is_json:
-        echo_json({"policies": compared.as_json(), "brokers": [_as_json(each, fields) for each in told]})
+        echo_json({"policies": compared.as_json(), "brokers": [_as_json(each, fields) for each in asked]})
     else:
-        for each in told:
+        for each in asked:
             echo(*_lines(each, fields, shows_all), "")
         echo(*_wrapped(f"policies {compared.version}, {compared.origin}"))
-    codes = {each.exit_code for each in told}
+    codes = {each.exit_code for each in asked}
     sys.exit(_STRICTER if _STRICTER in codes else max(codes))
 
 
@@ -99,22 +99,22 @@ class _Compared:
         door: Door = (
             FileDoor(file, opened, looked.reason) if looked.gateway is None else GatewayDoor(looked.gateway)
         )
-        found = door.settings()
-        self.version: str = found["version"]
+        in_force = door.settings()
+        self.version: str = in_force["version"]
         self.origin = door.origin
         self._is_in_force = looked.gateway is not None
-        self._layers = grouped(map(_setting, found["settings"]))
+        self._layers = grouped(map(_setting, in_force["settings"]))
 
-    def ask(self, config: BrokerConfig) -> _Told:
+    def ask(self, config: BrokerConfig) -> _Asked:
         """Ask a broker, and compare."""
         fields = self._opened.loaded.fields
         policies = entry_policies(config, self._layers, int(self.version, 16))
         resolver = Resolver(policies, fields.defaults_with(config.policy_defaults), fields.broker_only)
         try:
-            found, told = differences(self._opened, config, resolver)
+            compared, own = differences(self._opened, config, resolver)
         except OwnSettingsError as error:
-            return _Told(config, error=error)
-        return _Told(config, found, told.gaps)
+            return _Asked(config, error=error)
+        return _Asked(config, compared, own.gaps)
 
     def as_json(self) -> dict[str, str]:
         """Where the policies come from."""
@@ -130,32 +130,37 @@ def _setting(row: dict[str, Any]) -> tuple[Key, Setting]:
 # -- text ---------------------------------------------------------------------------------------------
 
 
-def _lines(told: _Told, fields: PolicyFields, shows_all: bool) -> list[str]:
+def _lines(answer: _Asked, fields: PolicyFields, shows_all: bool) -> list[str]:
     """The result of one broker, within the width of a terminal."""
-    heading = f"broker {told.config.name} ({told.config.system}): "
-    if told.error is not None:
-        return [*_wrapped(f"{heading}cannot be asked: {told.error.text}"), *_wrapped(told.error.remedy, "  ")]
-    numbers = Counter(each.kind for each in told.found)
+    heading = f"broker {answer.config.name} ({answer.config.system}): "
+    if answer.error is not None:
+        return [
+            *_wrapped(f"{heading}cannot be asked: {answer.error.text}"),
+            *_wrapped(answer.error.remedy, "  "),
+        ]
+    numbers = Counter(each.kind for each in answer.differences)
     lines = _wrapped(
         heading + (", ".join(f"{numbers[kind]} {kind}" for kind in Kind if numbers[kind]) or "no limits")
     )
-    shown = [each for each in told.found if shows_all or each.kind is not Kind.EQUAL]
+    shown = [each for each in answer.differences if shows_all or each.kind is not Kind.EQUAL]
     if shown:
         lines += ["", _ROW.format("", "policy", "gateway", "broker")]
     for place, group in groupby(shown, key=wording.place):
         lines += _wrapped(place)
         for each in group:
             lines += _row(each, fields)
-    for gap in told.gaps:
+    for gap in answer.gaps:
         lines += _wrapped(f"not read: {gap}")
     return lines
 
 
-def _row(found: Difference, fields: PolicyFields) -> list[str]:
-    sides = wording.gateway_text(found, fields), wording.broker_text(found, fields)
-    lines = [_ROW.format(found.kind, found.field, *sides).rstrip()]
-    lines += _wrapped(f"gateway: {found.gateway.place or 'nowhere'}; broker: {found.broker.place}", _INDENT)
-    remedy = wording.remedy(found, fields)
+def _row(difference: Difference, fields: PolicyFields) -> list[str]:
+    sides = wording.gateway_text(difference, fields), wording.broker_text(difference, fields)
+    lines = [_ROW.format(difference.kind, difference.field, *sides).rstrip()]
+    lines += _wrapped(
+        f"gateway: {difference.gateway.place or 'nowhere'}; broker: {difference.broker.place}", _INDENT
+    )
+    remedy = wording.remedy(difference, fields)
     return lines + (_wrapped(remedy, _INDENT) if remedy else [])
 
 
@@ -169,32 +174,32 @@ def _wrapped(text: str, indent: str = "") -> list[str]:
 # -- JSON ---------------------------------------------------------------------------------------------
 
 
-def _as_json(told: _Told, fields: PolicyFields) -> dict[str, Any]:
-    error = told.error
+def _as_json(answer: _Asked, fields: PolicyFields) -> dict[str, Any]:
+    error = answer.error
     return {
-        "broker": told.config.name,
-        "system": told.config.system,
+        "broker": answer.config.name,
+        "system": answer.config.system,
         "error": None if error is None else {"problem": error.text, "remedy": error.remedy},
-        "not_read": list(told.gaps),
-        "differences": [_difference_as_json(each, fields) for each in told.found],
+        "not_read": list(answer.gaps),
+        "differences": [_difference_as_json(each, fields) for each in answer.differences],
     }
 
 
-def _difference_as_json(found: Difference, fields: PolicyFields) -> dict[str, Any]:
+def _difference_as_json(difference: Difference, fields: PolicyFields) -> dict[str, Any]:
     def side(side: Side, text: str) -> dict[str, Any]:
         return {"value": side.value, "text": text, "where": side.place}
 
     return {
-        "kind": found.kind.value,
-        "level": found.level.label,
-        "name": found.name,
-        "principal": found.principal or None,
-        "policy": found.field,
-        "gateway": side(found.gateway, wording.gateway_text(found, fields)),
+        "kind": difference.kind.value,
+        "level": difference.level.label,
+        "name": difference.name,
+        "principal": difference.principal or None,
+        "policy": difference.field,
+        "gateway": side(difference.gateway, wording.gateway_text(difference, fields)),
         "broker": {
-            **side(found.broker, wording.broker_text(found, fields)),
-            "written": found.own.text,
-            "enforced": found.own.is_enforced,
+            **side(difference.broker, wording.broker_text(difference, fields)),
+            "written": difference.own.text,
+            "enforced": difference.own.is_enforced,
         },
-        "remedy": wording.remedy(found, fields),
+        "remedy": wording.remedy(difference, fields),
     }

@@ -120,13 +120,13 @@ class _Source:
             query = urlencode({"topic": topic, **({} if broker is None else {"broker": broker})})
         except UnicodeEncodeError:
             raise GatewayError(gateway.note, "cannot be asked for such a name") from None
-        status, found = gateway.answer("GET", f"{EFFECTIVE_POLICIES}?{query}")
+        status, explained = gateway.answer("GET", f"{EFFECTIVE_POLICIES}?{query}")
         if status == HTTPStatus.OK:
             mark = file_mark(digest_of(self._looked.text), gateway.note.key)
-            return found, self._in_force(found, differs=found.pop("file_mark") != mark)
-        if "brokers" in found:
-            raise which_broker(broker, found["brokers"])
-        raise GatewayError(gateway.note, f"answers {status}: {found.get('detail', '')}")
+            return explained, self._in_force(explained, differs=explained.pop("file_mark") != mark)
+        if "brokers" in explained:
+            raise which_broker(broker, explained["brokers"])
+        raise GatewayError(gateway.note, f"answers {status}: {explained.get('detail', '')}")
 
     def _in_force(self, explained: dict[str, Any], *, differs: bool) -> _Origin:
         process = explained.pop("process")

@@ -29,14 +29,14 @@ def as_text(
     rows += [
         (
             field,
-            found["text"],
+            setting["text"],
             *(() if use is None else (use.get(field, "-"),)),
-            found["level"] or "-",
-            found["source"],
-            _where(found),
+            setting["level"] or "-",
+            setting["source"],
+            _where(setting),
         )
-        for field, found in explained["policies"].items()
-        if with_defaults or found["source"] != "default" or found["ceiling"]
+        for field, setting in explained["policies"].items()
+        if with_defaults or setting["source"] != "default" or setting["ceiling"]
     ]
     text += ["", *(aligned(rows) if len(rows) > 1 else ["no level sets a policy for it"]), ""]
     if with_defaults and explained["unset"]:
@@ -50,16 +50,16 @@ def as_text(
     return text + factor_lines(explained, now_ms) + adaptive_lines(explained, now_ms)
 
 
-def _where(found: Mapping[str, Any]) -> str:
-    notes = [found["location"] or "built in"]
-    if found["ceiling"]:
-        notes.append(f"tightened by {found['ceiling']}")
-    if found["applies"] == "not applicable":
+def _where(setting: Mapping[str, Any]) -> str:
+    notes = [setting["location"] or "built in"]
+    if setting["ceiling"]:
+        notes.append(f"tightened by {setting['ceiling']}")
+    if setting["applies"] == "not applicable":
         notes.append("not applicable to this broker: does nothing")
     return ", ".join(notes)
 
 
-def unmatched_text(found: Sequence[Mapping[str, str]]) -> str:
+def unmatched_text(layers: Sequence[Mapping[str, str]]) -> str:
     """Name a few of them: `namespace 'orders', topic 'a' and 7 more`."""
-    named = ", ".join(f"{each['level']} {each['name']!r}" for each in found[:_NAMED])
-    return named + (f" and {len(found) - _NAMED} more" if len(found) > _NAMED else "")
+    named = ", ".join(f"{each['level']} {each['name']!r}" for each in layers[:_NAMED])
+    return named + (f" and {len(layers) - _NAMED} more" if len(layers) > _NAMED else "")

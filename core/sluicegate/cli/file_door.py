@@ -9,7 +9,7 @@ from typing import TypeVar
 import click
 
 from sluicegate.broker import PolicyRefusedError, PolicyUnavailableError
-from sluicegate.cli.asking import Found
+from sluicegate.cli.asking import Answer
 from sluicegate.cli.command_user import command_user
 from sluicegate.cli.opening import Opened, refuse
 from sluicegate.config.errors import ConfigErrors
@@ -37,11 +37,11 @@ class FileDoor:
         self._opened = opened
         self.origin = f"{file} and its store: {reason}"
 
-    def settings(self) -> Found:
+    def settings(self) -> Answer:
         """Everything that file and store set."""
         return self._at_desk(lambda desk: desk.settings())
 
-    def change(self, edits: list[Found], reason: str, seen: str | None, *, dry_run: bool) -> Found:
+    def change(self, edits: list[Answer], reason: str, seen: str | None, *, dry_run: bool) -> Answer:
         """Set and unset policies, or plan it."""
         return self._changed(lambda desk: change_from(edits, reason).wanted(), reason, seen, dry_run=dry_run)
 
@@ -49,26 +49,26 @@ class FileDoor:
         """The store's policies as a document."""
         return self._at_desk(PolicyDesk.export)
 
-    def apply(self, text: str, reason: str, *, prune: bool, dry_run: bool) -> Found:
+    def apply(self, text: str, reason: str, *, prune: bool, dry_run: bool) -> Answer:
         """Make the store agree with a document, or plan it."""
         return self._changed(
             lambda desk: desk.document(text, "document", prune=prune), reason, None, dry_run=dry_run
         )
 
-    def history(self, limit: int) -> list[Found]:
+    def history(self, limit: int) -> list[Answer]:
         """The last revisions."""
         return self._at_desk(lambda desk: desk.history(limit))
 
-    def undo(self, number: int, reason: str, *, dry_run: bool) -> Found:
+    def undo(self, number: int, reason: str, *, dry_run: bool) -> Answer:
         """Take back a revision, or plan it."""
         why = reason_of_undo(number, reason)
         return self._changed(lambda desk: desk.undoing(number), why, None, dry_run=dry_run)
 
-    def rollouts(self) -> list[Found]:
+    def rollouts(self) -> list[Answer]:
         """The policies that do not apply to everybody yet; nothing is counted without a gateway."""
         return self._at_desk(lambda desk: desk.rollouts.rows())
 
-    def promote(self, asked: Found, *, dry_run: bool) -> Found:
+    def promote(self, asked: Answer, *, dry_run: bool) -> Answer:
         """Have a policy apply to more, or plan it."""
 
         def find(desk: PolicyDesk) -> list[Wanted]:
@@ -78,14 +78,14 @@ class FileDoor:
 
     def _changed(
         self, find: Callable[[PolicyDesk], list[Wanted]], reason: str, seen: str | None, *, dry_run: bool
-    ) -> Found:
+    ) -> Answer:
         author = Author(command_user(), reason)
 
-        def work(desk: PolicyDesk) -> Found:
-            found, hindsight = desk.carry_out(find(desk), author, seen, dry_run=dry_run)
+        def work(desk: PolicyDesk) -> Answer:
+            change, hindsight = desk.carry_out(find(desk), author, seen, dry_run=dry_run)
             if hindsight is not None:
-                found["last_hour"] = hindsight.look(time.time_ns() / 1e9)
-            return found
+                change["last_hour"] = hindsight.look(time.time_ns() / 1e9)
+            return change
 
         return self._at_desk(work, creates=not dry_run)
 

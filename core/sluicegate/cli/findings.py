@@ -65,12 +65,12 @@ def policy_warnings(opened: Opened) -> Iterator[Finding]:
         for each in loaded.config.brokers
     ]
     for written in written_settings(opened):
-        found = [*_not_applicable(opened, written), *_unread(opened, written)]
+        warnings = [*_not_applicable(opened, written), *_unread(opened, written)]
         if written.name == MESSAGE_SIZE and written.layer is uninspected:
-            found += _uninspected(opened, written)
+            warnings += _uninspected(opened, written)
         if _may_exceed(written.setting.value, lowest.get(written.name)):
-            found += _clamped(opened, resolvers, written)
-        yield from dict.fromkeys(found)  # several brokers may have the same findings
+            warnings += _clamped(opened, resolvers, written)
+        yield from dict.fromkeys(warnings)  # several brokers may have the same findings
     yield from _unmatched(opened)
     yield from exposed_admin(loaded.root, loaded.config.admin)
 
@@ -79,18 +79,18 @@ def _unmatched(opened: Opened) -> Iterator[Finding]:
     """Find policies for all brokers whose names one of the brokers cannot have; one note for each broker."""
     loaded = opened.loaded
     for broker in loaded.config.brokers if len(loaded.config.brokers) > 1 else ():
-        found = unmatched(loaded.policy_layers, broker)
-        if not found:
+        layers = unmatched(loaded.policy_layers, broker)
+        if not layers:
             continue
         place = loaded.root.nearest(("policies",))
         for level, layer in zip(policy_levels(loaded.root), loaded.policy_layers, strict=True):
-            if (layer.level.label, layer.name) == (found[0]["level"], found[0]["name"]):
+            if (layer.level.label, layer.name) == (layers[0]["level"], layers[0]["name"]):
                 place = loaded.root.nearest((*level.path, "name"))
                 break
         yield place.error(
             ("policies",),
-            f"{unmatched_text(found)} can match nothing on broker {broker.name!r}",
-            f"on {broker.system} {found[0]['rule']}; policies of one broker stand in its own 'policies'",
+            f"{unmatched_text(layers)} can match nothing on broker {broker.name!r}",
+            f"on {broker.system} {layers[0]['rule']}; policies of one broker stand in its own 'policies'",
             "note",
         )
 
@@ -229,14 +229,14 @@ def _clamped(
         if layer.level is Level.TOPIC:
             topic = opened.plugins.drivers[broker.system].name_of(sample, broker)
         effective = resolver.resolve(topic, layer.level)
-        found = effective.provenance.get(name)
-        if found is None or (found.level, found.location) != (layer.level, setting.location):
+        provenance = effective.provenance.get(name)
+        if provenance is None or (provenance.level, provenance.location) != (layer.level, setting.location):
             continue
         own = layer.ceilings[name].location if name in layer.ceilings else None
-        is_certain = "*" not in layer.name or found.ceiling.startswith(Level.BROKER.label)
-        if found.ceiling and (is_certain or found.ceiling.endswith(f" {own}")):
+        is_certain = "*" not in layer.name or provenance.ceiling.startswith(Level.BROKER.label)
+        if provenance.ceiling and (is_certain or provenance.ceiling.endswith(f" {own}")):
             value, bound = fields.text(name, setting.value), fields.text(name, effective.values[name])
             yield written.warning(
-                f"{name} {value} is above the {found.ceiling}: {bound} applies instead",
+                f"{name} {value} is above the {provenance.ceiling}: {bound} applies instead",
                 "write that or less, or raise the ceiling",
             )

@@ -8,19 +8,19 @@ from sluicegate.cli.aligning import aligned
 _MS_PER_MINUTE = 60_000
 
 
-def hindsight_text(found: Mapping[str, Any]) -> list[str]:
+def hindsight_text(look: Mapping[str, Any]) -> list[str]:
     """What `last_hour` of a plan says, see `runtime.hindsight`."""
-    if not found["known"]:
-        return [f"who would have been refused is not known: {found['reason']}; {found['remedy']}"]
-    text = [*_topics(found), *_counts(found)]
-    if found["not_estimated"]:
-        text.append(f"not estimated: {', '.join(found['not_estimated'])}")
+    if not look["known"]:
+        return [f"who would have been refused is not known: {look['reason']}; {look['remedy']}"]
+    text = [*_topics(look), *_counts(look)]
+    if look["not_estimated"]:
+        text.append(f"not estimated: {', '.join(look['not_estimated'])}")
     return text
 
 
-def _topics(found: Mapping[str, Any]) -> Iterator[str]:
-    minutes = round((found["to_ms"] - found["from_ms"]) / _MS_PER_MINUTE)
-    if not found["topics"]:
+def _topics(look: Mapping[str, Any]) -> Iterator[str]:
+    minutes = round((look["to_ms"] - look["from_ms"]) / _MS_PER_MINUTE)
+    if not look["topics"]:
         yield f"estimate: in the last {minutes} minutes, nobody would have been held or refused"
     else:
         yield f"estimate: in the last {minutes} minutes would have been held or refused"
@@ -33,29 +33,29 @@ def _topics(found: Mapping[str, Any]) -> Iterator[str]:
                 ", ".join(row["limits"].values()),
                 *_figures(row),
             )
-            for row in found["topics"]
+            for row in look["topics"]
         ]
         yield from aligned(rows)
-        if found["topics_total"] > len(found["topics"]):
-            yield f"  and {found['topics_total'] - len(found['topics'])} more"
-        yield from _clients(found)
-    for note in found["notes"]:
+        if look["topics_total"] > len(look["topics"]):
+            yield f"  and {look['topics_total'] - len(look['topics'])} more"
+        yield from _clients(look)
+    for note in look["notes"]:
         yield f"  {note}"
 
 
-def _clients(found: Mapping[str, Any]) -> Iterator[str]:
+def _clients(look: Mapping[str, Any]) -> Iterator[str]:
     rows = [("  client", "principal", "topic", "messages", "held", "refused", "share")]
     rows += [
         (f"  {each['client']}", each["principal"] or "-", row["topic"], *_figures(each))
-        for row in found["topics"]
+        for row in look["topics"]
         for each in row["clients"]
     ]
     if len(rows) > 1:
         yield from aligned(rows)
 
 
-def _counts(found: Mapping[str, Any]) -> Iterator[str]:
-    for row in found["counts"]:
+def _counts(look: Mapping[str, Any]) -> Iterator[str]:
+    for row in look["counts"]:
         where = f"{row['topic']} of broker {row['broker']}"
         yield f"{where} has {row['count']} now, {row['over']} above {row['field']} {row['limit']}"
 

@@ -118,13 +118,13 @@ def _run(
         source = _of_file(system, file or _FILE, broker)
     with refusing(source.config.name):
         try:
-            told = own_settings(source.driver, source.config)
+            own = own_settings(source.driver, source.config)
         except OwnSettingsError as error:
             problem = f"broker {source.config.name!r} cannot be asked: {error.text}"
             raise ConfigErrors([Finding(file or "", 0, 0, "", problem, error.remedy)]) from None
         made = ImportedFile(source.command, source.config, source.fields, source.notes)
-        made.add(told.settings)
-        write_policies(output, made.text(told.gaps), made.taken, made.left_out)
+        made.add(own.settings)
+        write_policies(output, made.text(own.gaps), made.taken, made.left_out)
 
 
 def _of_file(system: str, file: str, broker: str | None) -> _Source:

@@ -50,7 +50,7 @@ class ImportedFile:
                 key = f"{_KEYS[one.field]}: {self._value(one)}"
                 self._quotas.setdefault(one.principal, []).append((one, key))
             else:
-                comments = [f"# {_shown(each)}" for each in (_told(one), *one.notes)]
+                comments = [f"# {_shown(each)}" for each in (_written(one), *one.notes)]
                 lines = self._levels.setdefault((one.level, one.name), [])
                 lines += [*comments, f"{one.field}: {self._value(one)}"]
 
@@ -114,10 +114,10 @@ class ImportedFile:
             yield f"    admin: {{ url: {quoted(admin.url)} }}"
         if self._quotas:
             yield "    quotas:"
-        for principal, found in self._quotas.items():
-            for one, _ in found:
-                yield from (f"      # {_shown(each)}" for each in (_told(one), *one.notes))
-            yield f"      - {{ principal: {quoted(principal)}, {', '.join(key for _, key in found)} }}"
+        for principal, quotas in self._quotas.items():
+            for one, _ in quotas:
+                yield from (f"      # {_shown(each)}" for each in (_written(one), *one.notes))
+            yield f"      - {{ principal: {quoted(principal)}, {', '.join(key for _, key in quotas)} }}"
 
     def _policies(self) -> Iterator[str]:
         if not self._levels:
@@ -134,13 +134,13 @@ class ImportedFile:
                 yield from (f"      {line}" for line in lines)
 
 
-def _told(one: OwnSetting) -> str:
+def _written(one: OwnSetting) -> str:
     return f"{one.origin} = {one.text}"
 
 
 def _described(one: OwnSetting) -> str:
     place = "" if one.level is Level.BROKER else f"{one.level.label} {one.name}: "
-    return _shown(f"{place}{_told(one)}")
+    return _shown(f"{place}{_written(one)}")
 
 
 def _shown(text: str) -> str:

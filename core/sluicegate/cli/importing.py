@@ -16,9 +16,9 @@ class _Importers(click.Group):
         return [*super().list_commands(ctx), *_systems()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        found = super().get_command(ctx, cmd_name)
-        if found is not None or cmd_name not in _systems():
-            return found
+        command = super().get_command(ctx, cmd_name)
+        if command is not None or cmd_name not in _systems():
+            return command
         from sluicegate.cli.import_broker import command_for
 
         return command_for(cmd_name)

@@ -22,12 +22,12 @@ def live_warnings(opened: Opened) -> Iterator[Finding]:
         path = ("brokers", index)
         place = root.nearest(path)
         try:
-            found, told = differences(opened, config)
+            compared, own = differences(opened, config)
         except OwnSettingsError as error:
             text = f"broker {config.name!r} cannot be asked for its own limits: {error.text}"
             yield place.error(path, text, error.remedy, "warning")
             continue
-        for each in found:
+        for each in compared:
             if each.kind is not Kind.STRICTER:
                 continue
             text = (
@@ -37,14 +37,14 @@ def live_warnings(opened: Opened) -> Iterator[Finding]:
             yield _warning(each, written, text, wording.remedy(each, fields)) or place.error(
                 path, text, wording.remedy(each, fields), "warning"
             )
-        for gap in told.gaps:
+        for gap in own.gaps:
             text = f"broker {config.name!r} did not tell all of its own limits: {gap}"
             yield place.error(path, text, "", "warning")
 
 
 def _warning(
-    found: Difference, written: dict[tuple[str, str], Written], text: str, remedy: str
+    difference: Difference, written: dict[tuple[str, str], Written], text: str, remedy: str
 ) -> Finding | None:
     """The warning at the line of the policy; None if the file does not set it."""
-    own = written.get((found.field, found.gateway.place))
+    own = written.get((difference.field, difference.gateway.place))
     return None if own is None else own.warning(text, remedy)

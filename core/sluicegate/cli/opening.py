@@ -34,13 +34,13 @@ def plugin_commands() -> list[click.Command]:
     except PluginError as error:
         echo(f"warning: {error}", err=True)
         return []
-    found: list[click.Command] = []
+    commands: list[click.Command] = []
     for ask in implementations:
         try:
-            found.extend(ask(open_policies=open_desk))
+            commands.extend(ask(open_policies=open_desk))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - any error of a plugin
             echo(f"warning: plugin {ask.plugin!r}: sluicegate_commands raised {error!r}", err=True)
-    return found
+    return commands
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +140,8 @@ def read_facts(opened: Opened, broker: str) -> Mapping[str, str]:
     if is_missing(opened.loaded.config.store_url):  # reading must not create it
         return {}
     with _opened_store(opened) as store:
-        found = store.facts(f"{broker}/")
-    return {key.removeprefix(f"{broker}/"): value for key, value in found.items()}
+        facts = store.facts(f"{broker}/")
+    return {key.removeprefix(f"{broker}/"): value for key, value in facts.items()}
 
 
 class Desk:

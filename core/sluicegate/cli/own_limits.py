@@ -69,8 +69,8 @@ def differences(
     """
     driver = opened.plugins.drivers[config.system]
     resolver = Desk(opened).resolver(config.name) if policies is None else policies
-    told = own_settings(driver, config)
-    return compare(told.settings, resolver, Entry.of(driver, config)), told
+    own = own_settings(driver, config)
+    return compare(own.settings, resolver, Entry.of(driver, config)), own
 
 
 class _Lines(logging.Handler):

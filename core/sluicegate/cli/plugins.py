@@ -25,9 +25,9 @@ def list_(file: str | None) -> None:
     them to the names that it lists, separated by commas. A plugin whose extra is not installed is skipped;
     the lines below the table show what it needs and how to install it.
     """
-    found = plugins_for(file, os.environ)
-    echo(*table(found.overview()))
-    for absent in found.left_out.values():
+    loaded = plugins_for(file, os.environ)
+    echo(*table(loaded.overview()))
+    for absent in loaded.left_out.values():
         echo(f"left out: {absent.plugin}: {absent.explanation}")
 
 

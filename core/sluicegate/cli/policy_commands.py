@@ -56,19 +56,19 @@ def get(
     `sluicegate explain TOPIC` shows what holds for a topic after all levels are merged.
     """
     door = open_door(file)
-    found = door.settings()
+    in_force = door.settings()
     if level == "broker" and field is None:
         name, field = None, name
     asked = {"level": level, "name": name, "field": field, "broker": broker}
     rows = [
         row
-        for row in found["settings"]
+        for row in in_force["settings"]
         if all(value is None or row[key] == value for key, value in asked.items())
     ]
     if is_json:
-        echo_json({**found, "settings": rows})
+        echo_json({**in_force, "settings": rows})
     elif rows:
-        echo(*settings_text(rows), "", f"policies {found['version']}, {door.origin}")
+        echo(*settings_text(rows), "", f"policies {in_force['version']}, {door.origin}")
     else:
         echo(f"nothing is set there ({door.origin})")
 
@@ -162,8 +162,8 @@ def apply(document: Any, file: str, prune: bool, reason: str, dry_run: bool, is_
     single brokers. `export` writes one.
     """
     door = open_door(file)
-    found = door.apply(document.read(), reason, prune=prune, dry_run=dry_run)
-    print_change(found, door.origin, dry_run=dry_run, is_json=is_json)
+    change = door.apply(document.read(), reason, prune=prune, dry_run=dry_run)
+    print_change(change, door.origin, dry_run=dry_run, is_json=is_json)
 
 
 @policies.command()
@@ -189,11 +189,11 @@ def export(file: str, output: Path | None) -> None:
 @json_option
 def history(file: str, limit: int, is_json: bool) -> None:
     """Show who changed which policies when, and why, newest first; changes of the file included."""
-    found = open_door(file).history(limit)
+    revisions = open_door(file).history(limit)
     if is_json:
-        echo_json(found)
+        echo_json(revisions)
     else:
-        echo(*history_text(found))
+        echo(*history_text(revisions))
 
 
 @policies.command()
@@ -205,8 +205,8 @@ def history(file: str, limit: int, is_json: bool) -> None:
 def undo(number: int, file: str, reason: str, dry_run: bool, is_json: bool) -> None:
     """Take back a revision of `history`; that is a revision, too, which can be undone."""
     door = open_door(file)
-    found = door.undo(number, reason, dry_run=dry_run)
-    print_change(found, door.origin, dry_run=dry_run, is_json=is_json)
+    change = door.undo(number, reason, dry_run=dry_run)
+    print_change(change, door.origin, dry_run=dry_run, is_json=is_json)
 
 
 def _change(
@@ -219,8 +219,8 @@ def _change(
     is_json: bool,
 ) -> None:
     door = open_door(file)
-    found = door.change(edits, reason, seen, dry_run=dry_run)
-    print_change(found, door.origin, dry_run=dry_run, is_json=is_json)
+    change = door.change(edits, reason, seen, dry_run=dry_run)
+    print_change(change, door.origin, dry_run=dry_run, is_json=is_json)
 
 
 policies.add_command(promote)

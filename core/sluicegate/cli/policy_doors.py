@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urlencode
 
 from sluicegate.admin import POLICIES
-from sluicegate.cli.asking import Found, RunningGateway, look_for
+from sluicegate.cli.asking import Answer, RunningGateway, look_for
 
 if TYPE_CHECKING:
     from sluicegate.cli.file_door import FileDoor
@@ -39,21 +39,21 @@ class GatewayDoor:
         self._gateway = gateway
         self.origin = f"running gateway (process {gateway.note.pid})"
 
-    def settings(self) -> Found:
+    def settings(self) -> Answer:
         """Everything, page by page; from the start again if it changes meanwhile."""
         while True:
-            found = self._page(0)
-            rows, next_offset = list(found["settings"]), found.get("next_offset")
+            first = self._page(0)
+            rows, next_offset = list(first["settings"]), first.get("next_offset")
             while next_offset is not None:
                 page = self._page(next_offset)
-                if page["version"] != found["version"]:
+                if page["version"] != first["version"]:
                     break
                 rows += page["settings"]
                 next_offset = page.get("next_offset")
             else:
-                return {"version": found["version"], "settings": rows}
+                return {"version": first["version"], "settings": rows}
 
-    def change(self, edits: list[Found], reason: str, seen: str | None, *, dry_run: bool) -> Found:
+    def change(self, edits: list[Answer], reason: str, seen: str | None, *, dry_run: bool) -> Answer:
         """Set and unset policies, or plan it."""
         headers = {} if seen is None else {"If-Match": f'"{seen}"'}
         return self._gateway.ask_json(
@@ -64,32 +64,32 @@ class GatewayDoor:
         """The store's policies as a document."""
         return self._gateway.ask("GET", _path("/document"))[1].decode()
 
-    def apply(self, text: str, reason: str, *, prune: bool, dry_run: bool) -> Found:
+    def apply(self, text: str, reason: str, *, prune: bool, dry_run: bool) -> Answer:
         """Make the store agree with a document, or plan it."""
         path = _path("/document", dry_run=dry_run, prune=prune, reason=reason)
         return self._gateway.ask_json("POST", path, text.encode(), {"Content-Type": "application/yaml"})
 
-    def history(self, limit: int) -> list[Found]:
+    def history(self, limit: int) -> list[Answer]:
         """The last revisions."""
-        found: list[Found] = self._gateway.ask_json("GET", _path("/history", limit=limit))["revisions"]
-        return found
+        revisions: list[Answer] = self._gateway.ask_json("GET", _path("/history", limit=limit))["revisions"]
+        return revisions
 
-    def undo(self, number: int, reason: str, *, dry_run: bool) -> Found:
+    def undo(self, number: int, reason: str, *, dry_run: bool) -> Answer:
         """Take back a revision, or plan it."""
         return self._gateway.ask_json(
             "POST", _path(f"/history/{number}/undo", dry_run=dry_run), {"reason": reason}
         )
 
-    def rollouts(self) -> list[Found]:
+    def rollouts(self) -> list[Answer]:
         """The policies that do not apply to everybody yet."""
-        found: list[Found] = self._gateway.ask_json("GET", _path("/rollouts"))["rollouts"]
-        return found
+        rollouts: list[Answer] = self._gateway.ask_json("GET", _path("/rollouts"))["rollouts"]
+        return rollouts
 
-    def promote(self, asked: Found, *, dry_run: bool) -> Found:
+    def promote(self, asked: Answer, *, dry_run: bool) -> Answer:
         """Have a policy apply to more, or plan it."""
         return self._gateway.ask_json("POST", _path("/promote", dry_run=dry_run), asked)
 
-    def _page(self, offset: int) -> Found:
+    def _page(self, offset: int) -> Answer:
         return self._gateway.ask_json("GET", _path("", limit=_PAGE, offset=offset))
 
 

@@ -16,12 +16,12 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would c
 json_option = click.option("--json", "is_json", is_flag=True, help="Print JSON.")
 
 
-def print_change(found: dict[str, Any], origin: str, *, dry_run: bool, is_json: bool) -> None:
+def print_change(change: dict[str, Any], origin: str, *, dry_run: bool, is_json: bool) -> None:
     """Print a change or its plan."""
     if is_json:
-        echo_json(found)
+        echo_json(change)
     else:
-        echo(*(plan_text(found) if dry_run else done_text(found, origin)))
+        echo(*(plan_text(change) if dry_run else done_text(change, origin)))
 
 
 def named(level: str, words: Sequence[str]) -> tuple[str, Sequence[str]]:

@@ -51,8 +51,8 @@ def promote(
         raise click.UsageError("expected one policy, such as max_publish_rate")
     asked = {"level": level, "name": name, "broker": broker, "policy": rest[0], "to": to, "force": force}
     door = open_door(file)
-    found = door.promote({**asked, "reason": reason}, dry_run=dry_run)
-    print_change(found, door.origin, dry_run=dry_run, is_json=is_json)
+    change = door.promote({**asked, "reason": reason}, dry_run=dry_run)
+    print_change(change, door.origin, dry_run=dry_run, is_json=is_json)
 
 
 @click.command()
@@ -61,11 +61,11 @@ def promote(
 def rollouts(file: str, is_json: bool) -> None:
     """Show the policies that do not apply to everybody yet, and what they did or would have done."""
     door = open_door(file)
-    found = door.rollouts()
+    rows = door.rollouts()
     if is_json:
-        echo_json(found)
-    elif found:
-        echo(*rollouts_text(found), "", door.origin)
+        echo_json(rows)
+    elif rows:
+        echo(*rollouts_text(rows), "", door.origin)
     else:
         echo(f"every policy is enforced ({door.origin})")
 

@@ -98,10 +98,10 @@ def _usable(file: str, opened: Opened) -> list[Finding]:
 
     :return: warnings.
     """
-    found = by_place(file_findings(Reading.of(opened.loaded), outdated_is="warning"))
-    if errors := [finding for finding in found if finding.severity == "error"]:
+    findings = by_place(file_findings(Reading.of(opened.loaded), outdated_is="warning"))
+    if errors := [finding for finding in findings if finding.severity == "error"]:
         refuse(file, errors)
-    warnings = by_place([*opened.loaded.warnings, *policy_warnings(opened), *found])
+    warnings = by_place([*opened.loaded.warnings, *policy_warnings(opened), *findings])
     return [finding for finding in warnings if finding.severity == "warning"]
 
 
@@ -198,8 +198,8 @@ async def _until_stopped(
 
 def _listening(supervisor: "Supervisor", admin: "AdminServer") -> "Offered | None":
     """The listeners that a successor takes over; None while the gateway is stopping."""
-    found = supervisor.listening()
-    return found and [("", admin.name, admin.bound), *found]
+    listening = supervisor.listening()
+    return listening and [("", admin.name, admin.bound), *listening]
 
 
 def _ready(supervisor: "Supervisor", admin: "AdminServer") -> str:

@@ -82,8 +82,8 @@ class _Screen:
 
     def look(self) -> list[dict[str, Any]]:
         """Ask the gateway; rates are of the time since the look before."""
-        found = self._gateway.ask_json("GET", f"/api/v1{self.view.path}?limit={_PAGE}&broker={self._broker}")
-        rows = found[self.view.plural]
+        page = self._gateway.ask_json("GET", f"/api/v1{self.view.path}?limit={_PAGE}&broker={self._broker}")
+        rows = page[self.view.plural]
         if self.view is REASONS:
             rows = by_reason(rows)
         now = time.monotonic()

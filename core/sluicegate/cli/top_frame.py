@@ -50,12 +50,12 @@ def amount(value: float) -> str:
 
 def most_used(row: Row) -> tuple[float, str, float]:
     """Of a row's limits the one that is used most: its share, its policy and its value."""
-    found = [
+    used = [
         (use["used_1s"] / use["in_force"], policy, use["in_force"])
         for policy, use in row.get("use", {}).items()
         if use.get("used_1s") is not None and use["in_force"]
     ]
-    return max(found, default=(-1.0, "", 0.0))
+    return max(used, default=(-1.0, "", 0.0))
 
 
 def _use(row: Row) -> str:
@@ -113,15 +113,15 @@ VIEWS = {"topics": TOPICS, "principals": PRINCIPALS, "clients": CLIENTS, "held":
 
 def by_reason(topics: Sequence[Row]) -> list[dict[str, Any]]:
     """Refusals and holds of all topics, added up by policy."""
-    found: dict[tuple[str, str], dict[str, Any]] = {}
+    totals: dict[tuple[str, str], dict[str, Any]] = {}
     for row in topics:
         for policy, count in row.get("by_policy", {}).items():
             fresh = {"broker": row["broker"], "policy": policy, "count": 0, "topic": "", "most": 0}
-            total = found.setdefault((row["broker"], policy), fresh)
+            total = totals.setdefault((row["broker"], policy), fresh)
             total["count"] += count
             if count > total["most"]:
                 total["most"], total["topic"] = count, row["topic"]
-    return list(found.values())
+    return list(totals.values())
 
 
 def with_rates(
@@ -129,12 +129,12 @@ def with_rates(
 ) -> list[dict[str, Any]]:
     """Rows with the rates of their totals since the answer before; a total that fell began anew."""
     known = {(row["broker"], row[view.name]): row for row in before}
-    found = []
+    changed = []
     for row in rows:
         old = known.get((row["broker"], row[view.name]), row)
         rates = {f"{key}_rate": max(0.0, row[key] - old[key]) / seconds for key in view.rates}
-        found.append({**row, **rates})
-    return found
+        changed.append({**row, **rates})
+    return changed
 
 
 def frame(view: View, rows: Sequence[Row], sort: str, text: str, width: int, height: int) -> list[str]:

@@ -35,7 +35,7 @@ def validities(pem: str) -> list[Validity]:
 
     :raises ValueError: if one of them is not an X.509 certificate.
     """
-    return [_validity(ssl.PEM_cert_to_DER_cert(found[0])) for found in _CERTIFICATE.finditer(pem)]
+    return [_validity(ssl.PEM_cert_to_DER_cert(match[0])) for match in _CERTIFICATE.finditer(pem)]
 
 
 def _validity(der: bytes) -> Validity:

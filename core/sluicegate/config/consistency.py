@@ -185,10 +185,10 @@ def _wrong_keys(level: LevelNode, fields: PolicyFields) -> Iterator[Finding]:
 
 def _of_broker(name: str, entry: Entry, level: LevelNode, fields: PolicyFields) -> Iterator[Finding]:
     """Find what only the broker level has: a field, or what an option says of one."""
-    found = {name: (entry, name, "")}
+    settings = {name: (entry, name, "")}
     for policy, inner in (entry.node.entries or {}).items():
-        found[f"{name}.{policy}"] = (inner, policy, f".{name}")
-    for setting, (each, text, option) in found.items():
+        settings[f"{name}.{policy}"] = (inner, policy, f".{name}")
+    for setting, (each, text, option) in settings.items():
         if fields.is_for_broker(setting):
             message = f"{text!r} applies to a whole broker, not to one {level.section[:-1]}"
             where = (*level.path, name, text) if option else (*level.path, name)

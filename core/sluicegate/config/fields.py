@@ -318,8 +318,8 @@ def _unit(annotation: Any) -> Unit | None:
     for part in get_args(annotation):
         if isinstance(part, Unit):
             return part
-        if (found := _unit(part)) is not None:
-            return found
+        if (unit := _unit(part)) is not None:
+            return unit
     return None
 
 

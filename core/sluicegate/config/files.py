@@ -81,9 +81,9 @@ def tls_findings(
         warnings itself.
     """
     for path, section, warn_before in sections:
-        found = problems(section)
-        yield from (_finding(root, path, error, "error") for error in found)
-        if found:
+        errors = problems(section)
+        yield from (_finding(root, path, error, "error") for error in errors)
+        if errors:
             continue
         late = outdated(section, now)
         yield from (_finding(root, path, error, outdated_is) for error in late)
@@ -125,17 +125,17 @@ def directory_findings(root: Node, config: GatewayConfig) -> Iterator[Finding]:
 
 def problem_with_directory(directory: str | os.PathLike[str]) -> str:
     """Why a directory cannot be written to; empty if it can. The directory need not exist yet."""
-    found = FilePath(directory).absolute()
+    nearest = FilePath(directory).absolute()
     try:
-        while not _is_there(found):
-            found = found.parent
-        if not found.is_dir():
-            return f"{str(found)!r} is not a directory"
+        while not _is_there(nearest):
+            nearest = nearest.parent
+        if not nearest.is_dir():
+            return f"{str(nearest)!r} is not a directory"
     except OSError as error:
         return error.strerror or str(error)
     except ValueError as error:
         return str(error)
-    return "" if os.access(found, os.W_OK | os.X_OK) else f"{str(found)!r} is not writable"
+    return "" if os.access(nearest, os.W_OK | os.X_OK) else f"{str(nearest)!r} is not writable"
 
 
 def _is_there(path: FilePath) -> bool:

@@ -12,13 +12,15 @@ from sluicegate.config.tree import Node, Place
 from sluicegate.model import PolicyLayer, Setting, Source
 
 
-def layers_of_levels(found: Iterable[LevelNode], made: Any, fields: PolicyFields) -> Iterable[PolicyLayer]:
+def layers_of_levels(
+    level_nodes: Iterable[LevelNode], made: Any, fields: PolicyFields
+) -> Iterable[PolicyLayer]:
     """The policies of some levels, with their places.
 
-    :param found: the levels, as nodes.
+    :param level_nodes: the levels, as nodes.
     :param made: the validated document, which has `policies` and `brokers`.
     """
-    for level_node in found:
+    for level_node in level_nodes:
         owner = made if level_node.broker is None else made.brokers[level_node.broker]
         level = getattr(owner.policies, level_node.section)
         if level_node.section != "broker":

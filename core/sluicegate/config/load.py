@@ -151,10 +151,10 @@ def read(
 ) -> Reading:
     """Read a configuration file as far as its errors allow; the parameters are those of `load`."""
     try:
-        found = parsed or parse_file(path, environ)
+        text = parsed or parse_file(path, environ)
     except ConfigErrors as refused:
         return Reading(tuple(refused.errors), None)
-    return _checked(found, policy_models, broker_models)
+    return _checked(text, policy_models, broker_models)
 
 
 def parse_file(path: str | os.PathLike[str], environ: Mapping[str, str]) -> Parsed:
@@ -383,12 +383,12 @@ def _contradictions(
         if layer.level is not Level.BROKER:
             continue
         shared = [each for each in layers if each.level is Level.BROKER and each.broker in ("", layer.broker)]
-        values = {name: found.value for each in shared for name, found in each.settings.items()}
-        for found in fields.contradictions(values):
+        values = {name: setting.value for each in shared for name, setting in each.settings.items()}
+        for conflict in fields.contradictions(values):
             written = next(
-                (key for key in fields.names_of(found.field) if level.node.key(key) is not None), None
+                (key for key in fields.names_of(conflict.field) if level.node.key(key) is not None), None
             )
             place = level.node.key(written) if written is not None else None
             yield (place or level.node.place).error(
-                (*level.path, written or found.field), found.problem, found.remedy
+                (*level.path, written or conflict.field), conflict.problem, conflict.remedy
             )

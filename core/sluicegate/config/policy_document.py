@@ -66,21 +66,21 @@ def document_text(layers: Iterable[PolicyLayer], fields: PolicyFields) -> str:
 
 
 def _add(policies: dict[str, Any], layer: PolicyLayer, fields: PolicyFields) -> None:
-    found: dict[str, Any] = {}
+    written: dict[str, Any] = {}
     for field, setting in layer.settings.items():
         option, _, policy = field.partition(".")
         if policy and option in OPTIONS:
-            found.setdefault(option, {})[policy] = setting.value
+            written.setdefault(option, {})[policy] = setting.value
         else:
-            found[field] = _written(fields, field, setting.value)
+            written[field] = _written(fields, field, setting.value)
     if layer.ceilings:
-        found["ceiling"] = {
+        written["ceiling"] = {
             field: _written(fields, field, setting.value) for field, setting in layer.ceilings.items()
         }
     if layer.level is Level.BROKER:
-        policies["broker"] = found
+        policies["broker"] = written
     else:
-        policies.setdefault(_SECTIONS[layer.level], []).append({"name": layer.name, **found})
+        policies.setdefault(_SECTIONS[layer.level], []).append({"name": layer.name, **written})
 
 
 def _written(fields: PolicyFields, field: str, value: PolicyValue) -> PolicyValue:

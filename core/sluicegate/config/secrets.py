@@ -95,7 +95,7 @@ def shown_text(text: str) -> str:
     """Text without logins and query strings of URLs, cut after the first secret key."""
     cut = _key_end(text)
     kept = text if cut is None else text[:cut] + HIDDEN
-    return _QUERY.sub(lambda found: found[1] + HIDDEN, _LOGIN.sub(f"{HIDDEN}@", kept))
+    return _QUERY.sub(lambda match: match[1] + HIDDEN, _LOGIN.sub(f"{HIDDEN}@", kept))
 
 
 def shown_value(value: object) -> str:
@@ -118,23 +118,23 @@ def _without_secrets(value: object) -> object:
 
 def first_secret(line: str) -> int | None:
     """The column of a line from which it may contain a secret; None if all of it can be shown."""
-    starts = [found.start() for found in (_LOGIN.search(line),) if found is not None]
-    starts += [found.end(1) for found in (_QUERY.search(line),) if found is not None]
+    starts = [match.start() for match in (_LOGIN.search(line),) if match is not None]
+    starts += [match.end(1) for match in (_QUERY.search(line),) if match is not None]
     cut = _key_end(line)
     return min([*starts, cut] if cut is not None else starts, default=None)
 
 
 def _key_end(text: str) -> int | None:
     """Where the first secret key ends that a value may follow."""
-    for found in _KEY_IN_TEXT.finditer(text):
-        if resembles_secret(found[1]):
-            return found.end()
+    for match in _KEY_IN_TEXT.finditer(text):
+        if resembles_secret(match[1]):
+            return match.end()
     return None
 
 
 def holds_secret(text: str) -> bool:
     """Whether a text that is not YAML may contain a secret key."""
-    return any(resembles_secret(found[0]) for found in _WORD.finditer(_COMMENT.sub("", text)))
+    return any(resembles_secret(match[0]) for match in _WORD.finditer(_COMMENT.sub("", text)))
 
 
 def without(text: str, secrets: Collection[str]) -> str:

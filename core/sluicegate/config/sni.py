@@ -20,8 +20,8 @@ def choosing_by_name(contexts: Iterable[tuple[str, ssl.SSLContext]]) -> ChooseBy
         if name is None:
             return
         name = name.lower().rstrip(".")
-        found = by_name.get(name) or by_name.get("*." + name.partition(".")[2])
-        if found is not None:
-            connection.context = found
+        context = by_name.get(name) or by_name.get("*." + name.partition(".")[2])
+        if context is not None:
+            connection.context = context
 
     return choose

@@ -101,13 +101,13 @@ def problems(tls: TlsSection) -> list[TlsFileError]:
     name, authorities = _authorities(tls)
     if authorities is not None:
         pieces.append(partial(_load_authorities, _scratch(), name, authorities))
-    found: dict[str, TlsFileError] = {}
+    errors: dict[str, TlsFileError] = {}
     for piece in pieces:
         try:
             piece()
         except TlsFileError as error:
-            found.setdefault(error.key, error)
-    return list(found.values())
+            errors.setdefault(error.key, error)
+    return list(errors.values())
 
 
 def expiries(tls: TlsSection) -> list[Expiry]:
@@ -115,15 +115,15 @@ def expiries(tls: TlsSection) -> list[Expiry]:
 
     :raises TlsFileError: if a file cannot be read.
     """
-    found = [
+    expiries = [
         Expiry(f"{keys}cert", cert, dates[0].ends)
         for keys, cert, _ in tls.pairs()
         if (dates := _dates(f"{keys}cert", cert))
     ]
     name, path = _authorities(tls)
     if path is not None and (dates := _dates(name, path)):
-        found.append(Expiry(name, path, max(date.ends for date in dates)))
-    return found
+        expiries.append(Expiry(name, path, max(date.ends for date in dates)))
+    return expiries
 
 
 def outdated(tls: TlsSection, now: datetime) -> list[TlsFileError]:
@@ -132,16 +132,16 @@ def outdated(tls: TlsSection, now: datetime) -> list[TlsFileError]:
     Of a chain only the first certificate, the gateway's own, counts. A file of authorities is reported only
     if none of them is valid, because bundles often include expired ones.
     """
-    found: list[TlsFileError] = []
+    errors: list[TlsFileError] = []
     for keys, cert, _ in tls.pairs():
         if dates := _dates(f"{keys}cert", cert):
-            found += _outdated(f"{keys}cert", f"certificate {cert!r}", dates[0], now)
+            errors += _outdated(f"{keys}cert", f"certificate {cert!r}", dates[0], now)
     name, path = _authorities(tls)
     dates = _dates(name, path) if path is not None else []
     if dates and not any(date.begins <= now <= date.ends for date in dates):
         newest = max(dates, key=lambda date: date.ends)
-        found += _outdated(name, f"every authority in {path!r}", newest, now)
-    return found
+        errors += _outdated(name, f"every authority in {path!r}", newest, now)
+    return errors
 
 
 def _authorities(tls: TlsSection) -> tuple[str, str | None]:

@@ -96,17 +96,17 @@ class Unit:
         return amount
 
     def _parse_text(self, text: str) -> int | float:
-        found = _NUMBER.fullmatch(text.strip())
-        if found is None or (found["per"] and not self.is_rate):
+        match = _NUMBER.fullmatch(text.strip())
+        if match is None or (match["per"] and not self.is_rate):
             raise self._invalid(text)
-        suffix = found["suffix"]
+        suffix = match["suffix"]
         if suffix and suffix not in self.suffixes:
             sibling = "bytes" if self is MESSAGE_RATE and _is_unit(suffix, BYTE_RATE) else ""
             raise refuse(
                 f"unknown unit {suffix!r} in {shown_value(text)}", self._suffix_remedy(suffix), sibling
             )
-        amount = Decimal(found["sign"] + found["number"].replace("_", "")) * self.suffixes.get(suffix, 1)
-        seconds = _PERIODS[found["per"] or "s"]
+        amount = Decimal(match["sign"] + match["number"].replace("_", "")) * self.suffixes.get(suffix, 1)
+        seconds = _PERIODS[match["per"] or "s"]
         if amount % seconds == 0:
             return int(amount / seconds)
         if not self.is_rate:
@@ -297,12 +297,12 @@ def parse_address(value: object) -> Address:
     """
     if isinstance(value, Address):
         return value
-    found = _ADDRESS.fullmatch(value) if isinstance(value, str) else None
-    if found is None or not 1 <= int(found["port"]) <= 65535:
+    match = _ADDRESS.fullmatch(value) if isinstance(value, str) else None
+    if match is None or not 1 <= int(match["port"]) <= 65535:
         raise refuse(
             f"{shown_value(value)} is not an address", "write 'host:port' or '[ipv6]:port', port 1 to 65535"
         )
-    return Address(found["v6"] or found["host"], int(found["port"]))
+    return Address(match["v6"] or match["host"], int(match["port"]))
 
 
 HostPort: TypeAlias = Annotated[

@@ -48,13 +48,13 @@ def translate(error: ValidationError, root: Node, model: type[BaseModel]) -> lis
     for detail in details:
         _hide_unknown(detail, root, model)
     paths = [tuple(detail["loc"]) for detail in details]
-    found = []
+    findings = []
     for detail, loc in zip(details, paths, strict=True):
         # Pydantic counts a list as empty if it refused all entries; that is not a second mistake.
         implied = detail["type"] == "too_short" and any(p[: len(loc)] == loc and p != loc for p in paths)
         if not implied:
-            found.append(_translate(detail, root, model))
-    return found
+            findings.append(_translate(detail, root, model))
+    return findings
 
 
 def first_problem(error: ValueError) -> str:
@@ -189,8 +189,8 @@ def _remedy_of_kind(detail: ErrorDetails, path: Path, model: type[BaseModel], ro
 def _description(model: type[BaseModel], path: Path, root: Node) -> str:
     """The schema's description of the closest described field."""
     for end in range(len(path), 0, -1):
-        for found in models_at(model, path[: end - 1], root):
-            if text := descriptions(found).get(str(path[end - 1])):
+        for each in models_at(model, path[: end - 1], root):
+            if text := descriptions(each).get(str(path[end - 1])):
                 return f"expected here: {text}"
     return "'sluicegate schema' prints what is valid here"
 
@@ -243,9 +243,9 @@ def locate(root: Node, loc: Sequence[str | int], model: type[BaseModel]) -> tupl
 
 
 def _aliases(model: type[BaseModel], path: Path, root: Node) -> Iterable[tuple[str, str]]:
-    for found in models_at(model, path, root):
-        if issubclass(found, PolicyModel):
-            yield from found.aliases.items()
+    for each in models_at(model, path, root):
+        if issubclass(each, PolicyModel):
+            yield from each.aliases.items()
 
 
 def models_at(model: type[BaseModel], path: Path, root: Node) -> list[type[BaseModel]]:
@@ -275,10 +275,10 @@ def _tagged(models: list[type[BaseModel]], system: object) -> list[type[BaseMode
 def keys_at(model: type[BaseModel], path: Path, root: Node) -> list[str]:
     """The valid keys of the mapping at a path."""
     known: dict[str, None] = {}
-    for found in models_at(model, path, root):
-        known.update(dict.fromkeys(found.model_fields))
-        if issubclass(found, PolicyModel):
-            known.update(dict.fromkeys(found.aliases))
+    for each in models_at(model, path, root):
+        known.update(dict.fromkeys(each.model_fields))
+        if issubclass(each, PolicyModel):
+            known.update(dict.fromkeys(each.aliases))
     return list(known)
 
 

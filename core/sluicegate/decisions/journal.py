@@ -377,8 +377,8 @@ def _one(state_dir: Path | str, query: str, key: str) -> Refusal | None:
     with _reading(state_dir) as database:
         if database.execute(_HAS_TABLE).fetchone() is None:
             return None  # the file has just been created, without its table
-        found = database.execute(query, {"key": key}).fetchone()
-    return None if found is None else _refusal(*found)
+        row = database.execute(query, {"key": key}).fetchone()
+    return None if row is None else _refusal(*row)
 
 
 def _listed(state_dir: Path | str, query: str, key: int, most: int) -> list[tuple[int, Refusal]]:

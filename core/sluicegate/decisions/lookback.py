@@ -164,14 +164,14 @@ def _files(directory: Path) -> list[tuple[float, int, Path]]:
     spooled = spools(directory)
     finished = parquet_files(directory)
     done = set(finished)
-    found = []
+    files = []
     for path in [*finished, *(spool for spool in spooled if parquet_path(spool) not in done)]:
         try:
             status = path.stat()
         except OSError:
             continue
-        found.append((status.st_mtime, status.st_size, path))
-    return sorted(found, reverse=True)
+        files.append((status.st_mtime, status.st_size, path))
+    return sorted(files, reverse=True)
 
 
 def _tables(file: Path, since_s: float) -> Iterator[pa.Table]:

@@ -140,10 +140,10 @@ def batches(spool: Path) -> Iterator[Batch]:
 
 def _constants(head: dict[str, Any], spool: Path) -> dict[str, Any]:
     for key, what, known in (("version", "decision schema version", VERSION), ("form", "spool form", FORM)):
-        found = head.pop(key, 1)
-        if found > known:
+        number = head.pop(key, 1)
+        if number > known:
             raise DecisionLogError(
-                f"{str(spool)!r} has {what} {found}, this release reads up to {known}: "
+                f"{str(spool)!r} has {what} {number}, this release reads up to {known}: "
                 "read it with the release that wrote it, or a later one"
             )
     return head
@@ -159,15 +159,15 @@ def ended(directory: Path) -> tuple[list[Path], list[str]]:
 
     :return: them, and a message for each spool that cannot be looked at.
     """
-    found, faults = [], []
+    finished, faults = [], []
     for spool in spools(directory):
         try:
             with locked(spool) as free:
                 if free:
-                    found.append(spool)
+                    finished.append(spool)
         except OSError as error:
             faults.append(not_compacted(spool, error))
-    return found, faults
+    return finished, faults
 
 
 def not_compacted(spool: Path, error: Exception) -> str:

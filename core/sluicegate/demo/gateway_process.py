@@ -35,10 +35,10 @@ def metric(admin: str, name: str, topic: str = "") -> float | None:
     :param topic: the topic's label, for metrics by topic.
     :return: None if the metric does not exist.
     """
-    found = {
+    values = {
         sample.labels.get("topic", ""): sample.value for sample in _samples(admin) if sample.name == name
     }
-    return found.get(topic, found.get(""))
+    return values.get(topic, values.get(""))
 
 
 def _samples(admin: str) -> list[Sample]:
@@ -116,15 +116,15 @@ class Gateway:
             await asyncio.sleep(1.2)
 
     def _decided(self) -> tuple[float, float]:
-        found: dict[str, float] = {}
+        values: dict[str, float] = {}
         try:
             samples = _samples(self.admin)
         except (urllib.error.URLError, OSError) as error:
             raise GatewayError(f"the gateway does not respond ({error}): {self._last_output()}") from None
         for sample in samples:
-            found[sample.name] = found.get(sample.name, 0.0) + sample.value
+            values[sample.name] = values.get(sample.name, 0.0) + sample.value
         decided, emitted, dropped = (
-            found[f"sluicegate_decision_log_{name}_total"] for name in ("decided", "emitted", "dropped")
+            values[f"sluicegate_decision_log_{name}_total"] for name in ("decided", "emitted", "dropped")
         )
         return decided, decided - emitted - dropped
 

@@ -17,11 +17,11 @@ def show_parts(plugins: Plugins, directory: Path, systems: Sequence[str], plain:
     problems: list[str] = []
     for show in plugins.implementations("sluicegate_demo"):
         try:
-            found = show(directory=directory, systems=tuple(systems), plain=plain)
+            of_part = show(directory=directory, systems=tuple(systems), plain=plain)
         except Exception as error:  # noqa: BLE001 - reported, and the demo fails
             problems.append(
                 f"plugin {show.plugin!r} could not show its part: {type(error).__name__}: {error}"
             )
         else:
-            problems += found or ()
+            problems += of_part or ()
     return problems

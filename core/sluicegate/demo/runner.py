@@ -62,7 +62,7 @@ class Outcome:
         return self.policy_file.parent / "state"
 
 
-_Found = tuple[Seen, float]
+_Timed = tuple[Seen, float]
 """What clients saw, and the duration in seconds."""
 
 
@@ -78,13 +78,13 @@ class _Setup:
     names: Mapping[str, str] = field(default_factory=dict)
     """Names of the broker entries by system, if they differ from it."""
 
-    async def play(self, system: str, scenes: Sequence[Scene], attempt: int) -> dict[str, _Found]:
+    async def play(self, system: str, scenes: Sequence[Scene], attempt: int) -> dict[str, _Timed]:
         """Play scenes of one system concurrently.
 
         :return: what clients saw, and the duration in seconds, by name of the scene.
         :raises ChildError: if the clients' process ends.
         """
-        found: dict[str, _Found] = {}
+        observed: dict[str, _Timed] = {}
         acting: list[asyncio.Task[None]] = []
 
         def take(message: Mapping[str, Any]) -> None:
@@ -93,7 +93,7 @@ class _Setup:
             elif "act" in message:
                 acting.append(asyncio.ensure_future(self._act(system, message, acting[-1:])))
             else:
-                found[message["played"]] = Seen(**message["seen"]), message["seconds"]
+                observed[message["played"]] = Seen(**message["seen"]), message["seconds"]
 
         task = Task(
             tuple(scene.name for scene in scenes),
@@ -109,7 +109,7 @@ class _Setup:
         await player.hear("over", _SILENCES * self.patience_s, take)
         for each in acting:
             each.cancel()
-        return found
+        return observed
 
     async def _act(
         self, system: str, asked: Mapping[str, Any], before: Sequence["asyncio.Task[None]"]
@@ -128,8 +128,8 @@ class _Setup:
     async def rows(self) -> list[Row]:
         """All rows of the gateway's decision log so far."""
         await self.gateway.settled()
-        found: list[Row] = read_decisions(self.gateway.file.state_dir / "decisions").to_pylist()
-        return found
+        rows: list[Row] = read_decisions(self.gateway.file.state_dir / "decisions").to_pylist()
+        return rows
 
 
 class _Demo:
@@ -196,8 +196,8 @@ class _Demo:
             again = [each for each in played if each.observation.verdict is Verdict.UNSATURATED]
             for each in again:
                 self._say(f"{each.system}: {each.scene.name} once more, alone, as it was not saturated")
-                found = await self._group(setup, {each.system: [each.scene]}, attempt=2)
-                played[played.index(each)] = found[0]
+                [alone] = await self._group(setup, {each.system: [each.scene]}, attempt=2)
+                played[played.index(each)] = alone
             self.rows += await setup.rows()
         return played
 
@@ -216,17 +216,17 @@ class _Demo:
     async def _group(
         self, setup: _Setup, scenes: Mapping[str, Sequence[Scene]], attempt: int = 1
     ) -> list[Played]:
-        async def play(system: str) -> dict[str, _Found]:
+        async def play(system: str) -> dict[str, _Timed]:
             try:
                 return await setup.play(system, scenes[system], attempt)
             except ChildError as error:
                 lost = Seen(False, "the scene could not be played", str(error))
                 return {scene.name: (lost, 0.0) for scene in scenes[system]}
 
-        found = dict(zip(scenes, await asyncio.gather(*(play(system) for system in scenes)), strict=True))
+        observed = dict(zip(scenes, await asyncio.gather(*(play(system) for system in scenes)), strict=True))
         rows = await setup.rows()
         return [
-            self._judged(system, scene, found[system][scene.name], rows, setup.policies)
+            self._judged(system, scene, observed[system][scene.name], rows, setup.policies)
             for system in scenes
             for scene in scenes[system]
         ]
@@ -235,11 +235,11 @@ class _Demo:
         self,
         system: str,
         scene: Scene,
-        found: _Found,
+        timed: _Timed,
         rows: Iterable[Row],
         policies: Mapping[str, Any],
     ) -> Played:
-        seen, seconds = found
+        seen, seconds = timed
         of_topic = TopicLog(row for row in rows if row["system"] == system and row["topic"] == scene.topic)
         # A scene that failed has no facts to judge.
         can_judge = seen.met or seen.facts
@@ -298,9 +298,9 @@ async def run_demo(
         for system, shown in demos.items()
     }
     together = {
-        system: found
+        system: common
         for system, scenes in chosen.items()
-        if (found := [scene for scene in scenes if scene.own is None])
+        if (common := [scene for scene in scenes if scene.own is None])
     }
     alone = [
         (system, scene) for system, scenes in chosen.items() for scene in scenes if scene.own is not None

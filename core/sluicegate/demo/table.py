@@ -121,11 +121,11 @@ def courses(outcome: Outcome, page: Page) -> None:
 
 def _delays(rows: Sequence[Row], topic: str) -> Iterator[tuple[str, int, float, float]]:
     """Delays of a topic by policy: number, lowest and highest factor."""
-    found: dict[str, list[float]] = {}
+    by_policy: dict[str, list[float]] = {}
     for row in rows:
         if row["topic"] == topic and row["action"] == "delay":
-            found.setdefault(row["policy"], []).append(row["factor"])
-    for policy, factors in found.items():
+            by_policy.setdefault(row["policy"], []).append(row["factor"])
+    for policy, factors in by_policy.items():
         yield policy, len(factors), min(factors), max(factors)
 
 

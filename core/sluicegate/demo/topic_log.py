@@ -56,10 +56,10 @@ class TopicLog:
 
         Messages that a consumer receives while it leaves its group have none.
         """
-        found = dict.fromkeys(row["subscription"] for row in self.of(operation, "allow"))
-        return [subscription for subscription in found if subscription is not None]
+        names = dict.fromkeys(row["subscription"] for row in self.of(operation, "allow"))
+        return [subscription for subscription in names if subscription is not None]
 
 
 def _at(row: Row) -> float:
-    found: float = row["time"].timestamp()
-    return found
+    seconds: float = row["time"].timestamp()
+    return seconds

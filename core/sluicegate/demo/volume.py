@@ -36,8 +36,8 @@ class FreeLimits:
 
 def free_bytes(directory: Path) -> int:
     """Bytes that an unprivileged process can still write."""
-    found = os.statvfs(directory)
-    return found.f_bavail * found.f_frsize
+    status = os.statvfs(directory)
+    return status.f_bavail * status.f_frsize
 
 
 class Ballast:

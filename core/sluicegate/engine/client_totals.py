@@ -106,19 +106,19 @@ class Clients:
         if kept is not None:
             return kept
         whole = op.principal, op.client
-        found = self._by_connection.get(whole)
-        if found is None:
+        totals = self._by_connection.get(whole)
+        if totals is None:
             key = shortened(op.principal, _LONGEST), shortened(split_client(op.client)[0], _LONGEST)
-            found = self._totals.get(key)
-            if found is None:
+            totals = self._totals.get(key)
+            if totals is None:
                 if len(self._totals) >= self._most:
                     return self._rest  # not kept: there may be room at the next operation
-                found = self._totals[key] = ClientTotals(*key)
+                totals = self._totals[key] = ClientTotals(*key)
             if len(self._by_connection) >= self._most:
                 self._by_connection.clear()
-            self._by_connection[whole] = found
-        op.totals = found
-        return found
+            self._by_connection[whole] = totals
+        op.totals = totals
+        return totals
 
     def make_room(self, idle: Iterable[ClientTotals]) -> None:
         """Forget idle totals once no operation holds them any more; one that does may go on counting."""

@@ -49,13 +49,13 @@ class HeldOperations:
 
     def end(self, op: Operation) -> None:
         """An operation is held no more; does nothing if it was not."""
-        found = self._held.pop(id(op), None)
-        if found is None:
+        entry = self._held.pop(id(op), None)
+        if entry is None:
             return
-        found.totals.held -= 1
-        self.by_topic[found.topic] -= 1
-        if not self.by_topic[found.topic]:
-            del self.by_topic[found.topic]
+        entry.totals.held -= 1
+        self.by_topic[entry.topic] -= 1
+        if not self.by_topic[entry.topic]:
+            del self.by_topic[entry.topic]
 
     def forget_silent(self, now_ns: int) -> None:
         """Forget those that have not asked again for long, as their sessions must have forgotten them."""

@@ -215,9 +215,9 @@ def _tighten(
     value = values.get(name, 0)
     if not bounds or not isinstance(value, int | float):
         return
-    bound, level, setting = min(bounds, key=lambda found: (found[0], found[1]))
+    bound, level, setting = min(bounds, key=lambda each: each[:2])
     if value > bound or (value == 0 and raise_zero):
         values[name] = bound
         where = f"{level.label} ceiling {setting.location}".rstrip()
-        found = provenance.get(name, Provenance(level, setting.source, setting.location))
-        provenance[name] = replace(found, ceiling=where)
+        origin = provenance.get(name, Provenance(level, setting.source, setting.location))
+        provenance[name] = replace(origin, ceiling=where)

@@ -268,12 +268,12 @@ class TopicState(_Limiters):
         :param name: its name.
         :param now_ns: monotonic time; 0 keeps all limiters of others, whether they are full or not.
         """
-        found = self.subscriptions.get(name)
-        if found is None:
+        state = self.subscriptions.get(name)
+        if state is None:
             if len(self.subscriptions) >= self._prune_at:
                 self._prune_subscriptions(now_ns)
-            found = self.subscriptions[name] = SubscriptionState(name)
-        return found
+            state = self.subscriptions[name] = SubscriptionState(name)
+        return state
 
     def learn_subscriptions(self, names: Iterable[str], asked_ns: int | None = None) -> None:
         """Set which subscriptions exist on the broker.
@@ -362,10 +362,10 @@ class TopicState(_Limiters):
         Looks again once the number of the others has doubled: a look at each new one would cost the square.
         """
         needed = len(self.subscriptions) if self.subscriptions_known else self.subscriptions_needed
-        for name, found in tuple(self.subscriptions.items()):
-            limits = bool(found.limiters) and not (now_ns and found.is_evictable(now_ns))
-            if found.exists and needed:
+        for name, subscription in tuple(self.subscriptions.items()):
+            limits = bool(subscription.limiters) and not (now_ns and subscription.is_evictable(now_ns))
+            if subscription.exists and needed:
                 needed -= 1
-            elif not (found.consumers or limits):
+            elif not (subscription.consumers or limits):
                 del self.subscriptions[name]
         self._prune_at = max(SUBSCRIPTIONS_BEFORE_PRUNING, 2 * len(self.subscriptions))

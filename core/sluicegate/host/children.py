@@ -111,11 +111,11 @@ class Child:
             if not line:
                 await asyncio.wait_for(self._running.wait(), _STOP_S)
                 raise ChildError(f"{self.name} ended; its last words: {self.last_words()}")
-            found = json.loads(line)
-            if key in found:
-                return found
+            message = json.loads(line)
+            if key in message:
+                return message
             if other is not None:
-                other(found)
+                other(message)
 
     def last_words(self) -> str:
         """Its last lines on standard error."""
@@ -135,5 +135,5 @@ async def commands() -> AsyncIterator[Mapping[str, Any]]:
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     while line := await reader.readline():
-        found: Mapping[str, Any] = json.loads(line)
-        yield found
+        command: Mapping[str, Any] = json.loads(line)
+        yield command

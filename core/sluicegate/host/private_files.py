@@ -37,10 +37,10 @@ def identity(file: Path | int) -> tuple[int, int] | None:
     :raises OSError: if it cannot be looked at.
     """
     try:
-        found = os.stat(file)
+        status = os.stat(file)
     except FileNotFoundError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def opener(path: str, flags: int) -> int:

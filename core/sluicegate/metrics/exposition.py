@@ -151,10 +151,10 @@ def _policies(snapshots: Sequence[Snapshot]) -> Iterable[Metric]:
     return (violations, throttles, producers, consumers, used)
 
 
-def _violations(found: Iterable[Sequence[Any]]) -> Iterable[tuple[str, str, int, str | None]]:
+def _violations(rows: Iterable[Sequence[Any]]) -> Iterable[tuple[str, str, int, str | None]]:
     """Policy, reason, count and rate type, added up where one reason has several actions."""
     totals: dict[tuple[str, str], int] = {}
-    for policy, action, outcome, count in found:
+    for policy, action, outcome, count in rows:
         if action in ("rewrite", "would_rewrite"):
             continue
         key = (policy, outcome if action in _APPLIED else action)

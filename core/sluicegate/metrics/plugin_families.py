@@ -15,18 +15,18 @@ def plugin_families(snapshots: Sequence[Mapping[str, Any]], taken: Container[str
     :param taken: names that the gateway's own metrics have; a plugin's of such a name is left out, as is one
         that is of another kind than that of an earlier worker.
     """
-    found: dict[str, tuple[Mapping[str, Any], Family]] = {}
+    families: dict[str, tuple[Mapping[str, Any], Family]] = {}
     for snapshot in snapshots:
         for metric in snapshot["plugin_metrics"]:
             name = metric["name"]
             if name in taken:
                 continue
-            first, family = found.setdefault(name, (metric, _family(metric)))
+            first, family = families.setdefault(name, (metric, _family(metric)))
             if (first["kind"], first["labels"]) != (metric["kind"], metric["labels"]):
                 continue
             for labels, value in metric["values"]:
                 family.add_metric([snapshot["broker"], *labels], value)
-    return [family for _, family in found.values()]
+    return [family for _, family in families.values()]
 
 
 def _family(metric: Mapping[str, Any]) -> Family:

@@ -26,8 +26,8 @@ class Glob:
             return name == self._pattern
         at, end = len(self.prefix), len(name) - len(self._last)
         for part in self._middle:
-            found = name.find(part, at, end)
-            if found < 0:
+            start = name.find(part, at, end)
+            if start < 0:
                 return False
-            at = found + len(part)
+            at = start + len(part)
         return at <= end and name.endswith(self._last)

@@ -113,12 +113,12 @@ def parse_mode(text: str) -> Mode:
 
 def _percent(text: str, word: str) -> float:
     try:
-        found = float(word.removesuffix("%")) if word.endswith("%") else 0.0
+        percent = float(word.removesuffix("%")) if word.endswith("%") else 0.0
     except ValueError:
-        found = 0.0
-    if not 0 < found < 100:  # NaN fails, too
+        percent = 0.0
+    if not 0 < percent < 100:  # NaN fails, too
         raise ValueError(f"{text!r} has no share above 0% and below 100%")
-    return found
+    return percent
 
 
 def _group(text: str, rest: str) -> Group:

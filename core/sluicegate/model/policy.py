@@ -145,8 +145,8 @@ class EffectivePolicies:
 
     def modes(self, policies: Iterable[str]) -> list[Mode]:
         """The modes of several policies, without repetition: first those that apply to everybody."""
-        found = {self.mode(policy): None for policy in policies}
-        return sorted(found, key=lambda mode: _ORDER.index(mode.kind)) if len(found) > 1 else list(found)
+        modes = {self.mode(policy): None for policy in policies}
+        return sorted(modes, key=lambda mode: _ORDER.index(mode.kind)) if len(modes) > 1 else list(modes)
 
     def observes(self, policy: str) -> bool:
         """Whether a policy is only recorded on this topic."""
@@ -168,5 +168,5 @@ class EffectivePolicies:
 
     def level(self, field_name: str) -> str:
         """The level that supplied a field, as text; empty for a built-in default."""
-        found = self.provenance.get(field_name)
-        return found.level.label if found is not None and found.level is not None else ""
+        origin = self.provenance.get(field_name)
+        return origin.level.label if origin is not None and origin.level is not None else ""

@@ -68,8 +68,8 @@ class Dialler:
 
         They are resolved here, so that what is connected to is what was looked at.
         """
-        found = await self._loop.getaddrinfo(*place, type=socket.SOCK_STREAM)
-        refusals = {str(each[4][0]): self._refusal(place, str(each[4][0])) for each in found}
+        infos = await self._loop.getaddrinfo(*place, type=socket.SOCK_STREAM)
+        refusals = {str(each[4][0]): self._refusal(place, str(each[4][0])) for each in infos}
         allowed = [address for address, refusal in refusals.items() if not refusal]
         if not allowed:
             raise ConnectionError(next(iter(refusals.values()), "its host has no address"))

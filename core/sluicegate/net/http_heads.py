@@ -49,10 +49,10 @@ class Waiting:
 
     def add(self, connection: Waiter) -> None:
         """Count a connection, and close one of those before it if they are too many."""
-        found = self._by_address.setdefault(connection.address, OrderedDict())
-        if connection in found:
+        waiters = self._by_address.setdefault(connection.address, OrderedDict())
+        if connection in waiters:
             return
-        found[connection] = None
+        waiters[connection] = None
         self._count += 1
         if self._count > self._most:
             busiest = max(self._by_address, key=lambda address: len(self._by_address[address]))
@@ -62,11 +62,11 @@ class Waiting:
 
     def remove(self, connection: Waiter) -> None:
         """Stop counting a connection: it is closed or has a request in progress."""
-        found = self._by_address.get(connection.address)
-        if found is not None and connection in found:
-            del found[connection]
+        waiters = self._by_address.get(connection.address)
+        if waiters is not None and connection in waiters:
+            del waiters[connection]
             self._count -= 1
-            if not found:
+            if not waiters:
                 del self._by_address[connection.address]
 
 

@@ -57,7 +57,7 @@ def subject_of(certificate: Mapping[str, Any]) -> str:
 
 
 def _escaped(value: str) -> str:
-    return _SPECIAL.sub(lambda found: f"\\{found[0]}", value).replace("\0", "\\00")
+    return _SPECIAL.sub(lambda match: f"\\{match[0]}", value).replace("\0", "\\00")
 
 
 class _Named:

@@ -97,7 +97,7 @@ class Reachability:
     def due(self, now_ns: int) -> list[Place]:
         """Addresses to probe now; the caller must call `probed` for each of them."""
         self._note_traffic(now_ns)
-        found = []
+        places = []
         for place, target in tuple(self._targets.items()):
             if target.is_probing or now_ns < target.due_ns:
                 continue
@@ -108,8 +108,8 @@ class Reachability:
                 target.due_ns = self._heard_ns + _PROBE_UP_NS
                 continue
             target.is_probing = True
-            found.append(place)
-        return found
+            places.append(place)
+        return places
 
     def probed(self, place: Place, error: Exception | None, now_ns: int) -> None:
         """Record the result of a probe.

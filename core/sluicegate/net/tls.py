@@ -125,11 +125,11 @@ class TlsFiles:
         :param force: read files even if they look unchanged.
         """
         for name, renewal in self._opened():
-            found = renewal.look(force)
-            if found is Look.RENEWED:
+            outcome = renewal.look(force)
+            if outcome is Look.RENEWED:
                 paths = [expiry.path for expiry in renewal.expiries]
                 log.info("TLS files read again", extra={"section": name, "files": paths})
-            elif found is Look.BROKEN and renewal.problem is not None:
+            elif outcome is Look.BROKEN and renewal.problem is not None:
                 _log_problem(name, renewal.problem)
             self._warnings.look(name, renewal.expiries, now)
 
@@ -155,10 +155,10 @@ class TlsFiles:
 
     def _renewal(self, section: TlsSection) -> Renewal:
         with self._lock:
-            found = self._renewals.get(section)
-            if found is None:
-                found = self._renewals[section] = Renewal(section, self._alpn)
-            return found
+            renewal = self._renewals.get(section)
+            if renewal is None:
+                renewal = self._renewals[section] = Renewal(section, self._alpn)
+            return renewal
 
 
 def _log_problem(section: str, problem: OSError) -> None:

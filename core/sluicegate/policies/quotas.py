@@ -102,19 +102,19 @@ class PrincipalQuotas:
 
     def _limits(self, policies: EffectivePolicies, state: TopicState, mode: Mode) -> list[QuotaLimit]:
         """The quotas that apply to a topic, the common one first."""
-        found = []
+        limits = []
         part = _part(TOGETHER, policies, mode)
         messages, nbytes = (policies.number(name) for name in TOGETHER)
         together = Quota(messages, nbytes)
         share = self._share("of all", together, part, policies, state.context, state.now_ns)
         if share is not None:
-            found.append(QuotaLimit(TOGETHER, part.mask, policies, lambda op, now_ns: share, mode))
+            limits.append(QuotaLimit(TOGETHER, part.mask, policies, lambda op, now_ns: share, mode))
         part = _part(EACH, policies, mode)
         if any(part.mask) and _has_quotas(EACH, policies, state.context):
             known = self._known.setdefault(part, OrderedDict())
             share_of = partial(self._share_of, known, part, policies, state.context)
-            found.append(QuotaLimit(EACH, part.mask, policies, share_of, mode))
-        return found
+            limits.append(QuotaLimit(EACH, part.mask, policies, share_of, mode))
+        return limits
 
     def _share_of(
         self,

@@ -73,15 +73,15 @@ def rates_of(policies: EffectivePolicies, what: str, messages: str, nbytes: str)
     names = (messages, nbytes)
     if policies.values.keys().isdisjoint(names):
         return []
-    found = []
+    rates = []
     for mode in policies.modes(names):
         limits = [policies.number(name) if policies.mode(name) == mode else 0 for name in names]
         if any(limits):
             burst = policies.number(BURST_SECONDS) or DEFAULT_BURST_SECONDS
             levels = policies.level(messages), policies.level(nbytes)
             on_limit = policies.on_limit(names)
-            found.append(Rate(what, names, limits[0], limits[1], burst, levels, on_limit, mode))
-    return found
+            rates.append(Rate(what, names, limits[0], limits[1], burst, levels, on_limit, mode))
+    return rates
 
 
 def publish_rates(policies: EffectivePolicies) -> list[Rate]:

@@ -59,8 +59,8 @@ class EmbeddedGateway:
         """
         extra = tuple(plugins)
         parsed = parse_file(path, environ)
-        found = load_plugins(parsed.plugin_modules, extra)
-        loaded: Loaded = load(path, found.policy_models, found.broker_models, environ, parsed=parsed)
+        installed = load_plugins(parsed.plugin_modules, extra)
+        loaded: Loaded = load(path, installed.policy_models, installed.broker_models, environ, parsed=parsed)
         return cls(loaded.config, loaded.policy_layers, plugins=extra, make_sink=make_sink)
 
     async def __aenter__(self) -> Self:

@@ -210,7 +210,7 @@ class Supervisor:
     @property
     def policies_in_force(self) -> Mapping[str, BrokerPolicies]:
         """The policies now in force, by the names of brokers that have a worker."""
-        return {name: found for name, found in self._in_force.items() if name in self._workers}
+        return {name: policies for name, policies in self._in_force.items() if name in self._workers}
 
     @property
     def state_dir(self) -> str:
@@ -248,10 +248,10 @@ class Supervisor:
 
     async def at_desk(self, call: Callable[[PolicyDesk], Result]) -> Result:
         """Make a call where policies are read and changed; what it changes is in force afterwards."""
-        found = await self._in_thread(call, self._desk)
+        result = await self._in_thread(call, self._desk)
         async with self._taking_over:
             await self._send_changes()  # the desk has checked file and store
-        return found
+        return result
 
     def _live_topics(self) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
         return {snapshot["broker"]: snapshot["topics"] for snapshot in self.snapshots()}

@@ -51,7 +51,7 @@ class BusiestNames:
 
     def labelled(self) -> Mapping[str, tuple[int, ...]]:
         """The sums by label, those of all others last, if there are any."""
-        found = {label(name): sums for name, sums in self.named.items()}
+        by_label = {label(name): sums for name, sums in self.named.items()}
         if any(self.other):
-            found[OTHER] = self.other
-        return found
+            by_label[OTHER] = self.other
+        return by_label

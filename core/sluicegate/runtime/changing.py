@@ -70,8 +70,8 @@ def wanted_for(broker: str, level: Level, name: str, changes: Mapping[str, objec
 
     :param changes: values by field; None removes a field.
     """
-    found = [Wanted(Key(level, name, field, broker), value) for field, value in changes.items()]
-    return found + [
+    wanted = [Wanted(Key(level, name, field, broker), value) for field, value in changes.items()]
+    return wanted + [
         Wanted(Key(level, name, field), None) for field, value in changes.items() if value is None
     ]
 
@@ -200,9 +200,9 @@ def _refuse_contradictions(
     for broker in brokers:
         name = "" if broker is None else broker.name
         known = _contradictions(rules, before, name)
-        for found in _contradictions(rules, after, name):
-            if found not in known:
-                raise PolicyRefusedError(f"{found.field}: {found.problem}; {found.remedy}")
+        for conflict in _contradictions(rules, after, name):
+            if conflict not in known:
+                raise PolicyRefusedError(f"{conflict.field}: {conflict.problem}; {conflict.remedy}")
 
 
 def _contradictions(rules: Rules, layers: tuple[PolicyLayer, ...], broker: str) -> list[Contradiction]:

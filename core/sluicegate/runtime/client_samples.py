@@ -156,11 +156,11 @@ def _use_of(quota: Quota, left: float, used_1s: list[float], used_10s: list[floa
 
 
 def _samples(names: BusiestNames, held: Counter[str]) -> dict[str, dict[str, Any]]:
-    found = {name: _sample(sums) for name, sums in names.labelled().items()}
+    samples = {name: _sample(sums) for name, sums in names.labelled().items()}
     for name, count in held.items():
         key = label(name) if name in names.named else OTHER
-        found.setdefault(key, _sample(_NONE))["held"] += count
-    return found
+        samples.setdefault(key, _sample(_NONE))["held"] += count
+    return samples
 
 
 def _sample(sums: tuple[int, ...]) -> dict[str, Any]:

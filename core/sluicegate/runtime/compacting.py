@@ -37,7 +37,7 @@ class Compactor:
         self._directory = log_directory(config)
         keep = config.decisions
         self._process: asyncio.subprocess.Process | None = None
-        self._told: set[str] = set()
+        self._known: set[str] = set()
         """What the last look found wrong; it was logged when it was new."""
         self._arguments = (str(self._directory), str(keep.retention_size), str(keep.retention_age / 1000))
 
@@ -80,16 +80,16 @@ class Compactor:
         :return: whether there are any.
         """
         try:
-            found, faults = await asyncio.to_thread(ended, self._directory)
+            files, faults = await asyncio.to_thread(ended, self._directory)
             if parquet_too:
-                found += await asyncio.to_thread(parquet_files, self._directory)
+                files += await asyncio.to_thread(parquet_files, self._directory)
         except OSError as error:  # such as too many open files
-            found, faults = [], [f"decision log {self._directory} cannot be looked through for now: {error}"]
+            files, faults = [], [f"decision log {self._directory} cannot be looked through for now: {error}"]
         for fault in faults:
-            if fault not in self._told:
+            if fault not in self._known:
                 log.warning("%s", fault)
-        self._told = set(faults)
-        return bool(found)
+        self._known = set(faults)
+        return bool(files)
 
     async def _run(self) -> bool:
         """Run the process to its end; kill it when cancelled.
@@ -114,8 +114,8 @@ class Compactor:
                 process.kill()
             await process.wait()
             raise
-        told = errors.decode(errors="replace").splitlines()
-        news = [line for line in told if line not in self._told]
+        complaints = errors.decode(errors="replace").splitlines()
+        news = [line for line in complaints if line not in self._known]
         for line in news:
             log.warning("%s", line)
-        return process.returncode == 0 or (told != [] and not news)
+        return process.returncode == 0 or (complaints != [] and not news)

@@ -81,14 +81,14 @@ class BrokerPolicies:
         capabilities = capabilities_of(self.driver)
         settings = {}
         for field in (field for field in self.fields.settings if field in effective.values):
-            value, found = effective.values[field], effective.provenance[field]
+            value, origin = effective.values[field], effective.provenance[field]
             settings[field] = {
                 "value": value,
                 "text": self.fields.text(field, value),
-                "level": found.level.label if found.level is not None else "",
-                "source": found.source.label,
-                "location": found.location,
-                "ceiling": found.ceiling,
+                "level": origin.level.label if origin.level is not None else "",
+                "source": origin.source.label,
+                "location": origin.location,
+                "ceiling": origin.ceiling,
                 "applies": capabilities.get(field, ""),
             }
         return settings

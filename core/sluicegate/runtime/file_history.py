@@ -27,10 +27,10 @@ class FileHistory:
     def kept(self) -> dict[Key, PolicyValue] | None:
         """What was kept; None if nothing was, or it cannot be read."""
         try:
-            found = json.loads(self._path.read_bytes())
-            if (found["format"], found["file"]) != (_FORMAT, self._file):
+            kept = json.loads(self._path.read_bytes())
+            if (kept["format"], kept["file"]) != (_FORMAT, self._file):
                 return None
-            return {Key(LEVELS[level], *rest): value for level, *rest, value in found["policies"]}
+            return {Key(LEVELS[level], *rest): value for level, *rest, value in kept["policies"]}
         except (OSError, ValueError, TypeError, KeyError):
             return None
 

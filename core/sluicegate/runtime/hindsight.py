@@ -83,14 +83,14 @@ class Hindsight:
             return {**answer, **_unknown("the decision log is off", remedy)}
         from sluicegate.decisions.lookback import look_back, rows  # loads Arrow, 40 MB
 
-        found = look_back(self.directory, now_s - SECONDS, self._is_limited)
-        if not found.has_files:
+        decisions = look_back(self.directory, now_s - SECONDS, self._is_limited)
+        if not decisions.has_files:
             remedy = "ask again once clients have published through the gateway"
             return {**answer, **_unknown(f"there is no decision log yet in {self.directory}", remedy)}
-        if len(found.table) and found.notes:
-            answer["from_ms"] = found.table["time"][0].as_py() // 1000
-        resolution_ms, last_ms = self._replay(rows(found.table))
-        notes = [*found.notes, *self._unsaid(resolution_ms)]
+        if len(decisions.table) and decisions.notes:
+            answer["from_ms"] = decisions.table["time"][0].as_py() // 1000
+        resolution_ms, last_ms = self._replay(rows(decisions.table))
+        notes = [*decisions.notes, *self._unsaid(resolution_ms)]
         if last_ms is not None:
             answer["to_ms"] = last_ms
             notes.append(f"the replay took longer than {_LONGEST_S:g} s and ended early")

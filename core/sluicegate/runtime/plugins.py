@@ -100,8 +100,8 @@ class Plugins:
         """
         caller: pluggy.HookCaller = getattr(self.manager.hook, hook)
         return [
-            Implementation(found.plugin_name, found.function, tuple(found.argnames))
-            for found in caller.get_hookimpls()
+            Implementation(each.plugin_name, each.function, tuple(each.argnames))
+            for each in caller.get_hookimpls()
         ]
 
     @cached_property
@@ -140,11 +140,11 @@ class Plugins:
     @cached_property
     def left_out(self) -> Mapping[str, LeftOut]:
         """Drivers whose extra is not installed, by system; raises as `drivers` does."""
-        found: dict[str, LeftOut] = {}
+        absent: dict[str, LeftOut] = {}
         for system, (plugin, driver) in self._every_driver.items():
             if missing := driver.extra.missing():
-                found[system] = LeftOut(plugin, system, tuple(missing), driver.extra.remedy)
-        return found
+                absent[system] = LeftOut(plugin, system, tuple(missing), driver.extra.remedy)
+        return absent
 
     def driver_of(self, system: str) -> tuple[str, BaseDriver] | None:
         """The plugin that drives a system, and its driver; None if there is none."""
@@ -166,21 +166,21 @@ class Plugins:
 
     @cached_property
     def _every_driver(self) -> Mapping[str, tuple[str, BaseDriver]]:
-        found: dict[str, tuple[str, BaseDriver]] = {}
+        drivers: dict[str, tuple[str, BaseDriver]] = {}
         for ask in self.implementations("sluicegate_broker"):
             with _named(ask.plugin, "sluicegate_broker"):
                 driver = _driver(ask())
                 system = driver.system
-            if system in found:
+            if system in drivers:
                 raise PluginError(
                     f"plugin {ask.plugin!r} drives {system!r}, which another plugin does already"
                 )
-            found[system] = ask.plugin, driver
+            drivers[system] = ask.plugin, driver
         for system, methods in self.method_maps.items():
-            made = self._driver_of(methods) if system not in found else None
+            made = self._driver_of(methods) if system not in drivers else None
             if made is not None:
-                found[system] = made
-        return found
+                drivers[system] = made
+        return drivers
 
     @cached_property
     def method_maps(self) -> Mapping[str, MethodMap]:
@@ -188,7 +188,7 @@ class Plugins:
 
         :raises PluginError: if a plugin raises, or gives something else.
         """
-        found: dict[str, MethodMap] = {}
+        maps: dict[str, MethodMap] = {}
         for ask in self.implementations("sluicegate_method_map"):
             with _named(ask.plugin, "sluicegate_method_map"):
                 methods = ask()
@@ -196,8 +196,8 @@ class Plugins:
                 raise PluginError(
                     f"plugin {ask.plugin!r}: sluicegate_method_map gave {methods!r}, expected a MethodMap"
                 )
-            found[methods.system] = methods
-        return found
+            maps[methods.system] = methods
+        return maps
 
     def _driver_of(self, methods: MethodMap) -> tuple[str, BaseDriver] | None:
         """Plugin and driver for a method map; None if no plugin makes one."""
@@ -342,12 +342,12 @@ def load_plugins(modules: Iterable[str], extra: Iterable[object] = ()) -> Plugin
 
 
 def _chosen() -> list[EntryPoint]:
-    found = sorted(entry_points(group=GROUP), key=lambda entry_point: entry_point.name)
+    points = sorted(entry_points(group=GROUP), key=lambda entry_point: entry_point.name)
     choice = os.environ.get(CHOICE)
     if choice is None:
-        return found
+        return points
     wanted = [name.strip() for name in choice.split(",") if name.strip()]
-    known = {entry_point.name: entry_point for entry_point in found}
+    known = {entry_point.name: entry_point for entry_point in points}
     for name in wanted:
         if name not in known:
             installed = ", ".join(known) or "none"

@@ -124,11 +124,11 @@ class PolicyWatch:
         """The facts kept for a broker; none while the store is broken."""
         prefix = f"{broker}/"
         try:
-            found = self._store.facts(prefix)
+            facts = self._store.facts(prefix)
         except StoreError as error:
             self._broken("facts", f"facts cannot be read: {error}")
             return {}
-        return {key.removeprefix(prefix): value for key, value in found.items()}
+        return {key.removeprefix(prefix): value for key, value in facts.items()}
 
     @property
     def copy_in_use(self) -> bool:
@@ -254,10 +254,10 @@ class PolicyWatch:
 
     def _file_mark(self) -> _FileMark:
         try:
-            found = os.stat(self._path)
+            status = os.stat(self._path)
         except OSError:
             return ()
-        return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
+        return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
 
     def _check_file(self, force: bool) -> bool:
         mark, now_ns = self._file_mark(), monotonic_ns()
@@ -306,14 +306,12 @@ class PolicyWatch:
         if loaded.config.brokers == self.loaded.config.brokers:
             return
         known = {each.section for each in tls_sections(enumerate(self.loaded.config.brokers))}
-        named = [
-            found for found in tls_sections(enumerate(loaded.config.brokers)) if found.section not in known
-        ]
-        found = list(tls_findings(loaded.root, named, datetime.now(UTC)))
-        if errors := [finding for finding in found if finding.severity == "error"]:
+        named = [each for each in tls_sections(enumerate(loaded.config.brokers)) if each.section not in known]
+        findings = list(tls_findings(loaded.root, named, datetime.now(UTC)))
+        if errors := [finding for finding in findings if finding.severity == "error"]:
             self._again_ns = monotonic_ns() + _TLS_RETRY_NS  # what appears there does not change this file
             raise ConfigErrors(errors)
-        for warning in found:
+        for warning in findings:
             log.warning("%s", warning.in_a_line())
 
     def _warn_of_restart(self, loaded: Loaded) -> None:

@@ -80,8 +80,8 @@ class PolicyDesk:
         layers = (*self._watch.loaded.policy_layers, *self._watch.store_layers)
         last = None if limit is None else offset + limit
         if wanted:
-            found = [each for each in flattened(layers) if _is_wanted(*each, wanted)]
-            total, page = len(found), found[offset:last]
+            settings = [each for each in flattened(layers) if _is_wanted(*each, wanted)]
+            total, page = len(settings), settings[offset:last]
         else:
             total = sum(len(layer.settings) + len(layer.ceilings) for layer in layers)
             page = list(islice(flattened(layers), offset, last))
@@ -148,11 +148,11 @@ class PolicyDesk:
         :param prune: whether to remove what the document does not set.
         :raises ConfigErrors: if it has errors.
         """
-        found = values_of(read_document(text, name, self._fields))
+        values = values_of(read_document(text, name, self._fields))
         known = values_of(self._watch.store_layers)
-        wanted: list[Wanted] = [Wanted(key, value) for key, value in found.items() if known.get(key) != value]
+        wanted = [Wanted(key, value) for key, value in values.items() if known.get(key) != value]
         if prune:
-            wanted += [Wanted(key, None) for key in known.keys() - found.keys()]
+            wanted += [Wanted(key, None) for key in known.keys() - values.keys()]
         return wanted
 
     def export(self) -> str:
@@ -175,10 +175,10 @@ class PolicyDesk:
         :raises PolicyRefusedError: if there is no such revision, it changed the file, or what it set was
             changed again.
         """
-        found = self._watch.history(1, number + 1)
-        if not found or found[0].number != number:
+        revisions = self._watch.history(1, number + 1)
+        if not revisions or revisions[0].number != number:
             raise UnknownRevisionError(f"no revision {number}: `sluicegate policies history` lists them")
-        [revision] = found
+        [revision] = revisions
         if revision.is_of_file:
             raise PolicyRefusedError(
                 f"revision {number} changed the configuration file: change it back there"
@@ -229,21 +229,21 @@ class PolicyDesk:
 
     def _compared(self, after: tuple[PolicyLayer, ...]) -> dict[str, Compared]:
         """Each broker with the policies in force, and with other ones of the store."""
-        watch, found = self._watch, {}
+        watch, compared = self._watch, {}
         for config in watch.loaded.config.brokers:
             defaults = self._fields.defaults_with(config.policy_defaults)
             resolvers = (
                 Resolver(watch.loaded.policies(layers, 0, config.name), defaults, self._fields.broker_only)
                 for layers in (watch.store_layers, after)
             )
-            found[config.name] = Compared(config, partial(watch.name_of, config), *resolvers)
-        return found
+            compared[config.name] = Compared(config, partial(watch.name_of, config), *resolvers)
+        return compared
 
     def _topics_changed(
         self, compared: Mapping[str, Compared], live: Live, fields: Iterable[str]
     ) -> tuple[list[dict[str, Any]], int]:
         """The topics in use whose fields would have other values, and how many were looked at."""
-        found, known = [], 0
+        rows, known = [], 0
         for broker, (_, name_of, old, new) in compared.items():
             for topic, sample in live.get(broker, {}).items():
                 known += 1
@@ -255,8 +255,8 @@ class PolicyDesk:
                         row = {"broker": broker, "topic": topic, "field": field}
                         used = used_now(sample, field)
                         use_text = "" if used is None else self._field_text(field, used)
-                        found.append({**row, "before": was, "after": will_be, "use_text": use_text})
-        return found, known
+                        rows.append({**row, "before": was, "after": will_be, "use_text": use_text})
+        return rows, known
 
     def _field_text(self, field: str, value: PolicyValue | None) -> str:
         return "not set" if value is None else self._fields.text(field, value)
@@ -268,8 +268,8 @@ def reason_of_undo(number: int, reason: str) -> str:
 
 
 def _is_wanted(key: Key, setting: Setting, wanted: Mapping[str, str]) -> bool:
-    told = {**_key_json(key), "source": setting.source.label}
-    return all(told[name] == value for name, value in wanted.items())
+    shown = {**_key_json(key), "source": setting.source.label}
+    return all(shown[name] == value for name, value in wanted.items())
 
 
 def used_now(sample: Mapping[str, Any], field: str) -> int | None:
@@ -295,5 +295,5 @@ def _counts(compared: Iterable[str], live: Live, fields: Iterable[str]) -> list[
 
 
 def _key_json(key: Key) -> dict[str, Any]:
-    told = {"broker": key.broker, "level": key.level.label, "name": key.name, "field": key.field}
-    return {**told, "place": key.place}
+    shown = {"broker": key.broker, "level": key.level.label, "name": key.name, "field": key.field}
+    return {**shown, "place": key.place}

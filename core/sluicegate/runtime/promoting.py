@@ -96,10 +96,10 @@ def why_not(figures: Figures | None, settings: Rollout) -> str:
 
 def summary(figures: Figures) -> str:
     """What a policy did, in words."""
-    told = f"of {figures.asked} operations in {figures.seconds:.0f} s it"
+    observed = f"of {figures.asked} operations in {figures.seconds:.0f} s it"
     parts = [f"refused or held {figures.did}"] if figures.did else []
     parts += [f"would have refused or held {figures.would}"] if figures.would or not parts else []
-    return f"{told} {' and '.join(parts)} ({figures.share:.2%})"
+    return f"{observed} {' and '.join(parts)} ({figures.share:.2%})"
 
 
 def fallback(figures: Figures, settings: Rollout) -> tuple[Wanted, Author]:
@@ -110,22 +110,22 @@ def fallback(figures: Figures, settings: Rollout) -> tuple[Wanted, Author]:
 
 def enforced_s(revisions: Iterable[Revision]) -> dict[Key, float]:
     """How long ago, in s, policies were promoted to all, by the keys of their modes."""
-    found: dict[Key, float] = {}
+    ages: dict[Key, float] = {}
     now = datetime.now(UTC)
     for revision in revisions:
         for change in revision.changes:
             was_on_trial = change.old is not None and change.old != str(ModeKind.ENFORCE)
             if change.key.field.startswith(MODE) and change.new == str(ModeKind.ENFORCE) and was_on_trial:
                 age_s = (now - datetime.fromisoformat(revision.at)).total_seconds()
-                found.setdefault(change.key, max(0.0, age_s))
-    return found
+                ages.setdefault(change.key, max(0.0, age_s))
+    return ages
 
 
 def as_row(
     key: Key, mode: str, figures: Figures | None, settings: Rollout, *, has_canary: bool
 ) -> dict[str, Any]:
     """A policy that is rolled out, as JSON."""
-    found = parse_mode(mode)
+    parsed = parse_mode(mode)
     return {
         "broker": key.broker,
         "level": key.level.label,
@@ -133,12 +133,12 @@ def as_row(
         "place": key.place,
         "policy": key.field.removeprefix(MODE),
         "mode": mode,
-        "next": "" if found.enforces else str(next_mode(found, settings, has_canary=has_canary)),
+        "next": "" if parsed.enforces else str(next_mode(parsed, settings, has_canary=has_canary)),
         "seconds": round(figures.seconds, 1) if figures else 0.0,
         "asked": figures.asked if figures else 0,
         "would_refuse": figures.would if figures else 0,
         "refused": figures.did if figures else 0,
         "share": round(figures.share, 6) if figures else 0.0,
         "budget": settings.budget,
-        "why_not": "" if found.enforces else why_not(figures, settings),
+        "why_not": "" if parsed.enforces else why_not(figures, settings),
     }

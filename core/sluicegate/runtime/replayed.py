@@ -113,11 +113,11 @@ class Limit:
 
     def _bucket(self, row: "Row") -> DualBucket:
         key = (row.subscription or "") if self.kind == "subscription" else ""
-        found = self.buckets.get(key)
-        if found is None:
+        bucket = self.buckets.get(key)
+        if bucket is None:
             rates = (self.rate.messages_per_s, self.rate.bytes_per_s, self.rate.burst_seconds)
-            found = self.buckets[key] = DualBucket(*rates, _time_ns(row))
-        return found
+            bucket = self.buckets[key] = DualBucket(*rates, _time_ns(row))
+        return bucket
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,20 +172,20 @@ class Replayed:
         if mode.enforces or row.window:
             return True
         key = (row.principal or "", row.client or "")
-        found = self._in_canary.get(key)
-        if found is None:
+        is_in = self._in_canary.get(key)
+        if is_in is None:
             op = Operation(OperationKind.PUBLISH, self.topic, principal=key[0], client=key[1])
-            found = mode.applies_to(next(iter(self.limit.limits)), op)
+            is_in = mode.applies_to(next(iter(self.limit.limits)), op)
             if len(self._in_canary) < _MOST_NAMES:
-                self._in_canary[key] = found
-        return found
+                self._in_canary[key] = is_in
+        return is_in
 
     def answer(self) -> dict[str, Any]:
         """As JSON; principals and clients with the most messages above the limit first."""
         by_principal: dict[str, Counted] = {}
         for (principal, _), counted in self._by_client.items():
-            found = by_principal.setdefault(principal, Counted())
-            found.add(counted.messages, counted.held, counted.refused)
+            total = by_principal.setdefault(principal, Counted())
+            total.add(counted.messages, counted.held, counted.refused)
         clients = {key: each for key, each in self._by_client.items() if key[1]}
         return {
             **self.total.as_json(),
@@ -201,12 +201,12 @@ class Replayed:
         if row.principal is None and row.client is None:
             return self._unnamed
         key = (row.principal or "", split_client(row.client or "")[0])
-        found = self._by_client.get(key)
-        if found is None:
+        counted = self._by_client.get(key)
+        if counted is None:
             if len(self._by_client) >= _MOST_NAMES:
                 return self._unnamed
-            found = self._by_client[key] = Counted()
-        return found
+            counted = self._by_client[key] = Counted()
+        return counted
 
 
 def _most(counts: Mapping[Any, Counted]) -> list[tuple[Any, Counted]]:

@@ -27,7 +27,7 @@ def reported_factors(facts: Mapping[str, str], effective: EffectivePolicies) -> 
 
     :param effective: of the topic; it says to whom factors apply.
     """
-    found = {
+    factors = {
         name: {
             "value": float(fact.get("value", 1.0)),
             "why": str(fact.get("why", "")),
@@ -37,7 +37,7 @@ def reported_factors(facts: Mapping[str, str], effective: EffectivePolicies) -> 
         }
         for name, fact in _objects(facts, _FACTOR)
     }
-    return dict(sorted(found.items(), key=lambda item: (item[1]["value"], item[0])))
+    return dict(sorted(factors.items(), key=lambda item: (item[1]["value"], item[0])))
 
 
 def reduced_rates(
@@ -83,12 +83,12 @@ def reported_pressures(facts: Mapping[str, str]) -> dict[str, Any]:
     ]
     sources: list[dict[str, Any]] = []
     for controller, fact in _objects(facts, _ADAPTIVE):
-        found = fact.get("sources")
-        for source, state in found.items() if isinstance(found, dict) else ():
+        states = fact.get("sources")
+        for source, state in states.items() if isinstance(states, dict) else ():
             is_known = state == "known"
             row: dict[str, Any] = {"source": source, "controller": controller, "known": is_known}
-            told: dict[str, Any] = {key: fact[key] for key in ("memory_pressure", "at_ms") if key in fact}
-            sources.append({**row, "problem": "" if is_known else str(state), **told})
+            more: dict[str, Any] = {key: fact[key] for key in ("memory_pressure", "at_ms") if key in fact}
+            sources.append({**row, "problem": "" if is_known else str(state), **more})
     return {"factors": factors, "sources": sources}
 
 

@@ -128,9 +128,9 @@ def _rules(policies: EffectivePolicies) -> Iterable[Rule]:
     for field, mode in policies.values.items():
         if not field.startswith(MODE):
             continue
-        policy, found = field.removeprefix(MODE), policies.provenance.get(field)
-        if found is not None and found.level is not None and policies.values.get(policy):
-            yield Rule(policy, found.level, found.name, found.broker, str(mode))
+        policy, origin = field.removeprefix(MODE), policies.provenance.get(field)
+        if origin is not None and origin.level is not None and policies.values.get(policy):
+            yield Rule(policy, origin.level, origin.name, origin.broker, str(mode))
 
 
 def _kind(policy: str, checks: Sequence[Check]) -> OperationKind:

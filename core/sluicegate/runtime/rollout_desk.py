@@ -38,7 +38,7 @@ class RolloutDesk:
         set_anywhere = {key.field for key in self._values()}
         window_s = self._rollouts.settings.window / 1000
         recent = {key for key, age_s in self.enforced_s().items() if age_s < window_s}
-        found = []
+        rows = []
         for key, mode in sorted(self._modes().items()):
             policy = key.field.removeprefix(MODE)
             if parse_mode(str(mode)).enforces and key not in recent:
@@ -47,8 +47,8 @@ class RolloutDesk:
             if figures is None and policy not in set_anywhere:
                 continue  # of `mode: observe` for all policies, those that are set nowhere
             has_canary = policy not in fields.whole_topic
-            found.append(as_row(key, str(mode), figures, self._rollouts.settings, has_canary=has_canary))
-        return found
+            rows.append(as_row(key, str(mode), figures, self._rollouts.settings, has_canary=has_canary))
+        return rows
 
     def promoting(self, asked: Promotion) -> list[Wanted]:
         """The change that promotes a policy.

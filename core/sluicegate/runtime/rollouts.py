@@ -101,10 +101,10 @@ class Rollouts:
             key = mode_key(rule)
             if kind is ModeKind.ENFORCE and promoted_s.get(key, window_s) >= window_s:
                 continue
-            found = self._figures(rule, now_s)
-            is_known = found.seconds >= min(_LEAST_S, window_s / 4) and found.asked >= _LEAST_ASKED
-            if is_known and found.share > self.settings.budget:
-                yield found
+            figures = self._figures(rule, now_s)
+            is_known = figures.seconds >= min(_LEAST_S, window_s / 4) and figures.asked >= _LEAST_ASKED
+            if is_known and figures.share > self.settings.budget:
+                yield figures
 
     def _sample(self, followed: _Followed, now_s: float) -> None:
         window_s = self.settings.window / 1000

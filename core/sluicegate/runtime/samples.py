@@ -119,16 +119,16 @@ class TopicSamples:
 
     async def _sample_named(self, states: Mapping[str, TopicState], now_ns: int) -> dict[str, dict[str, Any]]:
         """The samples of all topics with a name."""
-        found: dict[str, dict[str, Any]] = {}
+        samples: dict[str, dict[str, Any]] = {}
         for place, topic in enumerate(sorted(self._named & states.keys())):
             if (state := states.get(topic)) is not None:
                 self._look(topic, state)
-                found[label(topic)] = self._sample(topic, state, now_ns)
+                samples[label(topic)] = self._sample(topic, state, now_ns)
             if place % _SAMPLES_AT_ONCE == _SAMPLES_AT_ONCE - 1:
                 await asyncio.sleep(0)
         for topic in self._use.keys() - self._named:
             del self._use[topic]
-        return found
+        return samples
 
     def _take(self, topic: str, state: TopicState) -> None:
         """Look at a topic: name it while names are free, else add it to `other`."""
@@ -263,14 +263,14 @@ def _holds(state: TopicState) -> dict[tuple[str, int], int]:
 
 
 def _by_kind(holds: Mapping[tuple[str, int], int]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
+    by_kind: dict[str, list[int]] = {}
     for (kind, slot), number in holds.items():
-        found.setdefault(kind, [0] * (_HOLD_SUM + 1))[slot] = number
-    return found
+        by_kind.setdefault(kind, [0] * (_HOLD_SUM + 1))[slot] = number
+    return by_kind
 
 
 def _consumers(state: TopicState) -> dict[str, int]:
-    counts = Counter({name: len(found.consumers) for name, found in state.subscriptions.items()})
+    counts = Counter({name: len(each.consumers) for name, each in state.subscriptions.items()})
     named = {label(name): count for name, count in counts.most_common(SUBSCRIPTIONS)}
     if len(counts) > len(named):
         named[OTHER] = counts.total() - sum(named.values())

@@ -17,9 +17,9 @@ def log_unraisable() -> None:
     sys.unraisablehook = _log
 
 
-def _log(found: Any) -> None:
+def _log(event: Any) -> None:
     """Log one exception. The hook must not keep references to its objects.
 
-    :param found: a `sys.UnraisableHookArgs`.
+    :param event: a `sys.UnraisableHookArgs`.
     """
-    log.warning("exception without a caller: %s: %s", found.exc_type.__name__, found.exc_value)
+    log.warning("exception without a caller: %s: %s", event.exc_type.__name__, event.exc_value)

@@ -45,7 +45,7 @@ _COUNTS: Mapping[str, Callable[[TopicState], int]] = {
     "max_subscriptions_per_topic": lambda state: state.subscription_count,
     "max_consumers_per_topic": lambda state: state.consumer_count,
     "max_consumers_per_subscription": _most(lambda subscription: len(subscription.consumers)),
-    "max_unacked_messages_per_consumer": _most(lambda found: max(found.unacked.values(), default=0)),
+    "max_unacked_messages_per_consumer": _most(lambda each: max(each.unacked.values(), default=0)),
 }
 
 
@@ -90,7 +90,7 @@ class TopicUse:
             state.dispatched_bytes - state.exempt_dispatched_bytes,
         )
         known, self._of_subscriptions = self._of_subscriptions, {}
-        limited = (found for found in tuple(state.subscriptions.values()) if found.limiters)
+        limited = (each for each in tuple(state.subscriptions.values()) if each.limiters)
         for subscription in islice(limited, SUBSCRIPTIONS):
             for key, limiter in subscription.limiters.items():
                 before = known.get((subscription.name, key))
@@ -113,8 +113,8 @@ class TopicUse:
         if (recent := self._of_topic.get(key)) is not None:
             return round(recent.rates(seconds)[by_bytes], 3)
         keys = {limit.mode.own(name) for name in (key, limit.policy)}
-        found = (recent for (_, of), (_, recent) in self._of_subscriptions.items() if of in keys)
-        return round(max((recent.rates(seconds)[by_bytes] for recent in found), default=0.0), 3)
+        used = (recent for (_, of), (_, recent) in self._of_subscriptions.items() if of in keys)
+        return round(max((recent.rates(seconds)[by_bytes] for recent in used), default=0.0), 3)
 
     def _in_force(self, limit: Limit, limits: Limits) -> float:
         """What factors and adaptive throttling leave of a rate; they reduce publishing alone."""
@@ -136,12 +136,12 @@ def utilization(use: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, flo
     :return: by `rate_type` and window (`1s`, `10s`). A limit of 0, while a factor pauses publishing, is used
         whole.
     """
-    found: dict[str, dict[str, float]] = {}
+    shares: dict[str, dict[str, float]] = {}
     for policy, (key, _) in _RATES.items():
         if (limit := use.get(policy)) is None:
             continue
-        of_type = found.setdefault(RATE_TYPES[key], {"1s": 0.0, "10s": 0.0})
+        of_type = shares.setdefault(RATE_TYPES[key], {"1s": 0.0, "10s": 0.0})
         for window in of_type:
             percent = 100 * limit[f"used_{window}"] / limit["in_force"] if limit["in_force"] else 100.0
             of_type[window] = max(of_type[window], round(percent, 3))
-    return found
+    return shares

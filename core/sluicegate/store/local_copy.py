@@ -41,8 +41,8 @@ class LocalCopy:
 
     def __init__(self, path: Path, url: str) -> None:
         self.path = path
-        found = _PLACE.match(url)
-        self._place = found["scheme"] + found["place"] if found is not None else ""
+        match = _PLACE.match(url)
+        self._place = match["scheme"] + match["place"] if match is not None else ""
 
     def write(self, state: StoreState) -> None:
         """Replace the copy atomically, even if this process or the host crashes.
@@ -84,12 +84,12 @@ class LocalCopy:
         if len(text) > _MOST_BYTES:
             raise ValueError(f"it has more than {_MOST_BYTES} bytes")
         try:
-            found = json.loads(text)
-            if found["format"] != _FORMAT:
-                raise ValueError(f"its format is {found['format']!r}, expected {_FORMAT}")
-            place, version, at_s = str(found["store"]), int(found["version"]), float(found["at"])
-            facts = {str(key): str(value) for key, value in found["facts"].items()}
-            layers = _layers(found["settings"])
+            saved = json.loads(text)
+            if saved["format"] != _FORMAT:
+                raise ValueError(f"its format is {saved['format']!r}, expected {_FORMAT}")
+            place, version, at_s = str(saved["store"]), int(saved["version"]), float(saved["at"])
+            facts = {str(key): str(value) for key, value in saved["facts"].items()}
+            layers = _layers(saved["settings"])
         except (KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
             raise ValueError(f"it is damaged ({error!r})") from error
         if place != self._place:

@@ -199,12 +199,12 @@ def flattened(layers: Iterable[PolicyLayer]) -> Iterator[tuple[Key, Setting]]:
 
 def grouped(settings: Iterable[tuple[Key, Setting]]) -> tuple[PolicyLayer, ...]:
     """The inverse of `flattened`; layers and their fields are sorted."""
-    found: dict[tuple[Level, str, str], tuple[dict[str, Setting], dict[str, Setting]]] = {}
+    by_place: dict[tuple[Level, str, str], tuple[dict[str, Setting], dict[str, Setting]]] = {}
     for (level, name, field, broker), setting in sorted(settings, key=lambda each: each[0].field):
-        parts = found.setdefault((level, name, broker), ({}, {}))
+        parts = by_place.setdefault((level, name, broker), ({}, {}))
         parts[field.startswith(CEILING)][field.removeprefix(CEILING)] = setting
     return tuple(
-        PolicyLayer(level, name, *parts, broker) for (level, name, broker), parts in sorted(found.items())
+        PolicyLayer(level, name, *parts, broker) for (level, name, broker), parts in sorted(by_place.items())
     )
 
 
@@ -234,8 +234,8 @@ def differences(edits: Iterable[Edit], old: Callable[[Key], PolicyValue | None])
 
     :param old: the value of a key; None if it is not set.
     """
-    found = ((edit, old(edit.key)) for edit in edits)
-    return tuple(Change(edit.key, value, edit.value) for edit, value in found if not _same(value, edit.value))
+    pairs = ((edit, old(edit.key)) for edit in edits)
+    return tuple(Change(edit.key, value, edit.value) for edit, value in pairs if not _same(value, edit.value))
 
 
 def refuse_conflict(expected: int | None, version: int) -> None:

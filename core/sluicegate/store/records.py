@@ -25,11 +25,11 @@ def decoded_row(text: bytes) -> Row:
 
     :raises ValueError: if the text is not a setting.
     """
-    found = _loads(text)
-    value, version = found.get("value"), found.get("version")
+    fields = _loads(text)
+    value, version = fields.get("value"), fields.get("version")
     if not isinstance(value, int | float | str) or isinstance(version, bool) or not isinstance(version, int):
         raise ValueError("it has no value, or no version")
-    return Row(_key(found), value, version)
+    return Row(_key(fields), value, version)
 
 
 def encoded_revision(revision: Revision) -> bytes:
@@ -44,37 +44,37 @@ def decoded_revision(text: bytes) -> Revision:
 
     :raises ValueError: if the text is not a history entry.
     """
-    found = _loads(text)
-    changes = found.get("changes")
+    fields = _loads(text)
+    changes = fields.get("changes")
     if not isinstance(changes, list):
         raise ValueError("it has no changes")
     try:
-        number = int(str(found["number"]))
+        number = int(str(fields["number"]))
     except KeyError:
         raise ValueError("it has no number") from None
-    actor, reason, at, policies = (str(found.get(key, "")) for key in ("actor", "reason", "at", "policies"))
+    actor, reason, at, policies = (str(fields.get(key, "")) for key in ("actor", "reason", "at", "policies"))
     decoded = tuple(_change(each) for each in changes)
-    return Revision(number, Author(actor, reason), at, decoded, policies, bool(found.get("is_of_file")))
+    return Revision(number, Author(actor, reason), at, decoded, policies, bool(fields.get("is_of_file")))
 
 
-def _change(found: object) -> Change:
-    if not isinstance(found, dict):
+def _change(row: object) -> Change:
+    if not isinstance(row, dict):
         raise ValueError("a change of it is not a JSON object")
-    return Change(_key(found), _value(found.get("old")), _value(found.get("new")))
+    return Change(_key(row), _value(row.get("old")), _value(row.get("new")))
 
 
-def _value(found: object) -> PolicyValue | None:
-    if found is not None and not isinstance(found, int | float | str):
+def _value(value: object) -> PolicyValue | None:
+    if value is not None and not isinstance(value, int | float | str):
         raise ValueError("its value is not a policy value")
-    return found
+    return value
 
 
 def _key_json(key: Key) -> dict[str, object]:
     return {**key._asdict(), "level": key.level.label}
 
 
-def _key(found: Mapping[str, object]) -> Key:
-    return Key(_level(found), str(found.get("name", "")), _field(found), str(found.get("broker", "")))
+def _key(fields: Mapping[str, object]) -> Key:
+    return Key(_level(fields), str(fields.get("name", "")), _field(fields), str(fields.get("broker", "")))
 
 
 def _dumps(fields: Mapping[str, Any]) -> bytes:
@@ -83,23 +83,23 @@ def _dumps(fields: Mapping[str, Any]) -> bytes:
 
 def _loads(text: bytes) -> dict[str, object]:
     try:
-        found = json.loads(text)
+        fields = json.loads(text)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
-    if not isinstance(found, dict):
+    if not isinstance(fields, dict):
         raise ValueError("it is not a JSON object")
-    return found
+    return fields
 
 
-def _level(found: Mapping[str, object]) -> Level:
-    level = LEVELS.get(str(found.get("level")))
+def _level(fields: Mapping[str, object]) -> Level:
+    level = LEVELS.get(str(fields.get("level")))
     if level is None:
         raise ValueError(f"its level is not one of {', '.join(LEVELS)}")
     return level
 
 
-def _field(found: Mapping[str, object]) -> str:
-    field = found.get("field")
+def _field(fields: Mapping[str, object]) -> str:
+    field = fields.get("field")
     if not isinstance(field, str) or not field:
         raise ValueError("it has no field")
     return field

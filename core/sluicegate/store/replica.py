@@ -109,17 +109,17 @@ class Replica:
         self._tasks[name] = asyncio.get_running_loop().create_task(work)
 
     async def _follow(self) -> None:
-        async for found in follow(self._metadata, self._prefix, self._lost):
+        async for seen in follow(self._metadata, self._prefix, self._lost):
             with self._changed:
-                if isinstance(found, Listing):
+                if isinstance(seen, Listing):
                     self._rows.clear()
                     self._unreadable.clear()
                     self._version = None
-                    for entry in found.entries:
+                    for entry in seen.entries:
                         self._apply(entry.key, entry)
                     self._confirmed = monotonic()
                 else:
-                    for event in found:
+                    for event in seen:
                         self._apply(event.key, event.entry)
                 self._changed.notify_all()
 

@@ -103,9 +103,9 @@ class SharedStore(PolicyStore):
 
         async def read() -> list[Revision]:
             listed = (await self._keys.list(f"{self._prefix}/history/")).entries
-            found = [entry for entry in listed if before is None or entry.key < self._line(before)]
+            entries = [entry for entry in listed if before is None or entry.key < self._line(before)]
             try:
-                return [decoded_revision(entry.value) for entry in found[-limit:][::-1]]
+                return [decoded_revision(entry.value) for entry in entries[-limit:][::-1]]
             except ValueError as error:
                 message = f"{self._place} holds a history that cannot be read ({error})"
                 raise StoreError(message, "delete the damaged keys") from error
@@ -141,8 +141,8 @@ class SharedStore(PolicyStore):
     def facts(self, prefix: str) -> Mapping[str, str]:
         """Read all facts whose keys start with a prefix."""
         start = len(self._fact(""))
-        found = self._run(self._keys.list(self._fact(prefix))).entries
-        return {entry.key[start:]: entry.value.decode(errors="replace") for entry in found}
+        entries = self._run(self._keys.list(self._fact(prefix))).entries
+        return {entry.key[start:]: entry.value.decode(errors="replace") for entry in entries}
 
     def close(self) -> None:
         """Close the connection and stop the thread. Further calls have no effect."""
@@ -184,12 +184,12 @@ class SharedStore(PolicyStore):
 
         async def attempt(version: int, last: Entry | None) -> int | None:
             refuse_conflict(expected, version)
-            found = {key: await self._keys.get(place) for key, place in keys.items()}
-            old = {key: decoded_row(each.value).value for key, each in found.items() if each is not None}
+            entries = {key: await self._keys.get(place) for key, place in keys.items()}
+            old = {key: decoded_row(each.value).value for key, each in entries.items() if each is not None}
             changes = differences(edits, old.get)
             if not changes:
                 return version
-            conditions = [_unchanged(keys[change.key], found[change.key]) for change in changes]
+            conditions = [_unchanged(keys[change.key], entries[change.key]) for change in changes]
             written = [_written(keys[change.key], change, version + 1) for change in changes]
             revision = Revision(version + 1, author, now_text(), changes, policies)
             return await self._commit(revision, last, conditions, written)

@@ -74,11 +74,11 @@ class SqliteFile:
         """
         with self._lock:
             try:
-                found = self._identity()
-                if found is None and self._file is not None:
+                identity = self._identity()
+                if identity is None and self._file is not None:
                     # A new, empty file in its place would silently remove all policies.
                     raise FileNotFoundError("it no longer exists")
-                if self._connection is None or self._file != found:
+                if self._connection is None or self._file != identity:
                     self.disconnect()
                     self._connect()
                 assert self._connection is not None  # noqa: S101 - _connect sets it or raises
@@ -94,11 +94,11 @@ class SqliteFile:
         self._connection = sqlite3.connect(
             self._path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
         )
-        found = self._connection.execute("PRAGMA user_version").fetchone()[0]
-        if found not in (0, self._version):
-            raise ValueError(f"its schema has version {found}, this program knows {self._version}")
+        version = self._connection.execute("PRAGMA user_version").fetchone()[0]
+        if version not in (0, self._version):
+            raise ValueError(f"its schema has version {version}, this program knows {self._version}")
         use_wal(self._connection, _BUSY_S)
-        if found == 0:
+        if version == 0:
             self._connection.executescript(
                 f"BEGIN IMMEDIATE; {self._schema} PRAGMA user_version = {self._version}; COMMIT;"
             )
@@ -114,10 +114,10 @@ class SqliteFile:
 
     def _identity(self) -> tuple[int, int] | None:
         try:
-            found = self._path.stat()
+            status = self._path.stat()
         except FileNotFoundError:
             return None
-        return (found.st_dev, found.st_ino)
+        return (status.st_dev, status.st_ino)
 
     def _explain(self, error: Exception) -> StoreError:
         store = f"{self._name} {str(self._path)!r}"

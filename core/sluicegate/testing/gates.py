@@ -79,11 +79,11 @@ def build_gate(
     :raises pydantic.ValidationError: if a value does not fit.
     :raises PluginFaultError: if a plugin gives what a gateway could not use.
     """
-    found = plugins_of(plugins, builtin=builtin)
+    loaded = plugins_of(plugins, builtin=builtin)
     compiler = GateCompiler(
-        found,
+        loaded,
         lambda _: topic,
-        PolicySet(1, _layers(policies, PolicyFields.of(found.policy_models), topic), observe_only),
+        PolicySet(1, _layers(policies, PolicyFields.of(loaded.policy_models), topic), observe_only),
         sink if sink is not None else RecordingSink(),
         faults if faults is not None else failing_faults(),
         slow_ms=0,

@@ -38,5 +38,5 @@ def test_a_stretch_without_an_answer_keeps_the_latency_before() -> None:
 def test_the_last_error_of_the_noisy_producer_is_kept_with_its_client() -> None:
     record = played()
     record.take_noisy([], [], "", "noisy-1")
-    assert (record.told, record.told_client) == ("[Error 44]", "noisy-1")
+    assert (record.refusal, record.refused_client) == ("[Error 44]", "noisy-1")
     assert min(record.refused) >= LIMIT

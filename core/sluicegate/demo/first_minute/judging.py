@@ -51,7 +51,7 @@ def judge(record: Record, limit: int, wait_s: float) -> Result:
         problems.append(f"the neighbour did not recover: {_change(during, after)}")
     if acknowledged > most:
         problems.append(f"{acknowledged} messages of the noisy producer passed, and {most:.0f} may")
-    if not record.told:
+    if not record.refusal:
         problems.append("the noisy producer's client was told nothing")
     return Result(
         before,
@@ -74,5 +74,5 @@ def _change(first: Latency, second: Latency) -> str:
 
 def ms(seconds: float) -> str:
     """A latency in words, such as `1,013 ms`."""
-    found = seconds * 1_000
-    return f"{found:.1f} ms" if 0 < found < 10 else f"{found:,.0f} ms"
+    millis = seconds * 1_000
+    return f"{millis:.1f} ms" if 0 < millis < 10 else f"{millis:,.0f} ms"

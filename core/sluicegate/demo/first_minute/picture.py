@@ -135,12 +135,12 @@ def _names(record: Record, latency: _Panel, rate: _Panel) -> Iterator[str]:
     """The names of lines and bars, beside them."""
     assert record.noisy_at is not None and record.limited_at is not None  # noqa: S101, PT018 - it is over
     middle = (record.noisy_at + record.limited_at) / 2
-    found = record.latency(middle, record.limited_at)
-    low, high = latency.y(found.p50 * 1e3), latency.y(found.p99 * 1e3)
+    spread = record.latency(middle, record.limited_at)
+    low, high = latency.y(spread.p50 * 1e3), latency.y(spread.p99 * 1e3)
     yield _text(latency.x(middle), low + 20, "p50", "p50t")
     yield _text(latency.x(middle), high - 8, "p99", "p99t")
     yield _text(rate.x(record.noisy_at) + 4, rate.top - 6, "acknowledged", "minor")
-    yield _text(rate.x(record.limited_at) + 8, rate.top - 6, f"refused: {record.told}", "refusedt")
+    yield _text(rate.x(record.limited_at) + 8, rate.top - 6, f"refused: {record.refusal}", "refusedt")
 
 
 def _text(x: float, y: float, text: str, kind: str = "") -> str:

@@ -119,7 +119,7 @@ class Play:
             "neighbour": {"topic": shared.neighbour},
             "noisy": {"topic": shared.noisy, "producers": shared.producers, "workers": WORKERS},
         }
-        found = []
+        children = []
         for role, task in tasks.items():
             log = self.directory / f"{role}-{self.system}.log"
             module = "sluicegate.demo.first_minute.traffic"
@@ -127,43 +127,45 @@ class Play:
                 Child(f"{self.system}'s {role} client", module, [self.system], log)
             )
             await child.tell({"role": role, "address": self.address, **task})
-            found.append(child)
-        for child in found:
+            children.append(child)
+        for child in children:
             await child.hear("ready", _PATIENCE_S)
-        return found[0], found[1]
+        return children[0], children[1]
 
     async def _calibrate(self, neighbour: Child) -> Calibrated:
         self._enter("measuring how fast this machine is")
         await neighbour.tell({})
         await self._last(_CALIBRATION_S, 0.0)
-        found = Calibrated.by([latency for _, latency in self.record.neighbour])
-        await self.broker.tell({"bytes_per_second": found.bytes_per_second})
+        calibrated = Calibrated.by([latency for _, latency in self.record.neighbour])
+        await self.broker.tell({"bytes_per_second": calibrated.bytes_per_second})
         await self.broker.hear("slowed", _PATIENCE_S)
         self.record = Record(time.monotonic())
-        return found
+        return calibrated
 
     async def _lead(self, neighbour: Child, noisy: Child) -> Result:
-        found = self.calibrated = await self._calibrate(neighbour)
+        calibrated = self.calibrated = await self._calibrate(neighbour)
         record = self.record
         before, during, after = (
-            max(share * self.seconds, waits * found.wait_s)
+            max(share * self.seconds, waits * calibrated.wait_s)
             for share, waits in zip(_SHARES, _WAITS, strict=True)
         )
         self._enter("the neighbour alone")
         record.calm_at = await self._calm(before)
         record.noisy_at = self.now
         self._enter("the noisy producer publishes all it can")
-        await noisy.tell({"pause_s": found.wait_s})
-        await self._last(during, record.noisy_at + found.wait_s)
-        self.set_limit = await self._ask(*_limiting(self.shared.noisy, found.limit))
+        await noisy.tell({"pause_s": calibrated.wait_s})
+        await self._last(during, record.noisy_at + calibrated.wait_s)
+        self.set_limit = await self._ask(*_limiting(self.shared.noisy, calibrated.limit))
         record.limited_at = self.now
         self._enter("the noisy producer is limited")
-        await self._last(_SETTLING * found.wait_s, record.limited_at)
-        record.settled_at = await self._calm(max(after - _SETTLING * found.wait_s, 2 * found.wait_s))
+        await self._last(_SETTLING * calibrated.wait_s, record.limited_at)
+        record.settled_at = await self._calm(
+            max(after - _SETTLING * calibrated.wait_s, 2 * calibrated.wait_s)
+        )
         record.ended_at = self.now
         self.explained = await self._why()
         self._enter(OVER)
-        return judge(record, found.limit, found.wait_s)
+        return judge(record, calibrated.limit, calibrated.wait_s)
 
     async def _calm(self, seconds: float) -> float:
         """Let time pass, and more if something else on this machine held up the neighbour.
@@ -180,12 +182,12 @@ class Play:
 
     async def _why(self) -> Asked:
         """Ask why: by the decision's id, where the client's error has it, else by the client or the topic."""
-        _, marked, decision = self.record.told.partition("[sluicegate ")
+        _, marked, decision = self.record.refusal.partition("[sluicegate ")
         if marked:
             return await self._ask("explain", decision.partition("]")[0])
-        found = await ask(("explain", "--client", self.record.told_client), self.directory)
-        if found.code == 0:
-            return found
+        asked = await ask(("explain", "--client", self.record.refused_client), self.directory)
+        if asked.code == 0:
+            return asked
         # Clients of Pulsar have no id of their own.
         return await self._ask("explain", self.shared.noisy, "--broker", self.system)
 
@@ -216,13 +218,15 @@ class Play:
 
     async def _hear_neighbour(self, child: Child) -> None:
         while not self.has_ended:
-            found: dict[str, Any] = await child.hear("latencies", _PATIENCE_S, _raise)
-            self.record.take_neighbour(found["latencies"], found["errors"])
+            report: dict[str, Any] = await child.hear("latencies", _PATIENCE_S, _raise)
+            self.record.take_neighbour(report["latencies"], report["errors"])
 
     async def _hear_noisy(self, child: Child) -> None:
         while not self.has_ended:
-            found: dict[str, Any] = await child.hear("acknowledged", 10 * _PATIENCE_S, _raise)
-            self.record.take_noisy(found["acknowledged"], found["refused"], found["error"], found["client"])
+            report: dict[str, Any] = await child.hear("acknowledged", 10 * _PATIENCE_S, _raise)
+            self.record.take_noisy(
+                report["acknowledged"], report["refused"], report["error"], report["client"]
+            )
 
 
 def _limiting(topic: str, limit: int) -> tuple[str, ...]:

@@ -14,9 +14,9 @@ class Latency:
     p99: float
 
     @classmethod
-    def of(cls, found: Iterable[float]) -> "Latency":
+    def of(cls, latencies: Iterable[float]) -> "Latency":
         """Take the percentiles by the nearest rank; both are 0 of nothing."""
-        ranked = sorted(found)
+        ranked = sorted(latencies)
         return cls(len(ranked), percentile(ranked, 50), percentile(ranked, 99))
 
 
@@ -60,9 +60,9 @@ class Record:
     """When each of its messages was refused."""
     errors: list[str] = field(default_factory=list)
     """What the neighbour's client library raised."""
-    told: str = ""
+    refusal: str = ""
     """What the noisy producer's client library raised last."""
-    told_client: str = ""
+    refused_client: str = ""
     """The name of the producer that it told."""
     calm_at: float = 0.0
     """From when on the neighbour's figures without the noise count, in seconds since the start."""
@@ -79,12 +79,14 @@ class Record:
         self.neighbour += [(at - self.began, latency) for at, latency in acknowledged]
         self.errors += errors
 
-    def take_noisy(self, acknowledged: Iterable[float], refused: Iterable[float], told: str, by: str) -> None:
+    def take_noisy(
+        self, acknowledged: Iterable[float], refused: Iterable[float], message: str, by: str
+    ) -> None:
         """Add what the noisy producer's process reports, in monotonic time."""
         self.acknowledged += [at - self.began for at in acknowledged]
         self.refused += [at - self.began for at in refused]
-        if told:
-            self.told, self.told_client = told, by
+        if message:
+            self.refusal, self.refused_client = message, by
 
     def latency(self, begin: float, end: float) -> Latency:
         """Of the neighbour's messages that were acknowledged between two moments."""
@@ -96,13 +98,13 @@ class Record:
         :param until: seconds since the start.
         :param step: length of a stretch, in seconds.
         """
-        found: list[Point] = []
+        points: list[Point] = []
         for number in range(int(until / step)):
             begin, end = number * step, (number + 1) * step
             latency = self.latency(begin, end)
-            if not latency.count and found:
-                latency = found[-1].latency
-            found.append(
+            if not latency.count and points:
+                latency = points[-1].latency
+            points.append(
                 Point(
                     end,
                     latency,
@@ -110,7 +112,7 @@ class Record:
                     count(self.refused, begin, end) / step,
                 )
             )
-        return found
+        return points
 
 
 def count(times: Iterable[float], begin: float, end: float) -> int:

@@ -69,8 +69,8 @@ class _Minute:
             problems = [*result.problems]
             if others:
                 self._page.say("\nThe same on the others, side by side:", "bold")
-                found = await asyncio.gather(*(self._other(system) for system in others))
-                problems += [problem for each in found for problem in each]
+                results = await asyncio.gather(*(self._other(system) for system in others))
+                problems += [problem for each in results for problem in each]
         self._say_next(first)
         shown = f"{', '.join((first, *others))}, in {time.monotonic() - began:.0f} s"
         if not problems:
@@ -117,15 +117,15 @@ class _Minute:
     async def _other(self, system: str) -> list[str]:
         play = self._play(system, self._wanted.seconds * _OTHERS, lambda _: None)
         result = await play.run()
-        told = f"{play.record.told} ({self._demos[system].client})"
-        self._page.say(summary(system, result, told), "" if not result.problems else "bold red")
+        refusal = f"{play.record.refusal} ({self._demos[system].client})"
+        self._page.say(summary(system, result, refusal), "" if not result.problems else "bold red")
         return [f"{system}: {problem}" for problem in result.problems]
 
     def _say_more(self, play: Play, result: Result) -> None:
         page = self._page
         assert play.calibrated is not None and play.explained is not None  # noqa: S101, PT018 - it was played
-        told = f"{play.record.told} ({self._demos[play.system].client})"
-        page.say(summary(play.system, result, told), "bold")
+        refusal = f"{play.record.refusal} ({self._demos[play.system].client})"
+        page.say(summary(play.system, result, refusal), "bold")
         disk = play.calibrated.bytes_per_second / 1_000
         page.say(f"(The disk writes {disk:,.0f} kB/s, chosen by what this machine took at the start.)")
         page.say(f"\n$ {play.explained.line}", "bold green")

@@ -78,8 +78,8 @@ class Screen:
             yield Text(play.set_limit.text)
         else:
             yield Text(self._figures(play).strip())
-        if play.record.told:
-            yield Text(f"the noisy producer's client says: {play.record.told}", style="red")
+        if play.record.refusal:
+            yield Text(f"the noisy producer's client says: {play.record.refusal}", style="red")
 
     def _chart(self, play: Play) -> Iterator[Text]:
         until = 0.0 if play.calibrated is None else play.record.ended_at or play.now
@@ -94,16 +94,16 @@ class Screen:
             f"{play.now:4.0f} s  neighbour p50 {ms(latency.p50):>8}, p99 {ms(latency.p99):>8}   "
             f"noisy {passed:4.0f}/s acknowledged, {refused:3.0f}/s refused"
         )
-        return f"{text}: {play.record.told}" if play.record.told else text
+        return f"{text}: {play.record.refusal}" if play.record.refusal else text
 
 
-def summary(system: str, result: Result, told: str) -> str:
+def summary(system: str, result: Result, refusal: str) -> str:
     """One play as a line.
 
-    :param told: what the noisy producer's client raised, and the name of the client.
+    :param refusal: what the noisy producer's client raised, and the name of the client.
     """
     return (
         f"{system}: the neighbour's p99 {ms(result.before.p99)}, beside the noise {ms(result.during.p99)}, "
         f"after the command {ms(result.after.p99)}; the noisy one {result.rate_during:.0f}/s, then "
-        f"{result.rate_after:.0f}/s of {result.limit}/s, and told: {told}"
+        f"{result.rate_after:.0f}/s of {result.limit}/s, and told: {refusal}"
     )

@@ -50,9 +50,9 @@ class _Neighbour:
 
     def report(self) -> Mapping[str, Any]:
         """What is new."""
-        found = {"latencies": self._acknowledged, "errors": self._errors}
+        report = {"latencies": self._acknowledged, "errors": self._errors}
         self._acknowledged, self._errors = [], []
-        return found
+        return report
 
 
 class _Noisy:
@@ -85,14 +85,14 @@ class _Noisy:
 
     def report(self) -> Mapping[str, Any]:
         """What is new."""
-        found = {
+        report = {
             "acknowledged": self._acknowledged,
             "refused": self._refused,
             "error": self._error,
             "client": noisy_name(self._refused_worker),
         }
         self._acknowledged, self._refused = [], []
-        return found
+        return report
 
 
 def noisy_name(number: int) -> str:
@@ -126,14 +126,14 @@ async def _reporting(report: Callable[[], Mapping[str, Any]]) -> None:
 
 
 async def _run(system: str) -> None:
-    told = commands()
-    task = await anext(told)
+    messages = commands()
+    task = await anext(messages)
     async with demo_of(system).clients(task["address"]) as client:
         played = await _ROLES[task["role"]](client, task)
         say({"ready": True})
-        playing = asyncio.gather(played.play(**await anext(told)), _reporting(played.report))
+        playing = asyncio.gather(played.play(**await anext(messages)), _reporting(played.report))
         playing.add_done_callback(_failed)
-        await anext(told, None)
+        await anext(messages, None)
         # Without closing anything: client libraries would wait for brokers, and some abort.
         sys.stdout.flush()
         os._exit(0)

@@ -100,7 +100,7 @@ class Segment:
     """
 
     log: TopicLog
-    found: Mapping[str, Any]
+    report: Mapping[str, Any]
     burst_s: float
     at_once: int
 
@@ -118,14 +118,14 @@ class Segment:
         return [row for row in rows if self._has(row["time"].timestamp(), before_s)]
 
     def _has(self, at: float, before_s: float = 0.0) -> bool:
-        found: bool = self.found["begin"] - before_s <= at <= self.found["end"]
-        return found
+        is_within: bool = self.report["begin"] - before_s <= at <= self.report["end"]
+        return is_within
 
     def judge(self) -> Observation:
         """Compare its messages with the limits that were in effect."""
         rows = self.holds(before_s=_BEFORE_S)
-        name, admitted = self.found["name"], self.admitted
-        seconds = self.found["end"] - self.found["begin"]
+        name, admitted = self.report["name"], self.admitted
+        seconds = self.report["end"] - self.report["begin"]
         rate = sum(each.amount for each in admitted) / seconds
         if not rows:
             return Observation(Verdict.UNSATURATED, f"{name}: {rate:.0f}/s, nothing was held back")

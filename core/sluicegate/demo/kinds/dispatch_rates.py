@@ -135,7 +135,7 @@ def _judge_reading(policy: str, unit: str, *, named: bool = True) -> Judge:
             held = log.held("dispatch", policy, unit)
             return Observation(Verdict.RIGHT if held else Verdict.UNSATURATED, seen.text)
         of_each: Sequence[str | None] = log.subscriptions("dispatch") if is_apart and named else [None]
-        found = [
+        observations = [
             by_law(
                 seen,
                 limit,
@@ -146,7 +146,7 @@ def _judge_reading(policy: str, unit: str, *, named: bool = True) -> Judge:
             )
             for subscription in of_each
         ]
-        return worst(found) if found else Observation(Verdict.DIFFERENT, seen.text, seen.error)
+        return worst(observations) if observations else Observation(Verdict.DIFFERENT, seen.text, seen.error)
 
     return judge
 

@@ -76,16 +76,16 @@ def _different(came: Sequence[Message]) -> set[float]:
 
 
 async def _read(consumer: DemoConsumer, patience_s: float) -> list[Message]:
-    found: list[Message] = []
+    messages: list[Message] = []
     until = monotonic() + patience_s
-    while len(_different(found)) < _MESSAGES and monotonic() < until:
+    while len(_different(messages)) < _MESSAGES and monotonic() < until:
         message = await consumer.receive(_LOOK_S)
         if message is not None:
-            found.append(message)
+            messages.append(message)
             await consumer.acknowledge(message)
     if extra := await consumer.receive(_TWICE_S):
-        found.append(extra)
-    return found
+        messages.append(extra)
+    return messages
 
 
 def _judge(seen: Seen, log: TopicLog, in_order: bool) -> Observation:

@@ -45,7 +45,7 @@ def judged(text: str, faults: Sequence[str], too_slow: str, error: str) -> Obser
     return Observation(Verdict.RIGHT, text, error)
 
 
-def worst(found: Sequence[Observation]) -> Observation:
+def worst(observations: Sequence[Observation]) -> Observation:
     """The worst of several observations."""
     order = (Verdict.DIFFERENT, Verdict.UNSATURATED, Verdict.RIGHT)
-    return min(found, key=lambda each: order.index(each.verdict))
+    return min(observations, key=lambda each: order.index(each.verdict))

@@ -163,30 +163,33 @@ class AdaptiveController:
             self._transitions.ended(DEACTIVATED, topic, now_ns)
         elif topic.would and not settings.observe_only:
             self._rest(topic)
-        found = topic.evaluate(memory, backlog, settings, now_ns, learn=not was_active)
+        evaluation = topic.evaluate(memory, backlog, settings, now_ns, learn=not was_active)
         change: Change | None = None
-        if found.step is Step.THROTTLE:
-            change = self._throttle(topic, found, settings, now_ns)
-        elif found.step is Step.RELEASE:
+        if evaluation.step is Step.THROTTLE:
+            change = self._throttle(topic, evaluation, settings, now_ns)
+        elif evaluation.step is Step.RELEASE:
             change = self._release(topic, now_ns)
         return partial(topic.limiter.release, now_ns) if lifted else change
 
     def _throttle(
-        self, topic: ThrottledTopic, found: Evaluation, settings: Settings, now_ns: int
+        self, topic: ThrottledTopic, evaluation: Evaluation, settings: Settings, now_ns: int
     ) -> Change | None:
-        topic.messages_per_s, topic.bytes_per_s = found.messages_per_s, found.bytes_per_s
+        topic.messages_per_s, topic.bytes_per_s = evaluation.messages_per_s, evaluation.bytes_per_s
         if settings.observe_only:
             topic.would = True
-            self._transitions.began(WOULD_ACTIVATE, topic, found, settings, now_ns)
+            self._transitions.began(WOULD_ACTIVATE, topic, evaluation, settings, now_ns)
             return None
         if not topic.active:
             topic.active = True
             self._metrics.activations.inc()
-            self._transitions.began(ACTIVATED, topic, found, settings, now_ns)
-        elif topic.at_floor(found, settings):
-            self._transitions.began(CLAMPED, topic, found, settings, now_ns)
-        why = f"memory pressure {found.memory_pressure:.2f}, backlog pressure {found.backlog_pressure:.2f}"
-        rates = (found.messages_per_s, found.bytes_per_s, why)
+            self._transitions.began(ACTIVATED, topic, evaluation, settings, now_ns)
+        elif topic.at_floor(evaluation, settings):
+            self._transitions.began(CLAMPED, topic, evaluation, settings, now_ns)
+        why = (
+            f"memory pressure {evaluation.memory_pressure:.2f}, "
+            f"backlog pressure {evaluation.backlog_pressure:.2f}"
+        )
+        rates = (evaluation.messages_per_s, evaluation.bytes_per_s, why)
         if rates == topic.applied:
             return None
         topic.applied = rates

@@ -47,7 +47,7 @@ class Status:
         if self._stored_ns is not None and now_ns - self._stored_ns < _EVERY_NS:
             return
         throttled = [topic for topic in topics if topic.active or topic.would]
-        found = {
+        state = {
             "observe_only": settings.observe_only,
             "memory_pressure": round(memory, 2),
             "throttled": sum(topic.active for topic in throttled),
@@ -58,10 +58,10 @@ class Status:
             "sources": {each.source.name: each.problem or "known" for each in readings.all},
             "topics": {topic.name: _numbers(topic) for topic in throttled[:_MOST_TOPICS]},
         }
-        if found != self._last:
-            self._last = found
+        if state != self._last:
+            self._last = state
             self._stored_ns = now_ns
-            self._context.remember(KEY, json.dumps({"at_ms": self._context.wall_ms(), **found}))
+            self._context.remember(KEY, json.dumps({"at_ms": self._context.wall_ms(), **state}))
 
 
 def _numbers(topic: ThrottledTopic) -> dict[str, float]:

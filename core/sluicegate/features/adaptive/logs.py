@@ -29,12 +29,17 @@ class TransitionLog:
         self._line_limiter = LineLimiter(EVERY_NS)
 
     def began(
-        self, transition: str, topic: "ThrottledTopic", found: "Evaluation", settings: "Settings", now_ns: int
+        self,
+        transition: str,
+        topic: "ThrottledTopic",
+        evaluation: "Evaluation",
+        settings: "Settings",
+        now_ns: int,
     ) -> None:
         """Log a transition under pressure: ACTIVATED, WOULD_ACTIVATE or CLAMPED."""
         if self._line_limiter.passes((topic.name, transition), now_ns) is not None:
             level = logging.WARNING if transition == CLAMPED else logging.INFO
-            details = _details(topic, found, settings)
+            details = _details(topic, evaluation, settings)
             self._log.log(level, "[AdaptiveThrottle] %s topic=%s %s", transition, topic.name, details)
 
     def ended(self, transition: str, topic: "ThrottledTopic", now_ns: int) -> None:
@@ -55,16 +60,16 @@ def _natural(topic: "ThrottledTopic") -> str:
     return f"naturalMsgRate={natural.messages_per_s:.1f}/s naturalByteRate={natural.bytes_per_s:.0f}/s"
 
 
-def _details(topic: "ThrottledTopic", found: "Evaluation", settings: "Settings") -> str:
-    quota = found.backlog_quota_bytes
-    percent = f"{100 * found.backlog_bytes / quota:.1f}%" if quota > 0 else "N/A"
-    factor = 1.0 - found.pressure * (1.0 - settings.min_rate_factor)
+def _details(topic: "ThrottledTopic", evaluation: "Evaluation", settings: "Settings") -> str:
+    quota = evaluation.backlog_quota_bytes
+    percent = f"{100 * evaluation.backlog_bytes / quota:.1f}%" if quota > 0 else "N/A"
+    factor = 1.0 - evaluation.pressure * (1.0 - settings.min_rate_factor)
     return (
         f"{_natural(topic)} "
-        f"effectiveMsgRate={found.messages_per_s}/s effectiveByteRate={found.bytes_per_s}/s "
-        f"rateFactor={factor:.3f} pressureFactor={found.pressure:.3f} "
-        f"memoryPressure={found.memory_pressure:.3f} "
-        f"backlogPressure={found.backlog_pressure:.3f} backlogBytes={found.backlog_bytes:.0f} "
+        f"effectiveMsgRate={evaluation.messages_per_s}/s effectiveByteRate={evaluation.bytes_per_s}/s "
+        f"rateFactor={factor:.3f} pressureFactor={evaluation.pressure:.3f} "
+        f"memoryPressure={evaluation.memory_pressure:.3f} "
+        f"backlogPressure={evaluation.backlog_pressure:.3f} backlogBytes={evaluation.backlog_bytes:.0f} "
         f"backlogQuotaBytes={quota:.0f} backlogPct={percent} minRateFactor={settings.min_rate_factor:g} "
         f"maxRateChangeFactor={settings.max_rate_change_factor:g}"
     )

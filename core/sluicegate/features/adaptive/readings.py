@@ -73,18 +73,18 @@ class SourceReading:
             if self.known:
                 self.problem = ""
 
-    def _take(self, found: object) -> None:
+    def _take(self, value: object) -> None:
         if self.source.kind == "backlog":
-            if not isinstance(found, Mapping):
-                raise TypeError(f"expected backlogs by topic, got {found!r}")
-            self.backlogs = found
+            if not isinstance(value, Mapping):
+                raise TypeError(f"expected backlogs by topic, got {value!r}")
+            self.backlogs = value
         else:
-            if found is None:
+            if value is None:
                 self._failed("unknown")
                 return
-            if not isinstance(found, int | float) or not isfinite(found) or found < 0:
-                raise ValueError(f"expected a share of 0 or more, got {found!r}")
-            self.memory = float(found)
+            if not isinstance(value, int | float) or not isfinite(value) or value < 0:
+                raise ValueError(f"expected a share of 0 or more, got {value!r}")
+            self.memory = float(value)
         self.known = True
 
     def _failed(self, problem: str) -> None:
@@ -131,11 +131,11 @@ class Readings:
         worst: Backlog | None = None
         for reading in self._backlogs:
             for name in names:
-                found = reading.backlogs.get(name)
-                if found is None:
+                backlog = reading.backlogs.get(name)
+                if backlog is None:
                     continue
-                if worst is None or _share(found) > _share(worst):
-                    worst = found
+                if worst is None or _share(backlog) > _share(worst):
+                    worst = backlog
                 break
         return worst
 

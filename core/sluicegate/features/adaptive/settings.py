@@ -129,8 +129,8 @@ class Settings:
         :raises ValueError: if they conflict.
         """
         values: Mapping[str, Any] = {**DEFAULTS, **policies.values}
-        for found in AdaptivePolicies.contradictions(values):
-            raise ValueError(f"{found.problem}; {found.remedy}")
+        for conflict in AdaptivePolicies.contradictions(values):
+            raise ValueError(f"{conflict.problem}; {conflict.remedy}")
         return cls(
             observe_only=bool(values[OBSERVE_ONLY]) or policies.observe_only,
             interval_ms=max(1, int(values[INTERVAL])),

@@ -127,9 +127,9 @@ class ThrottledTopic:
             next_rate(nbytes, self.bytes_per_s, pressure, least, step) if nbytes > 0 else 0,
         )
 
-    def at_floor(self, found: Evaluation, settings: Settings) -> bool:
+    def at_floor(self, evaluation: Evaluation, settings: Settings) -> bool:
         """True if an evaluation sets the lowest rate of the topic."""
         natural = self.natural.messages_per_s
-        return found.messages_per_s < natural and found.messages_per_s <= floor_rate(
+        return evaluation.messages_per_s < natural and evaluation.messages_per_s <= floor_rate(
             natural, settings.min_rate_factor
         )

@@ -104,9 +104,9 @@ def compare(own: Iterable[OwnSetting], gateway: Resolver, entry: Entry) -> list[
     :param own: the broker's settings; those without a policy are left out.
     :param gateway: the policies in force.
     """
-    found = [each for at_place in by_place(own, gateway, entry) for each in at_place]
+    compared = [each for at_place in by_place(own, gateway, entry) for each in at_place]
     order = list(Kind)
-    return sorted(found, key=lambda each: (order.index(each.kind), each.level, each.name, each.field))
+    return sorted(compared, key=lambda each: (order.index(each.kind), each.level, each.name, each.field))
 
 
 def by_place(own: Iterable[OwnSetting], gateway: Resolver, entry: Entry) -> Iterator[list[Difference]]:
@@ -135,8 +135,8 @@ def _layers(own: Iterable[OwnSetting]) -> tuple[PolicyLayer, ...]:
         if one.is_bound:
             ceilings.setdefault((one.level, one.name), {})[one.field] = setting
     return tuple(
-        PolicyLayer(level, name, found, ceilings.get((level, name), {}))
-        for (level, name), found in settings.items()
+        PolicyLayer(level, name, at_level, ceilings.get((level, name), {}))
+        for (level, name), at_level in settings.items()
     )
 
 
@@ -195,17 +195,17 @@ def _at_place(
 
 def _side_of(field: str, gateway: EffectivePolicies) -> Side:
     """The gateway's value of a field, and where it was set."""
-    found = gateway.provenance.get(field)
-    where = (found.ceiling or found.location or "built in") if found is not None else ""
+    origin = gateway.provenance.get(field)
+    where = (origin.ceiling or origin.location or "built in") if origin is not None else ""
     return Side(gateway.values.get(field), where)
 
 
 def _setting_of(field: str, broker: EffectivePolicies, own: Sequence[OwnSetting]) -> OwnSetting | None:
     """What the broker's value of a field was read from; None if it has none."""
-    found = broker.provenance.get(field)
-    if found is None:
+    origin = broker.provenance.get(field)
+    if origin is None:
         return None
-    return own[int(found.ceiling.rpartition(" ")[2] or found.location)]
+    return own[int(origin.ceiling.rpartition(" ")[2] or origin.location)]
 
 
 def _kind(field: str, ours: PolicyValue | None, theirs: PolicyValue, *, is_enforced: bool) -> Kind | None:

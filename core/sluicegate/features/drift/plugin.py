@@ -62,22 +62,22 @@ class DriftWatch:
         context = self._context
         try:
             async with asyncio.timeout(_TIMEOUT_S):
-                told = await self._driver.own_settings(context.config, context)
+                own = await self._driver.own_settings(context.config, context)
         except (OwnSettingsError, TimeoutError) as error:
             context.log.debug("the broker's own limits cannot be read: %s", error)
             self._metric.clear()
             return
-        numbers = await self._count(told)
+        numbers = await self._count(own)
         for kind in Kind:
             self._metric.set(numbers[kind], kind.value)
 
-    async def _count(self, told: OwnSettings) -> Counter[Kind]:
+    async def _count(self, own: OwnSettings) -> Counter[Kind]:
         """Compare, with pauses, as the relay's thread needs the interpreter too."""
         entry = Entry.of(self._driver, self._context.config)
-        places = by_place(told.settings, self._context.resolver, entry)
+        places = by_place(own.settings, self._context.resolver, entry)
         numbers: Counter[Kind] = Counter()
-        for number, found in enumerate(places):
-            numbers.update(each.kind for each in found)
+        for number, compared in enumerate(places):
+            numbers.update(each.kind for each in compared)
             if number % _PLACES_AT_ONCE == 0:
                 await asyncio.sleep(_PAUSE_S)
         return numbers

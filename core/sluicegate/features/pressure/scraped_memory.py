@@ -57,7 +57,7 @@ class MetricsMemory:
         answer = await http_get(self._url, timeout_s=self._timeout_s, token=self._token, tls=self._tls)
         text = answer.decode("utf-8", errors="replace")
         for used, most in self._names:
-            found, bound = total(text, used), total(text, most)
-            if found is not None and bound is not None:
-                return found / bound if bound > 0 else 0.0
+            in_use, bound = total(text, used), total(text, most)
+            if in_use is not None and bound is not None:
+                return in_use / bound if bound > 0 else 0.0
         raise MetricsError(f"{shown_url(self._url)} has none of {', '.join(a.name for a, _ in self._names)}")

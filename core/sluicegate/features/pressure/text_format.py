@@ -24,11 +24,11 @@ class Selector:
 
         :raises ValueError: if it is malformed.
         """
-        found = _NAME.match(text.strip())
-        rest = text.strip()[found.end() :].strip() if found is not None else ""
-        if found is None or (rest and not (rest.startswith("{") and rest.endswith("}"))):
+        match = _NAME.match(text.strip())
+        rest = text.strip()[match.end() :].strip() if match is not None else ""
+        if match is None or (rest and not (rest.startswith("{") and rest.endswith("}"))):
             raise ValueError(f'{text!r} is not a series, expected name or name{{label="value"}}')
-        return cls(found.group(), tuple(labels_of(rest[1:-1]).items()))
+        return cls(match.group(), tuple(labels_of(rest[1:-1]).items()))
 
 
 def labels_of(text: str) -> dict[str, str]:
@@ -38,11 +38,11 @@ def labels_of(text: str) -> dict[str, str]:
     """
     labels, place = {}, 0
     while place < len(text.rstrip()):
-        found = _LABEL.match(text, place)
-        if found is None:
+        match = _LABEL.match(text, place)
+        if match is None:
             raise ValueError(f"cannot read the labels {text[:200]!r}")
-        labels[found.group(1)] = re.sub(r"\\.", lambda at: _ESCAPES.get(at[0], at[0]), found.group(2))
-        place = found.end()
+        labels[match.group(1)] = re.sub(r"\\.", lambda at: _ESCAPES.get(at[0], at[0]), match.group(2))
+        place = match.end()
     return labels
 
 
@@ -56,11 +56,11 @@ def series(text: str, name: str) -> Iterator[tuple[Mapping[str, str], float]]:
     while (start := text.find(name, start)) >= 0:
         begins_line = start == 0 or text[start - 1] == "\n"
         start += len(name)
-        found = _LINE.match(text, start) if begins_line else None
-        if found is None:
+        match = _LINE.match(text, start) if begins_line else None
+        if match is None:
             continue
         try:
-            yield labels_of(found.group(1) or ""), float(found.group(2))
+            yield labels_of(match.group(1) or ""), float(match.group(2))
         except ValueError:
             continue
 

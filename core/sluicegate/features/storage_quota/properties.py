@@ -38,7 +38,7 @@ def parse_properties(text: str, file: str, errors: list[Finding]) -> list[Proper
     :param errors: receives an error for each malformed property.
     :return: all properties in file order; of duplicate keys the last one, as in Java.
     """
-    found: dict[str, Property] = {}
+    properties: dict[str, Property] = {}
     for number, source, line in _logical_lines(text):
         key, value = _split(line)
         made = Property(key, value, number, source)
@@ -47,9 +47,9 @@ def parse_properties(text: str, file: str, errors: list[Finding]) -> list[Proper
         except ValueError:
             errors.append(made.error(file, r"an invalid \u escape", r"write \\ for a backslash"))
             continue
-        found.pop(made.key, None)
-        found[made.key] = made
-    return list(found.values())
+        properties.pop(made.key, None)
+        properties[made.key] = made
+    return list(properties.values())
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str, str]]:
@@ -74,9 +74,9 @@ def _is_continued(line: str) -> bool:
 
 def _split(line: str) -> tuple[str, str]:
     """Split key and value at the first `=`, `:` or space that is not escaped."""
-    found = re.match(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(.*)", line, re.DOTALL)
-    assert found is not None  # noqa: S101 - every part of it may be empty
-    return found[1], found[2]
+    match = re.match(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(.*)", line, re.DOTALL)
+    assert match is not None  # noqa: S101 - every part of it may be empty
+    return match[1], match[2]
 
 
 def _unescape(text: str) -> str:
@@ -85,12 +85,12 @@ def _unescape(text: str) -> str:
     :raises ValueError: if a \u is not followed by four digits, or is an unpaired surrogate.
     """
 
-    def resolve(found: re.Match[str]) -> str:
-        digits, letter = found[1], found[2]
+    def resolve(match: re.Match[str]) -> str:
+        digits, letter = match[1], match[2]
         if digits is None:
             return _ESCAPES.get(letter, letter)
         if _UNICODE.fullmatch(digits) is None:
-            raise ValueError(found[0])
+            raise ValueError(match[0])
         return chr(int(digits, 16))
 
     resolved = re.sub(r"\\(?:u(.{0,4})|(.))", resolve, text, flags=re.DOTALL)

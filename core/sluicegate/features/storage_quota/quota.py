@@ -129,21 +129,21 @@ class StorageQuota:
                 # First, because a source may deliver data only once, which a later error would lose.
                 if self._ask_active is not None:
                     self._active = frozenset(await self._ask_active())
-                found = await self._read()
+                usages = await self._read()
         except TimeoutError:
             self._fail(f"no answer within {seconds:g} s")
         except Exception as error:  # noqa: BLE001 - after any error the last state counts until it is stale
             self._fail(str(error) or type(error).__name__)
         else:
-            self._take(found)
+            self._take(usages)
 
-    def _take(self, found: Mapping[str, BrokerUsage]) -> None:
+    def _take(self, usages: Mapping[str, BrokerUsage]) -> None:
         if self._failed:
             self._context.log.info("storage usage can be read again")
         self._failed = ""
         self._metrics.connected(True)
         now_ms = self._context.wall_ms()
-        for broker, usage in found.items():
+        for broker, usage in usages.items():
             self.tracker.offer(broker, usage, now_ms, self._stale_ms)
 
     def _fail(self, text: str) -> None:

@@ -139,8 +139,8 @@ def problem_with(policies: EffectivePolicies) -> str:
 
 
 def _limits(policies: EffectivePolicies, kind: str) -> tuple[Limit, ...]:
-    found = ((limit_type, policies.number(f"storage_{kind}_{name}")) for name, limit_type in _TYPES.items())
-    return tuple(Limit(limit_type, _exact(level)) for limit_type, level in found if level)
+    levels = ((limit_type, policies.number(f"storage_{kind}_{name}")) for name, limit_type in _TYPES.items())
+    return tuple(Limit(limit_type, _exact(level)) for limit_type, level in levels if level)
 
 
 def _exact(level: float) -> Fraction:

@@ -52,15 +52,15 @@ def read_snapshot(value: bytes, key: str | None = None) -> Snapshot:
     :param key: the record's key, which must be the same broker; None if unknown.
     :raises SnapshotError: if the value does not follow the format.
     """
-    found = _object(_parse(value), "a snapshot")
-    broker_id = _text(found, "brokerId")
+    snapshot = _object(_parse(value), "a snapshot")
+    broker_id = _text(snapshot, "brokerId")
     if key is not None and key != broker_id:
         raise SnapshotError(f"brokerId {broker_id!r} does not match the key {key!r}")
-    volumes = found.get("volumes")
+    volumes = snapshot.get("volumes")
     if not isinstance(volumes, list):
         raise SnapshotError(f"volumes {_short(volumes)}, expected a list")
-    limits = Limits(_limit(found, "hardLimit"), _limit(found, "softLimit"))
-    usage = BrokerUsage(tuple(_volume(each) for each in volumes), _time(found), limits)
+    limits = Limits(_limit(snapshot, "hardLimit"), _limit(snapshot, "softLimit"))
+    usage = BrokerUsage(tuple(_volume(each) for each in volumes), _time(snapshot), limits)
     return Snapshot(broker_id, usage)
 
 
@@ -103,8 +103,8 @@ def _object(value: object, what: str) -> Mapping[str, Any]:
     return value
 
 
-def _text(found: Mapping[str, Any], name: str) -> str:
-    value = found.get(name)
+def _text(source: Mapping[str, Any], name: str) -> str:
+    value = source.get(name)
     if isinstance(value, str) and value:
         if len(value) > MAX_NAME:
             raise SnapshotError(f"{name} of {len(value)} characters, expected at most {MAX_NAME}")
@@ -114,8 +114,8 @@ def _text(found: Mapping[str, Any], name: str) -> str:
     raise SnapshotError(f"{name} is {_short(value)}, expected text")
 
 
-def _time(found: Mapping[str, Any]) -> int:
-    text = _text(found, "snapshotAt")
+def _time(source: Mapping[str, Any]) -> int:
+    text = _text(source, "snapshotAt")
     try:
         at = datetime.fromisoformat(text)
         return round((at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp() * 1000)
@@ -125,9 +125,9 @@ def _time(found: Mapping[str, Any]) -> int:
         ) from None
 
 
-def _limit(found: Mapping[str, Any], name: str) -> tuple[Limit, ...]:
+def _limit(source: Mapping[str, Any], name: str) -> tuple[Limit, ...]:
     """One limit, or none if the snapshot has no type for it."""
-    limit = _object(found.get(name), name)
+    limit = _object(source.get(name), name)
     kind = limit.get("type")
     if kind is None:
         return ()
@@ -145,9 +145,9 @@ def _limit(found: Mapping[str, Any], name: str) -> tuple[Limit, ...]:
 
 
 def _volume(value: object) -> Volume:
-    found = _object(value, "a volume")
-    capacity, consumed = (_whole(found.get(name), name) for name in ("capacity", "consumed"))
-    return Volume(_text(found, "volumeName"), capacity, consumed)
+    volume = _object(value, "a volume")
+    capacity, consumed = (_whole(volume.get(name), name) for name in ("capacity", "consumed"))
+    return Volume(_text(volume, "volumeName"), capacity, consumed)
 
 
 def _whole(value: object, what: str) -> int:

@@ -48,8 +48,8 @@ def import_strimzi(text: str, file: str) -> Imported:
     :raises ConfigErrors: for all invalid values, or if the file has no properties of the plug-in.
     """
     made = PolicyText(file)
-    found = parse_properties(text, file, made.errors)
-    own = {one.key.removeprefix(PREFIX): one for one in found if one.key.startswith(PREFIX)}
+    properties = parse_properties(text, file, made.errors)
+    own = {one.key.removeprefix(PREFIX): one for one in properties if one.key.startswith(PREFIX)}
     if not own and not made.errors:
         problem, remedy = "no property of the quota plug-in", f"its properties start with {PREFIX!r}"
         raise ConfigErrors([Finding(file, 0, 0, "", f"{problem} in {file!r}", remedy)])
@@ -62,7 +62,7 @@ def import_strimzi(text: str, file: str) -> Imported:
     if made.errors:
         raise ConfigErrors(made.errors)
     _fall_back(made, own)
-    others = [one for one in found if not one.key.startswith(PREFIX)]
+    others = [one for one in properties if not one.key.startswith(PREFIX)]
     idle = sum(line.startswith(f"# {PREFIX}") for line in made.limits) if made.is_off else 0
     return Imported(made.text(others), made.taken - idle, made.omitted + idle)
 
@@ -158,8 +158,8 @@ def _interval(made: PolicyText, one: Property) -> None:
 
 
 def _validity(made: PolicyText, one: Property) -> None:
-    found = _ISO_DURATION.fullmatch(one.value)
-    parts = {name: Decimal(text) for name, text in (found.groupdict() if found else {}).items() if text}
+    match = _ISO_DURATION.fullmatch(one.value)
+    parts = {name: Decimal(text) for name, text in (match.groupdict() if match else {}).items() if text}
     seconds = sum(
         parts.get(name, Decimal(0)) * unit for name, unit in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
     )

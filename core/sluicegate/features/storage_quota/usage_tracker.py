@@ -219,7 +219,7 @@ def judge_volume(broker: str, volume: Volume, *limits: Limits) -> VolumeVerdict:
     by_each = [(each.factor(volume), -each.state(volume), each) for each in limits if each]
     if not by_each:
         return VolumeVerdict(broker, volume, Limits(), 1.0, State.OPEN)
-    factor, state, chosen = min(by_each, key=lambda found: found[:2])
+    factor, state, chosen = min(by_each, key=lambda each: each[:2])
     return VolumeVerdict(broker, volume, chosen, factor, State(-state))
 
 

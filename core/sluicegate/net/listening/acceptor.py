@@ -82,10 +82,10 @@ class Acceptor:
         :raises OSError: if the address is not available; the text names it.
         """
         try:
-            found = await connections.loop.getaddrinfo(
+            infos = await connections.loop.getaddrinfo(
                 listener.host, listener.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
             )
-            family, _, _, _, address = found[0]
+            family, _, _, _, address = infos[0]
             bound = bind(listener.name, str(address[0]), int(address[1]), family, inherited)
         except OSError as error:
             raise refused_address(listener.name, listener.host, listener.port, error) from error

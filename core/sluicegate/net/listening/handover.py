@@ -183,13 +183,13 @@ def predecessors(place: Path, *, replace: bool) -> list[Predecessor]:
     :param place: the directory of their Unix sockets.
     :param replace: also take over from a running supervisor; else only from workers without one.
     """
-    found = []
+    running = []
     for path in sorted(place.glob(f"*{_SUFFIX}")):
         if path.stem == SUPERVISOR and not replace:
             continue
         if (predecessor := _ask(path)) is not None:
-            found.append(predecessor)
-    return found
+            running.append(predecessor)
+    return running
 
 
 def _ask(path: Path) -> Predecessor | None:
@@ -199,7 +199,7 @@ def _ask(path: Path) -> Predecessor | None:
         try:
             with _address(path) as address:
                 line.connect(address)
-            found = _receive_offer(line, undo)
+            predecessor = _receive_offer(line, undo)
         except ConnectionRefusedError:  # its process has ended
             with suppress(OSError):
                 path.unlink()
@@ -207,9 +207,9 @@ def _ask(path: Path) -> Predecessor | None:
         except (OSError, ValueError, KeyError) as error:
             log.warning("cannot take over from %s: %s", path, error)
             return None
-        if found is not None:
+        if predecessor is not None:
             undo.pop_all()
-        return found
+        return predecessor
 
 
 def _receive_offer(line: socket.socket, undo: ExitStack) -> Predecessor | None:
@@ -224,16 +224,16 @@ def _receive_offer(line: socket.socket, undo: ExitStack) -> Predecessor | None:
         log.debug("nothing is handed over: %s", message["refused"])
         return None
     ends, *lock = marks
-    found = Predecessor(message["pid"], Latch(ends), StateLock(lock[0]) if lock else None, line)
-    undo.callback(found.release)
-    if found.lock is not None:
-        undo.callback(found.lock.release)
+    predecessor = Predecessor(message["pid"], Latch(ends), StateLock(lock[0]) if lock else None, line)
+    undo.callback(predecessor.release)
+    if predecessor.lock is not None:
+        undo.callback(predecessor.lock.release)
     while (heard := descriptors.receive(line)) is not None:
         message, received = heard
         for (broker, name), descriptor in zip(message["listeners"], received, strict=True):
-            found.sockets.append((broker, name, socket.socket(fileno=descriptor)))
+            predecessor.sockets.append((broker, name, socket.socket(fileno=descriptor)))
         if message["is_last"]:
-            return found
+            return predecessor
     return None
 
 

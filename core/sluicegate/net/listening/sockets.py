@@ -57,8 +57,8 @@ def bind(
     :param inherited: where to look for it first.
     :raises OSError: if the address is not available.
     """
-    found = inherited.take(name, host, port) if inherited is not None else None
-    return found or socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    inherited_socket = inherited.take(name, host, port) if inherited is not None else None
+    return inherited_socket or socket.create_server((host, port), family=family, backlog=_BACKLOG)
 
 
 _REMEDIES = {
@@ -86,7 +86,7 @@ def passed_by_systemd(environ: Mapping[str, str] = os.environ) -> list[socket.so
     if environ.get("LISTEN_PID") != str(os.getpid()):
         return []
     count = int(environ.get("LISTEN_FDS", "0"))
-    found = [socket.socket(fileno=number) for number in range(_FIRST_PASSED, _FIRST_PASSED + count)]
-    for passed in found:
+    sockets = [socket.socket(fileno=number) for number in range(_FIRST_PASSED, _FIRST_PASSED + count)]
+    for passed in sockets:
         passed.set_inheritable(False)
-    return found
+    return sockets

@@ -91,8 +91,8 @@ def since(connection: sqlite3.Connection, prefix: str, after: int) -> tuple[int,
 def holds(connection: sqlite3.Connection, conditions: Sequence[Unchanged]) -> bool:
     """Whether all conditions of a transaction hold."""
     for condition in conditions:
-        found = get(connection, condition.key)
-        if (found.modified if found else 0) != condition.modified:
+        entry = get(connection, condition.key)
+        if (entry.modified if entry else 0) != condition.modified:
             return False
     return True
 
@@ -156,8 +156,8 @@ def revoke(connection: sqlite3.Connection, lease: int, kept: int) -> None:
 
 def next_expiry_ns(connection: sqlite3.Connection) -> int | None:
     """When the next lease expires; None if there is none."""
-    found: int | None = connection.execute("SELECT min(expires_ns) FROM lease").fetchone()[0]
-    return found
+    soonest_ns: int | None = connection.execute("SELECT min(expires_ns) FROM lease").fetchone()[0]
+    return soonest_ns
 
 
 def expire(connection: sqlite3.Connection, now_ns: int, kept: int) -> None:

@@ -114,10 +114,10 @@ class TableMetadata(ABC):
         try:
             while not self._is_closed:
                 changed.clear()
-                after, found = await self._since(prefix, after)
-                for events in found:
+                after, batches = await self._since(prefix, after)
+                for events in batches:
                     yield events
-                if not found:
+                if not batches:
                     await _wait(changed, self._poll_s)
         finally:
             self._changed.discard(changed)

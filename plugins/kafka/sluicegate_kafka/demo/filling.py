@@ -128,7 +128,7 @@ def _judge(seen: Seen, log: TopicLog) -> Observation:
     if not seen.met:
         return Observation(Verdict.DIFFERENT, seen.text, seen.error, drawn)
     segments = [Segment(log, found, _BURST_S, _AT_ONCE) for found in seen.facts["segments"]]
-    found = [_paused(each) if each.found["name"] == "pause" else each.judge() for each in segments]
+    found = [_paused(each) if each.report["name"] == "pause" else each.judge() for each in segments]
     factors = [row["factor"] for row in log.of("publish", "delay", "storage_quota")]
     if not factors or min(factors) > 0:
         found.append(
@@ -141,7 +141,7 @@ def _judge(seen: Seen, log: TopicLog) -> Observation:
 def _paused(segment: Segment) -> Observation:
     count = sum(each.amount for each in segment.admitted)
     text = f"pause: {count:.0f} messages passed"
-    if count and not segment.found["held"]:
+    if count and not segment.report["held"]:
         return Observation(Verdict.UNSATURATED, f"{text}, but the volume had room again meanwhile")
     return Observation(Verdict.DIFFERENT if count else Verdict.RIGHT, text)
 

@@ -131,7 +131,7 @@ def _judge(seen: Seen, log: TopicLog) -> Observation:
 def _free(segment: Segment) -> Observation:
     held = len(segment.holds(_POLICY))
     text = f"released: {len(segment.admitted)} messages passed and {held} were held"
-    if held and not segment.found["held"]:
+    if held and not segment.report["held"]:
         return Observation(Verdict.UNSATURATED, f"{text}, as the backlog had grown again")
     return Observation(Verdict.DIFFERENT if held else Verdict.RIGHT, text)
 

@@ -55,8 +55,8 @@ def volume_of(path: str) -> Volume:
     :raises StorageReadError: if it cannot be read.
     """
     try:
-        found = os.statvfs(path)
+        status = os.statvfs(path)
     except OSError as error:
         raise StorageReadError(f"{path}: {error.strerror}") from None
-    capacity = found.f_blocks * found.f_frsize
-    return Volume(path, capacity, capacity - found.f_bavail * found.f_frsize)
+    capacity = status.f_blocks * status.f_frsize
+    return Volume(path, capacity, capacity - status.f_bavail * status.f_frsize)

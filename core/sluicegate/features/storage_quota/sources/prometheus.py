@@ -59,7 +59,7 @@ class PrometheusSource:
             other = others[broker, name]
             used = other if config.consumed_query is not None else capacity - other
             volumes.setdefault(broker, []).append(Volume(name, capacity, used))
-        return {broker: BrokerUsage(tuple(found), at_ms) for broker, found in volumes.items()}
+        return {broker: BrokerUsage(tuple(of_broker), at_ms) for broker, of_broker in volumes.items()}
 
     async def _query(self, query: str) -> dict[_Key, int]:
         config = self._config
@@ -81,18 +81,18 @@ class PrometheusSource:
             )
         if len(data["result"]) > MAX_VOLUMES:
             raise StorageReadError(f"a query returns more than {MAX_VOLUMES} volumes")
-        found: dict[_Key, int] = {}
+        values: dict[_Key, int] = {}
         for series in data["result"]:
             key = self._key(series["metric"])
             value = float(series["value"][1])
             if not math.isfinite(value) or value < 0:
                 raise StorageReadError(f"broker {key[0]} volume {key[1]} has {value} bytes")
-            if key in found:
+            if key in values:
                 raise StorageReadError(
                     f"a query returns broker {key[0]} volume {key[1]} twice: sum it by labels"
                 )
-            found[key] = int(value)
-        return found
+            values[key] = int(value)
+        return values
 
     def _key(self, labels: Mapping[str, str]) -> _Key:
         config = self._config

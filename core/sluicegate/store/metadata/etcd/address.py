@@ -96,11 +96,11 @@ def etcd_address(url: str) -> EtcdAddress | None:
 
 
 def _member(text: str) -> str:
-    found = _MEMBER.fullmatch(text)
-    port = int(found[2] or DEFAULT_PORT) if found is not None else 0
-    if found is None or not 1 <= port <= 65_535:
+    match = _MEMBER.fullmatch(text)
+    port = int(match[2] or DEFAULT_PORT) if match is not None else 0
+    if match is None or not 1 <= port <= 65_535:
         raise StoreError(f"etcd member {text!r} is not host:port", _REMEDY)
-    return f"{found[1]}:{port}"
+    return f"{match[1]}:{port}"
 
 
 def _options(query: str, *, tls: bool) -> dict[str, str]:
@@ -121,12 +121,12 @@ def _options(query: str, *, tls: bool) -> dict[str, str]:
 
 
 def _timeout_s(text: str) -> float:
-    found = _TIMEOUT.fullmatch(text)
-    if found is None or int(found[1]) == 0:
+    match = _TIMEOUT.fullmatch(text)
+    if match is None or int(match[1]) == 0:
         raise StoreError(
             f"timeout {text!r} of an etcd URL is not a duration", "write for example 2s or 500ms"
         )
-    return int(found[1]) / (1000 if found[2] == "ms" else 1)
+    return int(match[1]) / (1000 if match[2] == "ms" else 1)
 
 
 def _read(path: str) -> bytes:

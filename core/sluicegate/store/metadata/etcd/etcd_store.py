@@ -59,7 +59,7 @@ class EtcdMetadata:
         while True:
             request = pb.RangeRequest(key=key, range_end=end, limit=_PAGE, revision=revision)
             answer = await self._connection.call(api.RANGE, request)
-            entries.extend(_entry(found) for found in answer.kvs)
+            entries.extend(_entry(pair) for pair in answer.kvs)
             revision = revision or answer.header.revision
             if not answer.more:
                 return Listing(revision, tuple(entries))
@@ -123,8 +123,8 @@ def _range(prefix: str) -> tuple[bytes, bytes]:
     return first or b"\0", end_of(first) or b"\0"
 
 
-def _entry(found: pb.KeyValue) -> Entry:
-    return Entry(key_text(found.key), found.value, found.create_revision, found.mod_revision, found.lease)
+def _entry(pair: pb.KeyValue) -> Entry:
+    return Entry(key_text(pair.key), pair.value, pair.create_revision, pair.mod_revision, pair.lease)
 
 
 def _compare(condition: Unchanged) -> pb.Compare:

@@ -93,12 +93,12 @@ class Watch:
 
     def _batches_in(self, answer: pb.WatchResponse) -> list[Batch]:
         self._raise_if_cancelled(answer)
-        found = []
+        batches = []
         for revision, events in groupby(answer.events, lambda event: event.kv.mod_revision):
             if revision > self._after:
                 self._after = revision
-                found.append(tuple(self._event(event) for event in events))
-        return found
+                batches.append(tuple(self._event(event) for event in events))
+        return batches
 
     def _event(self, event: pb.WatchEvent) -> Event:
         entry = self._entry_of(event.kv)
