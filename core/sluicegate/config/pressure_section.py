@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from sluicegate.config.strict import Strict
+from sluicegate.config.strict import Strict, refuse_keys_of_others
 from sluicegate.config.units import HTTP_URL, Count, Duration, StorageSize, refuse
 
 _MEMORY_KEYS = {"process": ("pid", "pidfile"), "metrics": ("url", "used", "max", "token")}
@@ -38,11 +38,7 @@ class MemorySource(Strict):
 
     @model_validator(mode="after")
     def _what_the_source_needs(self) -> "MemorySource":
-        for source, keys in _MEMORY_KEYS.items():
-            extra = [key for key in keys if getattr(self, key) is not None]
-            if source != self.source and extra:
-                remedy = f"remove it, or write source: {source}"
-                raise refuse(f"{extra[0]!r} is for source {source}, not for {self.source}", remedy)
+        refuse_keys_of_others(self, self.source, _MEMORY_KEYS)
         if self.source == "process" and (self.pid is None) == (self.pidfile is None):
             raise refuse("source process needs either 'pid' or 'pidfile'", "set one of them")
         if self.source == "metrics" and self.url is None:

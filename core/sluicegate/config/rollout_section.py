@@ -6,20 +6,16 @@ from pydantic import BeforeValidator, Field, field_validator
 
 from sluicegate.config.strict import Strict
 from sluicegate.config.units import Duration, refuse
-from sluicegate.model.mode import Group
+from sluicegate.model.mode import Group, percent_in
 
 
 def _percent(value: object) -> object:
     """Read `1%` as 0.01."""
-    number = value if isinstance(value, float) else 0.0
-    if isinstance(value, str) and value.strip().endswith("%"):
-        try:
-            number = float(value.strip().removesuffix("%")) / 100
-        except ValueError:
-            number = 0.0
-    if not 0 < number < 1:  # NaN fails, too
+    percent = percent_in(value.strip()) if isinstance(value, str) else None
+    share = value if isinstance(value, float) else percent and percent / 100
+    if share is None or not 0 < share < 1:  # NaN fails, too
         raise refuse(f"{value!r} is no share above 0% and below 100%", "write a percentage such as '1%'")
-    return number
+    return share
 
 
 Percent: TypeAlias = Annotated[float, BeforeValidator(_percent, json_schema_input_type=float | str)]

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from sluicegate.config.strict import Strict
+from sluicegate.config.strict import Strict, refuse_keys_of_others
 from sluicegate.config.units import HTTP_URL, Duration, refuse
 
 
@@ -50,13 +50,7 @@ class StorageConfig(Strict):
 
     @model_validator(mode="after")
     def _what_the_source_needs(self) -> "StorageConfig":
-        for source, keys in _STORAGE_KEYS.items():
-            extra = [key for key in keys if getattr(self, key)]
-            if source != self.source and extra:
-                raise refuse(
-                    f"{extra[0]!r} is for source {source}, not for {self.source}",
-                    f"remove it, or write source: {source}",
-                )
+        refuse_keys_of_others(self, self.source, _STORAGE_KEYS)
         if self.source == "path" and not self.paths:
             raise refuse(
                 "source path needs 'paths'", "name a directory on each volume: paths: [/var/lib/kafka]"

@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
+
+from sluicegate.metrics.families import counter, gauge
 
 
 def certificate_families(snapshots: Sequence[Mapping[str, Any]]) -> Iterable[Metric]:
@@ -11,20 +13,20 @@ def certificate_families(snapshots: Sequence[Mapping[str, Any]]) -> Iterable[Met
 
     :param snapshots: of the workers, as `Worker.snapshot` makes them.
     """
-    ends = GaugeMetricFamily(
+    ends = gauge(
         "sluicegate_certificate_not_after_timestamp_seconds",
         "When a certificate in use expires, in seconds since 1970; of authorities, the last one to expire.",
-        labels=["role", "file", "broker"],
+        "role file",
     )
-    usable = GaugeMetricFamily(
+    usable = gauge(
         "sluicegate_certificate_last_reload_successful",
         "1 if the TLS files of a section could be used when they last changed; at 0 the last good ones are.",
-        labels=["section", "broker"],
+        "section",
     )
-    reloads = CounterMetricFamily(
+    reloads = counter(
         "sluicegate_certificate_reloads",
         "Times that the TLS files of a section were read again and used.",
-        labels=["section", "broker"],
+        "section",
     )
     for snapshot in snapshots:
         broker = snapshot["broker"]

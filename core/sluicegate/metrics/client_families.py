@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
+
+from sluicegate.metrics.families import counter, gauge
 
 _DIRECTIONS = (("publish", "published"), ("dispatch", "dispatched"))
 
@@ -19,22 +21,19 @@ def client_families(snapshots: Sequence[Mapping[str, Any]]) -> Iterable[Metric]:
 
 
 def _of(snapshots: Sequence[Mapping[str, Any]], kind: str, part: str, whom: str) -> Iterable[Metric]:
-    labels, directed = [kind, "broker"], [kind, "direction", "broker"]
-    messages = CounterMetricFamily(
-        f"sluicegate_{kind}_messages", f"Messages that {whom} published or was sent.", labels=directed
+    messages = counter(
+        f"sluicegate_{kind}_messages", f"Messages that {whom} published or was sent.", f"{kind} direction"
     )
-    nbytes = CounterMetricFamily(
+    nbytes = counter(
         f"sluicegate_{kind}_message_bytes",
         f"Bytes of messages that {whom} published or was sent.",
-        labels=directed,
+        f"{kind} direction",
     )
-    refused = CounterMetricFamily(
-        f"sluicegate_{kind}_refusals", f"Operations of {whom} that were refused or dropped.", labels=labels
+    refused = counter(
+        f"sluicegate_{kind}_refusals", f"Operations of {whom} that were refused or dropped.", kind
     )
-    delayed = CounterMetricFamily(
-        f"sluicegate_{kind}_delays", f"Operations of {whom} that were held.", labels=labels
-    )
-    held = GaugeMetricFamily(f"sluicegate_{kind}_held", f"Requests of {whom} held now.", labels=labels)
+    delayed = counter(f"sluicegate_{kind}_delays", f"Operations of {whom} that were held.", kind)
+    held = gauge(f"sluicegate_{kind}_held", f"Requests of {whom} held now.", kind)
     for snapshot in snapshots:
         broker = snapshot["broker"]
         for name, sample in snapshot[part].items():
@@ -48,16 +47,15 @@ def _of(snapshots: Sequence[Mapping[str, Any]], kind: str, part: str, whom: str)
 
 
 def _quotas(snapshots: Sequence[Mapping[str, Any]]) -> Iterable[Metric]:
-    labels = ["principal", "policy", "broker"]
-    limits = GaugeMetricFamily(
+    limits = gauge(
         "sluicegate_principal_limit",
         "Publish quota of a principal, in messages or bytes a second.",
-        labels=labels,
+        "principal policy",
     )
-    used = GaugeMetricFamily(
+    used = gauge(
         "sluicegate_principal_limit_used",
         "How much of its publish quota a principal uses, on average in the last 10 seconds.",
-        labels=labels,
+        "principal policy",
     )
     for snapshot in snapshots:
         for principal, sample in snapshot["principals"].items():

@@ -10,6 +10,7 @@ from prometheus_client.registry import Collector
 from sluicegate.engine.state import COUNTERS
 from sluicegate.metrics.certificates import certificate_families
 from sluicegate.metrics.client_families import client_families
+from sluicegate.metrics.families import counter, gauge
 from sluicegate.metrics.histograms import hold_histogram, size_histograms
 from sluicegate.metrics.limit_families import limit_families
 from sluicegate.metrics.plugin_families import Family, plugin_families
@@ -112,25 +113,23 @@ class GatewayCollector(Collector):
 
 def _policies(snapshots: Sequence[Snapshot]) -> Iterable[Metric]:
     """The metrics that the requirements name."""
-    violations = CounterMetricFamily(
+    violations = counter(
         "policy_violation",
         "Operations that a policy refused or dropped, by outcome; held or only observed ones, by action.",
-        labels=["policy_type", "topic_name", "violation_reason", "broker"],
+        "policy_type topic_name violation_reason",
     )
-    throttles = CounterMetricFamily(
+    throttles = counter(
         "rate_limit_throttle",
         "Operations that a rate limit held, refused or dropped.",
-        labels=["rate_type", "topic_name", "broker"],
+        "rate_type topic_name",
     )
-    producers = GaugeMetricFamily("producer_count", "Producers attached.", labels=["topic_name", "broker"])
-    consumers = GaugeMetricFamily(
-        "consumer_count", "Consumers attached.", labels=["topic_name", "subscription_name", "broker"]
-    )
-    used = GaugeMetricFamily(
+    producers = gauge("producer_count", "Producers attached.", "topic_name")
+    consumers = gauge("consumer_count", "Consumers attached.", "topic_name subscription_name")
+    used = gauge(
         "rate_limiter_utilization",
         "Percent of a rate limit in use, on average in the last second and the last 10; of messages and "
         "bytes, and of a topic's subscriptions, what uses most.",
-        labels=["rate_type", "topic_name", "window", "broker"],
+        "rate_type topic_name window",
     )
     for snapshot in snapshots:
         broker = snapshot["broker"]
@@ -164,15 +163,9 @@ def _violations(rows: Iterable[Sequence[Any]]) -> Iterable[tuple[str, str, int, 
 
 
 def _topics(snapshots: Sequence[Snapshot]) -> Iterable[Metric]:
-    operations = CounterMetricFamily(
-        "sluicegate_operations", "Operations by decision.", labels=["topic_name", "action", "broker"]
-    )
-    messages = CounterMetricFamily(
-        "sluicegate_messages", "Messages passed.", labels=["topic_name", "direction", "broker"]
-    )
-    nbytes = CounterMetricFamily(
-        "sluicegate_message_bytes", "Bytes passed.", labels=["topic_name", "direction", "broker"]
-    )
+    operations = counter("sluicegate_operations", "Operations by decision.", "topic_name action")
+    messages = counter("sluicegate_messages", "Messages passed.", "topic_name direction")
+    nbytes = counter("sluicegate_message_bytes", "Bytes passed.", "topic_name direction")
     for snapshot in snapshots:
         broker = snapshot["broker"]
         for topic, sample in snapshot["topics"].items():
@@ -225,17 +218,11 @@ def _by_broker(
 
 def _by_name(snapshots: Sequence[Snapshot]) -> Iterable[Metric]:
     """Counters whose names plugins choose: a label, not a metric each."""
-    closed = CounterMetricFamily(
-        "sluicegate_session_closes",
-        "Connections closed by a broker plugin, by its reason.",
-        labels=["reason", "broker"],
+    closed = counter(
+        "sluicegate_session_closes", "Connections closed by a broker plugin, by its reason.", "reason"
     )
-    events = CounterMetricFamily(
-        "sluicegate_broker_events", "Events counted by a broker plugin.", labels=["event", "broker"]
-    )
-    faults = CounterMetricFamily(
-        "sluicegate_plugin_faults", "Exceptions raised by a plugin.", labels=["plugin", "broker"]
-    )
+    events = counter("sluicegate_broker_events", "Events counted by a broker plugin.", "event")
+    faults = counter("sluicegate_plugin_faults", "Exceptions raised by a plugin.", "plugin")
     for snapshot in snapshots:
         broker = snapshot["broker"]
         reasons = {name: n for name, n in snapshot["counters"].items() if name not in EVENTS}
@@ -251,13 +238,10 @@ def _by_name(snapshots: Sequence[Snapshot]) -> Iterable[Metric]:
 
 def _loop_holds(snapshots: Sequence[Snapshot]) -> Iterable[Metric]:
     """Blockers of the event loop; the watchdog bounds the modules."""
-    labels = ["module", "broker"]
-    holds = CounterMetricFamily(
-        "sluicegate_event_loop_holds", "Times that work of a module held the event loop.", labels=labels
+    holds = counter(
+        "sluicegate_event_loop_holds", "Times that work of a module held the event loop.", "module"
     )
-    seconds = CounterMetricFamily(
-        "sluicegate_event_loop_held_seconds", "Total time of these holds.", labels=labels
-    )
+    seconds = counter("sluicegate_event_loop_held_seconds", "Total time of these holds.", "module")
     for snapshot in snapshots:
         for name, (count, held_s) in snapshot.get("loop_holds", {}).items():
             holds.add_metric([name, snapshot["broker"]], count)
@@ -266,14 +250,10 @@ def _loop_holds(snapshots: Sequence[Snapshot]) -> Iterable[Metric]:
 
 
 def _of_supervisor(status: Status) -> Iterable[Metric]:
-    up = GaugeMetricFamily("sluicegate_worker_up", "1 if a worker serves clients.", labels=["broker"])
-    restarts = CounterMetricFamily(
-        "sluicegate_worker_restarts", "Times that a worker ended and was started again.", labels=["broker"]
-    )
-    left_out = CounterMetricFamily(
-        "sluicegate_log_lines_left_out",
-        "Lines left out of the log because they repeated others.",
-        labels=["process", "broker"],
+    up = gauge("sluicegate_worker_up", "1 if a worker serves clients.")
+    restarts = counter("sluicegate_worker_restarts", "Times that a worker ended and was started again.")
+    left_out = counter(
+        "sluicegate_log_lines_left_out", "Lines left out of the log because they repeated others.", "process"
     )
     left_out.add_metric(["supervisor", ""], status["log_lines_left_out"])
     for broker, worker in status["workers"].items():

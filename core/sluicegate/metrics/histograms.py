@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import Metric
 
 from sluicegate.engine.holds import BOUNDS_NS
 from sluicegate.engine.state import COUNTERS
+from sluicegate.metrics.families import counter, histogram
 
 _SIZE_BITS = (6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26)
 """Histogram bounds: 63 bytes, 255, 1023, ... 64 MiB - 1; sizes are counted by bit length."""
@@ -17,19 +18,18 @@ _ALONE_BYTES, _BATCHED, _BATCHED_BYTES = (
 
 def size_histograms(snapshots: Sequence[Mapping[str, Any]]) -> Iterable[Metric]:
     """Sizes of messages published alone, sizes of batches, and the number of messages in batches."""
-    labels = ["topic_name", "broker"]
-    alone = HistogramMetricFamily(
+    alone = histogram(
         "message_size_bytes",
         "Size of each message that was published alone; of others the gateway does not know it.",
-        labels=labels,
+        "topic_name",
     )
-    batches = HistogramMetricFamily(
-        "sluicegate_batch_size_bytes", "Bytes of each publish of several messages.", labels=labels
+    batches = histogram(
+        "sluicegate_batch_size_bytes", "Bytes of each publish of several messages.", "topic_name"
     )
-    batched = CounterMetricFamily(
+    batched = counter(
         "sluicegate_batched_messages",
         "Messages published in batches: each one's size is not known.",
-        labels=labels,
+        "topic_name",
     )
     for snapshot in snapshots:
         for topic, sample in snapshot["topics"].items():
@@ -42,10 +42,10 @@ def size_histograms(snapshots: Sequence[Mapping[str, Any]]) -> Iterable[Metric]:
 
 def hold_histogram(snapshots: Sequence[Mapping[str, Any]]) -> Metric:
     """How long operations were held, by topic and operation."""
-    family = HistogramMetricFamily(
+    family = histogram(
         "sluicegate_hold_duration_seconds",
         "How long each held operation was held, until it went on, was refused or lost its client.",
-        labels=["topic_name", "operation", "broker"],
+        "topic_name operation",
     )
     for snapshot in snapshots:
         for topic, sample in snapshot["topics"].items():

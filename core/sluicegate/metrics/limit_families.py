@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
+
+from sluicegate.metrics.families import gauge
 
 
 def limit_families(snapshots: Sequence[Mapping[str, Any]]) -> Iterable[Metric]:
@@ -11,17 +13,17 @@ def limit_families(snapshots: Sequence[Mapping[str, Any]]) -> Iterable[Metric]:
 
     :param snapshots: of the workers, as `Worker.snapshot` makes them.
     """
-    limits = GaugeMetricFamily(
+    limits = gauge(
         "sluicegate_limit",
         "What a policy or a default limits, in messages or bytes a second, bytes, seconds, or a count.",
-        labels=["topic", "policy", "level", "broker"],
+        "topic policy level",
     )
-    used = GaugeMetricFamily(
+    used = gauge(
         "sluicegate_limit_used",
         "How much of a limit is used: of rates the average of the last 10 seconds, of counts the number now.",
-        labels=["topic", "policy", "broker"],
+        "topic policy",
     )
-    held = GaugeMetricFamily("sluicegate_held", "Requests that are held now.", labels=["topic", "broker"])
+    held = gauge("sluicegate_held", "Requests that are held now.", "topic")
     for snapshot in snapshots:
         broker = snapshot["broker"]
         for topic, policy, use in _uses(snapshot):

@@ -10,8 +10,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.process_collector import ProcessCollector
 
 from sluicegate import __version__
+from sluicegate.metrics.families import counter, gauge
 
-_LABELS = ["process", "broker"]
 _COUNTERS = {"process_cpu_seconds": "User and system CPU time, in seconds."}
 _GAUGES = {
     "process_resident_memory_bytes": "Resident memory.",
@@ -42,8 +42,8 @@ def process_metrics(workers: Mapping[str, Mapping[str, Any]]) -> Iterable[Metric
     :param workers: their `Supervisor.status`, by broker.
     """
     families: dict[str, CounterMetricFamily | GaugeMetricFamily] = {
-        **{name: CounterMetricFamily(name, text, labels=_LABELS) for name, text in _COUNTERS.items()},
-        **{name: GaugeMetricFamily(name, text, labels=_LABELS) for name, text in _GAUGES.items()},
+        **{name: counter(name, text, "process") for name, text in _COUNTERS.items()},
+        **{name: gauge(name, text, "process") for name, text in _GAUGES.items()},
     }
     _add(families, os.getpid(), ["supervisor", ""])
     for broker, worker in workers.items():

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from prometheus_client.core import CounterMetricFamily
 from prometheus_client.metrics_core import Metric
 
+from sluicegate.metrics.families import counter
 from sluicegate.runtime.labels import label
 
 _OUTCOMES = {"asked": "asked", "would": "would_refuse", "did": "refused"}
@@ -13,10 +13,10 @@ _OUTCOMES = {"asked": "asked", "would": "would_refuse", "did": "refused"}
 
 def rollout_families(snapshots: Sequence[Mapping[str, Any]]) -> Iterable[Metric]:
     """What policies did in each mode that is set for them, by the rule that sets it."""
-    family = CounterMetricFamily(
+    family = counter(
         "sluicegate_rollout_operations",
         "Operations that a policy with a mode checked (asked), refused or held (refused), or would have.",
-        labels=["policy", "level", "name", "mode", "outcome", "broker"],
+        "policy level name mode outcome",
     )
     for snapshot in snapshots:
         for row in snapshot["rollouts"]:

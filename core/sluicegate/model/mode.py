@@ -112,13 +112,19 @@ def parse_mode(text: str) -> Mode:
 
 
 def _percent(text: str, word: str) -> float:
+    percent = percent_in(word)
+    if percent is None:
+        raise ValueError(f"{text!r} has no share above 0% and below 100%")
+    return percent
+
+
+def percent_in(word: str) -> float | None:
+    """The number in `10%`; None unless it is above 0 and below 100."""
     try:
         percent = float(word.removesuffix("%")) if word.endswith("%") else 0.0
     except ValueError:
-        percent = 0.0
-    if not 0 < percent < 100:  # NaN fails, too
-        raise ValueError(f"{text!r} has no share above 0% and below 100%")
-    return percent
+        return None
+    return percent if 0 < percent < 100 else None  # NaN fails, too
 
 
 def _group(text: str, rest: str) -> Group:
