@@ -53,6 +53,7 @@ class WrongTokens:
             began, count = self._now(), 0
         self._counts[address] = began, count + 1
         if len(self._counts) > _MOST_ADDRESSES:
+            # A client with a network of IPv6 addresses must not fill the memory.
             self._counts.popitem(last=False)
 
     def wait_s(self, address: str) -> float:
@@ -106,6 +107,7 @@ class Access:
     def _caller(self, scope: Scope, headers: Headers) -> Caller | Response:
         host, origin = headers.get("host", ""), headers.get("origin")
         address = (scope.get("client") or ("",))[0]
+        # Before all credentials: a browser shows a client certificate by itself, whichever page asks.
         if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
             remedy = "use the gateway's own page, or a program that is no browser"
             return problem("foreign-origin", HTTPStatus.FORBIDDEN, f"asked by a page of {origin!r}", remedy)
@@ -126,12 +128,14 @@ class Access:
         return Caller("", may_write=False)
 
     def _bearer(self, authorization: str, address: str, actor: str) -> Caller | Response:
+        # Before the token is looked at: a right guess must not be told from a wrong one.
         wait_s = self._wrong.wait_s(address)
         if wait_s:
             retry = {"retry-after": str(int(wait_s) + 1)}
             detail = "too many wrong tokens from this address"
             return problem("too-many-tries", HTTPStatus.TOO_MANY_REQUESTS, detail, "wait a minute", retry)
         digest = _digest(authorization)
+        # All are compared, each in constant time: how long it takes tells nothing of any token.
         matching = [caller for known, caller in self._known if hmac.compare_digest(known, digest)]
         if matching:
             [caller] = matching[:1]
@@ -193,6 +197,7 @@ def _is_loopback(text: str) -> bool:
         address = ip_address(text)
     except ValueError:
         return False
+    # A listener for both versions of IP sees local clients as ::ffff:127.0.0.1.
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         return address.ipv4_mapped.is_loopback
     return address.is_loopback

@@ -70,6 +70,7 @@ async def read_text(request: Request, content_type: str) -> str:
     try:
         async for chunk in request.stream():
             body += chunk
+            # While it comes: the length that its head names may be wrong, or absent.
             if len(body) > MOST_BYTES:
                 detail = f"the body has more than {MOST_BYTES} bytes"
                 status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
@@ -87,6 +88,7 @@ def query_number(query: Mapping[str, str], name: str, default: int, lowest: int,
     :raises BadRequestError: if it is none, or outside of its range.
     """
     text = query.get(name, str(default))
+    # `int` takes signs, blanks and digits of other scripts too, and long for thousands of digits.
     if not (text.isascii() and text.isdigit()) or len(text) > 16 or not lowest <= int(text) <= highest:
         raise _invalid(f"{name} is {text[:40]!r}: expected a number from {lowest} to {highest}")
     return int(text)

@@ -111,8 +111,10 @@ def _state_dir(text: bytes, environ: Mapping[str, str]) -> str | None:
 def read_note(path: Path) -> RunningNote | None:
     """Read a note, if it is one that only its owner could write: this user, or for root any."""
     with suppress(OSError, ValueError, TypeError, KeyError):
+        # Where others may write, one could put a link there, or a pipe at which opening it would hang.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb") as file:
+            # Of what is open: the path may lead to another file by now.
             status = os.fstat(descriptor)
             is_private = stat.S_ISREG(status.st_mode) and not status.st_mode & 0o077
             if not is_private or os.geteuid() not in (0, status.st_uid):
@@ -126,5 +128,6 @@ def read_note(path: Path) -> RunningNote | None:
 def started(pid: int) -> int | None:
     """When a process was started; None if there is none of this id."""
     with suppress(OSError, ValueError, IndexError):
+        # Behind the last bracket: the name before it may itself have brackets and blanks.
         return int(Path(f"/proc/{int(pid)}/stat").read_bytes().rpartition(b")")[2].split()[_STARTED])
     return None

@@ -112,6 +112,7 @@ def _write_parquet(spool: Path, target: Path) -> int:
             os.fsync(file.fileno())
         if rows:
             unfinished.rename(target)
+            # The new name must outlast a crash before the spool is removed.
             _sync_folder(target.parent)
         return rows
     finally:
@@ -174,4 +175,4 @@ def _remove_if_empty(*folders: Path) -> None:
         try:
             folder.rmdir()
         except OSError:
-            return
+            return  # not empty, so those above are not either

@@ -93,6 +93,7 @@ class LogFiles:
         :return: False if it is lost.
         """
         if self._backoff.wait_ns(now_ns):
+            # With the line, the ids are lost that it defines.
             self.interned = Interned()
             self._lost += decisions
             return False

@@ -238,6 +238,7 @@ class RefusalJournal:
             "refusal journal %s is damaged (%s): moved to %s, a new one is created", self.path, error, damaged
         )
         for suffix in ("-wal", "-shm"):
+            # SQLite would apply what is left there to the new file.
             self.path.with_name(FILE_NAME + suffix).unlink(missing_ok=True)
         if self.path.exists():
             self.path.replace(damaged)

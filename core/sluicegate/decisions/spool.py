@@ -103,6 +103,7 @@ class Spool:
         """
         written = 0
         while written < len(line):
+            # A disk that is nearly full takes a part of it.
             written += os.write(self._file, line[written:] if written else line)
         self.bytes += written
 
@@ -193,6 +194,7 @@ def locked(spool: Path) -> Iterator[bool]:
         return
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # It may have been compacted and removed between the two calls.
         yield spool.exists()
     except BlockingIOError:
         yield False

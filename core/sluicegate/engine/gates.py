@@ -101,6 +101,7 @@ class GateCache:
             for place, (topic, gate) in enumerate(tuple(gates.items())):
                 if place % _PER_SLICE == _PER_SLICE - 1:
                     yield
+                # Another one may have taken its place between two slices.
                 if not _was_used(gate) and gates.get(topic) is gate:
                     del gates[topic]
 

@@ -67,12 +67,14 @@ class Child:
         """Close its input, and kill it if it does not end in time."""
         process = self._running
         if process.stdin is not None:
+            # The end of its input has it end in order: killed, it would leave its own children behind.
             process.stdin.close()
         try:
             await asyncio.wait_for(process.wait(), _STOP_S)
         except (TimeoutError, asyncio.CancelledError):
             with suppress(ProcessLookupError):
                 process.kill()
+            # Reaped at once, as nobody waits for it later.
             await process.wait()
             if kind is None:
                 raise
@@ -87,6 +89,7 @@ class Child:
         """Send it a line."""
         stdin = self._running.stdin
         if stdin is not None:
+            # It may have ended by itself: whoever hears it next learns why from its log.
             with suppress(ConnectionError):
                 stdin.write(json.dumps(command).encode() + b"\n")
                 await stdin.drain()

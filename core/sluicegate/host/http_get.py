@@ -89,6 +89,7 @@ async def exchange(
     port = parts.port or _PORTS[parts.scheme]
     reader, writer = await asyncio.open_connection(parts.hostname, port, ssl=chosen)
     try:
+        # Without user and password: they are no part of the host's name, which servers log.
         writer.write(_request(parts.path or "/", parts.query, parts.netloc.rpartition("@")[2], token, accept))
         received = await _read_all(reader, largest)
     finally:
@@ -103,6 +104,7 @@ def _request(path: str, query: str, host: str, token: str | None, accept: str) -
     lines = [f"GET {target} HTTP/1.1", f"Host: {host}", f"Accept: {accept}", "Connection: close"]
     if token is not None:
         lines.append(f"Authorization: Bearer {token}")
+    # A line break would begin a header of its own, or another request.
     if any("\r" in line or "\n" in line for line in lines):
         raise ValueError("line breaks in an address or a token")
     return "\r\n".join((*lines, "", "")).encode()
@@ -110,6 +112,7 @@ def _request(path: str, query: str, host: str, token: str | None, accept: str) -
 
 async def _read_all(reader: asyncio.StreamReader, largest: int) -> bytes:
     try:
+        # One byte more than allowed: an answer that ends before it fits, and no larger one is ever kept.
         await reader.readexactly(largest + 1)
     except asyncio.IncompleteReadError as whole:
         return whole.partial

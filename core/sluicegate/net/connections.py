@@ -153,6 +153,7 @@ class Connections:
                 lambda: side, client, ssl=self._tls.client, ssl_handshake_timeout=handshake_s
             )
         except OSError as error:
+            # No transport has the socket yet, so nothing else closes it.
             client.close()
             self.admission.left(side.address)
             self.count(ConnectionEvent.HANDSHAKE_FAILED)
@@ -203,6 +204,7 @@ class Connections:
                 if count > 1 and not in_order:
                     self._last_good[name] = candidate
                 return
+            # The client may have hung up while its broker was dialled.
             if side.closing_ns:
                 return
         side.undialled(reason)
@@ -290,6 +292,7 @@ class Connections:
 
         :param now_ns: monotonic time.
         """
+        # A sweep yields between its slices, and one for relief may come due meanwhile.
         if self._is_sweeping:
             return
         self._is_sweeping = True

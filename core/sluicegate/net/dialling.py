@@ -57,6 +57,8 @@ class Dialler:
             async with asyncio.timeout(self._limit_s):
                 *others, last = await self._resolved(place)
                 for host in others:
+                    # Of several addresses only the last one's error is told: those of one name mostly fail
+                    # alike.
                     with suppress(OSError):
                         return await self._connect(make, host, place)
                 return await self._connect(make, last, place)

@@ -93,5 +93,6 @@ class _Handshake:
 
     def close(self) -> None:
         """Make the handshake fail."""
+        # Not closed: the event loop still watches the descriptor, and another client could get its number.
         with suppress(OSError):
             self._client.shutdown(socket.SHUT_RDWR)

@@ -57,6 +57,7 @@ class Waiting:
         if self._count > self._most:
             busiest = max(self._by_address, key=lambda address: len(self._by_address[address]))
             oldest = next(iter(self._by_address[busiest]))
+            # At once: its `connection_lost` comes in a later turn, and the next client may come before that.
             self.remove(oldest)
             oldest.close()
 

@@ -19,6 +19,8 @@ def raise_descriptor_limit() -> int:
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
+        # A sandbox may forbid it, or name a hard limit that the kernel does not grant: then the soft one
+        # holds.
         with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]

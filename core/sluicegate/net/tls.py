@@ -148,6 +148,7 @@ class TlsFiles:
         ]
 
     def _opened(self) -> Iterable[tuple[str, Renewal]]:
+        # A copy: another thread may open a section meanwhile.
         return [(self._names.get(section, "tls"), each) for section, each in tuple(self._renewals.items())]
 
     def _context(self, section: TlsSection) -> ssl.SSLContext:
@@ -155,6 +156,7 @@ class TlsFiles:
 
     def _renewal(self, section: TlsSection) -> Renewal:
         with self._lock:
+            # Threads may ask for a section at once: all get the one context whose files are watched.
             renewal = self._renewals.get(section)
             if renewal is None:
                 renewal = self._renewals[section] = Renewal(section, self._alpn)

@@ -164,6 +164,7 @@ class WorkerProcess:
         """Kill the process."""
         self._ending.set()
         for process in self._processes:
+            # It may have ended just now, which nobody has noticed yet.
             with suppress(ProcessLookupError):
                 process.send_signal(signal.SIGKILL)
 
@@ -241,6 +242,7 @@ class WorkerProcess:
                 ),
             )
             opened.pop_all()
+        # Only the worker keeps its ends, so that ours notice when it is gone.
         theirs.close()
         reports.close()
         self.held.follow(heard)
@@ -288,4 +290,5 @@ class WorkerProcess:
                 self._failure = message["reason"]
             case "draining":
                 self._serving = False
+                # One that was asked to drain is to have no successor.
                 self._drains = not self._is_over()

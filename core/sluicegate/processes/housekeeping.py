@@ -97,6 +97,7 @@ class Housekeeping:
             await asyncio.sleep(max(0.0, (due - monotonic_ns()) / 1e9))
             now_ns = monotonic_ns()
             self.lag_ns = now_ns - due
+            # After a machine was suspended, one tick is late, and those that were missed are not made up for.
             due = max(due, now_ns - _TICK_NS)
             await self.tick(connections, now_ns)
 

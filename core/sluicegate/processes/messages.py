@@ -28,6 +28,7 @@ async def receive(reader: asyncio.StreamReader) -> dict[str, Any] | None:
     """
     try:
         length = int.from_bytes(await reader.readexactly(_LENGTH_BYTES))
+        # No sender writes that: the stream is out of step, and what follows cannot be told apart.
         if length > _MAX_BYTES:
             raise BrokenMessageError(f"message of {length!r} bytes, expected at most {_MAX_BYTES}")
         data = await reader.readexactly(length)

@@ -63,6 +63,8 @@ class Overload:
         if self.level >= SHRINKING:
             for _ in self._drop_idle():
                 await asyncio.sleep(0)
+            # In a thread: for a large heap it takes long, and ctypes lets others have the interpreter
+            # meanwhile.
             await asyncio.to_thread(_give_back_free_memory)
         if self.level >= CLOSING:
             excess = self.resident - int(self._starts[CLOSING] * self.limit)

@@ -58,6 +58,7 @@ def _modules(packages: Collection[str]) -> dict[str, str]:
     """Modules by the name of their file as faulthandler writes it."""
     return {
         file.encode("ascii", "backslashreplace").decode(): name
+        # A copy, as other threads import meanwhile.
         for name, module in list(sys.modules.items())
         if ((top := name.partition(".")[0]) in packages or top.startswith(_OWN))
         and (file := getattr(module, "__file__", None))

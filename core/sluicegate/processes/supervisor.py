@@ -146,6 +146,7 @@ class Supervisor:
             if worker.began.done() and not worker.began.cancelled():
                 worker.began.exception()  # `start` has reported it already
         if self._workers:
+            # After the workers, which have ended their spools now.
             await self._compactor.finish(_COMPACTION_S)
         await self._in_thread(self._watch.close)
         self._thread.shutdown()
@@ -309,6 +310,7 @@ class Supervisor:
                 pass
             logs.tell_left_out()
             force = self._reload.is_set()
+            # Before the look: a signal that comes during it asks for another one.
             self._reload.clear()
             if force:
                 log.info("reading the configuration again")
@@ -326,6 +328,7 @@ class Supervisor:
 
     async def _send_changes(self) -> None:
         """Send the workers what has changed since they were last told."""
+        # Before the policies are read: what changes meanwhile is sent the next time.
         changes = self._watch.changes
         if changes == self._sent_changes:
             return

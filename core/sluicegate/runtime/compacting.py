@@ -112,6 +112,7 @@ class Compactor:
         except BaseException:
             with suppress(ProcessLookupError):
                 process.kill()
+            # Even if cancelled: a process that nobody waits for stays in the system's table.
             await process.wait()
             raise
         complaints = errors.decode(errors="replace").splitlines()

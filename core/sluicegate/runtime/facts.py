@@ -34,4 +34,5 @@ class Facts:
 
     def recall(self, prefix: str) -> Mapping[str, str]:
         """The facts under a prefix, by whole key; for any thread."""
+        # A copy in one step: the gates' thread may change them meanwhile.
         return {key: value for key, value in tuple(self._values.items()) if key.startswith(prefix)}

@@ -80,6 +80,7 @@ class PluginMetrics:
 
     def snapshot(self) -> list[dict[str, Any]]:
         """All metrics, as JSON."""
+        # A copy: tasks make metrics in a thread of their own.
         return [metric.snapshot() for metric in tuple(self._metrics.values())]
 
     def _metric(

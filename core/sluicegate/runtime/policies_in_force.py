@@ -161,6 +161,7 @@ class PolicyWatch:
         try:
             for key, value in tuple(self._unkept.items()):
                 self._write_fact(key, value)
+                # Only now, as the store may refuse each of them.
                 del self._unkept[key]
                 kept += 1
         except StoreError as error:
@@ -202,6 +203,7 @@ class PolicyWatch:
                 now, before = version_text(self.version), version_text(seen)
                 message = f"the policies have version {now} now, not {before}: somebody else has changed them"
                 raise StoreConflictError(message, "look at them again, then repeat the change")
+            # Whatever comes after this look, the store itself refuses.
             expected = self._store_version
         return change_store(self._store, self.loaded, wanted, author, expected, self.name_of)
 
@@ -247,6 +249,7 @@ class PolicyWatch:
             if changes:
                 self._store.record(author, changes, version_text(self.version))
             if changes or kept is None:
+                # After the history has them: what it could not take is noted after the next start.
                 self._file_history.keep(values)
         except (StoreError, OSError) as error:
             log.warning("the history lacks %d changes of %s: %s", len(changes), self._path, error)

@@ -28,11 +28,11 @@ class Timers(list[tuple[int, int, Timer]]):
     A list subclass, as sessions check at every read whether there are any.
     """
 
-    __slots__ = ("_told_ns", "has_new")
+    __slots__ = ("_announced_ns", "has_new")
 
     def __init__(self) -> None:
         super().__init__()
-        self._told_ns = 0
+        self._announced_ns = 0
         self.has_new = False
         """True if a timer was added since the last `wake_up_ns`."""
 
@@ -54,14 +54,14 @@ class Timers(list[tuple[int, int, Timer]]):
         """When the session has to be woken; None if nothing is due before the time returned last."""
         self.has_new = False
         due_ns = self.due_ns
-        if due_ns is None or 0 < self._told_ns <= due_ns:
+        if due_ns is None or 0 < self._announced_ns <= due_ns:
             return None
-        self._told_ns = due_ns
+        self._announced_ns = due_ns
         return due_ns
 
     def run_due(self, now_ns: int) -> None:
         """Run all timers that are due; called when the session is woken."""
-        self._told_ns = 0
+        self._announced_ns = 0
         while self and self[0][0] <= now_ns:
             call = heapq.heappop(self)[2].call
             if call is not None:

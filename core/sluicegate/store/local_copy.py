@@ -63,6 +63,8 @@ class LocalCopy:
             with open(handle, "w") as file:
                 json.dump(content, file)
                 file.flush()
+                # Before it is renamed: after a crash of the host, the name could otherwise stand for an empty
+                # file.
                 os.fsync(file.fileno())
             os.replace(name, self.path)
         except BaseException:

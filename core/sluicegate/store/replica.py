@@ -148,6 +148,7 @@ class Replica:
         late = 0
         while True:
             await asyncio.sleep(_CONFIRM_S)
+            # The time of the question: what the answer confirms may be as old as that.
             asked = monotonic()
             try:
                 entry = await self._metadata.get(self._prefix + VERSION_KEY)

@@ -127,6 +127,7 @@ class SqliteStore(PolicyStore):
 
     def facts(self, prefix: str) -> Mapping[str, str]:
         """Read all facts whose keys start with a prefix."""
+        # No LIKE or GLOB, as a prefix may have their wildcards in it.
         query = "SELECT key, value FROM fact WHERE substr(key, 1, length(?)) = ?"
         return dict(self._file.do(lambda connection: connection.execute(query, (prefix, prefix)).fetchall()))
 

@@ -73,14 +73,17 @@ class HandoverServer:
         self._successor: socket.socket | None = None
         fresh = place / f".{name}-{os.getpid()}"
         with suppress(FileNotFoundError):
+            # Left by a process of the same id that was killed.
             fresh.unlink()
         try:
             with _address(fresh) as address:
                 self._socket.bind(address)
+            # Whoever connects gets the listening sockets, and the folder may be older and open to others.
             fresh.chmod(0o600)
             self._socket.listen(4)
             self._socket.setblocking(False)
             self._inode = fresh.stat().st_ino
+            # Only now under its name: a successor never meets a socket that does not listen yet.
             fresh.replace(self._path)
         except OSError:
             self._socket.close()
@@ -108,6 +111,7 @@ class HandoverServer:
                 successor.close()
                 return
             self._successor = successor
+            # From the kernel: a number that the successor sends could be that of any process.
             credentials = successor.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
             self.successor_pid, _, _ = _CREDENTIALS.unpack(credentials)
             self._loop.add_reader(successor, self._hear)
@@ -195,6 +199,7 @@ def predecessors(place: Path, *, replace: bool) -> list[Predecessor]:
 def _ask(path: Path) -> Predecessor | None:
     with ExitStack() as undo:
         line = undo.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+        # A process that hangs must not keep this gateway from starting.
         line.settimeout(_PATIENCE_S)
         try:
             with _address(path) as address:
@@ -230,6 +235,7 @@ def _receive_offer(line: socket.socket, undo: ExitStack) -> Predecessor | None:
         undo.callback(predecessor.lock.release)
     while (heard := descriptors.receive(line)) is not None:
         message, received = heard
+        # Strict: the kernel leaves out descriptors for which this process has no room.
         for (broker, name), descriptor in zip(message["listeners"], received, strict=True):
             predecessor.sockets.append((broker, name, socket.socket(fileno=descriptor)))
         if message["is_last"]:
@@ -243,6 +249,7 @@ def _address(path: Path) -> Iterator[str]:
     if len(os.fsencode(path)) <= _LONGEST_PATH:
         yield str(path)
         return
+    # A Unix address is short, however long the path: the socket is named below an open folder.
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         yield f"/proc/self/fd/{folder}/{path.name}"

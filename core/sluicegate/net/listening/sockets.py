@@ -83,10 +83,12 @@ def refused_address(name: str, host: str, port: int, error: OSError) -> OSError:
 
 def passed_by_systemd(environ: Mapping[str, str] = os.environ) -> list[socket.socket]:
     """The sockets of the units that activate this one (sd_listen_fds); their addresses tell them apart."""
+    # Variables that were meant for a parent of this process, such as a shell, are none of its business.
     if environ.get("LISTEN_PID") != str(os.getpid()):
         return []
     count = int(environ.get("LISTEN_FDS", "0"))
     sockets = [socket.socket(fileno=number) for number in range(_FIRST_PASSED, _FIRST_PASSED + count)]
     for passed in sockets:
+        # systemd passes them as inheritable: each worker would keep them open.
         passed.set_inheritable(False)
     return sockets

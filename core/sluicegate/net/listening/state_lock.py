@@ -34,6 +34,7 @@ class StateLock:
         path = folder / _NAME
         try:
             make_folder(folder)
+            # Not emptied: until this process holds the lock, the file names the one that does.
             lock = cls(opener(os.fspath(path), os.O_RDWR | os.O_CREAT))
             try:
                 fcntl.flock(lock._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -54,6 +55,7 @@ class StateLock:
     def sign(self) -> None:
         """Name this process as the holder; on a full disk the lock holds without a name."""
         try:
+            # One write of a fixed length: nobody reads the end of an older, longer number behind this one.
             os.pwrite(self._descriptor, (b"%d\n" % os.getpid()).ljust(_LONGEST_PID), 0)
         except OSError as error:
             log.warning("cannot name this process in the lock of its state_dir: %s", error.strerror)

@@ -98,8 +98,10 @@ class Succession:
         :param replaced: called once another gateway serves in its place.
         """
         for one in self._before:
+            # Before these workers begin: two gateways would take clients from the same queues.
             one.retire()
         self.term.begins.set()
+        # Only now: so far, the previous gateway is the one that an operator would have to end.
         self._lock.sign()
         self._release()
         notify(f"READY=1\nMAINPID={os.getpid()}")
@@ -126,8 +128,10 @@ class Succession:
         self._release()
         if self._server is not None:
             self._server.close()
+            # Before it is set, as `retire` would take that for a replacement.
             self.term.ends.ignore()
         self.term.ends.set()
+        # Last: another gateway may start as soon as it is free.
         self._lock.release()
 
     def _release(self) -> None:
@@ -151,5 +155,6 @@ def notify(state: str, flags: int = 0) -> None:
     """
     address = os.environ.get("NOTIFY_SOCKET", "")
     if address:
+        # A manager that is gone or behind is no reason to stop serving; `@` stands for an abstract address.
         with suppress(OSError), socket(AF_UNIX, SOCK_DGRAM) as line:
             line.sendto(state.encode(), flags, "\0" + address[1:] if address.startswith("@") else address)

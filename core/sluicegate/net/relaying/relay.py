@@ -279,6 +279,7 @@ class ClientSide(PausableReading):
         if counter:
             self.connections.closing(self, counter, detail, now_ns)
         self.closing_ns = now_ns
+        # First: the session may send while it parts.
         self._to_upstream = self.to_client = _discard
         self._cancel_wake()
         if self._upstream is not None:

@@ -118,6 +118,7 @@ class Splice:
 
     def _readable(self) -> None:
         try:
+            # No byte more: what follows is the next frame, which policies have to read.
             count = os.splice(self._source, self.pipe[1], min(self._left, _PIPE_BYTES), flags=_FLAGS)
         except BlockingIOError:
             return

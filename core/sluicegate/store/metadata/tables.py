@@ -113,6 +113,7 @@ class TableMetadata(ABC):
         self._changed.add(changed)
         try:
             while not self._is_closed:
+                # Before reading: what changes meanwhile sets it again.
                 changed.clear()
                 after, batches = await self._since(prefix, after)
                 for events in batches:
@@ -159,6 +160,7 @@ class TableMetadata(ABC):
         if due_ns is not None and due_ns <= self._now_ns():
             connection.execute("BEGIN IMMEDIATE")
             with connection:
+                # Apart from the action, which may raise: what has expired stays so.
                 keys.expire(connection, self._now_ns(), self._kept)
 
     def _notify_watches(self) -> None:

@@ -171,6 +171,7 @@ class Connection:
                     await self._authenticate(channel, timeout_s)
                 return await ask(channel, timeout_s)
             except AioRpcError as error:
+                # Once: a login that is refused at once would be repeated for ever.
                 if is_stale_login(error) and self.address.user is not None and not fresh_login:
                     self.forget_login()
                     continue
@@ -179,6 +180,7 @@ class Connection:
                     self.next_member()
                 if not is_unreachable(error):
                     response = error
+                # A write that may have happened must not go to another member, too.
                 if not left or not is_unavailable(error) or (writes and may_have_taken_effect(error)):
                     raise explain(response or error, self.address, written=writes) from error
             except grpc.aio.UsageError as error:
