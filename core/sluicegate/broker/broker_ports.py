@@ -68,14 +68,14 @@ class BrokerPorts:
         self._config = config
         self._address_of = address_of
         self._known = AddressPatterns(config.known_brokers)
-        self._places: dict[Address, int] = {}
+        self._numbers: dict[Address, int] = {}
         self.on_new: Callable[[str, str, Listener], None] = lambda key, value, listener: None
         """Called for each new broker, with a fact to keep (key and value) and a listener to open."""
         self._next = 0
         # A broker has several places if gateways that share a store met new brokers in different orders.
-        for place, key in sorted((int(key.removeprefix(FACT)), key) for key in facts):
-            self._places.setdefault(address_of(facts[key]), place)
-            self._next = place + 1
+        for number, key in sorted((int(key.removeprefix(FACT)), key) for key in facts):
+            self._numbers.setdefault(address_of(facts[key]), number)
+            self._next = number + 1
 
     def start(self) -> list[tuple[str, str, Listener]]:
         """Register the configured brokers.
@@ -83,8 +83,8 @@ class BrokerPorts:
         :return: the arguments of `on_new` for all brokers known so far.
         """
         for address in self._config.addresses:
-            self._place(address)
-        return [self._new(address) for address in self._places if address != self._sole]
+            self._number(address)
+        return [self._new(address) for address in self._numbers if address != self._sole]
 
     def is_known(self, address: Address) -> bool:
         """Whether clients may be sent to a broker."""
@@ -105,7 +105,7 @@ class BrokerPorts:
         :return: None if the broker is not known, or there are too many.
         """
         address = self.target(url)
-        if address is None or (address not in self._places and len(self._places) >= _MAX_BROKERS):
+        if address is None or (address not in self._numbers and len(self._numbers) >= _MAX_BROKERS):
             return None
         return self.advertised(address)
 
@@ -113,12 +113,12 @@ class BrokerPorts:
         """The gateway's address for a known broker."""
         if address == self._sole:
             return self.main
-        return self._config.client_host, self._config.first_node_port + self._place(address)
+        return self._config.client_host, self._config.first_node_port + self._number(address)
 
     @property
     def known(self) -> tuple[Address, ...]:
         """The brokers known so far, the configured ones first."""
-        return tuple(dict.fromkeys((*self._config.addresses, *self._places)))
+        return tuple(dict.fromkeys((*self._config.addresses, *self._numbers)))
 
     def stands_for(self, listener: Listener) -> tuple[Address, ...]:
         """The brokers behind a listener: all configured ones for the main listener, otherwise one."""
@@ -137,18 +137,18 @@ class BrokerPorts:
         addresses = self._config.addresses
         return addresses[0] if len(addresses) == 1 else None
 
-    def _place(self, address: Address) -> int:
-        place = self._places.get(address)
-        if place is None:
-            place = self._places[address] = self._next
+    def _number(self, address: Address) -> int:
+        number = self._numbers.get(address)
+        if number is None:
+            number = self._numbers[address] = self._next
             self._next += 1
             self.on_new(*self._new(address))
-        return place
+        return number
 
     def _new(self, address: Address) -> tuple[str, str, Listener]:
-        place, name = self._places[address], shown(address)
-        port = self._config.first_node_port + place
-        return f"{FACT}{place}", name, Listener(f"{_PREFIX}{name}", self._config.listen.host, port, ())
+        number, name = self._numbers[address], shown(address)
+        port = self._config.first_node_port + number
+        return f"{FACT}{number}", name, Listener(f"{_PREFIX}{name}", self._config.listen.host, port, ())
 
 
 def shown(address: Address) -> str:

@@ -89,12 +89,12 @@ def impossible_principals(root: Node, brokers: Iterable[tuple[int, BrokerConfig]
 
 
 def _principals(entry: Node) -> Iterator[tuple[Path, Node]]:
-    for place, node in enumerate(_items(_value(_value(entry, "exempt"), "principals"))):
-        yield ("exempt", "principals", place), node
-    for place, quota in enumerate(_items(_value(entry, "quotas"))):
+    for index, node in enumerate(_items(_value(_value(entry, "exempt"), "principals"))):
+        yield ("exempt", "principals", index), node
+    for index, quota in enumerate(_items(_value(entry, "quotas"))):
         named = _value(quota, "principal")
         if named is not None:
-            yield ("quotas", place, "principal"), named
+            yield ("quotas", index, "principal"), named
 
 
 def _value(node: Node | None, key: str) -> Node | None:
@@ -151,11 +151,11 @@ def _duplicate_names(nodes: Iterable[tuple[Path, Node]]) -> Iterator[Finding]:
 def _exempt_policies(brokers: Iterable[tuple[Path, Node]], fields: PolicyFields) -> Iterator[Finding]:
     for path, node in brokers:
         exempt = (node.entries or {}).get("exempt")
-        for place, name in enumerate(exempt.node.listed("policies") if exempt is not None else ()):
+        for index, name in enumerate(exempt.node.listed("policies") if exempt is not None else ()):
             if isinstance(name.scalar, str) and fields.infos and name.scalar not in fields.policies:
                 message = f"unknown policy {name.scalar!r}"
                 remedy = suggest(name.scalar, fields.policies)
-                yield name.place.error((*path, "exempt", "policies", place), message, remedy)
+                yield name.place.error((*path, "exempt", "policies", index), message, remedy)
 
 
 def remove_duplicate_aliases(levels: Iterable[LevelNode], fields: PolicyFields) -> Iterator[Finding]:

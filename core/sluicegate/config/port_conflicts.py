@@ -101,8 +101,8 @@ def _shared(root: Node, first: _Use, second: _Use) -> Iterator[Finding]:
 def _loops(root: Node, index: int, broker: BrokerConfig, uses: Iterable[_Use]) -> Iterator[Finding]:
     """Find addresses in `bootstrap` at which the gateway itself listens."""
     remedy = "name the addresses of the brokers themselves, or choose another port to listen on"
-    for place, address in enumerate(broker.bootstrap):
-        path = ("brokers", index, "bootstrap", place)
+    for at, address in enumerate(broker.bootstrap):
+        path = ("brokers", index, "bootstrap", at)
         for use in uses:
             if not use.ports.is_certain or not use.ports.first <= address.port <= use.last:
                 continue

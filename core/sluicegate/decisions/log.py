@@ -70,12 +70,12 @@ def _split(rows: list[Row], costs: Mapping[int, int]) -> tuple[_Part, _Part]:
         return (rows, costs), ([], {})
     decided = [row for row in rows if row[-1] is not None]
     costs_of: tuple[dict[int, int], dict[int, int]] = ({}, {})
-    for place, cost_ns in costs.items():
-        before = sum(row[-1] is None for row in rows[:place])
-        if rows[place][-1] is None:
+    for index, cost_ns in costs.items():
+        before = sum(row[-1] is None for row in rows[:index])
+        if rows[index][-1] is None:
             costs_of[0][before] = cost_ns
         else:
-            costs_of[1][place - before] = cost_ns
+            costs_of[1][index - before] = cost_ns
     return (allowed, costs_of[0]), (decided, costs_of[1])
 
 

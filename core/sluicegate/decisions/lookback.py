@@ -116,7 +116,7 @@ def rows(table: pa.Table) -> Iterator[Row]:
         parts = [each.slice(start, _ROWS_AT_ONCE) for each in columns]
         numbers = [_integers(each) for each in parts[: len(_NUMBERS)]]
         places = [_integers(each.indices) for each in parts[len(_NUMBERS) :]]
-        named = [[known[place] for place in of] for known, of in zip(texts, places, strict=True)]
+        named = [[known[index] for index in of] for known, of in zip(texts, places, strict=True)]
         yield from map(Row, *numbers, *named)
 
 
@@ -195,8 +195,8 @@ def _parquet_tables(file: Path, since_s: float) -> Iterator[pa.Table]:
 
 def _may_have(parquet: pq.ParquetFile, group: int, since_s: float) -> bool:
     """Whether a row group has rows since a time, by its statistics."""
-    place = parquet.schema_arrow.get_field_index("time")
-    statistics = parquet.metadata.row_group(group).column(place).statistics
+    index = parquet.schema_arrow.get_field_index("time")
+    statistics = parquet.metadata.row_group(group).column(index).statistics
     if statistics is None or not statistics.has_min_max:
         return True
     return bool(statistics.max.timestamp() >= since_s)

@@ -74,7 +74,7 @@ def of_windows(windows: Sequence[Window], wall_offset_ns: int, interned: Interne
     batch["messages"] = _numbers(messages)
     batch["bytes"] = _numbers(sizes)
     batch["decisions"] = _numbers(operations)
-    batch["costs"] = [(place, cost) for place, cost in enumerate(costs) if cost]
+    batch["costs"] = [(index, cost) for index, cost in enumerate(costs) if cost]
     batch["window"] = WINDOW_MS
     return {**batch, **interned.additions()}
 
@@ -89,11 +89,11 @@ def mappings(
     :param constants: columns with the same value in all rows of the log.
     """
     empty = {**{column.name: None for column in COLUMNS}, **constants}
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         decision = row[-1]
         if decision is not None and action_of(decision) != _ALLOW:
             yield {**empty, **_mapping(row, decision, wall_offset_ns)}
-        if place % 64 == 63:
+        if index % 64 == 63:
             _yield_interpreter()
 
 

@@ -14,7 +14,7 @@ from sluicegate.decisions.schema import SCHEMA
 
 _PACKED = {"q": pa.int64(), "H": pa.uint16()}
 _TABLE_OF = {column: name for name, columns in TABLES.items() for column in columns}
-_MEMBER = {column: place for columns in TABLES.values() for place, column in enumerate(columns)}
+_MEMBER = {column: index for columns in TABLES.values() for index, column in enumerate(columns)}
 _CONSTANTS = ("run", "system", "door", "gateway")
 _VARYING = tuple(field for field in SCHEMA if field.name not in _CONSTANTS)
 _TIMES = SCHEMA.field("time").type
@@ -166,8 +166,8 @@ def _costs(batch: Batch, count: int) -> Any:
     if not batch.get("costs"):
         return _values(SCHEMA.field("decision_cost"), batch.get("decision_cost"), count)
     values: list[int | None] = [None] * count
-    for place, cost_ns in batch["costs"]:
-        values[place] = cost_ns
+    for index, cost_ns in batch["costs"]:
+        values[index] = cost_ns
     return pa.array(values, pa.int64())
 
 

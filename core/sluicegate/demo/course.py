@@ -52,13 +52,13 @@ def chart(
     holds = [row for row in log.rows if row["action"] == "delay"]
     admitted = log.admitted("publish", "messages")
     samples: list[Sample] = []
-    state, limit, place, last = "free", free, 0, begin
+    state, limit, index, last = "free", free, 0, begin
     for step in range(1, int((end - begin) / _SAMPLE_S) + 1):
         now = begin + step * _SAMPLE_S
-        while place < len(holds) and holds[place]["time"].timestamp() <= now:
-            limit, state = holds[place]["limit"], state_of(holds[place])
-            last = holds[place]["time"].timestamp()
-            place += 1
+        while index < len(holds) and holds[index]["time"].timestamp() <= now:
+            limit, state = holds[index]["limit"], state_of(holds[index])
+            last = holds[index]["time"].timestamp()
+            index += 1
         if now - last > free_after_s:
             limit, state = free, "free"
         since = now - _SMOOTHED * _SAMPLE_S

@@ -28,7 +28,7 @@ def draw(chart: Chart, width: int, plain: bool) -> Iterator[Text]:
     columns = _columns(chart.samples, max(10, min(_WIDEST, width - _MARGIN - 1)))
     top = _round_up(max(max(each.admitted, each.allowed) for each in columns))
     states = list(dict.fromkeys(each.state for each in columns))
-    styles = {state: _STYLES[place % len(_STYLES)] for place, state in enumerate(states)}
+    styles = {state: _STYLES[index % len(_STYLES)] for index, state in enumerate(states)}
     yield Text(chart.title, style="bold")
     for row in reversed(range(_HEIGHT)):
         label = f"{top * (row + 1) / _HEIGHT:,.0f}" if row % 2 else ""
@@ -47,7 +47,7 @@ def draw(chart: Chart, width: int, plain: bool) -> Iterator[Text]:
 
 def _columns(samples: Sequence[Sample], most: int) -> list[Sample]:
     count = min(most, len(samples))
-    return [samples[place * len(samples) // count] for place in range(count)]
+    return [samples[index * len(samples) // count] for index in range(count)]
 
 
 def _cell(sample: Sample, row: int, top: float, style: str, plain: bool) -> tuple[str, str]:

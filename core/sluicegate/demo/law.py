@@ -163,10 +163,10 @@ class _Balances:
             self._totals.append(self._totals[-1] + each.amount)
 
     def __call__(self, at: float) -> float:
-        place = bisect_right(self._times, at) - 1
-        if place < 0:
+        index = bisect_right(self._times, at) - 1
+        if index < 0:
             return self._limit.burst
-        return min(self._limit.burst, self._after[place] + self._limit.rate * (at - self._times[place]))
+        return min(self._limit.burst, self._after[index] + self._limit.rate * (at - self._times[index]))
 
     def admitted_until(self, at: float) -> float:
         """Amount admitted up to a time."""

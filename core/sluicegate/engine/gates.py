@@ -98,8 +98,8 @@ class GateCache:
         """
         yield from self.drop_replaced()
         for gates in (self.live, self.exempt):
-            for place, (topic, gate) in enumerate(tuple(gates.items())):
-                if place % _PER_SLICE == _PER_SLICE - 1:
+            for index, (topic, gate) in enumerate(tuple(gates.items())):
+                if index % _PER_SLICE == _PER_SLICE - 1:
                     yield
                 # Another one may have taken its place between two slices.
                 if not _was_used(gate) and gates.get(topic) is gate:

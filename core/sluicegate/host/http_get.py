@@ -31,8 +31,8 @@ class HttpError(Exception):
 def shown_url(url: str) -> str:
     """A URL for logs and errors: without query, user name and password."""
     scheme, mark, rest = url.partition("?")[0].partition("://")
-    place, slash, path = rest.partition("/")
-    return f"{scheme}{mark}{place.rpartition('@')[2]}{slash}{path}"
+    host, slash, path = rest.partition("/")
+    return f"{scheme}{mark}{host.rpartition('@')[2]}{slash}{path}"
 
 
 async def http_get(

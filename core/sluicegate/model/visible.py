@@ -39,4 +39,4 @@ def _is_hidden(char: str) -> bool:
 
 def _json_escape(char: str) -> str:
     units = char.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[place : place + 2].hex()}" for place in range(0, len(units), 2))
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))

@@ -64,11 +64,11 @@ class ConnectionPlaces:
             return []
         counts: Counter[str] = Counter()
         beyond = []
-        for place, principal in enumerate(principals):
+        for index, principal in enumerate(principals):
             if principal:
                 counts[principal] += 1
                 if counts[principal] > self._of_principal:
-                    beyond.append(place)
+                    beyond.append(index)
         return beyond
 
 

@@ -16,7 +16,7 @@ from sluicegate.net.admission import ConnectionPlaces
 from sluicegate.net.background import BackgroundTasks
 from sluicegate.net.dialling import NO_DESCRIPTORS, Dialler, Prober
 from sluicegate.net.limits import Limits
-from sluicegate.net.reachability import NO_ANSWER, Place, Reachability, reason_of
+from sluicegate.net.reachability import NO_ANSWER, HostPort, Reachability, reason_of
 from sluicegate.net.relaying.draining import drain
 from sluicegate.net.relaying.relay import ClientSide
 from sluicegate.net.relaying.splicing import Pipes
@@ -187,14 +187,14 @@ class Connections:
         first = 0 if in_order else self._last_good.get(name, 0)
         count = len(addresses)
         reason = NO_ANSWER
-        for place in range(count):
-            candidate = (first + place) % count
+        for index in range(count):
+            candidate = (first + index) % count
             address = addresses[candidate]
             if self.reachability.is_silent(address):
                 continue
             try:
                 await self._dialler.dial(
-                    partial(UpstreamSide, side, stands_in=in_order and place > 0), address
+                    partial(UpstreamSide, side, stands_in=in_order and index > 0), address
                 )
             except (OSError, UnicodeError) as error:  # an invalid host name raises UnicodeError
                 reason = reason_of(error)
@@ -209,7 +209,7 @@ class Connections:
                 return
         side.undialled(reason)
 
-    def _dial_failed(self, address: Place, error: OSError | UnicodeError) -> None:
+    def _dial_failed(self, address: HostPort, error: OSError | UnicodeError) -> None:
         self.count(ConnectionEvent.DIAL_FAILED)
         if isinstance(error, OSError) and error.errno in NO_DESCRIPTORS:
             self.descriptors_used_up(error)
@@ -325,10 +325,10 @@ class Connections:
     ) -> list[tuple[int, str, ClientSide]]:
         """The buffered bytes and the user of each client that has any."""
         kept = []
-        for place, client in enumerate(clients):
+        for index, client in enumerate(clients):
             if size := measure(client):
                 kept.append((size, client.user, client))
-            if place % _SLICE == _SLICE - 1:
+            if index % _SLICE == _SLICE - 1:
                 await asyncio.sleep(0)
         return kept
 
@@ -345,9 +345,9 @@ class Connections:
             "" if client.closing_ns or client.principal == ANONYMOUS else client.principal
             for client in clients
         )
-        for place in self.admission.beyond_share(principals):
+        for index in self.admission.beyond_share(principals):
             remedy = "raise principal_share or max_connections"
-            clients[place].close(ConnectionClose.PRINCIPAL_SHARE_USED_UP, remedy)
+            clients[index].close(ConnectionClose.PRINCIPAL_SHARE_USED_UP, remedy)
 
     def queued(self, size: int) -> None:
         """Bytes are queued for a client that does not read."""

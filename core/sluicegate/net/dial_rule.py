@@ -7,7 +7,7 @@ from ipaddress import ip_address
 
 from sluicegate.config.models import BrokerConfig
 from sluicegate.config.reached import Ip, leads_to, target
-from sluicegate.net.reachability import Place
+from sluicegate.net.reachability import HostPort
 
 _OWN = "it is a listener of this gateway itself; brokers must advertise addresses of their own"
 _LINK_LOCAL = "it is a link-local address; name it in 'bootstrap' if a broker is there"
@@ -26,21 +26,21 @@ class DialRule:
     :param listening: gives host and port of each listener that is open.
     """
 
-    def __init__(self, config: BrokerConfig, listening: Callable[[], Iterable[Place]]) -> None:
+    def __init__(self, config: BrokerConfig, listening: Callable[[], Iterable[HostPort]]) -> None:
         self._config = config
         self._listening = listening
         self._is_loopback = False
         """True once an address that the entry writes out was resolved to loopback."""
 
-    def refusal(self, place: Place, resolved: str) -> str:
+    def refusal(self, address: HostPort, resolved: str) -> str:
         """Why an address is not connected to; empty if it is.
 
-        :param place: host and port as they were named.
+        :param address: host and port as they were named.
         :param resolved: an address of that host.
         """
         ip = target(resolved)
-        is_written_out = self._config.writes_out(*place)
-        if self._is_own(place, ip, is_written_out=is_written_out):
+        is_written_out = self._config.writes_out(*address)
+        if self._is_own(address, ip, is_written_out=is_written_out):
             return _OWN
         if is_written_out:
             self._is_loopback |= ip.is_loopback
@@ -50,8 +50,8 @@ class DialRule:
             return _LOOPBACK
         return ""
 
-    def _is_own(self, place: Place, ip: Ip, *, is_written_out: bool) -> bool:
-        host, port = place
+    def _is_own(self, address: HostPort, ip: Ip, *, is_written_out: bool) -> bool:
+        host, port = address
         own = [bound for bound, bound_port in self._listening() if bound_port == port]
         if own and not is_written_out and host.lower() == self._config.client_host.lower():
             return True  # clients come to it, so it leads here even if by way of a load balancer

@@ -9,7 +9,7 @@ from time import monotonic_ns
 from typing import TypeVar, cast
 
 from sluicegate.net.background import BackgroundTasks
-from sluicegate.net.reachability import Place, Reachability
+from sluicegate.net.reachability import HostPort, Reachability
 from sluicegate.net.tls import TlsContexts
 
 NO_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
@@ -39,14 +39,14 @@ class Dialler:
         tls: TlsContexts,
         limit_s: float,
         loop: asyncio.AbstractEventLoop,
-        refusal: Callable[[Place, str], str] = lambda place, resolved: "",
+        refusal: Callable[[HostPort, str], str] = lambda address, resolved: "",
     ) -> None:
         self._tls = tls
         self._limit_s = limit_s
         self._loop = loop
         self._refusal = refusal
 
-    async def dial(self, make: Callable[[], Protocol], place: Place) -> Protocol:
+    async def dial(self, make: Callable[[], Protocol], address: HostPort) -> Protocol:
         """Connect to one address.
 
         :param make: makes the protocol of the connection.
@@ -55,33 +55,34 @@ class Dialler:
         """
         try:
             async with asyncio.timeout(self._limit_s):
-                *others, last = await self._resolved(place)
+                *others, last = await self._resolved(address)
                 for host in others:
                     # Of several addresses only the last one's error is told: those of one name mostly fail
                     # alike.
                     with suppress(OSError):
-                        return await self._connect(make, host, place)
-                return await self._connect(make, last, place)
+                        return await self._connect(make, host, address)
+                return await self._connect(make, last, address)
         except TimeoutError as error:
             raise TimeoutError(f"no answer within {self._limit_s:g} s") from error
 
-    async def _resolved(self, place: Place) -> list[str]:
+    async def _resolved(self, address: HostPort) -> list[str]:
         """The addresses of a host that may be connected to.
 
         They are resolved here, so that what is connected to is what was looked at.
         """
-        infos = await self._loop.getaddrinfo(*place, type=socket.SOCK_STREAM)
-        refusals = {str(each[4][0]): self._refusal(place, str(each[4][0])) for each in infos}
-        allowed = [address for address, refusal in refusals.items() if not refusal]
+        infos = await self._loop.getaddrinfo(*address, type=socket.SOCK_STREAM)
+        refusals = {str(each[4][0]): self._refusal(address, str(each[4][0])) for each in infos}
+        allowed = [ip for ip, refusal in refusals.items() if not refusal]
         if not allowed:
             raise ConnectionError(next(iter(refusals.values()), "its host has no address"))
-        return [place[0]] if "%" in place[0] else allowed  # the resolved address lacks the interface's name
+        # A resolved address lacks the interface's name.
+        return [address[0]] if "%" in address[0] else allowed
 
-    async def _connect(self, make: Callable[[], Protocol], host: str, place: Place) -> Protocol:
+    async def _connect(self, make: Callable[[], Protocol], host: str, address: HostPort) -> Protocol:
         tls = self._tls
-        name = (tls.server_name or place[0]) if tls.broker else None
+        name = (tls.server_name or address[0]) if tls.broker else None
         _, protocol = await self._loop.create_connection(
-            make, host, place[1], ssl=tls.broker, server_hostname=name
+            make, host, address[1], ssl=tls.broker, server_hostname=name
         )
         return protocol
 
@@ -143,8 +144,8 @@ class Prober:
 
     def begin(self, now_ns: int) -> None:
         """Begin the probes that are due."""
-        for place in self._reachability.due(now_ns):
-            self._tasks.spawn(self._probe(place))
+        for address in self._reachability.due(now_ns):
+            self._tasks.spawn(self._probe(address))
 
     async def first(self, limit_s: float) -> None:
         """Probe all addresses, and wait a short time for the results.
@@ -159,19 +160,19 @@ class Prober:
         """End all probes."""
         await self._tasks.cancel()
 
-    async def _probe(self, place: Place) -> None:
+    async def _probe(self, address: HostPort) -> None:
         error: Exception | None = None
         try:
-            await self._ask(place)
+            await self._ask(address)
         except (OSError, UnicodeError) as failure:
             if isinstance(failure, OSError) and failure.errno in NO_DESCRIPTORS:
-                self._reachability.unprobed(place, monotonic_ns())
+                self._reachability.unprobed(address, monotonic_ns())
                 return
             error = failure
-        self._reachability.probed(place, error, monotonic_ns())
+        self._reachability.probed(address, error, monotonic_ns())
 
-    async def _ask(self, place: Place) -> None:
-        probe = await self._dialler.dial(lambda: _Probe(self._greeting), place)
+    async def _ask(self, address: HostPort) -> None:
+        probe = await self._dialler.dial(lambda: _Probe(self._greeting), address)
         try:
             async with asyncio.timeout(_ANSWER_S):
                 await probe.answered

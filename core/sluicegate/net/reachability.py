@@ -14,7 +14,7 @@ from sluicegate.config.units import Address
 
 log = logging.getLogger(__name__)
 
-Place: TypeAlias = tuple[str, int]
+HostPort: TypeAlias = tuple[str, int]
 """Host and port."""
 
 _SECOND_NS = 1_000_000_000
@@ -38,8 +38,8 @@ _NOT_TRIED = "no answer yet"
 class _Target:
     """One address of the broker."""
 
-    def __init__(self, place: Place, now_ns: int, *, is_bootstrap: bool) -> None:
-        self.name = str(Address(*place))
+    def __init__(self, address: HostPort, now_ns: int, *, is_bootstrap: bool) -> None:
+        self.name = str(Address(*address))
         self.is_bootstrap = is_bootstrap
         self.reason = _NOT_TRIED
         """Why it does not answer; empty if it does."""
@@ -68,14 +68,14 @@ class Reachability:
 
     def __init__(
         self,
-        bootstrap: Iterable[Place],
+        bootstrap: Iterable[HostPort],
         now_ns: int,
         *,
         heard: Callable[[], int] = lambda: 0,
         reached: Callable[[], None] = lambda: None,
         wall_ms: Callable[[int], int] = lambda now_ns: now_ns // 1_000_000,
     ) -> None:
-        self._targets = {_key(place): _Target(place, now_ns, is_bootstrap=True) for place in bootstrap}
+        self._targets = {_key(address): _Target(address, now_ns, is_bootstrap=True) for address in bootstrap}
         self._heard = heard
         self._reached = reached
         self._wall_ms = wall_ms
@@ -94,31 +94,31 @@ class Reachability:
 
     # -- what comes in --------------------------------------------------------------------------------
 
-    def due(self, now_ns: int) -> list[Place]:
+    def due(self, now_ns: int) -> list[HostPort]:
         """Addresses to probe now; the caller must call `probed` for each of them."""
         self._note_traffic(now_ns)
-        places = []
-        for place, target in tuple(self._targets.items()):
+        addresses = []
+        for address, target in tuple(self._targets.items()):
             if target.is_probing or now_ns < target.due_ns:
                 continue
             if not target.is_bootstrap and now_ns - target.asked_ns > _NODE_KEPT_NS:
-                del self._targets[place]
+                del self._targets[address]
                 continue
             if not target.reason and not target.is_doubted and now_ns - self._heard_ns < _PROBE_UP_NS:
                 target.due_ns = self._heard_ns + _PROBE_UP_NS
                 continue
             target.is_probing = True
-            places.append(place)
-        return places
+            addresses.append(address)
+        return addresses
 
-    def probed(self, place: Place, error: Exception | None, now_ns: int) -> None:
+    def probed(self, address: HostPort, error: Exception | None, now_ns: int) -> None:
         """Record the result of a probe.
 
-        :param place: the address.
+        :param address: host and port.
         :param error: why it does not answer; None if it does.
         :param now_ns: monotonic time.
         """
-        target = self._targets[_key(place)]
+        target = self._targets[_key(address)]
         target.is_probing = target.is_doubted = False
         target.probed_ns = now_ns
         target.reason = "" if error is None else reason_of(error)
@@ -133,26 +133,26 @@ class Reachability:
         if self.is_up:
             self._log_addresses()
         if not target.is_bootstrap and not target.reason:
-            del self._targets[_key(place)]
+            del self._targets[_key(address)]
 
-    def unprobed(self, place: Place, now_ns: int) -> None:
+    def unprobed(self, address: HostPort, now_ns: int) -> None:
         """Record that an address could not be probed, for lack of the gateway's own resources."""
-        target = self._targets[_key(place)]
+        target = self._targets[_key(address)]
         target.is_probing = False
         target.due_ns = now_ns + _LONGEST_RETRY_NS
 
-    def dial_failed(self, place: Place, error: Exception, now_ns: int) -> None:
+    def dial_failed(self, address: HostPort, error: Exception, now_ns: int) -> None:
         """Record that a client could not be connected to an address.
 
-        :param place: the address.
+        :param address: host and port.
         :param error: why.
         :param now_ns: monotonic time.
         """
-        target = self._targets.get(_key(place))
+        target = self._targets.get(_key(address))
         if target is None:
             if len(self._targets) >= _MOST_NODES:
                 return
-            target = self._targets[_key(place)] = _Target(place, now_ns, is_bootstrap=False)
+            target = self._targets[_key(address)] = _Target(address, now_ns, is_bootstrap=False)
             target.reason = ""  # it is one node of a cluster: the others are not in doubt
         target.asked_ns = now_ns
         self._last_failure = f"{target.name}: {reason_of(error)}"
@@ -167,15 +167,15 @@ class Reachability:
         self._turned_away += 1
         self._turned_away_in_all += 1
 
-    def dialled(self, place: Place, now_ns: int) -> None:
+    def dialled(self, address: HostPort, now_ns: int) -> None:
         """Record that a client was connected: an address that did not answer is probed soon."""
-        target = self._targets.get(_key(place))
+        target = self._targets.get(_key(address))
         if target is not None and target.reason:
             target.due_ns = min(target.due_ns, max(now_ns, target.probed_ns + _SECOND_NS))
 
-    def is_silent(self, place: Place) -> bool:
+    def is_silent(self, address: HostPort) -> bool:
         """True if clients need not try an address: it does not answer, and probes continue."""
-        target = self._targets.get(_key(place))
+        target = self._targets.get(_key(address))
         return target is not None and target.is_silent
 
     # -- what goes out --------------------------------------------------------------------------------
@@ -277,5 +277,5 @@ def reason_of(error: Exception) -> str:
     return text[:1].lower() + text[1:] if text else NO_ANSWER
 
 
-def _key(place: Place) -> Place:
-    return place[0].lower(), place[1]
+def _key(address: HostPort) -> HostPort:
+    return address[0].lower(), address[1]

@@ -19,19 +19,19 @@ def largest_first(kept: Iterable[tuple[int, Hashable, Client]], excess: int) -> 
     """
     clients: dict[Hashable, list[tuple[int, int, Client]]] = defaultdict(list)
     totals: dict[Hashable, int] = defaultdict(int)
-    for place, (size, user, client) in enumerate(kept):
-        clients[user].append((-size, place, client))
+    for index, (size, user, client) in enumerate(kept):
+        clients[user].append((-size, index, client))
         totals[user] += size
-    users = [(-total, place, user) for place, (user, total) in enumerate(totals.items())]
+    users = [(-total, index, user) for index, (user, total) in enumerate(totals.items())]
     heapq.heapify(users)
     for each in clients.values():
         heapq.heapify(each)
     chosen = []
     while excess > 0 and users:
-        total, place, user = heapq.heappop(users)
+        total, index, user = heapq.heappop(users)
         size, _, client = heapq.heappop(clients[user])
         chosen.append((-size, client))
         excess += size
         if clients[user]:
-            heapq.heappush(users, (total - size, place, user))
+            heapq.heappush(users, (total - size, index, user))
     return chosen

@@ -41,10 +41,10 @@ class BrokerUse:
     def _use_of(self, limit: Limit, left: float) -> dict[str, Any]:
         use = {"limit": limit.value, "in_force": limit.value, "level": limit.level, "source": limit.source}
         if limit.policy in _TOGETHER:
-            place = _TOGETHER.index(limit.policy)
+            index = _TOGETHER.index(limit.policy)
             use["in_force"] = limit.value * left if limit.mode.enforces else limit.value
             use["used_1s"], use["used_10s"] = (
-                round(self._recent.rates(seconds)[place], 3) for seconds in (1, SECONDS)
+                round(self._recent.rates(seconds)[index], 3) for seconds in (1, SECONDS)
             )
         return use
 

@@ -30,7 +30,7 @@ class BusiestNames:
     def add(self, name: str, gained: tuple[int, ...]) -> None:
         """Add what a name gained; an empty name is never named."""
         if name:
-            self._recent[name] += sum(gained[place] for place in self._weighed)
+            self._recent[name] += sum(gained[index] for index in self._weighed)
             if name not in self.named and len(self.named) < self._limit:
                 self.named[name] = self._none
         if name in self.named:

@@ -59,12 +59,12 @@ class ClientSamples:
         held_of_principals: Counter[str] = Counter()
         held_of_clients: Counter[str] = Counter()
         exempt = self._limits.policies().exempt_principals
-        for place, totals in enumerate(self._clients):
+        for index, totals in enumerate(self._clients):
             self._take(totals, is_exempt=totals.principal in exempt)
             if totals.held:
                 held_of_principals[totals.principal] += totals.held
                 held_of_clients[totals.client_id] += totals.held
-            if place % _SLICE == _SLICE - 1:
+            if index % _SLICE == _SLICE - 1:
                 await asyncio.sleep(0)
         self._samples += 1
         is_review = self._samples % _REVIEW == 0
@@ -145,13 +145,13 @@ def _use_of(quota: Quota, left: float, used_1s: list[float], used_10s: list[floa
     values = (quota.messages_per_s, quota.bytes_per_s)
     return {
         policy: {
-            "limit": values[place],
-            "in_force": values[place] * left,
-            "used_1s": round(used_1s[place], 3),
-            "used_10s": round(used_10s[place], 3),
+            "limit": values[index],
+            "in_force": values[index] * left,
+            "used_1s": round(used_1s[index], 3),
+            "used_10s": round(used_10s[index], 3),
         }
-        for place, policy in enumerate(PRINCIPAL_QUOTAS)
-        if values[place]
+        for index, policy in enumerate(PRINCIPAL_QUOTAS)
+        if values[index]
     }
 
 

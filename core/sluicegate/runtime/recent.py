@@ -22,10 +22,10 @@ class Recent:
 
         :param now_ns: monotonic time.
         """
-        place = self._taken % _KEPT * 3
-        self._readings[place] = now_ns
-        self._readings[place + 1] = messages
-        self._readings[place + 2] = nbytes
+        index = self._taken % _KEPT * 3
+        self._readings[index] = now_ns
+        self._readings[index + 1] = messages
+        self._readings[index + 2] = nbytes
         self._taken += 1
 
     def rates(self, seconds: int) -> tuple[float, float]:

@@ -81,13 +81,13 @@ class RolloutCounts:
         """
         if not self._ahead:
             self._ahead = list(self._topics)
-        for place in range(min(_PER_TICK, len(self._ahead))):
+        for index in range(min(_PER_TICK, len(self._ahead))):
             topic = self._ahead.pop()
             if topic in self._topics:
                 self._take(topic)
                 if states.get(topic) is not self._topics[topic][0]:
                     del self._topics[topic]
-            if place % _SLICE == _SLICE - 1:
+            if index % _SLICE == _SLICE - 1:
                 await asyncio.sleep(0)
 
     def snapshot(self) -> list[dict[str, Any]]:

@@ -108,23 +108,23 @@ class TopicSamples:
             self._ahead = [*states, *(self._seen.keys() - states.keys())][::-1]
         for topic in self._named - states.keys():
             self._forget(topic)
-        for place in range(min(_PER_SAMPLE, len(self._ahead))):
+        for index in range(min(_PER_SAMPLE, len(self._ahead))):
             topic = self._ahead.pop()
             if (state := states.get(topic)) is not None:
                 self._take(topic, state)
             elif topic in self._seen:
                 self._forget(topic)
-            if place % _SLICE == _SLICE - 1:
+            if index % _SLICE == _SLICE - 1:
                 await asyncio.sleep(0)
 
     async def _sample_named(self, states: Mapping[str, TopicState], now_ns: int) -> dict[str, dict[str, Any]]:
         """The samples of all topics with a name."""
         samples: dict[str, dict[str, Any]] = {}
-        for place, topic in enumerate(sorted(self._named & states.keys())):
+        for index, topic in enumerate(sorted(self._named & states.keys())):
             if (state := states.get(topic)) is not None:
                 self._look(topic, state)
                 samples[label(topic)] = self._sample(topic, state, now_ns)
-            if place % _SAMPLES_AT_ONCE == _SAMPLES_AT_ONCE - 1:
+            if index % _SAMPLES_AT_ONCE == _SAMPLES_AT_ONCE - 1:
                 await asyncio.sleep(0)
         for topic in self._use.keys() - self._named:
             del self._use[topic]
@@ -234,10 +234,10 @@ class TopicSamples:
         """Give names to topics that are now twice as busy as the quietest that have one."""
         quiet: list[tuple[int, str]] = []
         busy: list[tuple[int, str]] = []
-        for place, (topic, seen) in enumerate(tuple(self._seen.items())):
+        for index, (topic, seen) in enumerate(tuple(self._seen.items())):
             (quiet if topic in self._named else busy).append((seen.recent, topic))
             seen.recent = 0
-            if place % _SLICE == _SLICE - 1:
+            if index % _SLICE == _SLICE - 1:
                 busy = nlargest(self._limit, busy)
                 await asyncio.sleep(0)
         for (least, loser), (most, winner) in zip(sorted(quiet), nlargest(self._limit, busy), strict=False):

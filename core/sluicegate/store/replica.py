@@ -23,14 +23,14 @@ class Replica:
 
     :param metadata: the store.
     :param prefix: prefix of the policies' keys, with a trailing slash.
-    :param place: the store's name in errors.
+    :param name: the store's name in errors.
     :param timeout_s: timeout of one operation of the store.
     """
 
-    def __init__(self, metadata: MetadataStore, prefix: str, place: str, timeout_s: float) -> None:
+    def __init__(self, metadata: MetadataStore, prefix: str, name: str, timeout_s: float) -> None:
         self._metadata = metadata
         self._prefix = prefix
-        self._place = place
+        self._name = name
         self._stale_s = _LATE * _CONFIRM_S + timeout_s
         self._changed = threading.Condition()
         self._rows: dict[str, Row] = {}
@@ -64,7 +64,7 @@ class Replica:
             )
             if self._confirmed is None:
                 raise self._trouble or StoreUnavailableError(
-                    f"{self._place} does not answer", "check its load and network"
+                    f"{self._name} does not answer", "check its load and network"
                 )
 
     def wait_for_version(self, version: int, timeout_s: float) -> None:
@@ -91,14 +91,14 @@ class Replica:
         if self._unreadable:
             key, problem = min(self._unreadable.items())
             raise StoreError(
-                f"{self._place} holds {key!r}, which is not a policy ({problem})",
+                f"{self._name} holds {key!r}, which is not a policy ({problem})",
                 "correct or delete that key",
             )
         age_s = monotonic() - (self._confirmed or 0.0)
         if age_s > self._stale_s:
             cause = f": {self._trouble}" if self._trouble is not None else ""
             raise StoreUnavailableError(
-                f"{self._place} does not respond, the known policies are {age_s:.0f} s old{cause}",
+                f"{self._name} does not respond, the known policies are {age_s:.0f} s old{cause}",
                 "these policies stay in effect until it responds again",
             )
 

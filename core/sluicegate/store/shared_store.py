@@ -53,16 +53,16 @@ class SharedStore(PolicyStore):
 
     :param open_metadata: opens the metadata store; called in the thread's event loop.
     :param prefix: prefix of all keys, without a trailing slash.
-    :param place: the store's name in errors, without a login.
+    :param name: the store's name in errors, without a login.
     :param timeout_s: timeout of one operation of the metadata store.
     :raises StoreError: if the policies cannot be read now.
     """
 
     def __init__(
-        self, open_metadata: Callable[[], MetadataStore], prefix: str, place: str, timeout_s: float
+        self, open_metadata: Callable[[], MetadataStore], prefix: str, name: str, timeout_s: float
     ) -> None:
         self._prefix = prefix
-        self._place = place
+        self._name = name
         self._timeout_s = timeout_s
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="policy store", daemon=True)
@@ -90,7 +90,7 @@ class SharedStore(PolicyStore):
     ) -> int:
         """Set and remove fields in one transaction, of which etcd bounds the size."""
         if len(edits) > _MOST_FIELDS:
-            message = f"{self._place} takes at most {_MOST_FIELDS} fields in one change"
+            message = f"{self._name} takes at most {_MOST_FIELDS} fields in one change"
             raise StoreError(message, "make several changes")
         return self._finish(self._write(edits, author, expected, policies))
 
@@ -107,7 +107,7 @@ class SharedStore(PolicyStore):
             try:
                 return [decoded_revision(entry.value) for entry in entries[-limit:][::-1]]
             except ValueError as error:
-                message = f"{self._place} holds a history that cannot be read ({error})"
+                message = f"{self._name} holds a history that cannot be read ({error})"
                 raise StoreError(message, "delete the damaged keys") from error
 
         return self._run(read()) if limit > 0 else []
@@ -129,9 +129,9 @@ class SharedStore(PolicyStore):
         """Store a fact unless its key exists."""
 
         async def claim() -> str:
-            place = self._fact(key)
-            while not await self._keys.transact([Unchanged(place, 0)], [Put(place, value.encode())]):
-                entry = await self._keys.get(place)
+            whole = self._fact(key)
+            while not await self._keys.transact([Unchanged(whole, 0)], [Put(whole, value.encode())]):
+                entry = await self._keys.get(whole)
                 if entry is not None:  # otherwise it has just been deleted
                     return entry.value.decode(errors="replace")
             return value
@@ -157,7 +157,7 @@ class SharedStore(PolicyStore):
 
     async def _open(self, open_metadata: Callable[[], MetadataStore]) -> None:
         self._metadata = open_metadata()
-        self._replica = Replica(self._metadata, f"{self._prefix}/policies/", self._place, self._timeout_s)
+        self._replica = Replica(self._metadata, f"{self._prefix}/policies/", self._name, self._timeout_s)
         self._replica.start()
 
     async def _end(self) -> None:
@@ -212,7 +212,7 @@ class SharedStore(PolicyStore):
             if version is not None:
                 return version
             await asyncio.sleep(random.uniform(0, _PAUSE_S))  # noqa: S311 - jitter
-        raise StoreError(f"{self._place} has too many concurrent changes", "try again")
+        raise StoreError(f"{self._name} has too many concurrent changes", "try again")
 
     async def _commit(
         self,
@@ -244,29 +244,29 @@ class SharedStore(PolicyStore):
     @property
     def _keys(self) -> MetadataStore:
         if self._metadata is None or not self._thread.is_alive():
-            raise StoreError(f"{self._place} was closed", "open it again")
+            raise StoreError(f"{self._name} was closed", "open it again")
         return self._metadata
 
     @property
     def _open_replica(self) -> Replica:
         if self._replica is None or not self._thread.is_alive():
-            raise StoreError(f"{self._place} was closed", "open it again")
+            raise StoreError(f"{self._name} was closed", "open it again")
         return self._replica
 
     def _run(self, work: Coroutine[Any, Any, Result], longer_s: float = 0.0) -> Result:
         if not self._thread.is_alive():
             work.close()
-            raise StoreError(f"{self._place} was closed", "open it again")
+            raise StoreError(f"{self._name} was closed", "open it again")
         done = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return done.result(2 * self._timeout_s + _MARGIN_S + longer_s)
         except FutureTimeoutError:
             done.cancel()
             raise StoreUnavailableError(
-                f"{self._place} does not answer", "check its load and its network"
+                f"{self._name} does not answer", "check its load and its network"
             ) from None
         except ValueError as error:
-            message = f"{self._place} holds invalid policies ({error})"
+            message = f"{self._name} holds invalid policies ({error})"
             raise StoreError(message, "correct or delete those keys") from error
 
 
@@ -274,7 +274,7 @@ def _unchanged(key: str, entry: Entry | None) -> Unchanged:
     return Unchanged(key, 0 if entry is None else entry.modified)
 
 
-def _written(place: str, change: Change, version: int) -> Put | Delete:
+def _written(key: str, change: Change, version: int) -> Put | Delete:
     if change.new is None:
-        return Delete(place)
-    return Put(place, encoded_row(Row(change.key, change.new, version)))
+        return Delete(key)
+    return Put(key, encoded_row(Row(change.key, change.new, version)))

@@ -135,7 +135,7 @@ class AdaptiveController:
     ) -> None:
         states, now_ns = self._context.states, self._context.now_ns()
         stale = []
-        for place, topic in enumerate(self.topics, 1):
+        for index, topic in enumerate(self.topics, 1):
             if states.get(topic.name) is not topic.state:
                 stale.append(topic)
                 continue
@@ -147,7 +147,7 @@ class AdaptiveController:
             else:
                 if change is not None:
                     changes.append((topic, change))
-            if place % _SLICE == 0:
+            if index % _SLICE == 0:
                 await asyncio.sleep(0)
         if stale:
             self._context.apply(partial(self._forget, stale))

@@ -15,11 +15,11 @@ from sluicegate.hooks import hookimpl
 def sluicegate_pressure_sources(context: BrokerContext) -> Sequence[PressureSource]:
     """Create the memory sources of a broker's entry."""
     config: BrokerConfig = context.config
-    return [_source(place, entry, context) for place, entry in enumerate(config.pressure.memory)]
+    return [_source(index, entry, context) for index, entry in enumerate(config.pressure.memory)]
 
 
-def _source(place: int, entry: MemorySource, context: BrokerContext) -> PressureSource:
-    name = f"memory_{entry.source}" if entry.source == "gateway" else f"memory_{entry.source}_{place}"
+def _source(index: int, entry: MemorySource, context: BrokerContext) -> PressureSource:
+    name = f"memory_{entry.source}" if entry.source == "gateway" else f"memory_{entry.source}_{index}"
     if entry.source != "metrics":
         memory = ProcessMemory(entry.pid, pidfile=entry.pidfile, limit=entry.limit)
         return PressureSource(name, "memory", memory.read)

@@ -109,9 +109,9 @@ class ProcessMemory:
                 continue
             group = base / path.lstrip("/")
             # Inside a container its own group is mounted as the root, and the path may not exist there.
-            for place in (group, *group.parents):
-                limits.append(_number(place / file))
-                if place == base:
+            for folder in (group, *group.parents):
+                limits.append(_number(folder / file))
+                if folder == base:
                     break
         return limits
 

@@ -36,13 +36,13 @@ def labels_of(text: str) -> dict[str, str]:
 
     :raises ValueError: if they are malformed.
     """
-    labels, place = {}, 0
-    while place < len(text.rstrip()):
-        match = _LABEL.match(text, place)
+    labels, at = {}, 0
+    while at < len(text.rstrip()):
+        match = _LABEL.match(text, at)
         if match is None:
             raise ValueError(f"cannot read the labels {text[:200]!r}")
-        labels[match.group(1)] = re.sub(r"\\.", lambda at: _ESCAPES.get(at[0], at[0]), match.group(2))
-        place = match.end()
+        labels[match.group(1)] = re.sub(r"\\.", lambda pair: _ESCAPES.get(pair[0], pair[0]), match.group(2))
+        at = match.end()
     return labels
 
 

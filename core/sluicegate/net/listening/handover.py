@@ -45,7 +45,7 @@ def directory(state_dir: str | os.PathLike[str]) -> Path:
 class HandoverServer:
     """Offers the listening sockets of this process to its successor.
 
-    :param place: directory of the Unix socket; made if it is missing.
+    :param folder: directory of the Unix socket; made if it is missing.
     :param name: of the Unix socket; one that is there already is replaced.
     :param offer: gives the sockets; None while they are unavailable.
     :param ends: what the successor sets once it serves.
@@ -55,7 +55,7 @@ class HandoverServer:
 
     def __init__(
         self,
-        place: Path,
+        folder: Path,
         name: str,
         offer: Callable[[], Offered | None],
         ends: Latch,
@@ -66,12 +66,12 @@ class HandoverServer:
         self._offer = offer
         self._ends = ends
         self._lock = lock
-        self._path = place / f"{name}{_SUFFIX}"
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._path = folder / f"{name}{_SUFFIX}"
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._loop = asyncio.get_running_loop()
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._successor: socket.socket | None = None
-        fresh = place / f".{name}-{os.getpid()}"
+        fresh = folder / f".{name}-{os.getpid()}"
         with suppress(FileNotFoundError):
             # Left by a process of the same id that was killed.
             fresh.unlink()
@@ -181,14 +181,14 @@ class Predecessor:
         self._line.close()
 
 
-def predecessors(place: Path, *, replace: bool) -> list[Predecessor]:
+def predecessors(folder: Path, *, replace: bool) -> list[Predecessor]:
     """The processes to take listening sockets from.
 
-    :param place: the directory of their Unix sockets.
+    :param folder: the directory of their Unix sockets.
     :param replace: also take over from a running supervisor; else only from workers without one.
     """
     running = []
-    for path in sorted(place.glob(f"*{_SUFFIX}")):
+    for path in sorted(folder.glob(f"*{_SUFFIX}")):
         if path.stem == SUPERVISOR and not replace:
             continue
         if (predecessor := _ask(path)) is not None:

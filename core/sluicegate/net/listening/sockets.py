@@ -31,10 +31,10 @@ class Inherited:
         :param name: of the listener: with port 0, it gets its previous port.
         :param host: an address, not a host's name.
         """
-        for place, (known, bound) in enumerate(self._sockets):
+        for index, (known, bound) in enumerate(self._sockets):
             its_host, its_port = bound.getsockname()[:2]
             if its_host == host and (its_port == port if port else known == name):
-                del self._sockets[place]
+                del self._sockets[index]
                 return bound
         return None
 

@@ -34,7 +34,7 @@ class Succession:
     """
 
     def __init__(self, state_dir: str, *, replace: bool) -> None:
-        self._place = directory(state_dir)
+        self._folder = directory(state_dir)
         self._before: list[Predecessor] = []
         self._server: HandoverServer | None = None
         self._activated = passed_by_systemd()
@@ -51,16 +51,16 @@ class Succession:
 
     def _claim(self, state_dir: str, *, replace: bool) -> StateLock:
         """Lock the directory, or share the lock of the gateway that hands over."""
-        lock = StateLock.take(self._place)
+        lock = StateLock.take(self._folder)
         if lock is None and not replace:
-            raise _in_use(state_dir, self._place, "end it first, or replace it with --take-over")
-        self._before = predecessors(self._place, replace=replace)
+            raise _in_use(state_dir, self._folder, "end it first, or replace it with --take-over")
+        self._before = predecessors(self._folder, replace=replace)
         handed = [one.lock for one in self._before if one.lock is not None]
-        lock = lock or (handed[0] if handed else StateLock.take(self._place))  # it may have ended just now
+        lock = lock or (handed[0] if handed else StateLock.take(self._folder))  # it may have ended just now
         if lock is None:
             self._release()
             reason = "it hands nothing over: it starts, hands over to another one, or hangs"
-            raise _in_use(state_dir, self._place, f"{reason}. Try again, or end it first")
+            raise _in_use(state_dir, self._folder, f"{reason}. Try again, or end it first")
         return lock
 
     @property
@@ -89,7 +89,7 @@ class Succession:
         ]
 
     def _dup_activated(self) -> list[tuple[str, socket]]:
-        return [(f"systemd-{place}", duplicate(bound)) for place, bound in enumerate(self._activated)]
+        return [(f"systemd-{index}", duplicate(bound)) for index, bound in enumerate(self._activated)]
 
     def begin(self, offer: Callable[[], Offered | None], replaced: Callable[[], None]) -> None:
         """Make the previous processes drain, and the workers of this gateway accept clients.
@@ -106,7 +106,9 @@ class Succession:
         self._release()
         notify(f"READY=1\nMAINPID={os.getpid()}")
         try:
-            self._server = server = HandoverServer(self._place, SUPERVISOR, offer, self.term.ends, self._lock)
+            self._server = server = HandoverServer(
+                self._folder, SUPERVISOR, offer, self.term.ends, self._lock
+            )
         except OSError as error:
             log.warning("no other gateway can take over from this one: %s", error)
             return
@@ -143,8 +145,8 @@ class Succession:
         self._activated = []
 
 
-def _in_use(state_dir: str, place: Path, remedy: str) -> OSError:
-    text = f"another gateway (process {holder(place)}) uses state_dir {state_dir}: {remedy}"
+def _in_use(state_dir: str, folder: Path, remedy: str) -> OSError:
+    text = f"another gateway (process {holder(folder)}) uses state_dir {state_dir}: {remedy}"
     return OSError(errno.EBUSY, text)
 
 

@@ -30,7 +30,7 @@ class SqliteMetadata(TableMetadata):
     def __init__(self, path: str | Path, now_ns: Callable[[], int] = monotonic_ns, kept: int = KEPT) -> None:
         super().__init__(now_ns, kept, _POLL_S, set())
         self._file = SqliteFile(path, "metadata store", keys.SCHEMA, keys.SCHEMA_VERSION, _DAMAGED)
-        self._place = str(path)
+        self._name = str(path)
         self._thread = ThreadPoolExecutor(1, "metadata store")
         self._boot = _boot()
         self._is_prepared = False
@@ -45,7 +45,7 @@ class SqliteMetadata(TableMetadata):
 
     async def _do(self, action: Action[Result]) -> Result:
         if self._is_closed:
-            raise StoreError(f"the metadata store {self._place!r} was closed", "open it again")
+            raise StoreError(f"the metadata store {self._name!r} was closed", "open it again")
 
         def do(connection: sqlite3.Connection) -> Result:
             if not self._is_prepared:
