@@ -29,7 +29,7 @@ _LONGEST_SUBJECT = 1_000
 
 
 class Caller(NamedTuple):
-    """Who asks."""
+    """A caller of the admin API."""
 
     name: str
     """For the history."""

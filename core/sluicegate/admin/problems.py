@@ -28,7 +28,7 @@ def problem(
     headers: Mapping[str, str] | None = None,
     **more: Any,
 ) -> Response:
-    """An error.
+    """An error response, as RFC 9457 describes it.
 
     :param name: of the kind of problem, by which programs tell it.
     :param detail: what is wrong with this request.

@@ -38,7 +38,7 @@ _ROW = "{:<8}  {:<36}  {:<13}  {}"
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What became of one broker."""
+    """What one broker answered, and how it differs."""
 
     config: BrokerConfig
     differences: Sequence[Difference] = ()

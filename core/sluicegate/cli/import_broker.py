@@ -36,7 +36,7 @@ The exit code is 2 if the broker cannot be asked.
 
 
 class _Source(NamedTuple):
-    """What is asked."""
+    """The broker whose settings are read."""
 
     driver: BaseDriver
     config: BrokerConfig

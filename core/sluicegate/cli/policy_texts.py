@@ -38,7 +38,7 @@ def changes_text(changes: Iterable[Mapping[str, Any]], indent: str = "") -> list
 
 
 def plan_text(plan: Mapping[str, Any]) -> list[str]:
-    """What a change would do."""
+    """The lines for a planned change."""
     if not plan["changes"]:
         return ["nothing would change"]
     text = ["would change:", *changes_text(plan["changes"], "  ")]
@@ -71,7 +71,7 @@ def _topics_text(plan: Mapping[str, Any]) -> list[str]:
 
 
 def done_text(done: Mapping[str, Any], origin: str) -> list[str]:
-    """What a change has done."""
+    """The lines for a change that was made."""
     if not done["changes"]:
         return [f"nothing changed: {origin} has these policies already"]
     where = f"revision {done['revision']}, policies {done['version']}, {origin}"

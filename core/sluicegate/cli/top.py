@@ -95,7 +95,7 @@ class _Screen:
         return shown
 
     def lines(self, rows: list[dict[str, Any]], width: int, height: int) -> list[str]:
-        """The screen."""
+        """The lines of the screen."""
         sort = self._sort or self.view.columns[0].head
         table = frame(self.view, rows, sort, self.text, width, height - 1)
         foot = f"filter: {self.text}_" if self.typing else f"{self.name} by {sort}"
@@ -103,7 +103,7 @@ class _Screen:
         return [*table, f"{foot}{note}  [{_HELP}]"[:width]]
 
     def press(self, key: str) -> bool:
-        """Obey a key.
+        """Do what a key stands for.
 
         :return: False to end.
         """

@@ -273,7 +273,7 @@ class NodePortsConfig(BrokerConfig):
     """Brokers that clients may be sent to besides `bootstrap`: host:port, `*` for any part of a name."""
 
     def writes_out(self, host: str, port: int) -> bool:
-        """The same; `known_brokers` may name its host without `*`."""
+        """Whether the file writes out an address, also in `known_brokers` if its host has no `*` there."""
         names = (name for name in self.known_brokers if "*" not in (name.rpartition(":")[0] or name))
         return super().writes_out(host, port) or AddressPatterns(names).match(host, port)
 

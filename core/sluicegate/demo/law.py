@@ -77,7 +77,7 @@ class Limit:
         return worst - allowance - self._slack(total)
 
     def surplus_answered(self, answered: Iterable[Answered]) -> float:
-        """The same by the clients' view: a message sent and acknowledged in a window was admitted in it."""
+        """The surplus as clients see it: a message sent and acknowledged in a window was admitted in it."""
         seen = sorted(answered, key=lambda each: each.acknowledged)
         worst, largest = -inf, max((each.amount for each in seen), default=0.0)
         for begin in sorted({each.sent for each in seen})[:: max(1, len(seen) // 200)]:

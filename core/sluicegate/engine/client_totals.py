@@ -93,7 +93,7 @@ class Clients:
         yield self._rest
 
     def kept(self) -> tuple[ClientTotals, ...]:
-        """Those that new operations of their clients find."""
+        """The totals that new operations of their clients find."""
         return tuple(self._totals.values())
 
     def of(self, op: Operation) -> ClientTotals:

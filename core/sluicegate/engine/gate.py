@@ -393,7 +393,7 @@ class Gate:
 
 
 def allowed(decision: Decision | None) -> Decision | None:
-    """None if an operation may proceed; for those in which there is nothing to rewrite."""
+    """Turn an allowing decision into None; for operations in which there is nothing to rewrite."""
     return None if decision is None or decision.action is Action.REWRITE else decision
 
 

@@ -36,7 +36,7 @@ class HeldOperations:
         return len(self._held)
 
     def __iter__(self) -> Iterator[Held]:
-        """All, the one that was held first first."""
+        """All held operations, in the order in which they were first held."""
         return iter(tuple(self._held.values()))
 
     def begin(self, op: Operation, now_ns: int, totals: ClientTotals) -> None:

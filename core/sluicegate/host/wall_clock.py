@@ -43,7 +43,7 @@ class WallClock:
             self.offset_ns = offset_ns
 
     def _best_reading(self) -> int:
-        """The offset.
+        """The offset of the wall clock.
 
         A delay between the two readings puts the wall clock behind by as much. So the pair that took the
         least time counts.

@@ -62,7 +62,7 @@ class TlsServer:
         """None is refused: each new client may close one that waits."""
 
     def refused(self, peer: str, refusal: ConnectionEvent) -> None:
-        """None is."""
+        """Never called, as none is refused."""
 
     def descriptors_used_up(self, error: OSError) -> None:
         """Log that a client was refused for lack of descriptors."""

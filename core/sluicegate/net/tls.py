@@ -59,12 +59,12 @@ class TlsFiles:
 
     @classmethod
     def of_entry(cls, config: BrokerConfig) -> "TlsFiles":
-        """Those of a broker's entry."""
+        """The TLS files of a broker's entry."""
         return cls(config.tls, config.alpn, config.tls_sections())
 
     @classmethod
     def of_clients(cls, section: ClientTls, keys: Sequence[str]) -> "TlsFiles":
-        """Those of one section towards clients.
+        """The TLS files of one section towards clients.
 
         :param keys: of the section in the file.
         """

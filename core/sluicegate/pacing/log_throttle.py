@@ -19,7 +19,7 @@ class LineLimiter:
         self._last: dict[Hashable, tuple[int, int]] = {}
 
     def passes(self, key: Hashable, now_ns: int) -> int | None:
-        """Ask for a line.
+        """Whether a line may be written.
 
         :param key: lines of the same key are thinned out together.
         :param now_ns: monotonic time.

@@ -36,7 +36,7 @@ class Rules(Protocol):
 
     @property
     def config(self) -> GatewayConfig:
-        """Its sections."""
+        """The sections of the file."""
 
     @property
     def fields(self) -> PolicyFields:
@@ -44,11 +44,11 @@ class Rules(Protocol):
 
     @property
     def policy_layers(self) -> tuple[PolicyLayer, ...]:
-        """Its policies."""
+        """The policies of the file."""
 
     @property
     def locking(self) -> Sequence[PolicyLayer]:
-        """Those of them that lock something."""
+        """The policies that lock something."""
 
     def version(self, store_layers: tuple[PolicyLayer, ...], /) -> int:
         """The version of its policies with those of the store."""

@@ -63,7 +63,7 @@ class Limits:
 
     @property
     def version(self) -> int:
-        """Of the policies in force."""
+        """Version of the policies in force."""
         return self.policies().version
 
     def of_topic(self, policies: EffectivePolicies) -> tuple[Limit, ...]:

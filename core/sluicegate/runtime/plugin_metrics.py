@@ -42,7 +42,7 @@ class PluginMetric:
             self._values.clear()
 
     def snapshot(self) -> dict[str, Any]:
-        """Its kind and its values, as JSON."""
+        """Kind and values, as JSON."""
         with self._lock:
             values = [[list(labels), value] for labels, value in self._values.items()]
         return {
@@ -71,11 +71,11 @@ class PluginMetrics:
         self._metrics: dict[str, PluginMetric] = {}
 
     def gauge(self, name: str, help: str, labels: Sequence[str] = ()) -> PluginMetric:  # noqa: A002
-        """As `hooks.Metrics.gauge`."""
+        """A gauge; see `hooks.Metrics.gauge`."""
         return self._metric("gauge", name, help, labels)
 
     def counter(self, name: str, help: str, labels: Sequence[str] = ()) -> PluginMetric:  # noqa: A002
-        """As `hooks.Metrics.counter`."""
+        """A counter; see `hooks.Metrics.counter`."""
         return self._metric("counter", name.removesuffix("_total"), help, labels)
 
     def snapshot(self) -> list[dict[str, Any]]:

@@ -75,7 +75,7 @@ class Implementation:
         return fields_of(self._call)
 
     def by_position(self, *names: str) -> Callable[..., Any]:
-        """The same with arguments by position, for frequent calls.
+        """A callable that takes the arguments by position, for frequent calls.
 
         :param names: of the arguments, in the order in which they are given; most plugins take just these.
         """

@@ -59,7 +59,7 @@ class PolicyDesk:
 
     @property
     def version(self) -> str:
-        """Of the policies in force."""
+        """Version of the policies in force."""
         return version_text(self._watch.version)
 
     @property

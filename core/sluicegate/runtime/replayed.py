@@ -53,19 +53,19 @@ class Limit:
     """publish, dispatch, or subscription for a rate of each subscription."""
     rate: Rate
     limits: Mapping[str, float]
-    """By policy."""
+    """The limits by policy."""
     max_hold_ms: int
     exempt: frozenset[str]
     buckets: dict[str, DualBucket] = field(default_factory=dict)
 
     @property
     def mode(self) -> Mode:
-        """To whom it applies."""
+        """The mode of the limit: to whom it applies."""
         return self.rate.mode
 
     @property
     def operation(self) -> str:
-        """What it limits."""
+        """The operation that it limits."""
         return "publish" if self.kind == "publish" else "dispatch"
 
     def over(self, row: "Row") -> tuple[int, int]:
@@ -131,7 +131,7 @@ class SizeLimit:
 
     @property
     def limits(self) -> Mapping[str, float]:
-        """By policy."""
+        """The limits by policy."""
         return {MESSAGE_SIZE: self.most}
 
     def over(self, row: "Row") -> tuple[int, int]:
@@ -181,7 +181,7 @@ class Replayed:
         return is_in
 
     def answer(self) -> dict[str, Any]:
-        """As JSON; principals and clients with the most messages above the limit first."""
+        """The result as JSON; principals and clients with the most messages above the limit first."""
         by_principal: dict[str, Counted] = {}
         for (principal, _), counted in self._by_client.items():
             total = by_principal.setdefault(principal, Counted())

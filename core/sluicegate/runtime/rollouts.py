@@ -89,7 +89,7 @@ class Rollouts:
         return self._figures(rule, now_s) if rule in self._followed else None
 
     def exceeding(self, now_s: float, promoted_s: Mapping[Key, float]) -> Iterator[Figures]:
-        """Those that must fall back: canaries, and what was promoted to all within the last window.
+        """The policies that must fall back: canaries, and what was promoted to all within the last window.
 
         :param promoted_s: how long ago modes were set, by their keys.
         """

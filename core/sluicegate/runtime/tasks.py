@@ -191,7 +191,7 @@ class TaskThread:
             self._duration.set((monotonic_ns() - began_ns) / 1e9, name)
 
     async def _bounded(self, supervised: _Supervised) -> None:
-        """Do one run.
+        """Run a task once, within its time.
 
         :raises Exception: whatever it raised; TimeoutError if it took too long.
         """

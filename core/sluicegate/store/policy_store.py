@@ -35,7 +35,7 @@ class StoreConflictError(StoreError):
 
 
 class Key(NamedTuple):
-    """What a setting is for."""
+    """The place of a setting: level, name, field and broker."""
 
     level: Level
     name: str
@@ -46,7 +46,7 @@ class Key(NamedTuple):
 
     @property
     def place(self) -> str:
-        """What it is for, as text: `topic orders.eu of broker main`."""
+        """The place of the setting, as text: `topic orders.eu of broker main`."""
         if self.level is Level.BROKER:
             return f"broker {self.broker}".rstrip()
         where = f"{self.level.label} {self.name}"
@@ -214,7 +214,7 @@ def values_of(layers: Iterable[PolicyLayer]) -> dict[Key, PolicyValue]:
 
 
 def changes_between(before: Values, after: Values) -> list[Change]:
-    """What differs, sorted."""
+    """The differences between two sets of values, sorted."""
     return [
         Change(key, before.get(key), after.get(key))
         for key in sorted(before.keys() | after.keys())

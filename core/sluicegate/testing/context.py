@@ -114,7 +114,7 @@ class ManualContext:
             self.factors.add(factor)
 
     def apply(self, call: Callable[[], None]) -> None:
-        """Do it."""
+        """Run the call at once."""
         call()
 
     def now_ns(self) -> int:
@@ -122,7 +122,7 @@ class ManualContext:
         return self.clock.now_ns
 
     def wall_ms(self) -> int:
-        """The same, as if the machine had been started in 1970."""
+        """The time now in ms, as if the machine had been started in 1970."""
         return self.clock.now_ns // 1_000_000
 
     def remember(self, key: str, value: str) -> None:

@@ -35,7 +35,7 @@ class Screen:
         self._stage = ""
 
     def __enter__(self) -> Self:
-        """Begin."""
+        """Take over the terminal."""
         if self._page.console.is_terminal and not self._page.is_plain:
             live = Live(console=self._page.console, refresh_per_second=_FRAMES, auto_refresh=False)
             self._live = self._stack.enter_context(live)

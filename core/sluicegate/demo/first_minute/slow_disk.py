@@ -28,7 +28,7 @@ class SlowDisk:
         self._servers: list[asyncio.Server] = []
 
     async def __aenter__(self) -> Self:
-        """Begin."""
+        """Listen, in front of the broker."""
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -49,7 +49,7 @@ class _Neighbour:
             self._acknowledged.append((now, now - due))
 
     def report(self) -> Mapping[str, Any]:
-        """What is new."""
+        """What has happened since the last report."""
         report = {"latencies": self._acknowledged, "errors": self._errors}
         self._acknowledged, self._errors = [], []
         return report
@@ -84,7 +84,7 @@ class _Noisy:
                 self._acknowledged.append(monotonic())
 
     def report(self) -> Mapping[str, Any]:
-        """What is new."""
+        """What has happened since the last report."""
         report = {
             "acknowledged": self._acknowledged,
             "refused": self._refused,

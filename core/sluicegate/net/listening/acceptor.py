@@ -76,7 +76,7 @@ class Acceptor:
     async def open(
         cls, listener: Listener, connections: Clients, inherited: Inherited | None = None
     ) -> "Acceptor":
-        """Listen.
+        """Open a listening socket.
 
         :param inherited: sockets of a process before; the one with this address is used.
         :raises OSError: if the address is not available; the text names it.

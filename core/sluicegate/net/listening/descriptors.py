@@ -13,7 +13,7 @@ MOST = 200
 
 
 class Described(Protocol):
-    """A thing with a descriptor."""
+    """Anything that has a descriptor."""
 
     def fileno(self) -> int:
         """The descriptor."""

@@ -143,7 +143,7 @@ class UpstreamSide(PacedReading):
 
     @property
     def user(self) -> str:
-        """That of the client."""
+        """The user of the client."""
         return self._client.user
 
     def _is_stopped(self) -> bool:
