@@ -279,24 +279,16 @@ def _policies_model(models: tuple[type[PolicyModel], ...]) -> type[Strict]:
     """Build the model of `policies:`. Cached, because building it takes pydantic about 50 ms."""
     fields = PolicyFields.of(models)
     level = fields.level_model()
-    exact = r"^\S+$"
-    namespace: Any = _make(
-        "NamespacePolicies",
-        __base__=level,
-        name=(
-            str,
-            Field(pattern=exact, description="Namespace, exact or with `*` for any characters; no spaces."),
-        ),
-    )
-    topic: Any = _make(
-        "TopicPolicies",
-        __base__=level,
-        name=(
-            str,
-            Field(pattern=exact, description="Topic, exact or with `*` for any characters; no spaces."),
-        ),
-    )
-    namespace.aliases = topic.aliases = fields.aliases
+
+    def named(kind: str) -> Any:
+        text = f"{kind}, exact or with `*` for any characters; no spaces."
+        name = (str, Field(pattern=r"^\S+$", description=text))
+        model: Any = _make(f"{kind}Policies", __base__=level, name=name)
+        model.aliases = fields.aliases
+        return model
+
+    namespace: Any = named("Namespace")
+    topic: Any = named("Topic")
     made: type[Strict] = _make(
         "Policies",
         __base__=Strict,
