@@ -16,7 +16,7 @@ from sluicegate.net.admission import ConnectionPlaces
 from sluicegate.net.background import BackgroundTasks
 from sluicegate.net.dialling import NO_DESCRIPTORS, Dialler, Prober
 from sluicegate.net.limits import Limits
-from sluicegate.net.reachability import NO_ANSWER, HostPort, Reachability, reason_of
+from sluicegate.net.reachability import NO_ANSWER, Endpoint, Reachability, reason_of
 from sluicegate.net.relaying.draining import drain
 from sluicegate.net.relaying.relay import ClientSide
 from sluicegate.net.relaying.splicing import Pipes
@@ -209,7 +209,7 @@ class Connections:
                 return
         side.undialled(reason)
 
-    def _dial_failed(self, address: HostPort, error: OSError | UnicodeError) -> None:
+    def _dial_failed(self, address: Endpoint, error: OSError | UnicodeError) -> None:
         self.count(ConnectionEvent.DIAL_FAILED)
         if isinstance(error, OSError) and error.errno in NO_DESCRIPTORS:
             self.descriptors_used_up(error)

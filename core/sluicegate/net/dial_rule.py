@@ -7,7 +7,7 @@ from ipaddress import ip_address
 
 from sluicegate.config.models import BrokerConfig
 from sluicegate.config.reached import Ip, leads_to, target
-from sluicegate.net.reachability import HostPort
+from sluicegate.net.reachability import Endpoint
 
 _OWN = "it is a listener of this gateway itself; brokers must advertise addresses of their own"
 _LINK_LOCAL = "it is a link-local address; name it in 'bootstrap' if a broker is there"
@@ -26,13 +26,13 @@ class DialRule:
     :param listening: gives host and port of each listener that is open.
     """
 
-    def __init__(self, config: BrokerConfig, listening: Callable[[], Iterable[HostPort]]) -> None:
+    def __init__(self, config: BrokerConfig, listening: Callable[[], Iterable[Endpoint]]) -> None:
         self._config = config
         self._listening = listening
         self._is_loopback = False
         """True once an address that the entry writes out was resolved to loopback."""
 
-    def refusal(self, address: HostPort, resolved: str) -> str:
+    def refusal(self, address: Endpoint, resolved: str) -> str:
         """Why an address is not connected to; empty if it is.
 
         :param address: host and port as they were named.
@@ -50,7 +50,7 @@ class DialRule:
             return _LOOPBACK
         return ""
 
-    def _is_own(self, address: HostPort, ip: Ip, *, is_written_out: bool) -> bool:
+    def _is_own(self, address: Endpoint, ip: Ip, *, is_written_out: bool) -> bool:
         host, port = address
         own = [bound for bound, bound_port in self._listening() if bound_port == port]
         if own and not is_written_out and host.lower() == self._config.client_host.lower():

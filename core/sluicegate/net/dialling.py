@@ -9,7 +9,7 @@ from time import monotonic_ns
 from typing import TypeVar, cast
 
 from sluicegate.net.background import BackgroundTasks
-from sluicegate.net.reachability import HostPort, Reachability
+from sluicegate.net.reachability import Endpoint, Reachability
 from sluicegate.net.tls import TlsContexts
 
 NO_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
@@ -39,14 +39,14 @@ class Dialler:
         tls: TlsContexts,
         limit_s: float,
         loop: asyncio.AbstractEventLoop,
-        refusal: Callable[[HostPort, str], str] = lambda address, resolved: "",
+        refusal: Callable[[Endpoint, str], str] = lambda address, resolved: "",
     ) -> None:
         self._tls = tls
         self._limit_s = limit_s
         self._loop = loop
         self._refusal = refusal
 
-    async def dial(self, make: Callable[[], Protocol], address: HostPort) -> Protocol:
+    async def dial(self, make: Callable[[], Protocol], address: Endpoint) -> Protocol:
         """Connect to one address.
 
         :param make: makes the protocol of the connection.
@@ -65,7 +65,7 @@ class Dialler:
         except TimeoutError as error:
             raise TimeoutError(f"no answer within {self._limit_s:g} s") from error
 
-    async def _resolved(self, address: HostPort) -> list[str]:
+    async def _resolved(self, address: Endpoint) -> list[str]:
         """The addresses of a host that may be connected to.
 
         They are resolved here, so that what is connected to is what was looked at.
@@ -78,7 +78,7 @@ class Dialler:
         # A resolved address lacks the interface's name.
         return [address[0]] if "%" in address[0] else allowed
 
-    async def _connect(self, make: Callable[[], Protocol], host: str, address: HostPort) -> Protocol:
+    async def _connect(self, make: Callable[[], Protocol], host: str, address: Endpoint) -> Protocol:
         tls = self._tls
         name = (tls.server_name or address[0]) if tls.broker else None
         _, protocol = await self._loop.create_connection(
@@ -160,7 +160,7 @@ class Prober:
         """End all probes."""
         await self._tasks.cancel()
 
-    async def _probe(self, address: HostPort) -> None:
+    async def _probe(self, address: Endpoint) -> None:
         error: Exception | None = None
         try:
             await self._ask(address)
@@ -171,7 +171,7 @@ class Prober:
             error = failure
         self._reachability.probed(address, error, monotonic_ns())
 
-    async def _ask(self, address: HostPort) -> None:
+    async def _ask(self, address: Endpoint) -> None:
         probe = await self._dialler.dial(lambda: _Probe(self._greeting), address)
         try:
             async with asyncio.timeout(_ANSWER_S):

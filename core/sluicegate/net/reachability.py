@@ -14,7 +14,7 @@ from sluicegate.config.units import Address
 
 log = logging.getLogger(__name__)
 
-HostPort: TypeAlias = tuple[str, int]
+Endpoint: TypeAlias = tuple[str, int]
 """Host and port."""
 
 _SECOND_NS = 1_000_000_000
@@ -38,7 +38,7 @@ _NOT_TRIED = "no answer yet"
 class _Target:
     """One address of the broker."""
 
-    def __init__(self, address: HostPort, now_ns: int, *, is_bootstrap: bool) -> None:
+    def __init__(self, address: Endpoint, now_ns: int, *, is_bootstrap: bool) -> None:
         self.name = str(Address(*address))
         self.is_bootstrap = is_bootstrap
         self.reason = _NOT_TRIED
@@ -68,7 +68,7 @@ class Reachability:
 
     def __init__(
         self,
-        bootstrap: Iterable[HostPort],
+        bootstrap: Iterable[Endpoint],
         now_ns: int,
         *,
         heard: Callable[[], int] = lambda: 0,
@@ -94,7 +94,7 @@ class Reachability:
 
     # -- what comes in --------------------------------------------------------------------------------
 
-    def due(self, now_ns: int) -> list[HostPort]:
+    def due(self, now_ns: int) -> list[Endpoint]:
         """Addresses to probe now; the caller must call `probed` for each of them."""
         self._note_traffic(now_ns)
         addresses = []
@@ -111,7 +111,7 @@ class Reachability:
             addresses.append(address)
         return addresses
 
-    def probed(self, address: HostPort, error: Exception | None, now_ns: int) -> None:
+    def probed(self, address: Endpoint, error: Exception | None, now_ns: int) -> None:
         """Record the result of a probe.
 
         :param address: host and port.
@@ -135,13 +135,13 @@ class Reachability:
         if not target.is_bootstrap and not target.reason:
             del self._targets[_key(address)]
 
-    def unprobed(self, address: HostPort, now_ns: int) -> None:
+    def unprobed(self, address: Endpoint, now_ns: int) -> None:
         """Record that an address could not be probed, for lack of the gateway's own resources."""
         target = self._targets[_key(address)]
         target.is_probing = False
         target.due_ns = now_ns + _LONGEST_RETRY_NS
 
-    def dial_failed(self, address: HostPort, error: Exception, now_ns: int) -> None:
+    def dial_failed(self, address: Endpoint, error: Exception, now_ns: int) -> None:
         """Record that a client could not be connected to an address.
 
         :param address: host and port.
@@ -167,13 +167,13 @@ class Reachability:
         self._turned_away += 1
         self._turned_away_in_all += 1
 
-    def dialled(self, address: HostPort, now_ns: int) -> None:
+    def dialled(self, address: Endpoint, now_ns: int) -> None:
         """Record that a client was connected: an address that did not answer is probed soon."""
         target = self._targets.get(_key(address))
         if target is not None and target.reason:
             target.due_ns = min(target.due_ns, max(now_ns, target.probed_ns + _SECOND_NS))
 
-    def is_silent(self, address: HostPort) -> bool:
+    def is_silent(self, address: Endpoint) -> bool:
         """True if clients need not try an address: it does not answer, and probes continue."""
         target = self._targets.get(_key(address))
         return target is not None and target.is_silent
@@ -277,5 +277,5 @@ def reason_of(error: Exception) -> str:
     return text[:1].lower() + text[1:] if text else NO_ANSWER
 
 
-def _key(address: HostPort) -> HostPort:
+def _key(address: Endpoint) -> Endpoint:
     return address[0].lower(), address[1]
