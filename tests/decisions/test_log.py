@@ -4,6 +4,7 @@ import re
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -358,12 +359,11 @@ def test_one_decision_that_does_not_fit_the_schema_does_not_take_others_with_it(
 ) -> None:
     log = open_log(tmp_path, period_s=10)
     bad: Any = "many"
-    for current in (1.0, 2.0, bad, 4.0):
-        reason = Reason("p", Outcome.INVALID, "t", current=current)
-        log.decided(gate, publish(), Decision(Action.REJECT, (reason,)), 0)
+    for messages in (1, 2, bad, 4):
+        log.decided(gate, replace(publish(), messages=messages), rejection(), 0)
     log.close()
 
-    assert read_decisions(tmp_path).column("current").to_pylist() == [1.0, 2.0, 4.0]
+    assert read_decisions(tmp_path).column("messages").to_pylist() == [1, 2, 4]
     assert (log.stats().emitted, log.stats().dropped) == (3, 1)
     assert "does not fit the schema" in caplog.text
 
