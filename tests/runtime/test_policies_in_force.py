@@ -102,7 +102,7 @@ class Still:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now_ns = 1
         monkeypatch.setattr(policies_in_force, "monotonic_ns", lambda: self.now_ns)
-        monkeypatch.setattr("sluicegate.runtime.policies_in_force.stamp", lambda path: (1, 1, 1, 1))
+        monkeypatch.setattr(PolicyWatch, "_file_mark", lambda watch: (1, 1, 1, 1))
 
 
 def test_a_file_is_read_once_more_as_two_changes_may_look_like_one(

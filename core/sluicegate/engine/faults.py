@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from sluicegate.engine.bucket import SECOND_NS
 from sluicegate.engine.check import Check, CheckCall
-from sluicegate.model import Action, Decision, Mode, Operation, Reason
+from sluicegate.model import Mode
 
 CAUGHT = BaseException
 """Exceptions of a plugin's function that do not end the gateway: all.
@@ -145,23 +145,3 @@ def several(answer: object, hook: str, kind: type[Each]) -> list[Each]:
             raise TypeError(f"{hook} gave {shown(each)} in its list, {expected}")
         given.append(each)
     return given
-
-
-def misfit(decision: object, op: Operation) -> str:
-    """Why what a check gave is no decision about its operation; empty if it is one."""
-    if not isinstance(decision, Decision):
-        return f"a check gave {shown(decision)}, expected None or a Decision"
-    action = decision.action
-    if not (decision.reasons or action is Action.ALLOW) or not {Reason}.issuperset(
-        map(type, decision.reasons)
-    ):
-        return f"a decision to {action} has reasons {shown(decision.reasons)}, expected at least one Reason"
-    if action is Action.DELAY and not decision.delay_ns:  # a session would ask again in a busy loop
-        return "a decision to delay has delay_ns 0, expected at least 1"
-    if action is Action.DROP and op.reliable:
-        return "a decision drops an operation that its client was promised; only unreliable ones may be"
-    return (
-        "a decision says that it is observed, which the policy's 'mode' alone may say"
-        if decision.observed
-        else ""
-    )

@@ -15,8 +15,8 @@ from sluicegate.engine.faults import (
     GateFaults,
     GuardedCheck,
     error_text,
-    misfit,
     plugin_of,
+    shown,
 )
 from sluicegate.engine.state import TopicState
 from sluicegate.engine.wait_queue import Waiter
@@ -279,7 +279,7 @@ class Gate:
 
     def _settle(self, op: Operation, decision: Decision, index: int, now_ns: int) -> Decision | None:
         """Complete the first decision of a hot path, by the check at `index`."""
-        if wrong := misfit(decision, op):
+        if wrong := _misfit(decision, op):
             return self._faulted(op, TypeError(wrong), index, now_ns)
         if decision.action is Action.ALLOW:
             return self.judge(op, now_ns, index + 1)
@@ -353,7 +353,7 @@ class Gate:
             return None if entry.check.fail_open else self._closed(entry.check)
         try:
             decision = entry.call(op, now_ns)
-            if decision is not None and (wrong := misfit(decision, op)):
+            if decision is not None and (wrong := _misfit(decision, op)):
                 raise TypeError(wrong)
         except CAUGHT as error:  # an exception of a plugin must not stop traffic
             return self._fault(entry, error, now_ns)
@@ -417,3 +417,23 @@ class _TimedGate(Gate):
         decision = Gate.publish(self, op, now_ns)
         report(clock() - began)
         return decision
+
+
+def _misfit(decision: object, op: Operation) -> str:
+    """Why what a check gave is no decision about its operation; empty if it is one."""
+    if not isinstance(decision, Decision):
+        return f"a check gave {shown(decision)}, expected None or a Decision"
+    action = decision.action
+    if not (decision.reasons or action is Action.ALLOW) or not {Reason}.issuperset(
+        map(type, decision.reasons)
+    ):
+        return f"a decision to {action} has reasons {shown(decision.reasons)}, expected at least one Reason"
+    if action is Action.DELAY and not decision.delay_ns:  # a session would ask again in a busy loop
+        return "a decision to delay has delay_ns 0, expected at least 1"
+    if action is Action.DROP and op.reliable:
+        return "a decision drops an operation that its client was promised; only unreliable ones may be"
+    return (
+        "a decision says that it is observed, which the policy's 'mode' alone may say"
+        if decision.observed
+        else ""
+    )

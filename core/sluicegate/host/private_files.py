@@ -43,15 +43,6 @@ def identity(file: Path | int) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def stamp(path: str | os.PathLike[str]) -> tuple[int, ...]:
-    """What changes whenever a file is written or replaced; empty if it cannot be looked at."""
-    try:
-        status = os.stat(path)
-    except (OSError, ValueError):
-        return ()
-    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
-
-
 def opener(path: str, flags: int) -> int:
     """Open a file as `open(path, "wb", opener=opener)` does, so that others never see even its beginning.
 

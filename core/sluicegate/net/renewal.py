@@ -5,6 +5,7 @@ affects new connections only. Loading the new files into the old context would n
 trusting withdrawn authorities and resume sessions that they had verified.
 """
 
+import os
 import socket
 import ssl
 from collections.abc import Callable, Iterable
@@ -21,7 +22,9 @@ from sluicegate.config.tls import (
     files,
 )
 from sluicegate.config.tls_models import ClientTls
-from sluicegate.host.private_files import stamp
+
+_Mark: TypeAlias = tuple[int, int, int, int] | None
+"""Identifies a file's state: mtime, ctime, size, inode; None if the file is missing."""
 
 _Name: TypeAlias = str | bytes | None
 
@@ -201,5 +204,13 @@ class Renewal:
         except TlsFileError:
             self._marks = {}  # deleted in the meantime: the next look reports it
 
-    def _marks_now(self) -> dict[str, tuple[int, ...]]:
-        return {path: stamp(path) for path in files(self.section)}
+    def _marks_now(self) -> dict[str, _Mark]:
+        return {path: _mark(path) for path in files(self.section)}
+
+
+def _mark(path: str) -> _Mark:
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino

@@ -15,7 +15,6 @@ from sluicegate.config.errors import ConfigErrors
 from sluicegate.config.files import tls_findings, tls_sections
 from sluicegate.config.load import Loaded, load
 from sluicegate.config.models import BrokerConfig
-from sluicegate.host.private_files import stamp
 from sluicegate.model import PolicyLayer, PolicySet, PolicyValue, TopicName, version_text
 from sluicegate.pacing.backoff import Backoff
 from sluicegate.pacing.log_throttle import LineLimiter
@@ -32,6 +31,8 @@ log = logging.getLogger(__name__)
 
 _LIVE = frozenset({"observe_only", "exempt"})
 """Keys of a broker's entry that apply without a restart."""
+_FileMark = tuple[int, ...]
+"""Identifies a file's state: mtime, ctime, size, inode; empty if the file is missing."""
 _TLS_RETRY_NS = 5_000_000_000
 """How often a file is read again that names TLS files which cannot be used."""
 _FIRST_RETRY_NS = 250_000_000
@@ -78,7 +79,7 @@ class PolicyWatch:
         """How often the store's file was opened before: another file may have the same version."""
         self._running = loaded.config
         """What the processes were started with, whatever the file says since."""
-        self._mark: tuple[int, ...] | None = None
+        self._mark: _FileMark | None = None
         """None until the first check, as the file may have changed since it was loaded."""
         self._again_ns: float = inf
         """When the file is read although it looks unchanged."""
@@ -254,8 +255,15 @@ class PolicyWatch:
         except (StoreError, OSError) as error:
             log.warning("the history lacks %d changes of %s: %s", len(changes), self._path, error)
 
+    def _file_mark(self) -> _FileMark:
+        try:
+            status = os.stat(self._path)
+        except OSError:
+            return ()
+        return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
+
     def _check_file(self, force: bool) -> bool:
-        mark, now_ns = stamp(self._path), monotonic_ns()
+        mark, now_ns = self._file_mark(), monotonic_ns()
         is_new = force or mark != self._mark
         if not is_new and now_ns < self._again_ns:
             return False

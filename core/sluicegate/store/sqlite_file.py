@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import unquote
 
-from sluicegate.host.private_files import identity, make_database, make_folder
+from sluicegate.host.private_files import make_database, make_folder
 from sluicegate.host.sqlite_wal import use_wal
 from sluicegate.store.policy_store import StoreError
 
@@ -74,11 +74,11 @@ class SqliteFile:
         """
         with self._lock:
             try:
-                file = identity(self._path)
-                if file is None and self._file is not None:
+                identity = self._identity()
+                if identity is None and self._file is not None:
                     # A new, empty file in its place would silently remove all policies.
                     raise FileNotFoundError("it no longer exists")
-                if self._connection is None or self._file != file:
+                if self._connection is None or self._file != identity:
                     self.disconnect()
                     self._connect()
                 assert self._connection is not None  # noqa: S101 - _connect sets it or raises
@@ -102,7 +102,7 @@ class SqliteFile:
             self._connection.executescript(
                 f"BEGIN IMMEDIATE; {self._schema} PRAGMA user_version = {self._version}; COMMIT;"
             )
-        self._file = identity(self._path)
+        self._file = self._identity()
         self.openings += 1
 
     def disconnect(self) -> None:
@@ -111,6 +111,13 @@ class SqliteFile:
         if connection is not None:
             with closing(connection):
                 pass
+
+    def _identity(self) -> tuple[int, int] | None:
+        try:
+            status = self._path.stat()
+        except FileNotFoundError:
+            return None
+        return (status.st_dev, status.st_ino)
 
     def _explain(self, error: Exception) -> StoreError:
         store = f"{self._name} {str(self._path)!r}"
