@@ -29,22 +29,11 @@ class Verdict(StrEnum):
     @property
     def text(self) -> str:
         """The verdict in words."""
-        return _VERDICTS[self]
+        return "within bound" if self is Verdict.WITHIN else self.value.replace("_", " ")
 
 
 UNMEASURED = frozenset({Verdict.NOT_REACHED, Verdict.NOT_PLAYED, Verdict.MISSING})
 """There is no figure."""
-_VERDICTS = {
-    Verdict.NOT_APPLICABLE: "not applicable",
-    Verdict.EXACT: "exact",
-    Verdict.WITHIN: "within bound",
-    Verdict.UNCONFIRMED: "unconfirmed",
-    Verdict.NOT_REACHED: "not reached",
-    Verdict.NOT_PLAYED: "not played",
-    Verdict.MISSING: "missing",
-    Verdict.DISPUTED: "disputed",
-    Verdict.OFF: "off",
-}
 
 
 MARKS = {

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from sluicegate_reports.model.finding import Figures, Finding, worst_finding
+from sluicegate_reports.model.finding import Figures, Finding
 from sluicegate_reports.model.runs import Family, Trial, measured_as
-from sluicegate_reports.model.verdict import Verdict
+from sluicegate_reports.model.verdict import Verdict, worst
 from sluicegate_reports.verdicts.thresholds import WITHIN_DELIVERIES
 
 _NEVER = {
@@ -38,7 +38,6 @@ def with_deliveries(finding: Finding, trial: Trial, figures: Figures) -> Finding
     elif seldom:
         verdict = Verdict.WITHIN
     text = "; ".join([finding.text, f"of {told:,.0f} messages {', '.join(said)}"])
-    worse = worst_finding([replace(finding, figure=0), Finding(verdict, -1)]).verdict
-    if worse is finding.verdict:
+    if worst((finding.verdict, verdict)) is finding.verdict:
         return replace(finding, text=text)
-    return Finding(worse, never + seldom, 0, "messages", text)
+    return Finding(verdict, never + seldom, 0, "messages", text)

@@ -49,9 +49,9 @@ def rate(trial: Trial, figures: Figures) -> Finding:
 
 
 def _of_clients(seen: Figures, log: Figures) -> Figures:
-    """Only the log shows what passed at once, and who was limited: clients get an answer for each message."""
+    """Only the log shows what passed at once: clients get an answer for each message."""
     largest = max(seen.get("largest") or 0, log.get("largest") or 0)
-    return {**seen, "beyond": largest - (seen.get("largest") or 0), "limited": log.get("limited")}
+    return {**seen, "beyond": largest - (seen.get("largest") or 0)}
 
 
 def _difference(figures: Figures, seen: Figures) -> str:

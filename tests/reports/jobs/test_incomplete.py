@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from tests.reports.frames import trial
-from tests.reports.jobs.test_sentences import beside
+from tests.reports.verdicts.kept import beside
 
 from sluicegate_reports.jobs.incomplete import Incomplete, certain, told
 from sluicegate_reports.jobs.measuring import Measures

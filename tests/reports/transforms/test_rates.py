@@ -275,6 +275,19 @@ def test_judged_refusals_match_the_oracle() -> None:
     assert refusals.refusals(found[1, "log"], lane(), 10 * SECOND) is None
 
 
+@pytest.mark.parametrize(
+    ("action", "after_us", "wrong"),
+    [("admitted", 8, 0), ("admitted", 7, 3), ("refused", 11, 0), ("refused", 13, 3)],
+)
+def test_a_decision_two_microseconds_from_its_token_is_right(action: str, after_us: int, wrong: int) -> None:
+    """Ten times a token follows an empty bucket after 10 us: what is 3 us away from it adds up to 3 tokens."""
+    rows = [flow(n / 1e4, 2) for n in range(10)]
+    rows += [flow(n / 1e4 + after_us / 1e6, 1, action) for n in range(10)]
+    judged = refusals.refusals(the_log(rows), lane(trial(limit=100_000, burst_seconds=2e-5)), SECOND)
+    assert judged is not None
+    assert judged[f"wrongly_{action}"] == wrong
+
+
 def test_refusals_beyond_the_bound_are_not_judged() -> None:
     rows = [flow(0.0, 10), flow(2.0, 1, "refused"), flow(3.0)]
     found = refusals.refusals(the_log(rows), lane(), SECOND)
